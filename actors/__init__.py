@@ -1,0 +1,1 @@
+"""The runtime: endpoints, tasks, operators, network, and the hosts they run on."""

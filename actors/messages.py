@@ -1,0 +1,317 @@
+"""What the components say to each other. Events are in the past tense, commands in the imperative.
+
+Control goes through the tree (JobMaster <-> TaskExecutor <-> TaskSlot), data from slot to slot. Every message names
+its epoch: components by leader session, executions by attempt, buffers by sequence number (see docs/architecture.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NewType
+
+from actors.elements import Event
+from actors.ports import Address
+from flinkray.batch import Batch
+from flinkray.config import Configuration
+from flinkray.errors import ErrorInfo
+from flinkray.types import JobId, OperatorId
+from graphs.job_graph import JobVertexId, OperatorConfig, ResultPartitionType, TaskKind
+
+AllocationId = NewType("AllocationId", str)
+"""One lease of one slot to one job."""
+AttemptId = NewType("AttemptId", str)
+"""One attempt to run one subtask: "<vertex id>_<subtask>_<attempt number>"; never reused."""
+PartitionId = NewType("PartitionId", str)
+"""What one attempt produces for one data set: "<data set id>#<attempt id>"."""
+SessionId = NewType("SessionId", str)
+"""Fences a component: new with every leadership."""
+
+
+# -- deployment (JobMaster -> TaskExecutor -> TaskSlot) ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDescriptor:
+    """A result partition that a task is to produce."""
+
+    partition_id: PartitionId
+    result_type: ResultPartitionType
+    subpartitions: int
+    """One per consumer subtask that it feeds; subpartition i goes to the i-th consumer of its group."""
+    is_broadcast: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelDescriptor:
+    """A subpartition that a task is to consume."""
+
+    partition_id: PartitionId
+    subpartition: int
+    producer: Address
+    """The TaskSlot that holds it; the consumer's own slot makes the channel local."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateDescriptor:
+    """An input gate: one per JobEdge of the vertex."""
+
+    gate_index: int
+    input_index: int
+    channels: tuple[ChannelDescriptor, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDeployment:
+    """Everything a slot needs to run one attempt of one subtask (Flink's TaskDeploymentDescriptor)."""
+
+    job_id: JobId
+    job_name: str
+    attempt_id: AttemptId
+    vertex_id: JobVertexId
+    vertex_name: str
+    kind: TaskKind
+    subtask_index: int
+    parallelism: int
+    max_parallelism: int
+    attempt_number: int
+    allocation_id: AllocationId
+    operators: tuple[OperatorConfig, ...]
+    head_node: int
+    partitions: tuple[PartitionDescriptor, ...]
+    """By result index."""
+    gates: tuple[GateDescriptor, ...]
+    """By gate index."""
+    configuration: Configuration
+    cached_files: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def task_name(self) -> str:
+        """For example `map (1/2)`."""
+        return f"{self.vertex_name} ({self.subtask_index + 1}/{self.parallelism})"
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitTask:
+    """JobMaster -> TaskExecutor -> TaskSlot: run this."""
+
+    session: SessionId
+    deployment: TaskDeployment
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTask:
+    """JobMaster -> TaskExecutor -> TaskSlot: stop this attempt; it reports CANCELED when it has."""
+
+    session: SessionId
+    allocation_id: AllocationId
+    attempt_id: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStateChanged:
+    """TaskSlot -> TaskExecutor -> JobMaster: the attempt is in this state now (name of an ExecutionState)."""
+
+    job_id: JobId
+    attempt_id: AttemptId
+    state: str
+    error: ErrorInfo | None = None
+    accumulators: dict[str, int | float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskMetrics:
+    """A task's figures so far; monotonous within one attempt, except the gauges."""
+
+    records_in: int = 0
+    records_out: int = 0
+    batches_in: int = 0
+    batches_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    busy_ms: float = 0.0
+    idle_ms: float = 0.0
+    backpressured_ms: float = 0.0
+    watermark: int | None = None
+    accumulators: dict[str, int | float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MetricsReported:
+    """TaskSlot -> TaskExecutor -> JobMaster: periodically, for all tasks of one job in the slot."""
+
+    job_id: JobId
+    metrics: dict[AttemptId, TaskMetrics]
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorEventSent:
+    """TaskSlot -> TaskExecutor -> JobMaster: an operator to its coordinator (split request, collected rows, ...)."""
+
+    job_id: JobId
+    attempt_id: AttemptId
+    operator_id: OperatorId
+    event: Any
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverOperatorEvent:
+    """JobMaster -> TaskExecutor -> TaskSlot: a coordinator to its operator's subtask."""
+
+    session: SessionId
+    allocation_id: AllocationId
+    attempt_id: AttemptId
+    operator_id: OperatorId
+    event: Any
+
+
+# -- the source coordinator's events -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderRegistered:
+    """Source operator -> coordinator."""
+
+    subtask_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class SplitRequested:
+    """Source operator -> coordinator."""
+
+    subtask_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEvent:
+    """Both ways: the user's own event."""
+
+    subtask_index: int
+    event: Any
+
+
+@dataclass(frozen=True, slots=True)
+class AddSplits:
+    """Coordinator -> source operator; `splits_bytes` is a cloudpickle of the list of splits."""
+
+    splits_bytes: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NoMoreSplits:
+    """Coordinator -> source operator."""
+
+
+# -- the collect coordinator's events ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RowsCollected:
+    """Collect sink -> coordinator: rows for the driver. `sequence` counts per subtask."""
+
+    subtask_index: int
+    sequence: int
+    batch: Batch
+
+
+@dataclass(frozen=True, slots=True)
+class RowsTaken:
+    """Coordinator -> collect sink: the driver has taken everything up to this sequence; more may be sent."""
+
+    sequence: int
+
+
+# -- data (TaskSlot <-> TaskSlot) --------------------------------------------------------------------------------
+
+ChannelId = NewType("ChannelId", str)
+"""One remote input channel: unique per consumer attempt and channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSubpartition:
+    """Consumer -> producer: send me this subpartition, `credit` buffers to begin with."""
+
+    channel_id: ChannelId
+    partition_id: PartitionId
+    subpartition: int
+    credit: int
+    consumer: Address
+
+
+@dataclass(frozen=True, slots=True)
+class BufferEntry:
+    """One buffer of a `Buffers` message."""
+
+    channel_id: ChannelId
+    sequence: int
+    """Counts the buffers of the channel from 0, events included; a gap fails the channel (I52)."""
+    backlog: int
+    """Data buffers that wait behind this one at the sender."""
+    element: Batch | Event | None
+    """An event or a small batch; None: the batch is payload `payload_index` of the message."""
+    payload_index: int = -1
+    nbytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Buffers:
+    """Producer -> consumer: what can be sent for all channels between the two slots; refs are its payloads."""
+
+    entries: tuple[BufferEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AnnounceBacklog:
+    """Producer -> consumer: data waits, and there is no credit (I40)."""
+
+    backlogs: tuple[tuple[ChannelId, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AddCredit:
+    """Consumer -> producer: that many more buffers may be sent."""
+
+    credits: tuple[tuple[ChannelId, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeConsumption:
+    """Consumer -> producer: the barrier has been handled; what waits behind it may come."""
+
+    channel_ids: tuple[ChannelId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CancelSubpartition:
+    """Consumer -> producer: nothing more is wanted on these channels."""
+
+    channel_ids: tuple[ChannelId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SendTaskEvent:
+    """Consumer -> producer: for the task that makes this partition (I30)."""
+
+    partition_id: PartitionId
+    event: Any
+
+
+@dataclass(frozen=True, slots=True)
+class SubpartitionError:
+    """Producer -> consumer: this channel is broken."""
+
+    channel_id: ChannelId
+    cause: str
+    is_partition_missing: bool = False
+    """The partition is not registered (yet): the consumer asks again, with back-off."""
+
+
+DataMessage = (
+    RequestSubpartition
+    | Buffers
+    | AnnounceBacklog
+    | AddCredit
+    | ResumeConsumption
+    | CancelSubpartition
+    | SendTaskEvent
+    | SubpartitionError
+)

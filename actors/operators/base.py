@@ -1,0 +1,185 @@
+"""What an operator is: batches, watermarks and statuses in, the same out. One thread (the task's) calls all of it."""
+
+from __future__ import annotations
+
+import random
+from abc import ABC
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from actors.elements import LatencyMarker
+from actors.ports import Clock
+from flinkray.batch import Batch
+from flinkray.keys import KeySelector
+from flinkray.types import MIN_TIMESTAMP, OutputTag, Timestamp
+
+
+class Output(Protocol):
+    """Where an operator's results go: the next operator of the chain, the network, or several of both (H49)."""
+
+    def emit(self, batch: Batch) -> None:
+        """Rows for the main output; an empty batch is dropped."""
+
+    def emit_side(self, tag: OutputTag, batch: Batch) -> None:
+        """Rows for a side output; dropped where nobody reads that tag."""
+
+    def emit_watermark(self, timestamp: Timestamp) -> None: ...
+
+    def emit_status(self, is_idle: bool) -> None: ...
+
+    def emit_latency_marker(self, marker: LatencyMarker) -> None: ...
+
+
+class OperatorMetrics(Protocol):
+    """Figures of one operator."""
+
+    def count(self, name: str, increase: float = 1) -> None:
+        """Adds to a counter, for example `late_records_dropped`."""
+
+    def gauge(self, name: str, value: float) -> None: ...
+
+
+class OperatorContext(Protocol):
+    """What an operator may use of its task."""
+
+    @property
+    def job_id(self) -> str: ...
+
+    @property
+    def job_name(self) -> str: ...
+
+    @property
+    def operator_id(self) -> str: ...
+
+    @property
+    def operator_name(self) -> str: ...
+
+    @property
+    def subtask_index(self) -> int: ...
+
+    @property
+    def parallelism(self) -> int: ...
+
+    @property
+    def max_parallelism(self) -> int: ...
+
+    @property
+    def attempt_number(self) -> int: ...
+
+    @property
+    def subtask(self) -> str:
+        """ "1 of 2", for errors."""
+
+    @property
+    def keys(self) -> tuple[KeySelector | None, ...]:
+        """Per logical input."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def metrics(self) -> OperatorMetrics: ...
+
+    @property
+    def batch_rows(self) -> int: ...
+
+    @property
+    def batch_bytes(self) -> int: ...
+
+    @property
+    def auto_watermark_interval_ms(self) -> int: ...
+
+    def random(self, name: str) -> random.Random: ...
+
+    def execute(self, mail: Callable[[], None], description: str) -> None:
+        """From any thread: run `mail` in the task's thread."""
+
+    def call_later(self, delay_ms: float, mail: Callable[[], None], description: str) -> Any:
+        """After `delay_ms`, run `mail` in the task's thread; gives a Cancellable. Stops firing when the task ends."""
+
+    def yield_to_mailbox(self) -> None:
+        """Run one other mail of this task (waits for one): how an operator waits for what a mail brings (H42)."""
+
+    def send_to_coordinator(self, event: Any) -> None:
+        """To this operator's coordinator at the JobMaster; picklable."""
+
+    def add_accumulator(self, name: str, initial: int | float) -> Any:
+        """A flinkray.functions.Accumulator."""
+
+    def cached_file(self, name: str) -> str: ...
+
+
+class Operator(ABC):
+    """Base of all operators.
+
+    Life cycle (H8, T3): setup; initialize_state and open from the chain's tail to its head; process_...; end_input per
+    input and finish from head to tail at the end of data; close always, also after a failure.
+    """
+
+    context: OperatorContext
+    output: Output
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Called once before anything else. Subclasses that override it call this first."""
+        self.context = context
+        self.output = output
+        self._watermarks = [int(MIN_TIMESTAMP)] * max(1, self.number_of_inputs)
+        self._idle = [False] * max(1, self.number_of_inputs)
+        self._combined = int(MIN_TIMESTAMP)
+
+    @property
+    def number_of_inputs(self) -> int:
+        return 1
+
+    def initialize_state(self, restored: Any) -> None:
+        """`restored` is what `snapshot_state` gave in the checkpoint that the task starts from, or None."""
+
+    def open(self) -> None: ...
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        """A non-empty batch on logical input `input_index`."""
+        raise TypeError(f"{type(self).__name__} takes no input")
+
+    def process_watermark(self, timestamp: Timestamp, input_index: int = 0) -> None:
+        """A watermark on one input: the operator's is the lowest of its active inputs, and never goes back."""
+        self._watermarks[input_index] = max(self._watermarks[input_index], timestamp)
+        self._advance()
+
+    def process_status(self, is_idle: bool, input_index: int = 0) -> None:
+        """An input turned idle or active; the operator is idle exactly while all its inputs are (J14)."""
+        was_idle = all(self._idle)
+        self._idle[input_index] = is_idle
+        if all(self._idle) != was_idle:
+            self.output.emit_status(is_idle)
+        self._advance()
+
+    def _advance(self) -> None:
+        active = [mark for mark, idle in zip(self._watermarks, self._idle, strict=True) if not idle]
+        combined = min(active) if active else max(self._watermarks)
+        if combined > self._combined:
+            self._combined = combined
+            self.on_watermark(Timestamp(combined))
+
+    def on_watermark(self, timestamp: Timestamp) -> None:
+        """The operator's own watermark rose: fire what is due, then pass it on."""
+        self.output.emit_watermark(timestamp)
+
+    def process_latency_marker(self, marker: LatencyMarker) -> None:
+        self.output.emit_latency_marker(marker)
+
+    def end_input(self, input_index: int) -> None:
+        """No more rows on that input (its last watermark has been processed)."""
+
+    def finish(self) -> None:
+        """No more rows at all: emit what is buffered."""
+
+    def snapshot_state(self, checkpoint_id: int) -> Any:
+        """What `initialize_state` needs to go on from here (picklable), or None."""
+        return None
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None: ...
+
+    def handle_coordinator_event(self, event: Any) -> None:
+        """Something from this operator's coordinator at the JobMaster."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,1 @@
+"""flinkray: the public API."""

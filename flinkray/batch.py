@@ -1,0 +1,102 @@
+"""The unit of flow: a batch of rows in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from flinkray.types import Kind, RecordType
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows as Arrow columns, with what travels beside them. Immutable, so operators pass it on by reference.
+
+    Attributes:
+        data: the user's columns, shape (rows, columns).
+        kind: how a row function sees a row.
+        timestamps: event time per row in epoch milliseconds (int64, no nulls), or None where none was assigned.
+        keys: the key columns where the stream is keyed by a function (a key made of columns is read from `data`).
+    """
+
+    data: pa.RecordBatch
+    kind: Kind = Kind.ROW
+    timestamps: pa.Array | None = None
+    keys: pa.RecordBatch | None = None
+
+    @property
+    def num_rows(self) -> int:
+        return int(self.data.num_rows)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the rows themselves, whatever buffers they are slices of."""
+        total = int(self.data.nbytes)
+        if self.timestamps is not None:
+            total += int(self.timestamps.nbytes)
+        if self.keys is not None:
+            total += int(self.keys.nbytes)
+        return total
+
+    @property
+    def record_type(self) -> RecordType:
+        return RecordType(self.kind, self.data.schema)
+
+    def slice(self, offset: int, length: int | None = None) -> Batch:
+        """Rows from `offset`, without copying; keeps the whole batch's buffers alive."""
+        return Batch(
+            self.data.slice(offset, length),
+            self.kind,
+            None if self.timestamps is None else self.timestamps.slice(offset, length),
+            None if self.keys is None else self.keys.slice(offset, length),
+        )
+
+    def take(self, indices: pa.Array) -> Batch:
+        """The rows at `indices`, in that order; copies."""
+        return Batch(
+            self.data.take(indices),
+            self.kind,
+            None if self.timestamps is None else self.timestamps.take(indices),
+            None if self.keys is None else self.keys.take(indices),
+        )
+
+    def filter(self, mask: pa.Array) -> Batch:
+        """The rows where `mask` is true (null counts as false); copies."""
+        return Batch(
+            self.data.filter(mask),
+            self.kind,
+            None if self.timestamps is None else self.timestamps.filter(mask),
+            None if self.keys is None else self.keys.filter(mask),
+        )
+
+    def with_timestamps(self, timestamps: pa.Array | None) -> Batch:
+        return replace(self, timestamps=timestamps)
+
+    def without_keys(self) -> Batch:
+        return self if self.keys is None else replace(self, keys=None)
+
+
+def is_same_layout(left: Batch, right: Batch) -> bool:
+    """Whether the two batches can be put together without changing a type."""
+    return (
+        left.kind is right.kind
+        and (left.timestamps is None) == (right.timestamps is None)
+        and left.data.schema.equals(right.data.schema)
+        and (left.keys is None) == (right.keys is None)
+        and (left.keys is None or right.keys is None or left.keys.schema.equals(right.keys.schema))
+    )
+
+
+def concat(batches: Sequence[Batch]) -> Batch:
+    """One batch with the rows of all, in order; they must share a layout. Copies unless there is only one."""
+    first = batches[0]
+    if len(batches) == 1:
+        return first
+    return Batch(
+        pa.concat_batches([batch.data for batch in batches]),
+        first.kind,
+        None if first.timestamps is None else pa.concat_arrays([batch.timestamps for batch in batches]),
+        None if first.keys is None else pa.concat_batches([batch.keys for batch in batches]),
+    )

@@ -1,0 +1,1 @@
+"""Sources and sinks: their contracts, and the ones that come with flinkray."""

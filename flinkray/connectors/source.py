@@ -1,0 +1,178 @@
+"""The contract of a source: splits, an enumerator at the JobMaster, readers in the tasks (Flink's FLIP-27).
+
+A source is described by a picklable `Source`. The JobMaster has one `SplitEnumerator` of it, which finds splits and
+assigns them; every source subtask has one `SourceReader`, which turns its splits into batches. A reader never blocks:
+what has to wait (a socket, a blocking generator) waits on a thread of the reader's own.
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from flinkray.batch import Batch
+from flinkray.types import RecordType
+
+
+class Boundedness(enum.Enum):
+    BOUNDED = "bounded"
+    UNBOUNDED = "unbounded"
+
+
+class SourceSplit(Protocol):
+    """A part of the source's data together with the position within it; picklable. What snapshots keep."""
+
+    @property
+    def split_id(self) -> str: ...
+
+
+class ReaderStatus(enum.Enum):
+    NOTHING_AVAILABLE = "nothing available"
+    """Ask again after the reader has called `context.notify_available()`."""
+    END_OF_INPUT = "end of input"
+    """All splits are read, and the enumerator has said that there are no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceBatch:
+    """A batch together with the split it came from (watermarks are made per split)."""
+
+    batch: Batch
+    split_id: str
+
+
+class SourceReaderContext(Protocol):
+    """What a reader may use of its task."""
+
+    @property
+    def subtask_index(self) -> int: ...
+
+    @property
+    def parallelism(self) -> int: ...
+
+    @property
+    def operator_name(self) -> str: ...
+
+    @property
+    def batch_rows(self) -> int:
+        """The target number of rows per batch."""
+
+    def now_ms(self) -> int:
+        """The task's clock: epoch milliseconds. Use no other, so that tests can drive it."""
+
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> None:
+        """Run `callback` on a timer thread after `delay_ms`; it must not block."""
+
+    def send_split_request(self) -> None:
+        """Ask the enumerator for another split."""
+
+    def send_source_event(self, event: Any) -> None:
+        """Send something of your own to the enumerator."""
+
+    def notify_available(self) -> None:
+        """From any thread: `poll` may have something now."""
+
+
+class SourceReader(ABC):
+    """Turns splits into batches. All methods run in the task's thread and return at once."""
+
+    @abstractmethod
+    def start(self) -> None: ...
+
+    @abstractmethod
+    def poll(self) -> SourceBatch | ReaderStatus:
+        """The next batch (never empty), or a status."""
+
+    @abstractmethod
+    def add_splits(self, splits: Sequence[Any]) -> None: ...
+
+    @abstractmethod
+    def notify_no_more_splits(self) -> None: ...
+
+    @abstractmethod
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        """The splits not yet read to their end, each with its position."""
+
+    def handle_source_event(self, event: Any) -> None:
+        """The enumerator sent something."""
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+class SplitEnumeratorContext(Protocol):
+    """What an enumerator may do. Only the JobMaster's own thread calls it."""
+
+    @property
+    def parallelism(self) -> int: ...
+
+    @property
+    def registered_readers(self) -> frozenset[int]: ...
+
+    def now_ms(self) -> int: ...
+
+    def assign_splits(self, splits: Sequence[Any], subtask_index: int) -> None: ...
+
+    def signal_no_more_splits(self, subtask_index: int) -> None: ...
+
+    def send_event_to_reader(self, subtask_index: int, event: Any) -> None: ...
+
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> None:
+        """Run `callback` in the JobMaster's thread after `delay_ms`: for splits that are found over time."""
+
+
+class SplitEnumerator(ABC):
+    """Finds splits and gives them to readers. Must not block."""
+
+    @abstractmethod
+    def start(self) -> None: ...
+
+    @abstractmethod
+    def handle_split_request(self, subtask_index: int) -> None: ...
+
+    @abstractmethod
+    def add_reader(self, subtask_index: int) -> None: ...
+
+    @abstractmethod
+    def add_splits_back(self, splits: Sequence[Any], subtask_index: int) -> None:
+        """A reader failed before these were covered by a checkpoint."""
+
+    @abstractmethod
+    def snapshot_state(self, checkpoint_id: int) -> Any: ...
+
+    def handle_source_event(self, subtask_index: int, event: Any) -> None: ...
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Source(ABC):
+    """Describes a source; picklable."""
+
+    @property
+    @abstractmethod
+    def boundedness(self) -> Boundedness: ...
+
+    @property
+    def output_type(self) -> RecordType | None:
+        """The type of its rows where it is known before any is read."""
+        return None
+
+    def prepare(self) -> Source:
+        """Called in the driver once per submission, before anything is shipped; gives the source to ship.
+
+        Work that needs the driver belongs here (handing a DataFrame over, listing files).
+        """
+        return self
+
+    @abstractmethod
+    def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator: ...
+
+    @abstractmethod
+    def create_reader(self, context: SourceReaderContext) -> SourceReader: ...

@@ -1,0 +1,170 @@
+"""Every error that flinkray raises on purpose.
+
+    FlinkrayError
+    ├── InvalidProgramError        the program cannot be compiled: wrong argument, cycle, duplicate uid, no sink ...
+    │   ├── UnknownColumnError     a column that the stream does not have, with the nearest one that it has
+    │   ├── NotSerializableError   a function that cannot be sent to a worker
+    │   └── ConfigurationError     an unknown option, or a value that an option does not take
+    ├── MissingDependencyError     something that flinkray needs is missing on this machine (Java, a package)
+    ├── RecordError                a value that an operator cannot take, named with operator, subtask, field and value
+    │   ├── UserFunctionError      the user's own code raised
+    │   ├── TypeMismatchError      a value does not fit the stream's type
+    │   └── NullTimestampError     a row without event time at a watermark assigner
+    ├── NoResourceAvailableError   the cluster did not give the job its slots in time
+    ├── PartitionError             a result partition is gone, or its channel broke
+    └── JobExecutionError          what the driver gets when a job failed; its __cause__ is the first failure
+        └── JobCanceledError       ... or was cancelled
+
+Each carries its fields, and survives pickling. `origin` says who can mend it: "user", "external" or "internal".
+"""
+
+from __future__ import annotations
+
+import difflib
+import pickle
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+Origin = Literal["user", "external", "internal"]
+
+
+class FlinkrayError(Exception):
+    """Base of all: catch it to catch everything that flinkray raises on purpose."""
+
+    origin: ClassVar[Origin] = "internal"
+
+
+class InvalidProgramError(FlinkrayError):
+    origin = "user"
+
+
+class NotSerializableError(InvalidProgramError):
+    """Names the operator, and where it can the captured variable that cannot be pickled."""
+
+
+class ConfigurationError(InvalidProgramError):
+    """An option that does not exist, or a value that it does not take."""
+
+
+class UnknownColumnError(InvalidProgramError):
+    """A column name that the stream does not have."""
+
+    def __init__(self, column: str, available: Iterable[str], where: str = "") -> None:
+        self.column = column
+        self.available = tuple(available)
+        self.where = where
+        super().__init__(column, self.available, where)
+
+    def __str__(self) -> str:
+        prefix = f"{self.where}: " if self.where else ""
+        return f"{prefix}no column {self.column!r}{did_you_mean(self.column, self.available)}; columns: " + ", ".join(
+            self.available
+        )
+
+
+class MissingDependencyError(FlinkrayError):
+    """Something outside flinkray is missing; one sentence says what to install where."""
+
+    origin = "external"
+
+
+class RecordError(FlinkrayError):
+    """Base of errors about one value or batch; the message begins with operator and subtask."""
+
+    origin = "user"
+
+
+class UserFunctionError(RecordError):
+    """The user's function raised. `__cause__` (or `cause_traceback`, across processes) shows the user's own line."""
+
+    def __init__(self, operator: str, subtask: str, value: str, message: str, cause_traceback: str = "") -> None:
+        self.operator = operator
+        self.subtask = subtask
+        self.value = value
+        self.message = message
+        self.cause_traceback = cause_traceback
+        super().__init__(operator, subtask, value, message, cause_traceback)
+
+    def __str__(self) -> str:
+        text = f"operator {self.operator!r} (subtask {self.subtask}): {self.message}"
+        if self.value:
+            text += f"; the value was {self.value}"
+        if self.cause_traceback:
+            text += f"\n{self.cause_traceback}"
+        return text
+
+
+class TypeMismatchError(RecordError):
+    """A value does not fit the type of its stream, and widening it would lose something."""
+
+
+class NullTimestampError(RecordError):
+    """A row has no event time where one is needed."""
+
+
+class NoResourceAvailableError(FlinkrayError):
+    """The job did not get its slots; names what it needs, what the cluster has, and what to do."""
+
+    origin = "external"
+
+
+class PartitionError(FlinkrayError):
+    """Data of a producer cannot be read any more: it is gone, was lost in the object store, or arrived with a gap."""
+
+
+class JobExecutionError(FlinkrayError):
+    """The job failed. `__cause__` is the first failure; the message holds the user's traceback."""
+
+    origin = "user"
+
+
+class JobCanceledError(JobExecutionError):
+    """The job was cancelled before it finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorInfo:
+    """An exception on its way between processes: always picklable, whatever the exception was.
+
+    `pickled` is the exception itself where it pickles, so that the driver can raise the user's own class as cause.
+    """
+
+    type_name: str
+    message: str
+    traceback_text: str
+    pickled: bytes | None
+
+    @staticmethod
+    def of(error: BaseException) -> ErrorInfo:
+        try:
+            pickled: bytes | None = pickle.dumps(error)
+            pickle.loads(pickled or b"")
+        except Exception:
+            # Many exception classes cannot be rebuilt from their args; their text is kept instead.
+            pickled = None
+        return ErrorInfo(
+            type_name=type(error).__name__,
+            message=str(error),
+            traceback_text="".join(traceback.format_exception(error)),
+            pickled=pickled,
+        )
+
+    def exception(self) -> BaseException:
+        """The exception again, or a FlinkrayError with its text where it cannot be rebuilt in this process."""
+        if self.pickled is not None:
+            try:
+                error = pickle.loads(self.pickled)
+            except Exception:
+                error = None  # its class is not importable here: the text below says what it was
+            if isinstance(error, BaseException):
+                error.add_note(self.traceback_text)
+                return error
+        return FlinkrayError(f"{self.type_name}: {self.message}\n{self.traceback_text}")
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """`; did you mean 'x'?` for the nearest known word, or nothing."""
+    nearest = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"; did you mean {nearest[0]!r}?" if nearest else ""

@@ -1,0 +1,140 @@
+"""What execute() hands over, and what it gets back: the seam between the API and the runtime.
+
+The runtime is found by name among installed plug-ins (entry-point groups `flinkray.executors`, `flinkray.planners`
+and `flinkray.bridges`), so that flinkray imports nothing of it (A38-A39).
+"""
+
+from __future__ import annotations
+
+import enum
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from typing import Any, Protocol
+
+from flinkray.batch import Batch
+from flinkray.config import Configuration
+from flinkray.errors import ConfigurationError, did_you_mean
+from flinkray.transformations import Transformation
+from flinkray.types import JobId
+
+
+class JobStatus(enum.Enum):
+    """Where a job is (Flink's JobStatus; the table of moves is in graphs/states.py)."""
+
+    INITIALIZING = "INITIALIZING"
+    CREATED = "CREATED"
+    RUNNING = "RUNNING"
+    FAILING = "FAILING"
+    FAILED = "FAILED"
+    CANCELLING = "CANCELLING"
+    CANCELED = "CANCELED"
+    RESTARTING = "RESTARTING"
+    FINISHED = "FINISHED"
+
+    @property
+    def is_terminal(self) -> bool:
+        return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A program as the API recorded it, with everything that its compilation depends on."""
+
+    name: str
+    transformations: tuple[Transformation, ...]
+    configuration: Configuration
+    cached_files: dict[str, str] = field(default_factory=dict)
+    """name -> path, visible to tasks by name (A9)."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobExecutionResult:
+    """How a job ended well."""
+
+    job_id: JobId
+    job_name: str
+    runtime_ms: int
+    accumulators: dict[str, int | float]
+
+    def get_accumulator_result(self, name: str) -> int | float | None:
+        return self.accumulators.get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """A look at a running job, for a progress line: sums over the job's sources and sinks."""
+
+    status: JobStatus
+    records_in: int
+    """Rows that sources have emitted."""
+    records_out: int
+    """Rows that sinks have taken."""
+    watermark: int | None
+    """The lowest watermark over the sinks' subtasks, in epoch milliseconds."""
+
+
+class JobClient(ABC):
+    """A submitted job, seen from the driver. Any thread may call it."""
+
+    @property
+    @abstractmethod
+    def job_id(self) -> JobId: ...
+
+    @abstractmethod
+    def status(self) -> JobStatus: ...
+
+    @abstractmethod
+    def progress(self) -> JobProgress: ...
+
+    @abstractmethod
+    def result(self, timeout: float | None = None) -> JobExecutionResult:
+        """Waits for the end.
+
+        Raises:
+            JobExecutionError: the job failed; `__cause__` is the first failure.
+            JobCanceledError: it was cancelled.
+            TimeoutError: it is still running after `timeout` seconds.
+        """
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Asks the job to stop at once; `result` then raises JobCanceledError."""
+
+    @abstractmethod
+    def accumulators(self) -> dict[str, int | float]: ...
+
+    @abstractmethod
+    def collected(self, collect_id: str) -> Iterator[Batch]:
+        """The batches that the CollectSink of this id receives, while the job runs; ends with the job."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Lets go of the job: a per-job cluster that was started for it is shut down."""
+
+
+class PipelineExecutor(Protocol):
+    """Runs pipelines on one kind of target (Flink's PipelineExecutor)."""
+
+    def execute(self, pipeline: Pipeline) -> JobClient:
+        """Compiles and submits; returns as soon as the job is accepted."""
+
+
+PLANNERS = "flinkray.planners"
+EXECUTORS = "flinkray.executors"
+BRIDGES = "flinkray.bridges"
+
+
+def load_plugin(group: str, name: str) -> Callable[..., Any]:
+    """The object that an installed distribution registers as `name` in the entry-point `group`.
+
+    Raises:
+        ConfigurationError: none is registered under that name; the message lists those that are.
+    """
+    found = {entry.name: entry for entry in entry_points(group=group)}
+    if name not in found:
+        known = ", ".join(sorted(found)) or "none; is flinkray installed (pip install)?"
+        raise ConfigurationError(f"no {name!r} among {group}{did_you_mean(name, found)}; there are: {known}")
+    plugin: Callable[..., Any] = found[name].load()
+    return plugin

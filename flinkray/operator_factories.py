@@ -1,0 +1,295 @@
+"""What an operator does, as a picklable description (Flink's StreamOperatorFactory).
+
+The API makes these, the graphs carry them, and the runtime turns each into an operator
+(`actors.operators.registry.create_operator`). None executes anything.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from flinkray.aggregates import Aggregate
+from flinkray.connectors.sink import Sink
+from flinkray.connectors.source import Source
+from flinkray.expressions import Expression
+from flinkray.functions import Function
+from flinkray.types import Millis, OutputTag, RecordType
+from flinkray.watermarks import WatermarkStrategy
+from flinkray.windowing import WindowAssigner
+
+
+class ChainingStrategy(enum.Enum):
+    """Whether an operator may join the chain of its input (A24)."""
+
+    ALWAYS = "always"
+    HEAD = "head"
+    """Starts a chain; later operators may join it."""
+    NEVER = "never"
+    HEAD_WITH_SOURCES = "head with sources"
+    """Starts a chain, and takes source operators into it."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorFactory:
+    """Base of all. `output_type` is what the user declared, or None: taken from the first batch."""
+
+    default_strategy: ClassVar[ChainingStrategy] = ChainingStrategy.ALWAYS
+    inputs: ClassVar[int] = 1
+    """Number of logical inputs: 0 for a source, 2 for a co-operator."""
+    is_row_function: ClassVar[bool] = False
+    """Works row by row, so that the runtime may fuse it with neighbours of its kind into one Python loop."""
+    yields_to_mailbox: ClassVar[bool] = False
+    """Waits inside process_batch by running other mails; must not be chained behind a source thread (T19)."""
+
+    @property
+    def user_functions(self) -> tuple[object, ...]:
+        """The user's code in here, for checking that it can be pickled and for accurate errors."""
+        return ()
+
+
+# -- sources and sinks -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFactory(OperatorFactory):
+    source: Source
+    watermark_strategy: WatermarkStrategy
+    default_strategy = ChainingStrategy.HEAD
+    inputs = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SinkFactory(OperatorFactory):
+    sink: Sink
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampsAndWatermarksFactory(OperatorFactory):
+    strategy: WatermarkStrategy
+
+
+# -- row functions -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MapFactory(OperatorFactory):
+    function: Function | Callable[[Any], Any]
+    output_type: RecordType | None = None
+    is_row_function = True
+
+    @property
+    def user_functions(self) -> tuple[object, ...]:
+        return (self.function,)
+
+
+@dataclass(frozen=True, slots=True)
+class FlatMapFactory(OperatorFactory):
+    function: Function | Callable[[Any], Any]
+    output_type: RecordType | None = None
+    is_row_function = True
+
+    @property
+    def user_functions(self) -> tuple[object, ...]:
+        return (self.function,)
+
+
+@dataclass(frozen=True, slots=True)
+class FilterFactory(OperatorFactory):
+    function: Function | Callable[[Any], bool]
+    is_row_function = True
+
+    @property
+    def user_functions(self) -> tuple[object, ...]:
+        return (self.function,)
+
+
+# -- columnar functions ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MapBatchesFactory(OperatorFactory):
+    """`function(batch)` on a pa.RecordBatch, a pandas DataFrame or a dict of numpy arrays; a callable or a class.
+
+    It may return fewer or more rows than it got; event times are kept where the number of rows is unchanged,
+    and otherwise every row gets the batch's highest.
+    """
+
+    function: Callable[[Any], Any]
+    batch_format: str = "pyarrow"
+    output_type: RecordType | None = None
+
+    @property
+    def user_functions(self) -> tuple[object, ...]:
+        return (self.function,)
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectFactory(OperatorFactory):
+    """New columns from expressions. `keep` says what of the input's columns stays, in its order, before new ones."""
+
+    columns: tuple[tuple[str, Expression], ...]
+    keep: frozenset[str] | None = frozenset()
+    """Names that stay; None: all. A new column of the same name takes the old one's place."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropFactory(OperatorFactory):
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RenameFactory(OperatorFactory):
+    renames: tuple[tuple[str, str], ...]
+    """(old, new)"""
+
+
+@dataclass(frozen=True, slots=True)
+class WhereFactory(OperatorFactory):
+    predicate: Expression
+
+
+# -- keyed and process functions ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RunningAggregateFactory(OperatorFactory):
+    """One result per row: the row's key columns and the aggregates over all rows of that key so far, it included."""
+
+    aggregates: tuple[tuple[str, Aggregate], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunningColumnFactory(OperatorFactory):
+    """sum, min, max, min_by, max_by of a column: the row as it came, with that column replaced (Flink's semantics:
+    sum/min/max keep the first row's other columns; min_by/max_by give the whole row with the extreme value)."""
+
+    mode: str
+    column: str | int
+    output_type: RecordType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceFactory(OperatorFactory):
+    """Running reduce per key: one result per row."""
+
+    function: Function | Callable[[Any, Any], Any]
+    output_type: RecordType | None = None
+
+    @property
+    def user_functions(self) -> tuple[object, ...]:
+        return (self.function,)
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFactory(OperatorFactory):
+    """A ProcessFunction or KeyedProcessFunction (keyed exactly where the transformation has a key), or a plain
+    `function(value, ctx)`."""
+
+    function: Function | Callable[..., Any]
+    output_type: RecordType | None = None
+
+    @property
+    def user_functions(self) -> tuple[object, ...]:
+        return (self.function,)
+
+
+@dataclass(frozen=True, slots=True)
+class CoMapFactory(OperatorFactory):
+    function: Function
+    output_type: RecordType | None = None
+    inputs = 2
+
+    @property
+    def user_functions(self) -> tuple[object, ...]:
+        return (self.function,)
+
+
+@dataclass(frozen=True, slots=True)
+class CoFlatMapFactory(OperatorFactory):
+    function: Function
+    output_type: RecordType | None = None
+    inputs = 2
+
+    @property
+    def user_functions(self) -> tuple[object, ...]:
+        return (self.function,)
+
+
+@dataclass(frozen=True, slots=True)
+class CoProcessFactory(OperatorFactory):
+    """A CoProcessFunction or KeyedCoProcessFunction."""
+
+    function: Function
+    output_type: RecordType | None = None
+    inputs = 2
+
+    @property
+    def user_functions(self) -> tuple[object, ...]:
+        return (self.function,)
+
+
+# -- windows -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFactory(OperatorFactory):
+    """Keyed windows with exactly one of: built-in `aggregates` (columnar), `reduce`, `aggregate`, or only `process`.
+
+    `process` may accompany `reduce` or `aggregate` (incremental aggregation; it then gets the one result).
+    """
+
+    assigner: WindowAssigner
+    aggregates: tuple[tuple[str, Aggregate], ...] = ()
+    reduce: Function | Callable[[Any, Any], Any] | None = None
+    aggregate: Function | None = None
+    process: Function | Callable[..., Any] | None = None
+    allowed_lateness_ms: Millis = Millis(0)
+    late_tag: OutputTag | None = None
+    output_type: RecordType | None = None
+
+    @property
+    def user_functions(self) -> tuple[object, ...]:
+        return tuple(f for f in (self.reduce, self.aggregate, self.process) if f is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCoGroupFactory(OperatorFactory):
+    """Two keyed inputs meet per key and window: `function(first_rows, second_rows)` once per firing, or with
+    `is_join` `function(first, second)` for every pair. `function` None with `is_join`: the columnar inner join,
+    whose rows are the first's columns, then the second's (a name that both have gets the suffix `_right`, and the
+    second's key columns are left out)."""
+
+    assigner: WindowAssigner
+    is_join: bool
+    function: Function | Callable[..., Any] | None = None
+    allowed_lateness_ms: Millis = Millis(0)
+    late_tag: OutputTag | None = None
+    output_type: RecordType | None = None
+    inputs = 2
+
+    @property
+    def user_functions(self) -> tuple[object, ...]:
+        return () if self.function is None else (self.function,)
+
+
+@dataclass(frozen=True, slots=True)
+class MultipleInputFactory(OperatorFactory):
+    """Several inputs into one row function `function(input_index, value)` that yields results; takes sources into
+    its own chain (HEAD_WITH_SOURCES)."""
+
+    function: Callable[[int, Any], Any]
+    number_of_inputs: int
+    output_type: RecordType | None = None
+    default_strategy = ChainingStrategy.HEAD_WITH_SOURCES
+
+    @property
+    def user_functions(self) -> tuple[object, ...]:
+        return (self.function,)
+
+
+def input_count(factory: OperatorFactory) -> int:
+    """Number of logical inputs of the operator that `factory` describes."""
+    return factory.number_of_inputs if isinstance(factory, MultipleInputFactory) else factory.inputs

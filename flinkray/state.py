@@ -1,0 +1,154 @@
+"""Keyed state as user functions see it: descriptors, and the interfaces behind them (Flink's State API)."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from flinkray.types import Millis
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class TtlUpdateType(enum.Enum):
+    """What renews an entry's time to live. Reading an expired entry never does (N20)."""
+
+    ON_CREATE_AND_WRITE = "on create and write"
+    ON_READ_AND_WRITE = "on read and write"
+
+
+@dataclass(frozen=True, slots=True)
+class StateTtlConfig:
+    """Entries vanish `ttl_ms` of processing time after their last renewal."""
+
+    ttl_ms: Millis
+    update_type: TtlUpdateType = TtlUpdateType.ON_CREATE_AND_WRITE
+
+
+@dataclass(frozen=True, slots=True)
+class StateDescriptor:
+    """Base: a state's name, unique within its operator, and the type of its values (an Arrow type, or None: pickled)."""
+
+    name: str
+    value_type: object = None
+    ttl: StateTtlConfig | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ValueError("a state descriptor needs a non-empty name")
+
+
+@dataclass(frozen=True, slots=True)
+class ValueStateDescriptor(StateDescriptor):
+    """One value per key."""
+
+
+class ValueState(Protocol[T]):
+    """One value for the current key. Only the task's own thread may call it, inside a keyed function."""
+
+    def value(self) -> T | None:
+        """The value, or None where none was set."""
+
+    def update(self, value: T) -> None: ...
+
+    def clear(self) -> None: ...
+
+
+class ListState(Protocol[T]):
+    """A list for the current key."""
+
+    def get(self) -> Iterable[T]: ...
+
+    def add(self, value: T) -> None: ...
+
+    def add_all(self, values: Iterable[T]) -> None: ...
+
+    def update(self, values: Iterable[T]) -> None: ...
+
+    def clear(self) -> None: ...
+
+
+class MapState(Protocol[K, V]):
+    """A dict for the current key."""
+
+    def get(self, key: K) -> V | None: ...
+
+    def put(self, key: K, value: V) -> None: ...
+
+    def remove(self, key: K) -> None: ...
+
+    def contains(self, key: K) -> bool: ...
+
+    def items(self) -> Iterator[tuple[K, V]]: ...
+
+    def keys(self) -> Iterator[K]: ...
+
+    def values(self) -> Iterator[V]: ...
+
+    def is_empty(self) -> bool: ...
+
+    def clear(self) -> None: ...
+
+
+class ReducingState(Protocol[T]):
+    """A value folded with a reduce function for the current key."""
+
+    def get(self) -> T | None: ...
+
+    def add(self, value: T) -> None: ...
+
+    def clear(self) -> None: ...
+
+
+class AggregatingState(Protocol[T, V]):
+    """An accumulator fed with T, read as V, for the current key."""
+
+    def get(self) -> V | None: ...
+
+    def add(self, value: T) -> None: ...
+
+    def clear(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ListStateDescriptor(StateDescriptor):
+    """A list per key; `value_type` is the elements' type."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapStateDescriptor(StateDescriptor):
+    """A dict per key; `key_type` and `value_type` are those of its entries."""
+
+    key_type: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReducingStateDescriptor(StateDescriptor):
+    """A reduced value per key."""
+
+    function: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class AggregatingStateDescriptor(StateDescriptor):
+    """An accumulator per key."""
+
+    function: Any = None
+
+
+class KeyedStateStore(Protocol):
+    """Where a keyed function gets its state, by descriptor, in `open` or later."""
+
+    def get_state(self, descriptor: ValueStateDescriptor) -> ValueState[Any]: ...
+
+    def get_list_state(self, descriptor: ListStateDescriptor) -> ListState[Any]: ...
+
+    def get_map_state(self, descriptor: MapStateDescriptor) -> MapState[Any, Any]: ...
+
+    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> ReducingState[Any]: ...
+
+    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]: ...

@@ -1,0 +1,112 @@
+"""Watermark strategies: how a stream gets event time (after Flink's WatermarkStrategy, but per batch)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flinkray.batch import Batch
+from flinkray.durations import Duration, to_millis
+from flinkray.types import MIN_TIMESTAMP, Millis, Timestamp
+
+
+class WatermarkGenerator(ABC):
+    """Makes watermarks from the event times that pass; one instance per source split or operator subtask."""
+
+    @abstractmethod
+    def on_batch(self, batch: Batch, timestamps: pa.Array) -> Timestamp | None:
+        """A batch passed (never empty, no null among its timestamps); a watermark to emit after it, or None."""
+
+    @abstractmethod
+    def on_periodic_emit(self) -> Timestamp | None:
+        """Called every `pipeline.auto-watermark-interval`; the current watermark, or None."""
+
+
+class BoundedOutOfOrderness(WatermarkGenerator):
+    """Max timestamp - bound - 1, which is also the monotonous strategy with bound 0; the minimum before any row (N3)."""
+
+    def __init__(self, bound_ms: Millis) -> None:
+        self._bound_ms = bound_ms
+        self._max: int | None = None
+
+    def on_batch(self, batch: Batch, timestamps: pa.Array) -> Timestamp | None:
+        highest = int(pc.max(timestamps).as_py())
+        self._max = highest if self._max is None else max(self._max, highest)
+        return None
+
+    def on_periodic_emit(self) -> Timestamp | None:
+        if self._max is None:
+            return None
+        return Timestamp(max(MIN_TIMESTAMP, self._max - self._bound_ms - 1))
+
+
+TimestampAssigner = str | Callable[[Any, int], int] | object
+"""A column name, an expression over columns, or `function(value, record_timestamp) -> epoch ms` (PyFlink's)."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkStrategy:
+    """Which watermarks a stream has. Immutable: each `with_...` gives a new strategy.
+
+    A timestamp column is int64 epoch milliseconds, or an Arrow timestamp (read as UTC where it has no zone).
+    """
+
+    generator: Callable[[], WatermarkGenerator] | None
+    assigner: TimestampAssigner | None = None
+    idle_timeout_ms: Millis | None = None
+    alignment_group: str | None = None
+    alignment_max_drift_ms: Millis | None = None
+    alignment_update_interval_ms: Millis | None = None
+
+    @staticmethod
+    def for_bounded_out_of_orderness(max_out_of_orderness: Duration) -> WatermarkStrategy:
+        """Rows are at most this much behind the highest event time seen."""
+        bound = to_millis(max_out_of_orderness, "max_out_of_orderness")
+        return WatermarkStrategy(_BoundedFactory(bound))
+
+    @staticmethod
+    def for_monotonous_timestamps() -> WatermarkStrategy:
+        """Event time never goes back within one split."""
+        return WatermarkStrategy(_BoundedFactory(Millis(0)))
+
+    @staticmethod
+    def for_generator(generator: Callable[[], WatermarkGenerator]) -> WatermarkStrategy:
+        """`generator()` makes a WatermarkGenerator of your own, per split."""
+        return WatermarkStrategy(generator)
+
+    @staticmethod
+    def no_watermarks() -> WatermarkStrategy:
+        """Only the watermark at the end of a bounded stream."""
+        return WatermarkStrategy(None)
+
+    def with_timestamp_assigner(self, assigner: TimestampAssigner) -> WatermarkStrategy:
+        """A column name, an expression, a function `(value, record_timestamp) -> ms`, or PyFlink's TimestampAssigner."""
+        return replace(self, assigner=assigner)
+
+    def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
+        """A split without rows for this long no longer holds the watermark back."""
+        return replace(self, idle_timeout_ms=to_millis(idle_timeout, "idle_timeout"))
+
+    def with_watermark_alignment(
+        self, group: str, max_drift: Duration, update_interval: Duration = 1000
+    ) -> WatermarkStrategy:
+        """Sources of one group pause when they are more than `max_drift` ahead of the slowest."""
+        return replace(
+            self,
+            alignment_group=group,
+            alignment_max_drift_ms=to_millis(max_drift, "max_drift"),
+            alignment_update_interval_ms=to_millis(update_interval, "update_interval"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _BoundedFactory:
+    bound_ms: Millis
+
+    def __call__(self) -> WatermarkGenerator:
+        return BoundedOutOfOrderness(self.bound_ms)

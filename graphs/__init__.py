@@ -1,0 +1,1 @@
+"""The compiler: program -> StreamGraph -> JobGraph -> ExecutionGraph. Values in, values out."""

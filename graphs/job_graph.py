@@ -1,0 +1,243 @@
+"""The JobGraph: what the client submits. Chains are vertices, exchanges between them are edges over data sets.
+
+Values only: everything here is frozen or built once by `graphs.job_graph_generator`, and survives a cloudpickle round
+trip. User code travels as bytes (`OperatorConfig.factory_bytes`), so that no component on the way has to import it.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import NewType
+
+from flinkray.config import Configuration
+from flinkray.keys import KeySelector
+from flinkray.operator_factories import OperatorFactory
+from flinkray.partitioning import Partitioner, SubtaskStateMapper
+from flinkray.transformations import ResourceSpec
+from flinkray.types import JobId, Millis, OperatorId, OutputTag
+
+JobVertexId = NewType("JobVertexId", str)
+"""Hash of the chain's head operator (C14)."""
+DataSetId = NewType("DataSetId", str)
+
+
+class DistributionPattern(enum.Enum):
+    """Which consumer subtasks a producer subtask feeds."""
+
+    POINTWISE = "POINTWISE"
+    """One or more consumers each."""
+    ALL_TO_ALL = "ALL_TO_ALL"
+    """Every consumer."""
+
+
+class ResultPartitionType(enum.Enum):
+    """How a result may be read: (is pipelined, has back pressure, is bounded, is persistent, is reconnectable)."""
+
+    BLOCKING = (False, False, False, False, True)
+    BLOCKING_PERSISTENT = (False, False, False, True, True)
+    PIPELINED = (True, True, False, False, False)
+    PIPELINED_BOUNDED = (True, True, True, False, False)
+    PIPELINED_APPROXIMATE = (True, True, True, False, True)
+
+    @property
+    def is_pipelined(self) -> bool:
+        return self.value[0]
+
+    @property
+    def has_back_pressure(self) -> bool:
+        return self.value[1]
+
+    @property
+    def is_bounded(self) -> bool:
+        return self.value[2]
+
+    @property
+    def is_persistent(self) -> bool:
+        return self.value[3]
+
+    @property
+    def is_reconnectable(self) -> bool:
+        return self.value[4]
+
+
+class TaskKind(enum.Enum):
+    """Which kind of task runs a vertex; a chain uses its head's (B4)."""
+
+    SOURCE = "source"
+    ONE_INPUT = "one input"
+    TWO_INPUT = "two input"
+    MULTIPLE_INPUT = "multiple input"
+
+
+@dataclass(frozen=True, slots=True)
+class ChainedEdge:
+    """From an operator to another one of its chain."""
+
+    target_node: int
+    input_index: int
+    output_tag: OutputTag | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkEdge:
+    """From an operator to another vertex, through the data set of the same position in `JobVertex.results`."""
+
+    result_index: int
+    ship_strategy: str
+    output_tag: OutputTag | None = None
+    buffer_timeout_ms: Millis = Millis(100)
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkInput:
+    """Logical input fed by these gates (one per JobEdge; several where streams are united)."""
+
+    gates: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceInput:
+    """Logical input fed by a source operator of the same chain (chained source)."""
+
+    source_node: int
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorCode:
+    """The part of an operator's configuration that may hold user code, pickled together."""
+
+    factory: OperatorFactory
+    keys: tuple[KeySelector | None, ...]
+    """Per logical input: its key selector where the operator is keyed."""
+    partitioners: tuple[Partitioner, ...]
+    """Per network output."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorConfig:
+    """One operator of a chain (Flink's StreamConfig)."""
+
+    node_id: int
+    operator_id: OperatorId
+    name: str
+    uid: str | None
+    chain_index: int
+    """0 for chained sources; the head of a chain has 1 (T18)."""
+    code_bytes: bytes = field(repr=False)
+    """cloudpickle of the OperatorCode."""
+    factory_name: str
+    """Class of the factory, for display."""
+    is_row_function: bool
+    inputs: tuple[NetworkInput | SourceInput, ...]
+    """Only the chain's head has any."""
+    chained_outputs: tuple[ChainedEdge, ...]
+    network_outputs: tuple[NetworkEdge, ...]
+    managed_memory_fractions: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def is_chain_end(self) -> bool:
+        return not self.chained_outputs
+
+
+@dataclass(frozen=True, slots=True)
+class IntermediateDataSet:
+    """What a vertex produces for one JobEdge."""
+
+    id: DataSetId
+    producer: JobVertexId
+    result_type: ResultPartitionType
+    index: int
+    """Position among the producer's results."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobEdge:
+    """Joins a data set to a consumer."""
+
+    source: DataSetId
+    source_vertex: JobVertexId
+    target: JobVertexId
+    pattern: DistributionPattern
+    ship_strategy: str
+    """The partitioner's name, for display."""
+    is_broadcast: bool
+    upstream_mapper: SubtaskStateMapper
+    downstream_mapper: SubtaskStateMapper
+    input_index: int
+    """Logical input of the consumer's head operator (0-based)."""
+    gate_index: int
+    """Position among the consumer's gates."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorConfig:
+    """An operator coordinator to run at the JobMaster: the enumerator of a source, or a collector of results."""
+
+    operator_id: OperatorId
+    operator_name: str
+    factory_bytes: bytes = field(repr=False)
+    """cloudpickle of the OperatorFactory (SourceFactory, or SinkFactory of a CollectSink)."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobVertex:
+    """A chain of operators that runs as one task per subtask."""
+
+    id: JobVertexId
+    name: str
+    """"head -> next", for example "Source: numbers -> map"."""
+    kind: TaskKind
+    parallelism: int
+    max_parallelism: int
+    operators: tuple[OperatorConfig, ...]
+    """Chained sources, then the head, then the others in order of chain index. `head` picks the head."""
+    inputs: tuple[JobEdge, ...]
+    results: tuple[IntermediateDataSet, ...]
+    slot_sharing_group: str
+    co_location_group: str | None = None
+    coordinators: tuple[CoordinatorConfig, ...] = ()
+    min_resources: ResourceSpec = ResourceSpec()
+    preferred_resources: ResourceSpec = ResourceSpec()
+
+    @property
+    def head(self) -> OperatorConfig:
+        return next(operator for operator in self.operators if operator.node_id == self.head_node)
+
+    @property
+    def head_node(self) -> int:
+        chained_sources = {i.source_node for o in self.operators for i in o.inputs if isinstance(i, SourceInput)}
+        return next(o.node_id for o in self.operators if o.node_id not in chained_sources)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointSettings:
+    """What the coordinator will need (K9); `interval_ms` None: no periodic checkpoints."""
+
+    interval_ms: Millis | None = None
+    exactly_once: bool = True
+    timeout_ms: Millis = Millis(600_000)
+    min_pause_ms: Millis = Millis(0)
+    max_concurrent: int = 1
+    tolerable_failures: int = 0
+    vertices_to_trigger: tuple[JobVertexId, ...] = ()
+    vertices_to_acknowledge: tuple[JobVertexId, ...] = ()
+
+
+@dataclass(frozen=True)
+class JobGraph:
+    """A compiled program. `vertices` are in topological order (C64)."""
+
+    job_id: JobId
+    name: str
+    is_batch: bool
+    vertices: tuple[JobVertex, ...]
+    configuration: Configuration
+    checkpoint_settings: CheckpointSettings = CheckpointSettings()
+    cached_files: dict[str, str] = field(default_factory=dict)
+
+    def vertex(self, vertex_id: JobVertexId) -> JobVertex:
+        return next(vertex for vertex in self.vertices if vertex.id == vertex_id)
+
+    def consumers(self, data_set: IntermediateDataSet) -> tuple[JobEdge, ...]:
+        return tuple(edge for vertex in self.vertices for edge in vertex.inputs if edge.source == data_set.id)
