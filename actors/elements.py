@@ -10,14 +10,14 @@ from flinkray.types import Timestamp
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """No more rows with an event time at or below `timestamp` will come (T33)."""
+    """No more rows with an event time at or below `timestamp` will come."""
 
     timestamp: Timestamp
 
 
 @dataclass(frozen=True, slots=True)
 class WatermarkStatus:
-    """IDLE before falling silent, ACTIVE before rows or watermarks again (J13)."""
+    """IDLE before falling silent, ACTIVE before rows or watermarks again."""
 
     is_idle: bool
 
@@ -28,7 +28,7 @@ ACTIVE = WatermarkStatus(is_idle=False)
 
 @dataclass(frozen=True, slots=True)
 class LatencyMarker:
-    """Made by a source, forwarded past user functions to one random channel per output (J17, T35)."""
+    """Made by a source, forwarded past user functions to one random channel per output."""
 
     marked_ms: int
     operator_id: str

@@ -243,7 +243,7 @@ class BufferEntry:
 
     channel_id: ChannelId
     sequence: int
-    """Counts the buffers of the channel from 0, events included; a gap fails the channel (I52)."""
+    """Counts the buffers of the channel from 0, events included; a gap fails the channel."""
     backlog: int
     """Data buffers that wait behind this one at the sender."""
     element: Batch | Event | None
@@ -261,7 +261,7 @@ class Buffers:
 
 @dataclass(frozen=True, slots=True)
 class AnnounceBacklog:
-    """Producer -> consumer: data waits, and there is no credit (I40)."""
+    """Producer -> consumer: data waits, and there is no credit."""
 
     backlogs: tuple[tuple[ChannelId, int], ...]
 
@@ -289,7 +289,7 @@ class CancelSubpartition:
 
 @dataclass(frozen=True, slots=True)
 class SendTaskEvent:
-    """Consumer -> producer: for the task that makes this partition (I30)."""
+    """Consumer -> producer: for the task that makes this partition."""
 
     partition_id: PartitionId
     event: Any

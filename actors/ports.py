@@ -157,7 +157,7 @@ class EndpointContext(Protocol):
         """Gives the loop a thread (or steps it, in simulation) until it is done."""
 
     def fatal(self, error: BaseException) -> None:
-        """Something that this endpoint cannot go on after: its process ends, and its watchers hear of it (E7)."""
+        """Something that this endpoint cannot go on after: its process ends, and its watchers hear of it."""
 
 
 class MetricSink(Protocol):
@@ -212,7 +212,7 @@ class Host(ABC):
 
     @abstractmethod
     def shutdown(self) -> None:
-        """Ends every endpoint that this host's client started; afterwards none of their threads or processes is left."""
+        """Ends every endpoint that this host's client started; none of their threads or processes is left."""
 
 
 class EndpointGone(Exception):

@@ -1,7 +1,7 @@
 """What execute() hands over, and what it gets back: the seam between the API and the runtime.
 
 The runtime is found by name among installed plug-ins (entry-point groups `flinkray.executors`, `flinkray.planners`
-and `flinkray.bridges`), so that flinkray imports nothing of it (A38-A39).
+and `flinkray.bridges`), so that flinkray imports nothing of it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Pipeline:
     transformations: tuple[Transformation, ...]
     configuration: Configuration
     cached_files: dict[str, str] = field(default_factory=dict)
-    """name -> path, visible to tasks by name (A9)."""
+    """name -> path, visible to tasks by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from flinkray.windowing import WindowAssigner
 
 
 class ChainingStrategy(enum.Enum):
-    """Whether an operator may join the chain of its input (A24)."""
+    """Whether an operator may join the chain of its input."""
 
     ALWAYS = "always"
     HEAD = "head"
@@ -42,7 +42,7 @@ class OperatorFactory:
     is_row_function: ClassVar[bool] = False
     """Works row by row, so that the runtime may fuse it with neighbours of its kind into one Python loop."""
     yields_to_mailbox: ClassVar[bool] = False
-    """Waits inside process_batch by running other mails; must not be chained behind a source thread (T19)."""
+    """Waits inside process_batch by running other mails; must not be chained behind a source thread."""
 
     @property
     def user_functions(self) -> tuple[object, ...]:

@@ -2,7 +2,7 @@
 
 Semantics after Flink: forward keeps the subtask index; rescale goes round robin within the local group; rebalance
 round robin over all; global to channel 0; key group by hash of the key -> key group -> subtask; shuffle at random;
-broadcast to every channel; custom by a user function. Forward and rescale are pointwise (T25), the others all-to-all.
+broadcast to every channel; custom by a user function. Forward and rescale are pointwise, the others all-to-all.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from flinkray.keys import KeySelector
 
 
 class SubtaskStateMapper(enum.Enum):
-    """Which old subtasks' in-flight data a new subtask takes over when an exchange is rescaled (K38)."""
+    """Which old subtasks' in-flight data a new subtask takes over when an exchange is rescaled."""
 
     ARBITRARY = "arbitrary"
     FIRST = "first"

@@ -10,12 +10,14 @@ from typing import Any, Protocol, TypeVar
 from flinkray.types import Millis
 
 T = TypeVar("T")
+IN = TypeVar("IN", contravariant=True)
+OUT = TypeVar("OUT", covariant=True)
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 class TtlUpdateType(enum.Enum):
-    """What renews an entry's time to live. Reading an expired entry never does (N20)."""
+    """What renews an entry's time to live. Reading an expired entry never does."""
 
     ON_CREATE_AND_WRITE = "on create and write"
     ON_READ_AND_WRITE = "on read and write"
@@ -31,7 +33,7 @@ class StateTtlConfig:
 
 @dataclass(frozen=True, slots=True)
 class StateDescriptor:
-    """Base: a state's name, unique within its operator, and the type of its values (an Arrow type, or None: pickled)."""
+    """Base: a state's name, unique within its operator, and the type of its values (Arrow, or None: pickled)."""
 
     name: str
     value_type: object = None
@@ -104,12 +106,12 @@ class ReducingState(Protocol[T]):
     def clear(self) -> None: ...
 
 
-class AggregatingState(Protocol[T, V]):
-    """An accumulator fed with T, read as V, for the current key."""
+class AggregatingState(Protocol[IN, OUT]):
+    """An accumulator fed with IN, read as OUT, for the current key."""
 
-    def get(self) -> V | None: ...
+    def get(self) -> OUT | None: ...
 
-    def add(self, value: T) -> None: ...
+    def add(self, value: IN) -> None: ...
 
     def clear(self) -> None: ...
 

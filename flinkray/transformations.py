@@ -1,4 +1,4 @@
-"""The records that API calls leave behind. Each references its inputs; there is no other edge list (A29).
+"""The records that API calls leave behind. Each references its inputs; there is no other edge list.
 
 Physical transformations own an operator factory and become a node of the StreamGraph; virtual ones (partition, union,
 side output) do not. Settings such as name, uid and parallelism are set after the call that made the transformation,
@@ -23,7 +23,7 @@ _next_id = itertools.count(1)
 
 @dataclass(frozen=True, slots=True)
 class ResourceSpec:
-    """What one subtask needs beside its share of a slot. Added up along a chain (C41)."""
+    """What one subtask needs beside its share of a slot. Added up along a chain."""
 
     cpus: float = 0.0
     memory_bytes: int = 0
@@ -34,7 +34,7 @@ class ResourceSpec:
 
 @dataclass(eq=False, kw_only=True)
 class Transformation:
-    """Base of all. `id` comes from a counter of this process; it orders nodes and never leaves the client (C8)."""
+    """Base of all. `id` comes from a counter of this process; it orders nodes and never leaves the client."""
 
     name: str
     parallelism: int | None = None
@@ -46,13 +46,13 @@ class Transformation:
     """32 hex digits that replace the computed operator id (Flink's setUidHash)."""
     description: str = ""
     slot_sharing_group: str | None = None
-    """None: the inputs' common group, else the default (B22)."""
+    """None: the inputs' common group, else the default."""
     co_location_key: str | None = None
     buffer_timeout_ms: Millis | None = None
     min_resources: ResourceSpec = ResourceSpec()
     preferred_resources: ResourceSpec = ResourceSpec()
     managed_memory_weights: dict[str, int] = field(default_factory=dict)
-    """Operator-scope use case ("operator") -> weight (C63)."""
+    """Operator-scope use case ("operator") -> weight."""
     managed_memory_slot_use_cases: frozenset[str] = frozenset()
     """Slot-scope use cases ("state backend", "python")."""
 
@@ -88,7 +88,7 @@ class PartitionTransformation(Transformation):
     input: Transformation
     partitioner: Partitioner
     exchange_mode: str = "UNDEFINED"
-    """PIPELINED, BATCH or UNDEFINED (B11)."""
+    """PIPELINED, BATCH or UNDEFINED."""
 
     @property
     def inputs(self) -> tuple[Transformation, ...]:
@@ -97,7 +97,7 @@ class PartitionTransformation(Transformation):
 
 @dataclass(eq=False, kw_only=True)
 class UnionTransformation(Transformation):
-    """All rows of several streams (virtual; creates no node of any kind, T23)."""
+    """All rows of several streams (virtual; creates no node of any kind)."""
 
     union_inputs: tuple[Transformation, ...]
 

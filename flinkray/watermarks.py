@@ -28,7 +28,7 @@ class WatermarkGenerator(ABC):
 
 
 class BoundedOutOfOrderness(WatermarkGenerator):
-    """Max timestamp - bound - 1, which is also the monotonous strategy with bound 0; the minimum before any row (N3)."""
+    """Max timestamp - bound - 1, which is also the monotonous strategy with bound 0; the minimum before any row."""
 
     def __init__(self, bound_ms: Millis) -> None:
         self._bound_ms = bound_ms
@@ -85,7 +85,7 @@ class WatermarkStrategy:
         return WatermarkStrategy(None)
 
     def with_timestamp_assigner(self, assigner: TimestampAssigner) -> WatermarkStrategy:
-        """A column name, an expression, a function `(value, record_timestamp) -> ms`, or PyFlink's TimestampAssigner."""
+        """A column name, an expression, a function `(value, record_timestamp) -> ms`, or a TimestampAssigner."""
         return replace(self, assigner=assigner)
 
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:

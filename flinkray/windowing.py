@@ -34,7 +34,7 @@ class WindowAssigner:
         name = type(self).__name__
         if self.size_ms <= 0 or self.slide_ms <= 0:
             raise ValueError(f"{name}: size and slide must be positive, got {self.size_ms} ms and {self.slide_ms} ms")
-        # N9: the offset shifts the starts within one slide, so it must be smaller than the slide, not the size.
+        # The offset shifts the starts within one slide, so it must be smaller than the slide, not the size.
         if abs(self.offset_ms) >= self.slide_ms:
             raise ValueError(
                 f"{name}: the offset ({self.offset_ms} ms) must be smaller than the "

@@ -18,7 +18,7 @@ from flinkray.transformations import ResourceSpec
 from flinkray.types import JobId, Millis, OperatorId, OutputTag
 
 JobVertexId = NewType("JobVertexId", str)
-"""Hash of the chain's head operator (C14)."""
+"""Hash of the chain's head operator."""
 DataSetId = NewType("DataSetId", str)
 
 
@@ -62,7 +62,7 @@ class ResultPartitionType(enum.Enum):
 
 
 class TaskKind(enum.Enum):
-    """Which kind of task runs a vertex; a chain uses its head's (B4)."""
+    """Which kind of task runs a vertex; a chain uses its head's."""
 
     SOURCE = "source"
     ONE_INPUT = "one input"
@@ -123,7 +123,7 @@ class OperatorConfig:
     name: str
     uid: str | None
     chain_index: int
-    """0 for chained sources; the head of a chain has 1 (T18)."""
+    """0 for chained sources; the head of a chain has 1."""
     code_bytes: bytes = field(repr=False)
     """cloudpickle of the OperatorCode."""
     factory_name: str
@@ -212,7 +212,7 @@ class JobVertex:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSettings:
-    """What the coordinator will need (K9); `interval_ms` None: no periodic checkpoints."""
+    """What the coordinator will need; `interval_ms` None: no periodic checkpoints."""
 
     interval_ms: Millis | None = None
     exactly_once: bool = True
@@ -226,7 +226,7 @@ class CheckpointSettings:
 
 @dataclass(frozen=True)
 class JobGraph:
-    """A compiled program. `vertices` are in topological order (C64)."""
+    """A compiled program. `vertices` are in topological order."""
 
     job_id: JobId
     name: str

@@ -15,7 +15,7 @@ from flinkray.types import MIN_TIMESTAMP, OutputTag, Timestamp
 
 
 class Output(Protocol):
-    """Where an operator's results go: the next operator of the chain, the network, or several of both (H49)."""
+    """Where an operator's results go: the next operator of the chain, the network, or several of both."""
 
     def emit(self, batch: Batch) -> None:
         """Rows for the main output; an empty batch is dropped."""
@@ -98,7 +98,7 @@ class OperatorContext(Protocol):
         """After `delay_ms`, run `mail` in the task's thread; gives a Cancellable. Stops firing when the task ends."""
 
     def yield_to_mailbox(self) -> None:
-        """Run one other mail of this task (waits for one): how an operator waits for what a mail brings (H42)."""
+        """Run one other mail of this task (waits for one): how an operator waits for what a mail brings."""
 
     def send_to_coordinator(self, event: Any) -> None:
         """To this operator's coordinator at the JobMaster; picklable."""
@@ -112,7 +112,7 @@ class OperatorContext(Protocol):
 class Operator(ABC):
     """Base of all operators.
 
-    Life cycle (H8, T3): setup; initialize_state and open from the chain's tail to its head; process_...; end_input per
+    Life cycle: setup; initialize_state and open from the chain's tail to its head; process_...; end_input per
     input and finish from head to tail at the end of data; close always, also after a failure.
     """
 
@@ -146,7 +146,7 @@ class Operator(ABC):
         self._advance()
 
     def process_status(self, is_idle: bool, input_index: int = 0) -> None:
-        """An input turned idle or active; the operator is idle exactly while all its inputs are (J14)."""
+        """An input turned idle or active; the operator is idle exactly while all its inputs are."""
         was_idle = all(self._idle)
         self._idle[input_index] = is_idle
         if all(self._idle) != was_idle:
