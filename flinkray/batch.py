@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, SupportsIndex
 
 import pyarrow as pa
 
+from flinkray import wire
 from flinkray.types import Kind, RecordType
 
 
@@ -76,6 +78,35 @@ class Batch:
 
     def without_keys(self) -> Batch:
         return self if self.keys is None else replace(self, keys=None)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        """Pickles the rows of this batch only, whatever larger buffers it is a slice of."""
+        columns, names = list(self.data.columns), list(self.data.schema)
+        for beside in (self._timestamp_columns(), self.keys):
+            if beside is not None:
+                columns += beside.columns
+                names += list(beside.schema)
+        together = pa.RecordBatch.from_arrays(columns, schema=pa.schema(names, metadata=self.data.schema.metadata))
+        schema, body = wire.encode(together)
+        layout = (self.data.num_columns, self.timestamps is not None, self.keys is not None)
+        return _rebuild, (self.kind, layout, schema, body if int(protocol) >= 5 else bytes(body))
+
+    def _timestamp_columns(self) -> pa.RecordBatch | None:
+        if self.timestamps is None:
+            return None
+        return pa.RecordBatch.from_arrays([self.timestamps], names=["timestamp"])
+
+
+def _rebuild(kind: Kind, layout: tuple[int, bool, bool], schema: bytes | None, body: object) -> Batch:
+    together = wire.decode(schema, body)
+    width, has_timestamps, has_keys = layout
+    key_start = width + has_timestamps
+    return Batch(
+        together.select(range(width)),
+        kind,
+        together.column(width) if has_timestamps else None,
+        together.select(range(key_start, together.num_columns)).replace_schema_metadata(None) if has_keys else None,
+    )
 
 
 def is_same_layout(left: Batch, right: Batch) -> bool:
