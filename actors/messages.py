@@ -15,14 +15,11 @@ from flinkray.batch import Batch
 from flinkray.config import Configuration
 from flinkray.errors import ErrorInfo
 from flinkray.types import JobId, OperatorId
+from graphs.execution_graph import AttemptId, PartitionId
 from graphs.job_graph import JobVertexId, OperatorConfig, ResultPartitionType, TaskKind
 
 AllocationId = NewType("AllocationId", str)
 """One lease of one slot to one job."""
-AttemptId = NewType("AttemptId", str)
-"""One attempt to run one subtask: "<vertex id>_<subtask>_<attempt number>"; never reused."""
-PartitionId = NewType("PartitionId", str)
-"""What one attempt produces for one data set: "<data set id>#<attempt id>"."""
 SessionId = NewType("SessionId", str)
 """Fences a component: new with every leadership."""
 

@@ -199,6 +199,8 @@ class JobVertex:
     coordinators: tuple[CoordinatorConfig, ...] = ()
     min_resources: ResourceSpec = ResourceSpec()
     preferred_resources: ResourceSpec = ResourceSpec()
+    is_stoppable: bool = True
+    """Whether its sources can be asked to end their data early."""
 
     @property
     def head(self) -> OperatorConfig:
