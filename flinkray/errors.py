@@ -88,7 +88,8 @@ class UserFunctionError(RecordError):
         super().__init__(operator, subtask, value, message, cause_traceback)
 
     def __str__(self) -> str:
-        text = f"operator {self.operator!r} (subtask {self.subtask}): {self.message}"
+        subtask = f" (subtask {self.subtask})" if self.subtask else ""
+        text = f"operator {self.operator!r}{subtask}: {self.message}"
         if self.value:
             text += f"; the value was {self.value}"
         if self.cause_traceback:

@@ -1,0 +1,347 @@
+"""The key of each row: its columns, its values, its hash and its key group.
+
+The hash is part of the state format: it decides in which key group, and so in which file of a savepoint, a key's state
+is. It depends on nothing but the values (no seed of a process, no byte order, no version of a library) and must never
+change; `tests/unit/network/test_keys.py` holds golden values.
+"""
+
+from __future__ import annotations
+
+import decimal
+import hashlib
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from flinkray.batch import Batch
+from flinkray.errors import TypeMismatchError, UnknownColumnError, UserFunctionError
+from flinkray.keys import ColumnKey, FunctionKey, KeySelector
+from flinkray.types import Kind
+
+Hashes = npt.NDArray[np.uint64]
+KeyGroups = npt.NDArray[np.int32]
+
+KEY_COLUMN = "key"
+"""Column of a key that a function gave; a tuple's columns are `key_0`, `key_1`, ..."""
+
+# All constants below are part of the state format: with others, keys go to other key groups and their state is not
+# found. The multipliers are those of MurmurHash3's finaliser, the increment is 2**64 divided by the golden ratio.
+_MIX_1 = np.uint64(0xFF51AFD7ED558CCD)
+_MIX_2 = np.uint64(0xC4CEB9FE1A85EC53)
+_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
+_WORD = np.uint64(0x87C37B91114253D5)
+_NULL = np.uint64(0x6E756C6C6B657921)
+_NAN_BITS = np.uint64(0x7FF8000000000000)
+_LONG_VALUE_BYTES = 256
+"""Longer strings are hashed one by one: the vectorised loop runs as often as the longest value has words."""
+
+_SHIFT_33 = np.uint64(33)
+_SHIFT_32 = np.uint64(32)
+_TAIL_MASKS = np.array([(1 << (8 * count)) - 1 for count in range(9)], dtype=np.uint64)
+
+
+# -- columns and values ------------------------------------------------------------------------------------------
+
+
+def key_columns(batch: Batch, selector: KeySelector, where: str) -> pa.RecordBatch:
+    """The key of each row as columns: those named by the selector, or `key` (`key_0` ...) for a function's.
+
+    Args:
+        where: names the operator in errors, for example "map (1/2)".
+    Raises:
+        UnknownColumnError: the batch has no such column.
+        UserFunctionError: the key function raised.
+        TypeMismatchError: its results do not fit one Arrow type.
+    """
+    if isinstance(selector, ColumnKey):
+        return _select(batch.data, selector, where)
+    return batch.keys if batch.keys is not None else _computed(batch, selector, where)
+
+
+def key_values(columns: pa.RecordBatch) -> list[Any]:
+    """Each row's key as a Python value: the bare value of a single column, a tuple of several."""
+    lists = [_to_list(column) for column in columns.columns]
+    return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
+
+
+def _select(data: pa.RecordBatch, selector: ColumnKey, where: str) -> pa.RecordBatch:
+    names = data.schema.names
+    for column in selector.columns:
+        if column not in names:
+            raise UnknownColumnError(column, names, where)
+    return data.select(list(selector.columns))
+
+
+def _to_list(column: pa.Array) -> list[Any]:
+    if column.null_count == 0 and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        return list(column.to_numpy(zero_copy_only=False).tolist())  # an order of magnitude faster
+    return list(column.to_pylist())
+
+
+def _computed(batch: Batch, selector: FunctionKey, where: str) -> pa.RecordBatch:
+    from actors.rows import decode
+
+    function = selector.function
+    keys: list[Any] = []
+    value: Any = None
+    try:
+        for value in decode(batch):
+            keys.append(function(value))
+    except Exception as error:
+        message = f"the key function {selector} raised {type(error).__name__}: {error}"
+        raise UserFunctionError(where, "", _shown(value), message, traceback.format_exc()) from error
+    return _as_columns(keys, selector, where)
+
+
+def _as_columns(keys: list[Any], selector: FunctionKey, where: str) -> pa.RecordBatch:
+    key_type = selector.key_type
+    is_wide = key_type.kind in (Kind.TUPLE, Kind.ROW) if key_type is not None else _is_tuple(keys)
+    types: Sequence[Any] = list(key_type.schema.types) if key_type is not None else []
+    if not is_wide:
+        column = _as_array(keys, types[0] if types else None, selector, where)
+        return pa.RecordBatch.from_arrays([column], names=[KEY_COLUMN])
+    width = len(types) or len(keys[0])
+    for key in keys:
+        if not isinstance(key, tuple | list) or len(key) != width:
+            raise TypeMismatchError(
+                f"{where}: the key function {selector} must give a tuple of {width} values for every row, "
+                f"not {_shown(key)}"
+            )
+    columns = zip(*keys, strict=True) if keys else ([] for _ in range(width))
+    arrays = [
+        _as_array(list(column), types[index] if types else None, selector, where)
+        for index, column in enumerate(columns)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=[f"{KEY_COLUMN}_{index}" for index in range(width)])
+
+
+def _is_tuple(keys: list[Any]) -> bool:
+    return bool(keys) and isinstance(keys[0], tuple) and len(keys[0]) > 0
+
+
+def _as_array(values: list[Any], arrow_type: Any, selector: FunctionKey, where: str) -> pa.Array:
+    try:
+        return pa.array(values, type=arrow_type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError) as error:
+        expected = f"of type {arrow_type}" if arrow_type is not None else "of one Arrow type"
+        raise TypeMismatchError(
+            f"{where}: the keys that {selector} gives must be {expected}: {error}. "
+            "Return numbers, text, bytes, times or a tuple of them, or say which with key_by(..., key_type=...)"
+        ) from error
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+# -- hashes ------------------------------------------------------------------------------------------------------
+
+
+def key_groups(columns: pa.RecordBatch, max_parallelism: int) -> KeyGroups:
+    """The key group of each row, in [0, max_parallelism)."""
+    return (key_hashes(columns) % np.uint64(max_parallelism)).astype(np.int32)
+
+
+def key_hashes(columns: pa.RecordBatch) -> Hashes:
+    """A stable 64-bit hash of each row's key.
+
+    Equal values hash equal, whatever holds them: any width of integer, a float or decimal with a whole value, -0.0 and
+    0.0, every NaN, `string` and `large_string`, a dictionary and its values. Times hash by the number they store, so a
+    column of times must keep its unit. Null has a hash of its own. Several columns are combined in order.
+
+    Raises:
+        TypeMismatchError: a column's type cannot be a key; names the column.
+    """
+    hashed = [_hash_column(columns.column(index), name) for index, name in enumerate(columns.schema.names)]
+    return hashed[0] if len(hashed) == 1 else _combine(hashed, columns.num_rows)
+
+
+def _combine(parts: Sequence[Hashes], rows: int) -> Hashes:
+    combined = np.full(rows, _INCREMENT)
+    for part in parts:
+        combined *= _WORD
+        combined += part
+        _mix(combined)
+    return combined
+
+
+def _mix(values: Hashes) -> Hashes:
+    """MurmurHash3's finaliser, in place: every input bit changes every output bit with probability one half."""
+    values ^= values >> _SHIFT_33
+    values *= _MIX_1
+    values ^= values >> _SHIFT_33
+    values *= _MIX_2
+    values ^= values >> _SHIFT_33
+    return values
+
+
+def _hash_column(column: pa.Array, name: str) -> Hashes:
+    try:
+        return _hash_array(column)
+    except NotImplementedError as error:
+        raise TypeMismatchError(
+            f"column {name!r} of type {column.type} cannot be a key: {error}; key by a function of it instead"
+        ) from error
+
+
+def _hash_array(array: pa.Array) -> Hashes:
+    if len(array) == 0:
+        return np.empty(0, dtype=np.uint64)
+    if array.null_count == len(array):
+        return np.full(len(array), _NULL)
+    hashes = _hash_values(array)
+    if array.null_count:
+        hashes[array.is_null().to_numpy(zero_copy_only=False)] = _NULL
+    return hashes
+
+
+def _hash_values(array: pa.Array) -> Hashes:
+    """Hashes of an array that is not empty; what it gives for nulls means nothing."""
+    types, arrow_type = pa.types, array.type
+    if types.is_boolean(arrow_type):
+        return _hash_integers(_fixed_width(array.cast(pa.uint8()), np.dtype(np.uint8)))
+    if types.is_integer(arrow_type):
+        return _hash_integers(_fixed_width(array, np.dtype(arrow_type.to_pandas_dtype())))
+    if types.is_floating(arrow_type):
+        return _hash_floats(_fixed_width(array, np.dtype(arrow_type.to_pandas_dtype())))
+    if types.is_temporal(arrow_type) and not types.is_interval(arrow_type):
+        return _hash_integers(_fixed_width(array, np.dtype(f"int{arrow_type.bit_width}")))
+    if types.is_decimal(arrow_type):
+        return _hash_decimals(array)
+    if types.is_string_view(arrow_type) or types.is_binary_view(arrow_type):
+        array = array.cast(pa.large_string() if types.is_string_view(arrow_type) else pa.large_binary())
+        return _hash_variable_width(array)
+    if any(is_type(arrow_type) for is_type in _VARIABLE_WIDTH):
+        return _hash_variable_width(array)
+    if types.is_fixed_size_binary(arrow_type):
+        return _hash_variable_width(array.cast(pa.large_binary()))
+    return _hash_nested(array)
+
+
+_VARIABLE_WIDTH = (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary)
+
+
+def _hash_nested(array: pa.Array) -> Hashes:
+    types, arrow_type = pa.types, array.type
+    if types.is_dictionary(arrow_type):
+        indices = array.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        hashes: Hashes = _hash_array(array.dictionary)[indices]
+        return hashes
+    if types.is_struct(arrow_type):
+        return _combine([_hash_array(field) for field in array.flatten()], len(array))
+    if types.is_map(arrow_type):
+        entries = _combine([_hash_array(array.keys), _hash_array(array.items)], len(array.keys))
+        return _hash_lists(entries, array.offsets.to_numpy())
+    if types.is_list(arrow_type) or types.is_large_list(arrow_type):
+        return _hash_lists(_hash_array(array.values), array.offsets.to_numpy())
+    if types.is_fixed_size_list(arrow_type):
+        size = arrow_type.list_size
+        offsets = (np.arange(len(array) + 1, dtype=np.int64) + array.offset) * size
+        return _hash_lists(_hash_array(array.values), offsets)
+    if isinstance(arrow_type, pa.BaseExtensionType):
+        return _hash_array(array.storage)
+    raise NotImplementedError("its values have no stable hash")
+
+
+def _fixed_width(array: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """The values where they lie, without a copy; nulls are arbitrary values."""
+    start = array.offset * dtype.itemsize
+    return np.frombuffer(array.buffers()[1], dtype=dtype, count=len(array), offset=start)
+
+
+def _hash_integers(values: npt.NDArray[Any]) -> Hashes:
+    # A narrower signed integer is sign-extended, so that equal values of any width become equal words.
+    words = values.astype(np.int64 if values.dtype.kind == "i" else np.uint64).view(np.uint64)
+    words += _INCREMENT
+    return _mix(words)
+
+
+def _hash_floats(values: npt.NDArray[Any]) -> Hashes:
+    doubles = values.astype(np.float64)
+    words = doubles.view(np.uint64).copy()
+    words[np.isnan(doubles)] = _NAN_BITS
+    is_whole = (np.trunc(doubles) == doubles) & (np.abs(doubles) < 2.0**63)
+    words[is_whole] = doubles[is_whole].astype(np.int64).view(np.uint64)
+    words += _INCREMENT
+    return _mix(words)
+
+
+def _hash_decimals(array: pa.Array) -> Hashes:
+    encoded = array.dictionary_encode()
+    distinct = np.array([_hash_decimal(value) for value in encoded.dictionary.to_pylist()], dtype=np.uint64)
+    hashes: Hashes = distinct[encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)]
+    return hashes
+
+
+def _hash_decimal(value: decimal.Decimal) -> int:
+    """By value, not by scale: the scale that Arrow infers differs from batch to batch."""
+    sign, digits, exponent = value.as_tuple()
+    unscaled, scale = int("".join(map(str, digits))), -int(exponent)
+    while scale > 0 and unscaled % 10 == 0:
+        unscaled, scale = unscaled // 10, scale - 1
+    unscaled = (-unscaled if sign else unscaled) * 10 ** max(0, -scale)
+    if scale <= 0 and -(2**63) <= unscaled < 2**63:
+        return int(_hash_integers(np.array([unscaled], dtype=np.int64))[0])
+    return int(_hash_bytes(f"{unscaled}e-{max(0, scale)}".encode()))
+
+
+def _hash_lists(elements: Hashes, offsets: npt.NDArray[Any]) -> Hashes:
+    """A list hashes like the bytes of its elements' hashes."""
+    starts = offsets.astype(np.int64) * 8
+    return _hash_slices(elements.astype("<u8").view(np.uint8), starts[:-1], np.diff(starts))
+
+
+def _hash_variable_width(array: pa.Array) -> Hashes:
+    is_large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    dtype = np.dtype(np.int64 if is_large else np.int32)
+    _, offsets_buffer, data_buffer = array.buffers()
+    start = array.offset * dtype.itemsize
+    offsets = np.frombuffer(offsets_buffer, dtype=dtype, count=len(array) + 1, offset=start).astype(np.int64)
+    data = np.frombuffer(data_buffer, dtype=np.uint8) if data_buffer is not None else np.empty(0, dtype=np.uint8)
+    first, last = int(offsets[0]), int(offsets[-1])
+    return _hash_slices(data[first:last], offsets[:-1] - first, np.diff(offsets))
+
+
+def _hash_bytes(value: bytes) -> np.uint64:
+    data = np.frombuffer(value, dtype=np.uint8)
+    return np.uint64(_hash_slices(data, np.zeros(1, dtype=np.int64), np.array([len(value)], dtype=np.int64))[0])
+
+
+def _hash_slices(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Hashes:
+    """The hash of data[start : start + length] for each row: eight bytes of every row at a time."""
+    padded = np.zeros(len(data) + 8, dtype=np.uint8)
+    padded[: len(data)] = data
+    words: npt.NDArray[Any] = np.ndarray((len(data) + 1,), dtype="<u8", buffer=padded, strides=(1,))
+    hashes = lengths.astype(np.uint64) * _MIX_2
+    hashes += _INCREMENT
+    is_long = lengths > _LONG_VALUE_BYTES
+    has_long = bool(is_long.any())
+    short_lengths = np.where(is_long, 0, lengths) if has_long else lengths
+    shortest = int(short_lengths.min())
+    for offset in range(0, int(short_lengths.max()), 8):
+        if offset < shortest:
+            _absorb(hashes, words, starts + offset, short_lengths - offset)
+        else:
+            rows = np.flatnonzero(short_lengths > offset)
+            some = hashes[rows]
+            _absorb(some, words, starts[rows] + offset, short_lengths[rows] - offset)
+            hashes[rows] = some
+    for row in np.flatnonzero(is_long) if has_long else ():
+        value = padded[starts[row] : starts[row] + lengths[row]].tobytes()
+        hashes[row] = int.from_bytes(hashlib.blake2b(value, digest_size=8).digest(), "little")
+    return _mix(hashes)
+
+
+def _absorb(
+    hashes: Hashes, words: npt.NDArray[Any], positions: npt.NDArray[np.int64], remaining: npt.NDArray[np.int64]
+) -> None:
+    taken = words[positions].astype(np.uint64, copy=False)
+    taken &= _TAIL_MASKS[np.minimum(remaining, 8)]
+    hashes ^= taken
+    hashes *= _WORD
+    hashes ^= hashes >> _SHIFT_32
