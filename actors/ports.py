@@ -89,7 +89,9 @@ class EndpointSpec:
     resources: dict[str, float] = field(default_factory=dict)
     """Custom resources of Ray's."""
     node_of: Address | None = None
-    """Start it on the node of that endpoint (a slot beside its TaskExecutor)."""
+    """Start it on the node of that endpoint, which must be the spawner itself (a slot beside its TaskExecutor)."""
+    dies_with_spawner: bool = False
+    """It ends when the spawner does, even in a cluster that outlives its client."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""hosts"""
+"""Where endpoints live: on threads of one process (`local`), or as Ray actors (`ray`)."""

@@ -1,0 +1,73 @@
+"""The Ray cluster that endpoints live in: the one that is running, else a local one that is started for the driver."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from pathlib import Path
+
+import ray
+
+from actors.hosts.java import prepare_java
+from flinkray.errors import MissingDependencyError
+
+log = logging.getLogger(__name__)
+
+NAMESPACE = "flinkray"
+
+# A local cluster declares at least this many logical CPUs: slots and Spark executors each take one from Ray's pool,
+# and they mostly wait for each other, so a small machine may hold more of them than it has cores.
+LOCAL_CPUS = 16
+
+
+def ensure_ray(extra_cpus: float = 0.0) -> None:
+    """Connects this process to Ray: to the cluster of RAY_ADDRESS, else the one on this machine, else a fresh local one.
+
+    `extra_cpus` are added to what a fresh local cluster declares. A running cluster stays as it is.
+    """
+    if ray.is_initialized():
+        return
+    _prepare_java()
+    if os.environ.get("RAY_ADDRESS"):
+        ray.init(namespace=NAMESPACE, log_to_driver=True, logging_level=logging.WARNING)
+        return
+    try:
+        ray.init(address="auto", namespace=NAMESPACE, logging_level=logging.WARNING)
+        log.info("connected to the Ray cluster that runs on this machine")
+    except ConnectionError:
+        start_local_cluster(extra_cpus)
+
+
+def start_local_cluster(extra_cpus: float = 0.0) -> None:
+    """Starts a Ray cluster of this process's own, which ends with it."""
+    _prepare_java()
+    cpus = max(LOCAL_CPUS, os.cpu_count() or 1) + math.ceil(extra_cpus)
+    ray.init(address="local", num_cpus=cpus, namespace=NAMESPACE, logging_level=logging.WARNING)
+    log.info("started a local Ray cluster with %d logical CPUs", cpus)
+
+
+def _prepare_java() -> None:
+    """Java must be on PATH before Ray starts, else Spark cannot start in that cluster later; other jobs need none."""
+    try:
+        prepare_java()
+    except MissingDependencyError as error:
+        log.info("no Java for Spark: %s", error)
+
+
+def dashboard_hint() -> str:
+    """Where the connected cluster's dashboard is, and how to get in where it asks for a token; "" without one."""
+    # Initialising again changes nothing; it is how Ray's public interface gives the running connection's context.
+    url = ray.init(ignore_reinit_error=True, logging_level=logging.ERROR).dashboard_url
+    if not url:
+        return ""
+    text = f"http://{url}"
+    token = os.environ.get("RAY_AUTH_TOKEN_PATH") or str(Path.home() / ".ray" / "auth_token")
+    if os.environ.get("RAY_AUTH_MODE") == "token" or Path(token).exists():
+        text += f" (if it asks for a token: `ray get-auth-token` prints it, or see {token})"
+    return text
+
+
+def total_cpus() -> float:
+    """Logical CPUs of the connected cluster, taken or not."""
+    return float(ray.cluster_resources().get("CPU", 0.0))  # type: ignore[no-untyped-call]

@@ -1,0 +1,320 @@
+"""What every threaded host shares: the thread of an endpoint, its timers and its loops.
+
+A host only differs in how a message leaves the process, which it gives as a `Transport`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import queue
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from actors.ports import (
+    Address,
+    BatchRef,
+    Cancellable,
+    Clock,
+    Endpoint,
+    EndpointGone,
+    EndpointSpec,
+    Loop,
+    MetricSink,
+    ObjectStore,
+    Payloads,
+    Timers,
+)
+
+log = logging.getLogger(__name__)
+
+# A loop that waits for work looks at least this often whether its endpoint was ended meanwhile.
+LOOP_WAIT_MS = 200.0
+
+
+class SystemClock:
+    """The machine's own time."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> float:
+        return time.monotonic_ns() / 1e6
+
+
+class Transport(Protocol):
+    """How an endpoint reaches others. Any of its threads may call it."""
+
+    @property
+    def objects(self) -> ObjectStore: ...
+
+    @property
+    def metrics(self) -> MetricSink: ...
+
+    def send(self, sender: Address, address: Address, message: Any, payloads: Sequence[BatchRef]) -> None: ...
+
+    def spawn(self, spawner: Address, spec: EndpointSpec) -> None: ...
+
+    def watch(self, watcher: Address, address: Address) -> None: ...
+
+    def kill(self, killer: Address, address: Address) -> None: ...
+
+    def fatal(self, address: Address, error: BaseException) -> None: ...
+
+
+NO_PAYLOADS: Payloads = ()
+
+
+class ThreadTimers:
+    """One thread that runs callbacks when they are due."""
+
+    def __init__(self, name: str) -> None:
+        self._condition = threading.Condition()
+        self._heap: list[tuple[float, int, _Timer]] = []
+        self._order = itertools.count()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name=f"{name} timers", daemon=True)
+        self._thread.start()
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Cancellable:
+        timer = _Timer(callback)
+        due = time.monotonic() + max(0.0, delay_ms) / 1000
+        with self._condition:
+            heapq.heappush(self._heap, (due, next(self._order), timer))
+            if self._heap[0][2] is timer:
+                self._condition.notify()
+        return timer
+
+    def close(self) -> None:
+        with self._condition:
+            self._closed = True
+            self._heap.clear()
+            self._condition.notify()
+        if threading.current_thread() is not self._thread:
+            self._thread.join(timeout=5)
+
+    def _run(self) -> None:
+        while (timer := self._next_due()) is not None:
+            try:
+                timer.fire()
+            except Exception:
+                log.exception("a timer callback failed")
+
+    def _next_due(self) -> _Timer | None:
+        with self._condition:
+            while not self._closed:
+                if not self._heap:
+                    self._condition.wait()
+                    continue
+                wait_s = self._heap[0][0] - time.monotonic()
+                if wait_s <= 0:
+                    return heapq.heappop(self._heap)[2]
+                self._condition.wait(wait_s)
+            return None
+
+
+class _Timer:
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self._callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        self._callback = None  # drops what the callback holds, though the heap keeps its entry until it is due
+
+    def fire(self) -> None:
+        callback, self._callback = self._callback, None
+        if callback is not None:
+            callback()
+
+
+@dataclass(slots=True)
+class _Message:
+    message: Any
+    payloads: Payloads = NO_PAYLOADS
+
+
+@dataclass(slots=True)
+class _Request:
+    request: Any
+    answer: Future[Any] = field(default_factory=Future)
+
+
+class EndpointRuntime:
+    """One endpoint with its thread. Implements `actors.ports.EndpointContext` for it."""
+
+    def __init__(self, spec: EndpointSpec, transport: Transport) -> None:
+        self._spec = spec
+        self._transport = transport
+        self._inbox: queue.SimpleQueue[_Message | _Request | None] = queue.SimpleQueue()
+        self._timers = ThreadTimers(spec.address)
+        self._clock = SystemClock()
+        self._pool: ThreadPoolExecutor | None = None
+        self._ended = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._thread = threading.Thread(target=self._run, name=str(spec.address), daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    # -- for the host --------------------------------------------------------------------------------------------
+
+    @property
+    def spec(self) -> EndpointSpec:
+        return self._spec
+
+    def deliver(self, message: Any, payloads: Payloads = NO_PAYLOADS) -> None:
+        """Queues a message; any thread."""
+        self._inbox.put(_Message(message, payloads))
+
+    def request(self, request: Any, timeout_ms: float) -> Any:
+        """The endpoint's answer; waits for it."""
+        entry = _Request(request)
+        self._inbox.put(entry)
+        if self._ended.is_set():
+            raise EndpointGone(self._spec.address)
+        return entry.answer.result(timeout_ms / 1000)
+
+    def end(self) -> None:
+        """Asks loops and endpoint to end; `join` waits for that."""
+        self._ended.set()
+        self._inbox.put(None)
+
+    def join(self, timeout_s: float) -> bool:
+        """Whether all threads of the endpoint have ended in time."""
+        deadline = time.monotonic() + timeout_s
+        for thread in (self._thread, *self._threads):
+            if thread is not threading.current_thread() and thread.ident is not None:
+                thread.join(max(0.0, deadline - time.monotonic()))
+        return not any(thread.is_alive() for thread in (self._thread, *self._threads))
+
+    # -- EndpointContext -----------------------------------------------------------------------------------------
+
+    @property
+    def address(self) -> Address:
+        return self._spec.address
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    @property
+    def timers(self) -> Timers:
+        return self._timers
+
+    @property
+    def objects(self) -> ObjectStore:
+        return self._transport.objects
+
+    @property
+    def metrics(self) -> MetricSink:
+        return self._transport.metrics
+
+    def random(self, name: str) -> random.Random:
+        return random.Random()
+
+    def tell(self, address: Address, message: Any, payloads: Sequence[BatchRef] = ()) -> None:
+        self._transport.send(self.address, address, message, payloads)
+
+    def tell_self(self, message: Any) -> None:
+        self.deliver(message)
+
+    def tell_self_later(self, delay_ms: float, message: Any) -> Cancellable:
+        return self._timers.call_later(delay_ms, lambda: self.deliver(message))
+
+    def spawn(self, spec: EndpointSpec) -> None:
+        self._transport.spawn(self.address, spec)
+
+    def watch(self, address: Address) -> None:
+        self._transport.watch(self.address, address)
+
+    def kill(self, address: Address) -> None:
+        self._transport.kill(self.address, address)
+
+    def run_blocking(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], Any]) -> None:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(4, thread_name_prefix=f"{self.address} io")
+
+        def run() -> None:
+            result: Any = None
+            error: BaseException | None = None
+            try:
+                result = work()
+            except BaseException as raised:
+                error = raised
+            self.deliver(done(result, error))
+
+        self._pool.submit(run)
+
+    def start_loop(self, name: str, loop: Loop) -> None:
+        thread = threading.Thread(target=self._run_loop, args=(loop,), name=f"{self.address} {name}", daemon=True)
+        self._threads = [known for known in self._threads if known.is_alive()] + [thread]
+        thread.start()
+
+    def fatal(self, error: BaseException) -> None:
+        log.critical("%s cannot go on", self.address, exc_info=error)
+        self._transport.fatal(self.address, error)
+
+    # -- threads -------------------------------------------------------------------------------------------------
+
+    def _run_loop(self, loop: Loop) -> None:
+        try:
+            while not loop.is_done and not self._ended.is_set():
+                if not loop.step() and not loop.is_done:
+                    loop.wait(LOOP_WAIT_MS)
+        except BaseException as error:  # a loop raises nothing: this is a bug, and must not pass unseen
+            self.fatal(error)
+
+    def _run(self) -> None:
+        endpoint: Endpoint | None = None
+        try:
+            endpoint = self._spec.endpoint(self, *self._spec.arguments)
+            endpoint.on_start()
+            while self._handle_next(endpoint):
+                pass
+        except BaseException as error:
+            if not self._ended.is_set():
+                self.fatal(error)
+        finally:
+            self._close(endpoint)
+
+    def _handle_next(self, endpoint: Endpoint) -> bool:
+        """Waits for a message and handles it; False when the endpoint has to end.
+
+        A method of its own, so that nothing here holds the last message's batches while it waits for the next one.
+        """
+        entry = self._inbox.get()
+        if entry is None or self._ended.is_set():
+            return False
+        if isinstance(entry, _Message):
+            endpoint.on_message(entry.message, entry.payloads)
+        else:
+            self._answer(endpoint, entry)
+        return True
+
+    def _answer(self, endpoint: Endpoint, entry: _Request) -> None:
+        try:
+            entry.answer.set_result(endpoint.on_request(entry.request))
+        except Exception as error:
+            entry.answer.set_exception(error)
+
+    def _close(self, endpoint: Endpoint | None) -> None:
+        self._ended.set()
+        for thread in self._threads:
+            thread.join(timeout=2)
+        if endpoint is not None:
+            try:
+                endpoint.on_stop()
+            except Exception:
+                log.exception("%s failed in on_stop", self.address)
+        self._timers.close()
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+        while not self._inbox.empty():
+            entry = self._inbox.get()
+            if isinstance(entry, _Request):
+                entry.answer.set_exception(EndpointGone(self.address))

@@ -1,0 +1,25 @@
+"""Fixtures for all levels. A real Ray cluster is started at most once, and only for tests that are marked so."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def ray_cluster() -> Iterator[None]:
+    """A local Ray cluster of its own, whatever else runs on this machine."""
+    # Ray's workers unpickle classes of tests.support by name, so they must find them.
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
+    import ray
+
+    from actors.hosts.ray.cluster import start_local_cluster
+
+    start_local_cluster()
+    yield
+    ray.shutdown()

@@ -1,0 +1,132 @@
+"""The contract of `actors.ports.Host` and `EndpointContext`, run against every host."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from actors.hosts.local import LocalHost
+from actors.ports import Address, EndpointGone, Host
+from tests.support.endpoints import recorder
+from tests.support.waiting import eventually
+
+TIMEOUT_MS = 20_000.0
+
+
+@pytest.fixture(params=["local", pytest.param("ray", marks=pytest.mark.ray)])
+def host(request: pytest.FixtureRequest) -> Iterator[Host]:
+    if request.param == "local":
+        chosen: Any = LocalHost()
+    else:
+        request.getfixturevalue("ray_cluster")
+        from actors.hosts.ray.host import RayHost
+
+        chosen = RayHost(PREFIX)
+    yield chosen
+    chosen.shutdown()
+    assert chosen.addresses() == frozenset()
+
+
+PREFIX = f"contract-{uuid.uuid4().hex[:6]}"
+
+
+def name(short: str) -> Address:
+    return Address(f"{PREFIX}/{short}")
+
+
+def seen(host: Host, short: str) -> list[Any]:
+    answer: list[Any] = host.ask(name(short), "seen", TIMEOUT_MS)
+    return answer
+
+
+def wait_for(host: Host, short: str, *expected: Any) -> list[Any]:
+    def look() -> list[Any]:
+        try:
+            return seen(host, short)
+        except EndpointGone:
+            return []  # its spawner has not got that far
+
+    return eventually(look, lambda got: all(item in got for item in expected))
+
+
+def test_messages_of_one_sender_arrive_in_order_with_and_without_payloads(host: Host) -> None:
+    host.spawn(recorder(name("a")))
+    host.spawn(recorder(name("b")))
+    host.tell(name("a"), ("send numbers", name("b"), 60))
+    got = eventually(lambda: seen(host, "b"), lambda got: len(got) == 60)
+    assert got == [("number", number) for number in range(60)]
+
+
+def test_a_payload_is_there_when_its_message_is(host: Host) -> None:
+    host.spawn(recorder(name("a")))
+    host.spawn(recorder(name("b")))
+    host.tell(name("a"), ("send rows", name("b"), 500_000))
+    wait_for(host, "b", ("rows", 500_000, 499_999))
+
+
+def test_an_endpoint_acts_in_one_thread(host: Host) -> None:
+    host.spawn(recorder(name("a")))
+    host.tell(name("a"), ("later", 1, "x"))
+    host.tell(name("a"), ("blocking", 21))
+    host.tell(name("a"), ("loop", 3))
+    wait_for(host, "a", "x", ("done", 42, "None"), ("step", 2), ("step", 1), ("step", 0))
+    assert host.ask(name("a"), "threads", TIMEOUT_MS) == 1
+
+
+def test_a_spawner_hears_of_a_death(host: Host) -> None:
+    host.spawn(recorder(name("a")))
+    host.tell(name("a"), ("spawn", recorder(name("child"))))
+    host.tell(name("a"), ("forward", name("child"), ("fail",)))
+    wait_for(host, "a", ("died", name("child")))
+    with pytest.raises(EndpointGone):
+        host.ask(name("child"), "seen", TIMEOUT_MS)
+
+
+def test_a_watcher_hears_of_a_kill_and_the_killer_does_not(host: Host) -> None:
+    for short in ("a", "watcher"):
+        host.spawn(recorder(name(short)))
+    host.tell(name("a"), ("spawn", recorder(name("child"))))
+    host.tell(name("a"), ("forward", name("child"), "hello"))
+    wait_for(host, "child", "hello")
+    host.tell(name("watcher"), ("watch", name("child")))
+    host.tell(name("watcher"), "watching")
+    wait_for(host, "watcher", "watching")
+    host.tell(name("a"), ("kill", name("child")))
+    wait_for(host, "watcher", ("died", name("child")))
+    assert ("died", name("child")) not in seen(host, "a")
+
+
+def test_watching_what_does_not_exist_reports_its_death(host: Host) -> None:
+    host.spawn(recorder(name("a")))
+    host.tell(name("a"), ("watch", name("nobody")))
+    wait_for(host, "a", ("died", name("nobody")))
+
+
+def test_a_child_that_dies_with_its_spawner_does(host: Host) -> None:
+    for short in ("a", "watcher"):
+        host.spawn(recorder(name(short)))
+    host.tell(name("a"), ("spawn", recorder(name("child"), dies_with_spawner=True, node_of=name("a"))))
+    host.tell(name("a"), ("forward", name("child"), "hello"))
+    wait_for(host, "child", "hello")
+    host.tell(name("watcher"), ("watch", name("child")))
+    host.tell(name("watcher"), "watching")
+    wait_for(host, "watcher", "watching")
+    host.kill(name("a"))
+    wait_for(host, "watcher", ("died", name("child")))
+
+
+def test_a_message_to_nobody_comes_back(host: Host) -> None:
+    host.spawn(recorder(name("a")))
+    host.tell(name("a"), ("forward", name("nobody"), "lost"))
+    wait_for(host, "a", ("undelivered", name("nobody"), "lost"))
+
+
+def test_an_answer_that_fails_raises_at_the_client(host: Host) -> None:
+    host.spawn(recorder(name("a")))
+    with pytest.raises(ValueError, match="a bad question"):
+        host.ask(name("a"), "error", TIMEOUT_MS)
+    with pytest.raises(TypeError, match="does not answer"):
+        host.ask(name("a"), "what?", TIMEOUT_MS)
