@@ -22,7 +22,7 @@ LOCAL_CPUS = 16
 
 
 def ensure_ray(extra_cpus: float = 0.0) -> None:
-    """Connects this process to Ray: to the cluster of RAY_ADDRESS, else the one on this machine, else a fresh local one.
+    """Connects this process to Ray: the cluster of RAY_ADDRESS, else the one on this machine, else a fresh local one.
 
     `extra_cpus` are added to what a fresh local cluster declares. A running cluster stays as it is.
     """
