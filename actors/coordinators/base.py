@@ -1,0 +1,52 @@
+"""What an operator coordinator is (Flink's OperatorCoordinator), and what it may use of the JobMaster."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from actors.ports import Cancellable
+
+
+class CoordinatorContext(Protocol):
+    """What the JobMaster does for a coordinator. Only the JobMaster's own thread calls it."""
+
+    @property
+    def parallelism(self) -> int:
+        """Of the coordinated operator."""
+
+    def now_ms(self) -> int:
+        """Epoch milliseconds."""
+
+    def send_event(self, subtask_index: int, event: Any) -> None:
+        """To the operator in the current attempt of that subtask; dropped where none runs."""
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Cancellable:
+        """Runs `callback` in the JobMaster's thread after `delay_ms`."""
+
+    def fail_job(self, error: BaseException) -> None:
+        """The job cannot go on as it is: its failure handling decides what comes next."""
+
+
+class OperatorCoordinator(ABC):
+    """One per coordinated operator and job. The JobMaster's thread makes all calls, and none may block.
+
+    Life cycle: `start` once before any task is deployed; per attempt of a subtask `subtask_started`, its events, and
+    `subtask_failed` if another attempt will follow; `close` once when the job has reached its end.
+    """
+
+    @abstractmethod
+    def start(self) -> None: ...
+
+    @abstractmethod
+    def handle_event(self, subtask_index: int, event: Any) -> None:
+        """The operator in the current attempt of that subtask sent `event`; those of older attempts must not come."""
+
+    def subtask_started(self, subtask_index: int) -> None:
+        """A new attempt runs: events sent from now on reach it."""
+
+    def subtask_failed(self, subtask_index: int) -> None:
+        """The attempt is over and another will follow: it failed, or its region is restarted."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,33 @@
+"""Makes the coordinator that a JobVertex asks for."""
+
+from __future__ import annotations
+
+import cloudpickle
+
+from actors.coordinators.base import CoordinatorContext, OperatorCoordinator
+from actors.coordinators.collect_coordinator import CollectCoordinator
+from actors.coordinators.source_coordinator import SourceCoordinator
+from flinkray.connectors.collect import CollectSink
+from flinkray.errors import FlinkrayError
+from flinkray.operator_factories import SinkFactory, SourceFactory
+from graphs.job_graph import CoordinatorConfig
+
+
+def create_coordinator(config: CoordinatorConfig, context: CoordinatorContext) -> OperatorCoordinator:
+    """The coordinator, not started yet.
+
+    Raises:
+        FlinkrayError: the operator's code cannot be loaded in this process; names the operator.
+    """
+    try:
+        factory = cloudpickle.loads(config.factory_bytes)
+    except Exception as error:
+        raise FlinkrayError(
+            f"operator {config.operator_name!r}: its code cannot be loaded at the JobMaster "
+            f"({type(error).__name__}: {error}); is every module that it imports installed on the cluster?"
+        ) from error
+    if isinstance(factory, SourceFactory):
+        return SourceCoordinator(config.operator_name, factory.source, context)
+    if isinstance(factory, SinkFactory) and isinstance(factory.sink, CollectSink):
+        return CollectCoordinator(config.operator_name, factory.sink.collect_id, context)
+    raise FlinkrayError(f"operator {config.operator_name!r} of {type(factory).__name__} has no coordinator")

@@ -1,0 +1,148 @@
+"""Runs a source's enumerator, and keeps track of which reader has which splits (Flink's SourceCoordinator)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import cloudpickle
+
+from actors.coordinators.base import CoordinatorContext, OperatorCoordinator
+from actors.messages import AddSplits, NoMoreSplits, ReaderRegistered, SourceEvent, SplitRequested
+from flinkray.connectors.source import Source, SplitEnumerator
+from flinkray.errors import UserFunctionError
+
+
+class SourceCoordinator(OperatorCoordinator):
+    """The enumerator of one source.
+
+    What the enumerator raises fails the job. What it assigns to a reader that is not there (yet) waits for it, where
+    Flink would fail; if that reader is lost, everything it was given comes back through `add_splits_back`.
+    """
+
+    def __init__(self, operator_name: str, source: Source, context: CoordinatorContext) -> None:
+        self._operator_name = operator_name
+        self._source = source
+        self._context = context
+        self._enumerator: SplitEnumerator | None = None
+        self._registered: set[int] = set()
+        self._assigned: dict[int, list[Any]] = defaultdict(list)
+        self._waiting: dict[int, list[Any]] = defaultdict(list)
+        """Events for readers that have not registered."""
+        self._is_closed = False
+
+    def start(self) -> None:
+        def create() -> None:
+            self._enumerator = self._source.create_enumerator(_EnumeratorContext(self))
+            self._enumerator.start()
+
+        self._guard("start", create)
+
+    def handle_event(self, subtask_index: int, event: Any) -> None:
+        enumerator = self._enumerator
+        if enumerator is None or self._is_closed:
+            return
+        match event:
+            case ReaderRegistered():
+                self._register(subtask_index, enumerator)
+            case SplitRequested():
+                self._guard("handle_split_request", lambda: enumerator.handle_split_request(subtask_index))
+            case SourceEvent():
+                self._guard("handle_source_event", lambda: enumerator.handle_source_event(subtask_index, event.event))
+            case _:
+                raise TypeError(f"the coordinator of source {self._operator_name!r} cannot handle {event!r}")
+
+    def subtask_failed(self, subtask_index: int) -> None:
+        self._registered.discard(subtask_index)
+        self._waiting.pop(subtask_index, None)
+        splits = self._assigned.pop(subtask_index, [])
+        enumerator = self._enumerator
+        if splits and enumerator is not None:
+            self._guard("add_splits_back", lambda: enumerator.add_splits_back(splits, subtask_index))
+
+    def close(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            if self._enumerator is not None:
+                self._guard("close", self._enumerator.close)
+
+    # -- for the enumerator's context ----------------------------------------------------------------------------
+
+    @property
+    def context(self) -> CoordinatorContext:
+        return self._context
+
+    @property
+    def registered_readers(self) -> frozenset[int]:
+        return frozenset(self._registered)
+
+    def assign(self, splits: Sequence[Any], subtask_index: int) -> None:
+        """Sends splits, and remembers whose they are."""
+        if splits:
+            self._assigned[subtask_index].extend(splits)
+            self.send(subtask_index, AddSplits(cloudpickle.dumps(list(splits))))
+
+    def send(self, subtask_index: int, event: Any) -> None:
+        """To the reader, at once or as soon as it has registered."""
+        if not 0 <= subtask_index < self._context.parallelism:
+            raise ValueError(f"there is no subtask {subtask_index}, the source has {self._context.parallelism}")
+        if subtask_index in self._registered:
+            self._context.send_event(subtask_index, event)
+        else:
+            self._waiting[subtask_index].append(event)
+
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> None:
+        def run() -> None:
+            if not self._is_closed:
+                self._guard("call_later", callback)
+
+        self._context.call_later(delay_ms, run)
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    def _register(self, subtask_index: int, enumerator: SplitEnumerator) -> None:
+        self._registered.add(subtask_index)
+        for event in self._waiting.pop(subtask_index, []):
+            self._context.send_event(subtask_index, event)
+        self._guard("add_reader", lambda: enumerator.add_reader(subtask_index))
+
+    def _guard(self, method: str, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception as error:
+            failure = UserFunctionError(
+                self._operator_name, "enumerator", "", f"{method} raised {type(error).__name__}: {error}"
+            )
+            failure.__cause__ = error
+            self._context.fail_job(failure)
+
+
+class _EnumeratorContext:
+    """Implements `flinkray.connectors.source.SplitEnumeratorContext`."""
+
+    def __init__(self, coordinator: SourceCoordinator) -> None:
+        self._coordinator = coordinator
+
+    @property
+    def parallelism(self) -> int:
+        return self._coordinator.context.parallelism
+
+    @property
+    def registered_readers(self) -> frozenset[int]:
+        return self._coordinator.registered_readers
+
+    def now_ms(self) -> int:
+        return self._coordinator.context.now_ms()
+
+    def assign_splits(self, splits: Sequence[Any], subtask_index: int) -> None:
+        self._coordinator.assign(splits, subtask_index)
+
+    def signal_no_more_splits(self, subtask_index: int) -> None:
+        self._coordinator.send(subtask_index, NoMoreSplits())
+
+    def send_event_to_reader(self, subtask_index: int, event: Any) -> None:
+        self._coordinator.send(subtask_index, SourceEvent(subtask_index, event))
+
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> None:
+        self._coordinator.call_later(delay_ms, callback)
