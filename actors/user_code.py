@@ -1,0 +1,188 @@
+"""Around the user's functions: their life cycle, what `open` gives them, and errors that show their own lines."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import reprlib
+import traceback
+from collections.abc import Iterable, Iterator
+from typing import Any, NoReturn
+
+import actors
+import flinkray
+import graphs
+from actors.operators.base import OperatorContext
+from flinkray.errors import FlinkrayError, InvalidProgramError, UserFunctionError
+from flinkray.functions import Accumulator, Function
+from flinkray.state import (
+    AggregatingState,
+    AggregatingStateDescriptor,
+    KeyedStateStore,
+    ListState,
+    ListStateDescriptor,
+    MapState,
+    MapStateDescriptor,
+    ReducingState,
+    ReducingStateDescriptor,
+    ValueState,
+    ValueStateDescriptor,
+)
+
+_FRAMEWORK_DIRECTORIES = tuple(
+    os.path.dirname(os.path.abspath(package.__file__)) + os.sep
+    for package in (actors, flinkray, graphs)
+    if package.__file__
+)
+FUSED_FILENAME = "<flinkray fused row functions>"
+"""The file name of generated code, which is the framework's too."""
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel = 3
+_SHORT.maxstring = _SHORT.maxother = 120
+_SHORT.maxtuple = _SHORT.maxlist = _SHORT.maxdict = 8
+
+
+def short_repr(value: Any) -> str:
+    """A repr of at most about 200 characters, whatever the value's own repr does."""
+    text = _SHORT.repr(value)
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+def user_function_error(operator: str, subtask: str, value: Any, error: BaseException) -> UserFunctionError:
+    """What is raised when the user's code raised `error` for `value`; its traceback shows the user's frames only."""
+    return UserFunctionError(
+        operator,
+        subtask,
+        "" if value is NO_VALUE else short_repr(value),
+        f"{type(error).__name__}: {error}",
+        user_traceback(error),
+    )
+
+
+class _NoValue:
+    def __repr__(self) -> str:
+        return "(no value)"
+
+
+NO_VALUE = _NoValue()
+"""Stands for the value in errors of open, close and the like."""
+
+
+def user_traceback(error: BaseException) -> str:
+    """The traceback, without the frames of flinkray itself; all of it where none other is left."""
+    report = traceback.TracebackException.from_exception(error, capture_locals=False)
+    part: traceback.TracebackException | None = report
+    while part is not None:
+        kept = [frame for frame in part.stack if not _is_framework(frame.filename)]
+        if kept:
+            part.stack = traceback.StackSummary.from_list(kept)
+        part = part.__cause__ or (None if part.__suppress_context__ else part.__context__)
+    return "".join(report.format()).rstrip()
+
+
+def _is_framework(filename: str) -> bool:
+    return filename == FUSED_FILENAME or os.path.abspath(filename).startswith(_FRAMEWORK_DIRECTORIES)
+
+
+@contextlib.contextmanager
+def attributed(context: OperatorContext, value: Any) -> Iterator[None]:
+    """Inside it the user's code runs: what it raises becomes a UserFunctionError of that operator."""
+    try:
+        yield
+    except Exception as error:
+        raise_attributed(context.operator_name, context.subtask, value, error)
+
+
+def raise_attributed(operator: str, subtask: str, value: Any, error: Exception) -> NoReturn:
+    """Raises the error of a user function: flinkray's own errors as they are, others as UserFunctionError."""
+    if isinstance(error, FlinkrayError):
+        raise error
+    raise user_function_error(operator, subtask, value, error) from error
+
+
+class UserFunctions:
+    """Opens and closes the Function objects of one operator, each exactly once; callables need neither."""
+
+    def __init__(self, context: OperatorContext, functions: Iterable[object]) -> None:
+        self._context = context
+        self._functions = list({id(f): f for f in functions if isinstance(f, Function)}.values())
+        self._opened: list[Function] = []
+
+    def open(self, runtime_context: TaskRuntimeContext) -> None:
+        """Raises UserFunctionError where an `open` fails; those opened before it are still closed by `close`."""
+        for function in self._functions:
+            self._opened.append(function)
+            with attributed(self._context, NO_VALUE):
+                function.open(runtime_context)
+
+    def close(self) -> None:
+        """Closes all that were opened, also when one of them fails; then raises the first failure."""
+        opened, self._opened = self._opened, []
+        first: Exception | None = None
+        for function in reversed(opened):
+            try:
+                function.close()
+            except Exception as error:
+                first = first or error
+        if first is not None:
+            raise_attributed(self._context.operator_name, self._context.subtask, NO_VALUE, first)
+
+
+class TaskRuntimeContext:
+    """What `open` gets (`flinkray.functions.RuntimeContext`), on top of what the operator gets."""
+
+    def __init__(self, operator_context: OperatorContext, keyed_state_store: KeyedStateStore | None = None) -> None:
+        self._context = operator_context
+        self._store = keyed_state_store
+
+    def get_task_name(self) -> str:
+        return self._context.operator_name
+
+    def get_task_name_with_subtasks(self) -> str:
+        return f"{self._context.operator_name} ({self._context.subtask_index + 1}/{self._context.parallelism})"
+
+    def get_number_of_parallel_subtasks(self) -> int:
+        return self._context.parallelism
+
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        return self._context.max_parallelism
+
+    def get_index_of_this_subtask(self) -> int:
+        return self._context.subtask_index
+
+    def get_attempt_number(self) -> int:
+        return self._context.attempt_number
+
+    def get_job_name(self) -> str:
+        return self._context.job_name
+
+    def get_cached_file(self, name: str) -> str:
+        return self._context.cached_file(name)
+
+    def add_accumulator(self, name: str, initial: int | float = 0) -> Accumulator:
+        accumulator: Accumulator = self._context.add_accumulator(name, initial)
+        return accumulator
+
+    def get_state(self, descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        return self._keyed(descriptor.name).get_state(descriptor)
+
+    def get_list_state(self, descriptor: ListStateDescriptor) -> ListState[Any]:
+        return self._keyed(descriptor.name).get_list_state(descriptor)
+
+    def get_map_state(self, descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        return self._keyed(descriptor.name).get_map_state(descriptor)
+
+    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        return self._keyed(descriptor.name).get_reducing_state(descriptor)
+
+    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+        return self._keyed(descriptor.name).get_aggregating_state(descriptor)
+
+    def _keyed(self, name: str) -> KeyedStateStore:
+        if self._store is None:
+            raise InvalidProgramError(
+                f"operator {self._context.operator_name!r} (subtask {self._context.subtask}): state {name!r} was asked "
+                "for outside a keyed process function; keyed state needs stream.key_by(...).process(function)"
+            )
+        return self._store
