@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from operator import attrgetter, itemgetter
 from typing import Any
 
-import cloudpickle  # type: ignore[import-untyped]
+import cloudpickle
 import pyarrow as pa
 
 from actors.user_code import short_repr
