@@ -89,6 +89,10 @@ class OperatorContext(Protocol):
     @property
     def auto_watermark_interval_ms(self) -> int: ...
 
+    @property
+    def latency_interval_ms(self) -> int:
+        """Time between the latency markers of a source; 0: none."""
+
     def random(self, name: str) -> random.Random: ...
 
     def execute(self, mail: Callable[[], None], description: str) -> None:
@@ -130,6 +134,15 @@ class Operator(ABC):
     @property
     def number_of_inputs(self) -> int:
         return 1
+
+    @property
+    def is_available(self) -> bool:
+        """Whether more input is wanted; while not, the task gets nothing from its inputs and counts as back-pressured.
+
+        Looked at before each piece of input, and again after each mail of this operator, so that whatever makes it
+        True must happen in one (a coordinator event, `execute`, `call_later`).
+        """
+        return True
 
     def initialize_state(self, restored: Any) -> None:
         """`restored` is what `snapshot_state` gave in the checkpoint that the task starts from, or None."""
