@@ -223,16 +223,18 @@ _INFERENCES: dict[str, Callable[[list[Any]], pa.DataType]] = {
 def merge_types(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """The narrowest type that holds what either holds, or None.
 
-    int64 and double give double: whether the numbers fit it exactly shows when they are converted.
+    int64 and double give double, uint64 and int64 give int64: whether the numbers fit it exactly shows when they are
+    converted.
     """
     if left.equals(right) or pa.types.is_null(right):
         return left
     if pa.types.is_null(left):
         return right
-    if pa.types.is_integer(left) and pa.types.is_floating(right):
-        return right
-    if pa.types.is_floating(left) and pa.types.is_integer(right):
-        return left
+    if _is_number(left) and _is_number(right):
+        has_float = pa.types.is_floating(left) or pa.types.is_floating(right)
+        return pa.float64() if has_float else _wider_integer(left, right)
+    if _is_text(left) and _is_text(right):
+        return pa.large_string()
     if pa.types.is_decimal(left) and (pa.types.is_integer(right) or pa.types.is_decimal(right)):
         return left if pa.types.is_integer(right) or left.scale >= right.scale else right
     if pa.types.is_decimal(right) and pa.types.is_integer(left):
@@ -249,6 +251,20 @@ def merge_types(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     if pa.types.is_struct(left) and pa.types.is_struct(right):
         return _merge_structs(left, right)
     return None
+
+
+def _is_number(arrow_type: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type))
+
+
+def _is_text(arrow_type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type))
+
+
+def _wider_integer(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    if pa.types.is_signed_integer(left) == pa.types.is_signed_integer(right):
+        return left if left.bit_width >= right.bit_width else right
+    return pa.int64()
 
 
 def _merge_structs(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:

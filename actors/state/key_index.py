@@ -1,0 +1,341 @@
+"""Dense numbers for keys: 0 for the first key that came, 1 for the next, the same ones batch after batch.
+
+Columnar operators keep their accumulators in arrays by these numbers. Whole columns are looked up at once: fixed-width
+keys in an open-addressing table of numpy arrays, others by the distinct values of each batch, several columns by
+numbering each and then their pairs (exact: no two keys ever share a number).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from actors.value_columns import merge_types, to_values
+from flinkray.errors import TypeMismatchError
+
+Ids = npt.NDArray[np.int64]
+"""Shape (rows,): the number of each row's key."""
+
+
+class KeyIndex:
+    """Numbers keys of one or several columns. Null is a key of its own, NaN equals NaN, and -0.0 equals 0.0.
+
+    Column types may widen between batches (int64 to double, null to anything); a key keeps its number. Belongs to one
+    thread. The keys are copied, so that no received batch stays alive.
+    """
+
+    def __init__(self) -> None:
+        self._columns: list[_ColumnIndex] = []
+        self._pairs: list[_Integers] = []
+        self._types: list[pa.DataType] = []
+        self._chunks: list[pa.RecordBatch] = []
+        self._size = 0
+
+    def __len__(self) -> int:
+        """How many keys there are; their numbers are 0 ... len - 1."""
+        return self._size
+
+    def ids(self, columns: pa.RecordBatch) -> Ids:
+        """The number of each row's key; keys that are new get the next numbers, in order of arrival.
+
+        Raises:
+            TypeMismatchError: a column's type cannot hold both its new and its old values; names the column.
+        """
+        if not columns.num_rows:
+            return np.empty(0, np.int64)
+        columns = self._adapt(columns)
+        ids = self._columns[0].ids(columns.column(0))
+        for column, index, pairs in zip(columns.columns[1:], self._columns[1:], self._pairs, strict=True):
+            # Both fit 32 bits: there is no room for 2**32 keys in memory.
+            ids = pairs.ids((ids << 32) | index.ids(column), None)
+        self._remember(columns, ids)
+        return ids
+
+    def key_columns(self) -> pa.RecordBatch | None:
+        """All keys in the order of their numbers: what `ids` of a new index restores. None before the first."""
+        if len(self._chunks) > 1:
+            self._chunks = [pa.concat_batches(self._chunks)]
+        return self._chunks[0] if self._chunks else None
+
+    def take(self, ids: Ids) -> pa.RecordBatch:
+        """The keys with these numbers, one row for each; there must be some key."""
+        keys = self.key_columns()
+        if keys is None:
+            raise ValueError("no key has been numbered yet")
+        return keys.take(pa.array(ids))
+
+    def retain(self, ids: Ids) -> None:
+        """Forgets all other keys, and numbers these distinct ones anew: ids[0] becomes 0, ids[1] becomes 1, ..."""
+        if self._size:
+            self._rebuild(self.take(ids), self._types)
+
+    def _remember(self, columns: pa.RecordBatch, ids: Ids) -> None:
+        size = (self._pairs[-1] if self._pairs else self._columns[0]).size
+        if size == self._size:
+            return
+        rows = np.flatnonzero(ids >= self._size)[::-1]
+        first_rows = np.empty(size - self._size, np.int64)
+        first_rows[ids[rows] - self._size] = rows  # the last write wins, which is the first row of each
+        self._chunks.append(columns.take(pa.array(first_rows)))
+        self._size = size
+
+    # -- types
+
+    def _adapt(self, columns: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns in the types of the index, which is widened first where it has to be."""
+        plain = [_plain(column) for column in columns.columns]
+        types = [column.type for column in plain]
+        if not self._columns:
+            self._build(types)
+        elif types != self._types:
+            names = columns.schema.names
+            merged = [self._merged(*both) for both in zip(names, self._types, types, strict=True)]
+            if merged != self._types:
+                self._widen(merged)
+            plain = [_cast(*both) for both in zip(plain, merged, names, strict=True)]
+        return pa.RecordBatch.from_arrays(plain, names=columns.schema.names)
+
+    def _merged(self, name: str, old: pa.DataType, new: pa.DataType) -> pa.DataType:
+        merged = merge_types(old, new)
+        if merged is None:
+            raise TypeMismatchError(
+                f"key column {name!r} was {old} and is {new} now: keys of both cannot be compared; cast the column "
+                "to one type before key_by"
+            )
+        return merged
+
+    def _build(self, types: list[pa.DataType]) -> None:
+        self._types = types
+        self._columns = [_column_index(arrow_type) for arrow_type in types]
+        self._pairs = [_Integers() for _ in types[1:]]
+
+    def _widen(self, types: list[pa.DataType]) -> None:
+        keys = self.key_columns()
+        if keys is None:
+            self._build(types)
+            return
+        names = keys.schema.names
+        cast = [_cast(*both) for both in zip(keys.columns, types, names, strict=True)]
+        self._rebuild(pa.RecordBatch.from_arrays(cast, names=names), types)
+
+    def _rebuild(self, keys: pa.RecordBatch, types: list[pa.DataType]) -> None:
+        self._build(types)
+        self._chunks, self._size = [], 0
+        self.ids(keys)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _cast(column: pa.Array, target: pa.DataType, name: str) -> pa.Array:
+    if column.type.equals(target):
+        return column
+    try:
+        return column.cast(target)
+    except pa.ArrowInvalid as error:
+        raise TypeMismatchError(f"key column {name!r} of {column.type} does not fit {target}: {error}") from error
+
+
+class _ColumnIndex(Protocol):
+    """Numbers the values of one column."""
+
+    @property
+    def size(self) -> int: ...
+
+    def ids(self, column: pa.Array) -> Ids: ...
+
+
+def _column_index(arrow_type: pa.DataType) -> _ColumnIndex:
+    words = _words_of(arrow_type)
+    return _Values(arrow_type) if words is None else _Words(words)
+
+
+def _words_of(arrow_type: pa.DataType) -> Callable[[pa.Array], Ids] | None:
+    """A function that gives equal values of the type, and only these, equal 64-bit words; None: it has none."""
+    types = pa.types
+    if types.is_null(arrow_type):
+        return lambda column: np.zeros(len(column), np.int64)
+    if types.is_boolean(arrow_type):
+        return lambda column: _fixed(column.cast(pa.uint8()), np.dtype(np.uint8))
+    if types.is_float16(arrow_type) or types.is_float32(arrow_type) or types.is_float64(arrow_type):
+        dtype = np.dtype(arrow_type.to_pandas_dtype())
+        return lambda column: _float_words(_fixed_as_is(column, dtype))
+    if types.is_integer(arrow_type):
+        integer = np.dtype(arrow_type.to_pandas_dtype())
+        return lambda column: _fixed(column, integer)
+    if types.is_temporal(arrow_type) and not types.is_interval(arrow_type):
+        stored = np.dtype(f"int{arrow_type.bit_width}")
+        return lambda column: _fixed(column, stored)
+    return None
+
+
+def _fixed_as_is(column: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    buffer = column.buffers()[1]
+    if buffer is None:
+        return np.zeros(len(column), dtype)
+    return np.frombuffer(buffer, dtype, len(column), column.offset * dtype.itemsize)
+
+
+def _fixed(column: pa.Array, dtype: np.dtype[Any]) -> Ids:
+    return _fixed_as_is(column, dtype).astype(np.int64, copy=False)
+
+
+def _float_words(values: npt.NDArray[Any]) -> Ids:
+    doubles = values.astype(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
+    words = doubles.view(np.int64)
+    words[np.isnan(doubles)] = np.array(np.nan).view(np.int64)
+    return words
+
+
+class _Words:
+    """Numbers fixed-width values."""
+
+    def __init__(self, words: Callable[[pa.Array], Ids]) -> None:
+        self._words = words
+        self._integers = _Integers()
+
+    @property
+    def size(self) -> int:
+        return self._integers.size
+
+    def ids(self, column: pa.Array) -> Ids:
+        nulls = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+        return self._integers.ids(self._words(column), nulls)
+
+
+class _Values:
+    """Numbers values of any other type, by the distinct ones of each batch."""
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        self._numbers: defaultdict[Any, int] = defaultdict()
+        self._numbers.default_factory = self._numbers.__len__
+        self._can_encode = not pa.types.is_nested(arrow_type)
+
+    @property
+    def size(self) -> int:
+        return len(self._numbers)
+
+    def ids(self, column: pa.Array) -> Ids:
+        if not self._can_encode:
+            hashable = map(_hashable, to_values(column))
+            return np.fromiter(map(self._numbers.__getitem__, hashable), np.int64, len(column))
+        encoded = column.dictionary_encode(null_encoding="encode")
+        values = encoded.dictionary.to_pylist()
+        distinct = np.fromiter(map(self._numbers.__getitem__, values), np.int64, len(values))
+        numbers: Ids = distinct[encoded.indices.to_numpy(zero_copy_only=False)]
+        return numbers
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, list):
+        return ("list", *map(_hashable, value))
+    if isinstance(value, dict):
+        return ("dict", *((_hashable(key), _hashable(item)) for key, item in value.items()))
+    if isinstance(value, tuple):
+        return tuple(map(_hashable, value))
+    return "NaN of a float" if value != value else value
+
+
+_EMPTY = -1
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_SHIFT = np.uint64(29)
+
+
+class _Integers:
+    """Numbers 64-bit integers: open addressing with linear probing, all rows of a batch in step."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._null_id = _EMPTY
+        self._allocate(1024)
+
+    def ids(self, words: Ids, nulls: npt.NDArray[np.bool_] | None) -> Ids:
+        """The number of each word; one more number for all rows where `nulls` is true."""
+        if nulls is None:
+            ids = self._find(words)
+            missing = np.flatnonzero(ids == _EMPTY)
+        else:
+            ids = self._find(words)
+            ids[nulls] = self._null_id
+            missing = np.flatnonzero(ids == _EMPTY)
+        if len(missing):
+            ids[missing] = self._add(words[missing], None if nulls is None else nulls[missing])
+        return ids
+
+    def _slots(self, words: Ids) -> Ids:
+        mixed = words.view(np.uint64) * _MULTIPLIER
+        mixed ^= mixed >> _SHIFT
+        mixed *= _MULTIPLIER
+        mixed >>= self._slot_shift
+        return mixed.view(np.int64)
+
+    def _find(self, words: Ids) -> Ids:
+        slots = self._slots(words)
+        ids = self._ids[slots]
+        open_rows = np.flatnonzero((self._words[slots] != words) & (ids != _EMPTY))
+        while len(open_rows):
+            slots[open_rows] = (slots[open_rows] + 1) & self._mask
+            at = slots[open_rows]
+            found = self._ids[at]
+            ids[open_rows] = found
+            open_rows = open_rows[(self._words[at] != words[open_rows]) & (found != _EMPTY)]
+        return ids
+
+    def _add(self, words: Ids, nulls: npt.NDArray[np.bool_] | None) -> Ids:
+        """Numbers for words that are not in the table yet, in order of first appearance."""
+        if nulls is not None and nulls.any():
+            return self._add_with_null(words, nulls)
+        distinct, first_rows, inverse = np.unique(words, return_index=True, return_inverse=True)
+        order = np.argsort(first_rows)
+        numbers = np.empty(len(distinct), np.int64)
+        numbers[order] = np.arange(self.size, self.size + len(distinct))
+        self.size += len(distinct)
+        if 2 * self.size > self._mask:
+            self._grow()
+        self._insert(distinct, numbers)
+        return numbers[inverse]
+
+    def _add_with_null(self, words: Ids, nulls: npt.NDArray[np.bool_]) -> Ids:
+        first_null = int(np.argmax(nulls))
+        before, after = slice(0, first_null), np.flatnonzero(~nulls[first_null:]) + first_null
+        ids = np.empty(len(words), np.int64)
+        if first_null:
+            ids[before] = self._add(words[before], None)
+        self._null_id = self.size
+        self.size += 1
+        ids[first_null:] = self._null_id
+        if len(after):
+            ids[after] = self.ids(words[after], None)
+        return ids
+
+    def _insert(self, words: Ids, numbers: Ids) -> None:
+        """Distinct words that are not in the table. Of those that meet in a slot one wins, the others go on."""
+        slots = self._slots(words)
+        while len(words):
+            is_free = self._ids[slots] == _EMPTY
+            self._ids[slots[is_free]] = numbers[is_free]
+            self._words[slots[is_free]] = words[is_free]
+            lost = self._ids[slots] != numbers
+            words, numbers = words[lost], numbers[lost]
+            slots = (slots[lost] + 1) & self._mask
+
+    def _grow(self) -> None:
+        used = self._ids != _EMPTY
+        words, numbers = self._words[used], self._ids[used]
+        capacity = self._mask + 1
+        while 2 * self.size > capacity:
+            capacity *= 4
+        self._allocate(capacity)
+        self._insert(words, numbers)
+
+    def _allocate(self, capacity: int) -> None:
+        self._mask = capacity - 1
+        self._slot_shift = np.uint64(64 - capacity.bit_length() + 1)
+        self._words = np.zeros(capacity, np.int64)
+        self._ids = np.full(capacity, _EMPTY, np.int64)

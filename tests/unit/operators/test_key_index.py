@@ -1,0 +1,112 @@
+"""Numbers of keys: against a dict, over several batches."""
+
+from __future__ import annotations
+
+import math
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.state.key_index import KeyIndex
+from flinkray.errors import TypeMismatchError
+
+VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
+    pa.int64(): st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3),
+    pa.int8(): st.integers(-128, 127),
+    pa.uint64(): st.integers(0, 2**64 - 1),
+    pa.bool_(): st.booleans(),
+    pa.float64(): st.sampled_from([0.0, -0.0, 1.5, math.nan, math.inf]) | st.floats(),
+    pa.string(): st.sampled_from(["", "a", "b", "ab"]) | st.text(max_size=3),
+    pa.binary(): st.binary(max_size=2),
+    pa.timestamp("ms"): st.integers(0, 5),
+    pa.decimal128(10, 2): st.sampled_from([Decimal("1.10"), Decimal("0"), Decimal("-2.50")]),
+    pa.list_(pa.int64()): st.lists(st.integers(0, 1), max_size=2),
+}
+
+
+def same_key(value: Any) -> Any:
+    """Python's own idea of equal keys, with NaN equal to itself."""
+    if isinstance(value, list):
+        return tuple(value)
+    return "NaN" if isinstance(value, float) and math.isnan(value) else value
+
+
+@st.composite
+def key_batches(draw: st.DrawFn) -> list[pa.RecordBatch]:
+    types = draw(st.lists(st.sampled_from(list(VALUES)), min_size=1, max_size=3))
+    batches = []
+    for _ in range(draw(st.integers(1, 4))):
+        rows = draw(st.integers(0, 12))
+        columns = [
+            pa.array(draw(st.lists(st.none() | VALUES[arrow_type], min_size=rows, max_size=rows)), arrow_type)
+            for arrow_type in types
+        ]
+        batches.append(pa.RecordBatch.from_arrays(columns, names=[f"k{i}" for i in range(len(types))]))
+    return batches
+
+
+@given(key_batches(), st.integers(0, 3))
+@settings(max_examples=150, deadline=None)
+def test_keys_are_numbered_in_order_of_arrival_and_keep_their_number(batches: list[pa.RecordBatch], skip: int) -> None:
+    index, model = KeyIndex(), dict[Any, int]()
+    for batch in batches:
+        sliced = batch.slice(min(skip, batch.num_rows))
+        rows = [tuple(same_key(value) for value in row.values()) for row in sliced.to_pylist()]
+        expected = [model.setdefault(row, len(model)) for row in rows]
+        assert index.ids(sliced).tolist() == expected
+    assert len(index) == len(model)
+    keys = index.key_columns()
+    if keys is not None:
+        assert [tuple(same_key(value) for value in row.values()) for row in keys.to_pylist()] == list(model)
+
+
+def one(values: Any, arrow_type: pa.DataType | None = None) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(values, arrow_type)], names=["k"])
+
+
+def test_many_keys_make_the_table_grow_without_losing_any() -> None:
+    index = KeyIndex()
+    rng = np.random.default_rng(7)
+    words = np.unique(rng.integers(-(2**62), 2**62, 50_000))
+    rng.shuffle(words)
+    first = index.ids(one(words[:30_000]))
+    assert first.tolist() == list(range(30_000))
+    assert index.ids(one(words)).tolist() == list(range(len(words)))
+    assert index.ids(one(words[::-1].copy())).tolist() == list(range(len(words)))[::-1]
+
+
+def test_a_key_keeps_its_number_when_its_column_widens() -> None:
+    index = KeyIndex()
+    assert index.ids(one([None, None])).tolist() == [0, 0]
+    assert index.ids(one([1, None, 2])).tolist() == [1, 0, 2]
+    assert index.ids(one([2.0, 2.5, None])).tolist() == [2, 3, 0]
+    assert index.ids(one([1], pa.int32())).tolist() == [1]
+    assert index.key_columns().column(0).to_pylist() == [None, 1.0, 2.0, 2.5]
+
+
+def test_a_dictionary_column_has_the_keys_of_its_values() -> None:
+    index = KeyIndex()
+    assert index.ids(one(["x", "y"])).tolist() == [0, 1]
+    unused_and_repeated = pa.DictionaryArray.from_arrays(pa.array([2, 1, 1]), pa.array(["unused", "y", "x"]))
+    assert index.ids(pa.RecordBatch.from_arrays([unused_and_repeated], names=["k"])).tolist() == [0, 1, 1]
+    assert len(index) == 2
+
+
+def test_a_key_column_that_turns_from_text_to_number_is_refused_by_name() -> None:
+    index = KeyIndex()
+    index.ids(one(["x"]))
+    with pytest.raises(TypeMismatchError, match="key column 'k' was string and is int64"):
+        index.ids(one([1]))
+
+
+def test_retained_keys_are_numbered_anew_and_the_others_forgotten() -> None:
+    index = KeyIndex()
+    index.ids(one([10, 20, 30]))
+    index.retain(np.array([2, 0]))
+    assert index.ids(one([10, 20, 30])).tolist() == [1, 2, 0]
+    assert index.take(np.array([2, 2, 0])).column(0).to_pylist() == [20, 20, 30]
