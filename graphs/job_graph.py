@@ -134,6 +134,9 @@ class OperatorConfig:
     chained_outputs: tuple[ChainedEdge, ...]
     network_outputs: tuple[NetworkEdge, ...]
     managed_memory_fractions: dict[str, float] = field(default_factory=dict)
+    """Use case -> share of what the slot has for that use case; the same use cases for all operators of a slot."""
+    alternative_ids: tuple[OperatorId, ...] = ()
+    """Other ids under which this operator's state may have been saved (Flink's legacy hashes)."""
 
     @property
     def is_chain_end(self) -> bool:

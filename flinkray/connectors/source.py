@@ -11,7 +11,7 @@ import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from flinkray.batch import Batch
 from flinkray.types import RecordType
@@ -155,6 +155,9 @@ class SplitEnumerator(ABC):
 class Source(ABC):
     """Describes a source; picklable."""
 
+    is_stoppable: ClassVar[bool] = True
+    """Whether it can be asked to end its data early, in good order."""
+
     @property
     @abstractmethod
     def boundedness(self) -> Boundedness: ...
@@ -163,6 +166,11 @@ class Source(ABC):
     def output_type(self) -> RecordType | None:
         """The type of its rows where it is known before any is read."""
         return None
+
+    @property
+    def is_parallel(self) -> bool:
+        """False: it runs in one subtask only, whatever the environment's parallelism."""
+        return True
 
     def prepare(self) -> Source:
         """Called in the driver once per submission, before anything is shipped; gives the source to ship.

@@ -1,1 +1,39 @@
-"""Rewrites of the graph, one per module."""
+"""From StreamGraph to everything a JobGraph needs: one decision per module, taken in the order of `PASSES`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from graphs.passes.chaining import chain_operators
+from graphs.passes.checkpointing import assign_checkpoint_settings
+from graphs.passes.managed_memory import assign_managed_memory
+from graphs.passes.operator_ids import assign_operator_ids
+from graphs.passes.plan import Plan
+from graphs.passes.result_types import assign_result_types
+from graphs.passes.slot_sharing import assign_slot_sharing_groups
+from graphs.passes.validation import validate
+from graphs.stream_graph import StreamGraph
+
+__all__ = ["PASSES", "Plan", "run_passes"]
+
+PASSES: tuple[Callable[[Plan], Plan], ...] = (
+    validate,
+    assign_operator_ids,
+    chain_operators,
+    assign_result_types,
+    assign_slot_sharing_groups,
+    assign_managed_memory,
+    assign_checkpoint_settings,
+)
+
+
+def run_passes(graph: StreamGraph) -> Plan:
+    """All decisions about a StreamGraph.
+
+    Raises:
+        InvalidProgramError: one of them cannot be taken; the message names the operators.
+    """
+    plan = Plan(graph)
+    for rewrite in PASSES:
+        plan = rewrite(plan)
+    return plan

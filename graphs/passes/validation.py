@@ -1,0 +1,68 @@
+"""Refuses settings that cannot be, before anything is built from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from flinkray.errors import InvalidProgramError
+from graphs.passes.plan import Plan
+from graphs.stream_graph import StreamNode
+
+OPERATOR_SCOPE_USE_CASES = ("operator",)
+SLOT_SCOPE_USE_CASES = ("state backend", "python")
+
+
+def validate(plan: Plan) -> Plan:
+    """The same plan.
+
+    Raises:
+        InvalidProgramError: names the operator, the value and what it may be.
+    """
+    for node in plan.graph.nodes.values():
+        _check_uid(node)
+        _check_managed_memory(node)
+    _check_co_location(plan.graph.nodes.values())
+    return plan
+
+
+def _check_uid(node: StreamNode) -> None:
+    if node.uid == "":
+        raise InvalidProgramError(f"operator {node.name!r}: the uid must not be empty")
+    if node.uid_hash is not None and not re.fullmatch("[0-9a-fA-F]{32}", node.uid_hash):
+        raise InvalidProgramError(f"operator {node.name!r}: a uid hash has 32 hex digits, {node.uid_hash!r} has not")
+
+
+def _check_managed_memory(node: StreamNode) -> None:
+    for use_case, weight in node.managed_memory_weights.items():
+        if use_case not in OPERATOR_SCOPE_USE_CASES:
+            known = ", ".join(OPERATOR_SCOPE_USE_CASES)
+            raise InvalidProgramError(
+                f"operator {node.name!r}: {use_case!r} takes no weight; of weights there are: {known}"
+            )
+        if weight <= 0:
+            raise InvalidProgramError(
+                f"operator {node.name!r}: the managed memory weight of {use_case!r} must be positive, is {weight}"
+            )
+    for use_case in sorted(node.managed_memory_slot_use_cases.difference(SLOT_SCOPE_USE_CASES)):
+        known = ", ".join(SLOT_SCOPE_USE_CASES)
+        raise InvalidProgramError(f"operator {node.name!r}: no slot-scope use case {use_case!r}; there are: {known}")
+
+
+def _check_co_location(nodes: Iterable[StreamNode]) -> None:
+    first_of_key: dict[str, StreamNode] = {}
+    for node in nodes:
+        if node.co_location_key is None:
+            continue
+        first = first_of_key.setdefault(node.co_location_key, node)
+        if first.slot_sharing_group != node.slot_sharing_group:
+            raise InvalidProgramError(
+                f"operators {first.name!r} and {node.name!r} are to be co-located ({node.co_location_key!r}), so they "
+                f"must be in one slot sharing group; they are in {first.slot_sharing_group!r} and "
+                f"{node.slot_sharing_group!r}"
+            )
+        if first.parallelism != node.parallelism:
+            raise InvalidProgramError(
+                f"operators {first.name!r} and {node.name!r} are to be co-located ({node.co_location_key!r}), subtask "
+                f"by subtask; their parallelism differs: {first.parallelism} and {node.parallelism}"
+            )

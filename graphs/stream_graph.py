@@ -1,0 +1,252 @@
+"""The StreamGraph: the program one to one as operators and the streams between them. Nothing is chained here.
+
+Partitionings and side outputs of the program are virtual nodes: they exist while the graph is being built, and end as
+properties of the edges that run through them.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from flinkray.config import Configuration
+from flinkray.connectors.sink import Sink
+from flinkray.errors import InvalidProgramError
+from flinkray.keys import KeySelector
+from flinkray.operator_factories import ChainingStrategy, OperatorFactory, SinkFactory, SourceFactory
+from flinkray.partitioning import (
+    ForwardPartitioner,
+    KeyGroupPartitioner,
+    Partitioner,
+    RebalancePartitioner,
+)
+from flinkray.transformations import ResourceSpec
+from flinkray.types import Millis, OutputTag
+from graphs.job_graph import TaskKind
+
+
+class ExchangeMode(enum.Enum):
+    """How an exchange hands rows over, as far as the program says."""
+
+    PIPELINED = "PIPELINED"
+    """While they are produced."""
+    BATCH = "BATCH"
+    """Once all of them are produced."""
+    UNDEFINED = "UNDEFINED"
+    """The graph's `GlobalExchangeMode` decides."""
+
+
+class GlobalExchangeMode(enum.Enum):
+    """What becomes of exchanges in UNDEFINED mode (Flink's GlobalStreamExchangeMode)."""
+
+    ALL_EDGES_PIPELINED = "all edges pipelined"
+    POINTWISE_EDGES_PIPELINED = "pointwise edges pipelined"
+    FORWARD_EDGES_PIPELINED = "forward edges pipelined"
+    ALL_EDGES_BLOCKING = "all edges blocking"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StreamEdge:
+    """A stream from one operator to another. Compared by identity, since it may hold objects of the user's."""
+
+    source: int
+    target: int
+    input_index: int
+    """Logical input of the target; two edges with the same one are a union."""
+    partitioner: Partitioner
+    exchange_mode: ExchangeMode
+    output_tag: OutputTag | None
+    buffer_timeout_ms: Millis
+    occurrence: int
+    """Tells apart several edges that are otherwise equal, such as those of a stream united with itself."""
+
+    @property
+    def id(self) -> str:
+        return f"{self.source}_{self.target}_{self.input_index}_{self.partitioner}_{self.occurrence}"
+
+
+@dataclass(eq=False, kw_only=True)
+class StreamNode:
+    """One operator of the program."""
+
+    id: int
+    """From a counter of this process: it orders nodes, and must not leave the client."""
+    name: str
+    factory: OperatorFactory
+    kind: TaskKind
+    """The kind of task that runs the operator when it heads a chain."""
+    parallelism: int
+    max_parallelism: int
+    slot_sharing_group: str
+    co_location_key: str | None
+    chaining_strategy: ChainingStrategy
+    keys: tuple[KeySelector | None, ...]
+    """Per logical input."""
+    uid: str | None
+    uid_hash: str | None
+    buffer_timeout_ms: Millis
+    has_own_buffer_timeout: bool
+    """Whether the program gave it for this operator."""
+    description: str
+    min_resources: ResourceSpec
+    preferred_resources: ResourceSpec
+    managed_memory_weights: Mapping[str, int]
+    managed_memory_slot_use_cases: frozenset[str]
+    in_edges: list[StreamEdge] = field(default_factory=list)
+    out_edges: list[StreamEdge] = field(default_factory=list)
+
+    @property
+    def is_source(self) -> bool:
+        return isinstance(self.factory, SourceFactory)
+
+    @property
+    def sink(self) -> Sink | None:
+        return self.factory.sink if isinstance(self.factory, SinkFactory) else None
+
+    def add_in_edge(self, edge: StreamEdge) -> None:
+        if edge.target != self.id:
+            raise ValueError(f"edge {edge.id} does not lead to node {self.id} ({self.name!r})")
+        self.in_edges.append(edge)
+
+    def add_out_edge(self, edge: StreamEdge) -> None:
+        if edge.source != self.id:
+            raise ValueError(f"edge {edge.id} does not begin at node {self.id} ({self.name!r})")
+        self.out_edges.append(edge)
+
+
+@dataclass(frozen=True, slots=True)
+class _VirtualSideOutput:
+    origin: int
+    tag: OutputTag
+
+
+@dataclass(frozen=True, slots=True)
+class _VirtualPartition:
+    origin: int
+    partitioner: Partitioner
+    exchange_mode: ExchangeMode
+
+
+class StreamGraph:
+    """Operators by node id, in the order in which they were added."""
+
+    def __init__(
+        self,
+        name: str,
+        configuration: Configuration,
+        *,
+        chaining_enabled: bool = True,
+        is_batch: bool = False,
+        global_exchange_mode: GlobalExchangeMode = GlobalExchangeMode.ALL_EDGES_PIPELINED,
+        cached_files: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self.configuration = configuration
+        self.chaining_enabled = chaining_enabled
+        self.is_batch = is_batch
+        self.global_exchange_mode = global_exchange_mode
+        self.cached_files = dict(cached_files or {})
+        self.nodes: dict[int, StreamNode] = {}
+        self._side_outputs: dict[int, _VirtualSideOutput] = {}
+        self._partitions: dict[int, _VirtualPartition] = {}
+        self._last_virtual_id = 0
+
+    @property
+    def source_ids(self) -> list[int]:
+        """Ascending."""
+        return sorted(node.id for node in self.nodes.values() if node.is_source)
+
+    @property
+    def sink_ids(self) -> list[int]:
+        """Ascending."""
+        return sorted(node.id for node in self.nodes.values() if node.sink is not None)
+
+    @property
+    def edges(self) -> list[StreamEdge]:
+        return [edge for node in self.nodes.values() for edge in node.out_edges]
+
+    def new_virtual_id(self) -> int:
+        """Below zero, where no transformation has its id."""
+        self._last_virtual_id -= 1
+        return self._last_virtual_id
+
+    def add_node(self, node: StreamNode) -> None:
+        self._refuse_known(node.id)
+        self.nodes[node.id] = node
+
+    def add_virtual_side_output(self, virtual_id: int, origin: int, tag: OutputTag) -> None:
+        """Whatever reads `virtual_id` reads what `origin` emits with `tag`."""
+        self._refuse_known(virtual_id)
+        self._side_outputs[virtual_id] = _VirtualSideOutput(origin, tag)
+
+    def add_virtual_partition(
+        self, virtual_id: int, origin: int, partitioner: Partitioner, exchange_mode: ExchangeMode
+    ) -> None:
+        """Whatever reads `virtual_id` reads `origin`, spread by `partitioner`."""
+        self._refuse_known(virtual_id)
+        self._partitions[virtual_id] = _VirtualPartition(origin, partitioner, exchange_mode)
+
+    def _refuse_known(self, node_id: int) -> None:
+        if node_id in self.nodes or node_id in self._side_outputs or node_id in self._partitions:
+            raise ValueError(f"the graph has a node {node_id} already")
+
+    def slot_sharing_group_of(self, node_id: int) -> str:
+        """The group of a node, or of the node behind a virtual one."""
+        while node_id not in self.nodes:
+            virtual = self._side_outputs.get(node_id) or self._partitions[node_id]
+            node_id = virtual.origin
+        return self.nodes[node_id].slot_sharing_group
+
+    def add_edge(self, upstream: int, downstream: int, input_index: int) -> None:
+        """Joins two nodes; `upstream` may be virtual.
+
+        Of the virtual nodes on the way, the partitioner and the tag nearest to the consumer win. With the exchange
+        mode it is the other way round: that of every partition node replaces the former one, so the farthest wins.
+        That is odd, and it is what Flink does.
+
+        Raises:
+            InvalidProgramError: the edge is to keep the subtask index between operators of unequal parallelism.
+        """
+        partitioner: Partitioner | None = None
+        tag: OutputTag | None = None
+        exchange_mode = ExchangeMode.UNDEFINED
+        while upstream not in self.nodes:
+            if upstream in self._side_outputs:
+                side_output = self._side_outputs[upstream]
+                tag = tag or side_output.tag
+                upstream = side_output.origin
+            else:
+                partition = self._partitions[upstream]
+                partitioner = partitioner or partition.partitioner
+                exchange_mode = partition.exchange_mode
+                upstream = partition.origin
+        source, target = self.nodes[upstream], self.nodes[downstream]
+        edge = StreamEdge(
+            source=source.id,
+            target=target.id,
+            input_index=input_index,
+            partitioner=_settle(partitioner, source, target),
+            exchange_mode=exchange_mode,
+            output_tag=tag,
+            buffer_timeout_ms=source.buffer_timeout_ms,
+            occurrence=sum(1 for other in source.out_edges if other.target == target.id),
+        )
+        source.add_out_edge(edge)
+        target.add_in_edge(edge)
+
+
+def _settle(partitioner: Partitioner | None, source: StreamNode, target: StreamNode) -> Partitioner:
+    same_parallelism = source.parallelism == target.parallelism
+    if partitioner is None:
+        return ForwardPartitioner() if same_parallelism else RebalancePartitioner()
+    if isinstance(partitioner, ForwardPartitioner) and not same_parallelism:
+        raise InvalidProgramError(
+            f"forward from {source.name!r} (parallelism {source.parallelism}) to {target.name!r} (parallelism "
+            f"{target.parallelism}): forward keeps the subtask index, so both need the same parallelism; set it, or "
+            f"use rebalance, rescale, shuffle, broadcast or global_"
+        )
+    if isinstance(partitioner, KeyGroupPartitioner):
+        # The number of key groups is the consumer's: its state is organised by them.
+        return replace(partitioner, max_parallelism=target.max_parallelism)
+    return partitioner

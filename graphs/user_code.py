@@ -1,0 +1,83 @@
+"""User code as bytes, and where it cannot be, which captured variable is to blame."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import types
+from collections.abc import Iterator, Mapping
+
+import cloudpickle
+
+from flinkray.errors import NotSerializableError
+
+_DEEPEST = 8
+"""How far below a function its captured values are searched; deeper ones are named by what holds them."""
+
+
+def pickle_user_code(code: object, operator_name: str) -> bytes:
+    """cloudpickle of an operator's code.
+
+    Raises:
+        NotSerializableError: names the operator, and the captured variable that cannot be pickled.
+    """
+    try:
+        return cloudpickle.dumps(code)  # type: ignore[no-any-return]
+    except Exception as error:  # an object's own __reduce__ may raise anything
+        raise NotSerializableError(
+            f"operator {operator_name!r} cannot be sent to a worker: {_blame(code)} cannot be pickled "
+            f"({type(error).__name__}: {error}). Create it in open() of a function class, or inside the function"
+        ) from error
+
+
+def _blame(code: object) -> str:
+    """The deepest thing inside `code` that does not pickle, in words."""
+    words, value = "its code", code
+    for _ in range(_DEEPEST):
+        culprit = next(((name, each) for name, each in _parts(value) if not _pickles(each)), None)
+        if culprit is None:
+            break
+        words, value = culprit
+    kind = "" if isinstance(value, types.FunctionType) else f" (a {type(value).__module__}.{type(value).__qualname__})"
+    return f"{words}{kind}"
+
+
+def _pickles(value: object) -> bool:
+    try:
+        cloudpickle.dumps(value)
+    except Exception:
+        return False
+    return True
+
+
+def _parts(value: object) -> Iterator[tuple[str, object]]:
+    """What pickling `value` pickles as well, with words that say where it is."""
+    if isinstance(value, types.FunctionType):
+        captured = inspect.getclosurevars(value)
+        yield from (
+            (f"variable {name!r} captured by {value.__qualname__!r}", v) for name, v in captured.nonlocals.items()
+        )
+        yield from ((f"global {name!r} used by {value.__qualname__!r}", v) for name, v in captured.globals.items())
+        yield from ((f"a default of {value.__qualname__!r}", each) for each in value.__defaults__ or ())
+    elif isinstance(value, types.MethodType):
+        yield f"the object of method {value.__qualname__!r}", value.__self__
+        yield f"method {value.__qualname__!r}", value.__func__
+    elif isinstance(value, functools.partial):
+        yield "the function of a partial", value.func
+        yield from (("an argument of a partial", each) for each in (*value.args, *value.keywords.values()))
+    elif isinstance(value, Mapping):
+        yield from ((f"item {key!r}", each) for key, each in value.items())
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from (("an item", each) for each in value)
+    elif not isinstance(value, type):
+        yield from _attributes(value)
+
+
+def _attributes(value: object) -> Iterator[tuple[str, object]]:
+    owner = type(value).__name__
+    if dataclasses.is_dataclass(value):
+        for each in dataclasses.fields(value):
+            yield f"field {each.name!r} of {owner}", getattr(value, each.name)
+    else:
+        yield from ((f"attribute {name!r} of {owner}", each) for name, each in getattr(value, "__dict__", {}).items())
