@@ -72,6 +72,9 @@ class SourceReaderContext(Protocol):
     def send_source_event(self, event: Any) -> None:
         """Send something of your own to the enumerator."""
 
+    def split_finished(self, split_id: str) -> None:
+        """That split is read to its end, so it no longer holds the watermark back. From the task's thread."""
+
     def notify_available(self) -> None:
         """From any thread: `poll` may have something now."""
 
