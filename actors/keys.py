@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import decimal
 import hashlib
-import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,8 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from actors.rows import decode
+from actors.user_code import short_repr, user_function_error
+from actors.value_columns import Misfit, Unholdable, infer_type, to_array, to_values
 from flinkray.batch import Batch
-from flinkray.errors import TypeMismatchError, UnknownColumnError, UserFunctionError
+from flinkray.errors import TypeMismatchError, UnknownColumnError
 from flinkray.keys import ColumnKey, FunctionKey, KeySelector
 from flinkray.types import Kind
 
@@ -64,7 +66,7 @@ def key_columns(batch: Batch, selector: KeySelector, where: str) -> pa.RecordBat
 
 def key_values(columns: pa.RecordBatch) -> list[Any]:
     """Each row's key as a Python value: the bare value of a single column, a tuple of several."""
-    lists = [_to_list(column) for column in columns.columns]
+    lists = [to_values(column) for column in columns.columns]
     return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
 
 
@@ -76,15 +78,7 @@ def _select(data: pa.RecordBatch, selector: ColumnKey, where: str) -> pa.RecordB
     return data.select(list(selector.columns))
 
 
-def _to_list(column: pa.Array) -> list[Any]:
-    if column.null_count == 0 and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        return list(column.to_numpy(zero_copy_only=False).tolist())  # an order of magnitude faster
-    return list(column.to_pylist())
-
-
 def _computed(batch: Batch, selector: FunctionKey, where: str) -> pa.RecordBatch:
-    from actors.rows import decode
-
     function = selector.function
     keys: list[Any] = []
     value: Any = None
@@ -92,8 +86,7 @@ def _computed(batch: Batch, selector: FunctionKey, where: str) -> pa.RecordBatch
         for value in decode(batch):
             keys.append(function(value))
     except Exception as error:
-        message = f"the key function {selector} raised {type(error).__name__}: {error}"
-        raise UserFunctionError(where, "", _shown(value), message, traceback.format_exc()) from error
+        raise user_function_error(f"{where}, key function {selector}", "", value, error) from error
     return _as_columns(keys, selector, where)
 
 
@@ -109,7 +102,7 @@ def _as_columns(keys: list[Any], selector: FunctionKey, where: str) -> pa.Record
         if not isinstance(key, tuple | list) or len(key) != width:
             raise TypeMismatchError(
                 f"{where}: the key function {selector} must give a tuple of {width} values for every row, "
-                f"not {_shown(key)}"
+                f"not {short_repr(key)}"
             )
     columns = zip(*keys, strict=True) if keys else ([] for _ in range(width))
     arrays = [
@@ -125,18 +118,15 @@ def _is_tuple(keys: list[Any]) -> bool:
 
 def _as_array(values: list[Any], arrow_type: Any, selector: FunctionKey, where: str) -> pa.Array:
     try:
-        return pa.array(values, type=arrow_type)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError) as error:
-        expected = f"of type {arrow_type}" if arrow_type is not None else "of one Arrow type"
-        raise TypeMismatchError(
-            f"{where}: the keys that {selector} gives must be {expected}: {error}. "
-            "Return numbers, text, bytes, times or a tuple of them, or say which with key_by(..., key_type=...)"
-        ) from error
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 200 else text[:197] + "..."
+        return to_array(values, arrow_type if arrow_type is not None else infer_type(values))
+    except Misfit as error:
+        problem = f"{short_repr(error.value)} is not {error.expected}"
+    except Unholdable as error:
+        problem = f"Arrow cannot hold {short_repr(error.args[0])}"
+    raise TypeMismatchError(
+        f"{where}: the keys that {selector} gives must have one Arrow type: {problem}. "
+        "Return numbers, text, bytes, times or a tuple of them, or say the type with key_by(..., key_type=...)"
+    )
 
 
 # -- hashes ------------------------------------------------------------------------------------------------------
