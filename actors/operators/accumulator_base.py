@@ -1,0 +1,128 @@
+"""What a columnar accumulator is: the state of one built-in aggregate for many groups at once.
+
+Groups are *cells*: dense numbers that the operator gives to its (key, window) pairs. State is held in arrays indexed by
+cell, or in tables with a cell column, never in a Python object per cell.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Cells = npt.NDArray[np.int64]
+"""Shape (rows,): a cell per row."""
+
+Values = npt.NDArray[Any]
+
+
+class AggregateTypeError(Exception):
+    """An aggregate cannot take this type, or a result does not fit; the operator adds where it happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of a batch, as an aggregate of one column gets them: without those where the column is null.
+
+    Attributes:
+        cells: the cell of each row.
+        positions: the number of each row since the operator started, ascending.
+        values: the column, no nulls; None for an aggregate without a column.
+    """
+
+    cells: Cells
+    positions: npt.NDArray[np.int64]
+    values: pa.Array | None
+
+    def take(self, rows: Any) -> Rows:
+        values = None if self.values is None else self.values.take(pa.array(rows))
+        return Rows(self.cells[rows], self.positions[rows], values)
+
+
+class ColumnAccumulator(ABC):
+    """One aggregate. Cells that `grow` made room for are empty until something is added."""
+
+    @abstractmethod
+    def fresh(self) -> ColumnAccumulator:
+        """An accumulator of the same kind and type without cells."""
+
+    @abstractmethod
+    def grow(self, size: int) -> None:
+        """Makes room for the cells 0 ... size - 1."""
+
+    @abstractmethod
+    def add(self, rows: Rows) -> None:
+        """Raises AggregateTypeError where a result no longer fits its type."""
+
+    @abstractmethod
+    def merge(self, other: Any, cells: Cells, targets: Cells) -> None:
+        """Adds other's `cells[i]` to `targets[i]` here; both may repeat. `other` is of the same class."""
+
+    @abstractmethod
+    def widened(self, arrow_type: pa.DataType) -> ColumnAccumulator:
+        """The same state for values of a type that holds all of the present one's; this one is not used any more."""
+
+    @abstractmethod
+    def results(self, cells: Cells) -> pa.Array:
+        """The aggregate of each of these cells; null where nothing was added."""
+
+
+def is_fixed_width(arrow_type: pa.DataType) -> bool:
+    """Whether values of the type are numbers to numpy: booleans, integers, floats and times."""
+    types = pa.types
+    is_time = types.is_temporal(arrow_type) and not types.is_interval(arrow_type)
+    return bool(
+        types.is_boolean(arrow_type) or types.is_integer(arrow_type) or types.is_floating(arrow_type) or is_time
+    )
+
+
+def to_numpy(values: pa.Array) -> Values:
+    """Fixed-width values without nulls as int64, uint64 or float64; without a copy where they are that already."""
+    return _raw(values).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+
+
+def _raw(values: pa.Array) -> pa.Array:
+    types, arrow_type = pa.types, values.type
+    if types.is_floating(arrow_type):
+        return values.cast(pa.float64())
+    if types.is_uint64(arrow_type):
+        return values
+    if types.is_boolean(arrow_type):
+        return values.cast(pa.int8()).cast(pa.int64())
+    if types.is_temporal(arrow_type) and arrow_type.bit_width == 32:
+        return values.cast(pa.int32()).cast(pa.int64())
+    return values.cast(pa.int64())
+
+
+def numpy_type(arrow_type: pa.DataType) -> np.dtype[Any]:
+    """What `to_numpy` gives for the type."""
+    if pa.types.is_floating(arrow_type):
+        return np.dtype(np.float64)
+    return np.dtype(np.uint64 if pa.types.is_uint64(arrow_type) else np.int64)
+
+
+def to_arrow(values: Values, arrow_type: pa.DataType, empty: npt.NDArray[np.bool_]) -> pa.Array:
+    """The way back from `to_numpy`; null where `empty`."""
+    mask = empty if empty.any() else None
+    array = pa.array(values, mask=mask)
+    if array.type.equals(arrow_type):
+        return array
+    if pa.types.is_boolean(arrow_type):
+        return pc.not_equal(array, 0)
+    if pa.types.is_temporal(arrow_type) and arrow_type.bit_width == 32:
+        array = array.cast(pa.int32())
+    return array.cast(arrow_type)
+
+
+def grown(array: Values, size: int, fill: Any) -> Values:
+    """The array with at least `size` elements, new ones being `fill`; doubles, so that growing by little is cheap."""
+    if size <= len(array):
+        return array
+    bigger = np.full(max(size, 2 * len(array), 64), fill, array.dtype)
+    bigger[: len(array)] = array
+    return bigger

@@ -1,0 +1,285 @@
+"""The built-in aggregates of one operator: columns in, one result column per aggregate out, for many cells at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from actors.operators.accumulator_base import (
+    AggregateTypeError,
+    Cells,
+    ColumnAccumulator,
+    Rows,
+    is_fixed_width,
+)
+from actors.operators.columns import evaluate
+from actors.operators.entry_accumulators import (
+    BestAccumulator,
+    DecimalSumAccumulator,
+    DistinctAccumulator,
+    ListAccumulator,
+    TopAccumulator,
+)
+from actors.operators.numeric_accumulators import (
+    CountAccumulator,
+    EndAccumulator,
+    ExtremeAccumulator,
+    FloatSumAccumulator,
+    IntegerSumAccumulator,
+)
+from actors.value_columns import merge_types
+from flinkray.aggregates import (
+    Aggregate,
+    ArgMax,
+    ArgMin,
+    Avg,
+    CollectList,
+    Count,
+    CountDistinct,
+    First,
+    Last,
+    Max,
+    Min,
+    Sum,
+    TopN,
+)
+from flinkray.errors import InvalidProgramError, TypeMismatchError, UnknownColumnError
+from flinkray.expressions import Expression
+
+
+class AggregateColumns:
+    """All aggregates of one operator. Belongs to one thread; pickles (as state) but for `where`.
+
+    Args:
+        aggregates: (name of the result column, what is computed).
+        where: names operator and subtask in errors, for example "window (1/2)".
+    """
+
+    def __init__(self, aggregates: Sequence[tuple[str, Aggregate]], where: str) -> None:
+        self._aggregates = tuple(aggregates)
+        self._where = where
+        self._slots = [_Slot(name, aggregate) for name, aggregate in aggregates]
+        self._size = 0
+
+    @property
+    def names(self) -> list[str]:
+        return [name for name, _ in self._aggregates]
+
+    def grow(self, size: int) -> None:
+        """Makes room for the cells 0 ... size - 1."""
+        self._size = max(self._size, size)
+        for slot in self._slots:
+            slot.grow(size)
+
+    def add(self, data: pa.RecordBatch, cells: Cells, first_position: int) -> None:
+        """Adds each row of `data` to its cell; rows are numbered from `first_position` in order of arrival.
+
+        Raises:
+            UnknownColumnError, TypeMismatchError: a column is missing, or an aggregate cannot take its type; names
+                operator, aggregate and column.
+        """
+        positions = np.arange(first_position, first_position + data.num_rows, dtype=np.int64)
+        everything = Rows(cells, positions, None)
+        seen: dict[object, Rows] = {}
+        for slot in self._slots:
+            key = slot.columns_key
+            if key not in seen:
+                seen[key] = self._rows(data, everything, slot)
+            if len(seen[key].cells):
+                self._guarded(slot, lambda slot=slot, key=key: slot.add(seen[key], self._size))  # type: ignore[misc]
+
+    def merge(self, other: AggregateColumns, cells: Cells, targets: Cells) -> None:
+        """Adds other's `cells[i]` to `targets[i]` here, for which there must be room; both may repeat."""
+        for slot, source in zip(self._slots, other._slots, strict=True):
+            self._guarded(slot, lambda slot=slot, source=source: slot.merge(source, cells, targets, self._size))  # type: ignore[misc]
+
+    def take(self, cells: Cells) -> AggregateColumns:
+        """A copy of these distinct cells, numbered 0, 1, ... in the order given."""
+        return self.combine(cells, np.arange(len(cells), dtype=np.int64), len(cells))
+
+    def combine(self, cells: Cells, targets: Cells, size: int) -> AggregateColumns:
+        """New aggregates of `size` cells, where `targets[i]` has what `cells[i]` has here; both may repeat."""
+        combined = AggregateColumns(self._aggregates, self._where)
+        combined.grow(size)
+        combined.merge(self, cells, targets)
+        return combined
+
+    def results(self, cells: Cells) -> list[pa.Array]:
+        """One column per aggregate, in their order."""
+        columns: list[pa.Array] = []
+        for slot in self._slots:
+            self._guarded(slot, lambda slot=slot: columns.append(slot.results(cells)))  # type: ignore[misc]
+        return columns
+
+    def _rows(self, data: pa.RecordBatch, everything: Rows, slot: _Slot) -> Rows:
+        columns = [self._column(data, column) for column in slot.columns]
+        if not columns:
+            return everything
+        required = columns[-1]  # the value, or what it is chosen by
+        values = columns[0] if len(columns) == 1 else pa.StructArray.from_arrays(columns, ["value", "by"])
+        rows = Rows(everything.cells, everything.positions, values)
+        if not required.null_count:
+            return rows
+        return rows.take(np.flatnonzero(required.is_valid().to_numpy(zero_copy_only=False)))
+
+    def _column(self, data: pa.RecordBatch, column: object) -> pa.Array:
+        if isinstance(column, Expression):
+            array = evaluate(column, data, f"operator {self._where!r}")
+        elif isinstance(column, str):
+            if column not in data.schema.names:
+                raise UnknownColumnError(column, data.schema.names, f"operator {self._where!r}")
+            array = data.column(column)
+        else:
+            raise InvalidProgramError(
+                f"operator {self._where!r}: an aggregate takes a column name or an expression, not {column!r}"
+            )
+        return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
+
+    def _guarded(self, slot: _Slot, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except AggregateTypeError as error:
+            raise TypeMismatchError(f"operator {self._where!r}: {slot.name}={slot.shown}: {error}") from error
+
+
+class _Slot:
+    """One aggregate, whose accumulator is made when the type of its column is known."""
+
+    def __init__(self, name: str, aggregate: Aggregate) -> None:
+        self.name = name
+        self._aggregate = aggregate
+        self._type: pa.DataType | None = None
+        self._accumulator: ColumnAccumulator | None = None
+        if isinstance(aggregate, Count):
+            self._accumulator = CountAccumulator()
+
+    @property
+    def columns(self) -> tuple[object, ...]:
+        aggregate = self._aggregate
+        if aggregate.column is None and isinstance(aggregate, Count):
+            return ()
+        return (aggregate.column, aggregate.by) if isinstance(aggregate, ArgMin | ArgMax) else (aggregate.column,)
+
+    @property
+    def columns_key(self) -> object:
+        """Equal where two aggregates read the same columns."""
+        return tuple(column if isinstance(column, str) else id(column) for column in self.columns)
+
+    @property
+    def shown(self) -> str:
+        columns = ", ".join(str(column) for column in self.columns)
+        return f"{type(self._aggregate).__name__}({columns})"
+
+    def grow(self, size: int) -> None:
+        if self._accumulator is not None:
+            self._accumulator.grow(size)
+
+    def add(self, rows: Rows, size: int) -> None:
+        if rows.values is not None and not isinstance(self._aggregate, Count):
+            values = self._typed(rows.values, size)
+            if values is None:
+                return
+            rows = Rows(rows.cells, rows.positions, values)
+        assert self._accumulator is not None
+        self._accumulator.add(rows)
+
+    def merge(self, source: _Slot, cells: Cells, targets: Cells, size: int) -> None:
+        if source._accumulator is None:
+            return
+        if self._accumulator is None:
+            self._type = source._type
+            self._accumulator = source._accumulator.fresh()
+            self._accumulator.grow(size)
+        self._accumulator.merge(source._accumulator, cells, targets)
+
+    def results(self, cells: Cells) -> pa.Array:
+        if self._accumulator is not None:
+            return self._accumulator.results(cells)
+        if isinstance(self._aggregate, CountDistinct):
+            return pa.array(np.zeros(len(cells), np.int64))
+        return pa.nulls(len(cells))
+
+    def _typed(self, values: pa.Array, size: int) -> pa.Array | None:
+        """The values in the accumulator's type, widened if need be; None while their type is not known at all."""
+        if values.type.equals(self._type):
+            return values
+        if self._accumulator is None or self._type is None:
+            if pa.types.is_null(_parts(values.type)[-1]):
+                return None
+            self._type = values.type
+            self._accumulator = make_accumulator(self._aggregate, values.type)
+            self._accumulator.grow(size)
+            return values
+        merged = merge_types(self._type, values.type)
+        if merged is None:
+            raise AggregateTypeError(
+                f"its column was {self._type} and is {values.type} now; set output_type= on the operator that makes it"
+            )
+        if not merged.equals(self._type):
+            self._accumulator = self._accumulator.widened(merged)
+            self._type = merged
+        return values.cast(merged)
+
+
+def _parts(arrow_type: pa.DataType) -> list[pa.DataType]:
+    return [field.type for field in arrow_type] if pa.types.is_struct(arrow_type) else [arrow_type]
+
+
+def make_accumulator(aggregate: Aggregate, arrow_type: pa.DataType) -> ColumnAccumulator:
+    """The accumulator of an aggregate over values of that type (of ArgMin and ArgMax: a struct of value and `by`).
+
+    Raises:
+        AggregateTypeError: it cannot take them.
+    """
+    if isinstance(aggregate, Count):
+        return CountAccumulator()
+    if isinstance(aggregate, Sum | Avg):
+        return _sum_or_mean(aggregate, arrow_type)
+    if isinstance(aggregate, Min | Max):
+        _check_sortable(arrow_type)
+        if is_fixed_width(arrow_type):
+            return ExtremeAccumulator(arrow_type, isinstance(aggregate, Max))
+        return BestAccumulator(arrow_type, "descending" if isinstance(aggregate, Max) else "ascending")
+    if isinstance(aggregate, First | Last):
+        is_last = isinstance(aggregate, Last)
+        if is_fixed_width(arrow_type):
+            return EndAccumulator(arrow_type, is_last)
+        return BestAccumulator(arrow_type, None, is_last=is_last)
+    if isinstance(aggregate, ArgMin | ArgMax):
+        value_type, by_type = _parts(arrow_type)
+        _check_sortable(by_type)
+        return BestAccumulator(value_type, "descending" if isinstance(aggregate, ArgMax) else "ascending", by_type)
+    if isinstance(aggregate, TopN):
+        _check_sortable(arrow_type)
+        return TopAccumulator(arrow_type, aggregate.n)
+    if isinstance(aggregate, CountDistinct):
+        _check_not_nested(arrow_type)
+        return DistinctAccumulator(arrow_type)
+    if isinstance(aggregate, CollectList):
+        return ListAccumulator(arrow_type)
+    raise AggregateTypeError(f"{type(aggregate).__name__} is no built-in aggregate")
+
+
+def _sum_or_mean(aggregate: Sum | Avg, arrow_type: pa.DataType) -> ColumnAccumulator:
+    types = pa.types
+    is_mean = isinstance(aggregate, Avg)
+    if types.is_decimal(arrow_type):
+        return FloatSumAccumulator(is_mean=True) if is_mean else DecimalSumAccumulator(arrow_type)
+    if types.is_floating(arrow_type) or (is_mean and (types.is_integer(arrow_type) or types.is_boolean(arrow_type))):
+        return FloatSumAccumulator(is_mean)
+    if types.is_integer(arrow_type) or types.is_boolean(arrow_type) or (types.is_duration(arrow_type) and not is_mean):
+        return IntegerSumAccumulator(arrow_type)
+    raise AggregateTypeError(f"it takes numbers, and its column is {arrow_type}; cast the column")
+
+
+def _check_sortable(arrow_type: pa.DataType) -> None:
+    if pa.types.is_nested(arrow_type) or pa.types.is_interval(arrow_type):
+        raise AggregateTypeError(f"values of type {arrow_type} have no order; use a column that has")
+
+
+def _check_not_nested(arrow_type: pa.DataType) -> None:
+    if pa.types.is_nested(arrow_type):
+        raise AggregateTypeError(f"it compares plain values, and its column is {arrow_type}; use a column of it")

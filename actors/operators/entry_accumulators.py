@@ -1,0 +1,297 @@
+"""Accumulators that keep entries: values of any Arrow type, or several of them, per cell.
+
+An accumulator is a table of (cell, position, columns). A batch's rows are reduced first, to what may still matter (the
+n largest of each cell, its different values, ...), and appended; from time to time the whole table is reduced again.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from actors.operators.accumulator_base import AggregateTypeError, Cells, ColumnAccumulator, Rows
+
+_CELL = "cell"
+_POSITION = "position"
+_VALUE = "value"
+_BY = "by"
+
+# Below this many appended entries reducing the whole table again costs more than it saves.
+_APPENDED_BEFORE_REDUCING = 65_536
+
+
+class EntryAccumulator(ColumnAccumulator):
+    """Base: subclasses say how to reduce entries, and make results of them."""
+
+    def __init__(self) -> None:
+        self._chunks: list[pa.Table] = []
+        self._reduced_rows = 0
+        self._appended_rows = 0
+
+    def grow(self, size: int) -> None:
+        """Nothing to do: cells without entries take no room."""
+
+    def add(self, rows: Rows) -> None:
+        self._append(pa.table(self._columns(rows)))
+
+    def merge(self, other: EntryAccumulator, cells: Cells, targets: Cells) -> None:
+        self._append(other._entries_of(cells, targets))
+
+    def widened(self, arrow_type: pa.DataType) -> EntryAccumulator:
+        wider = self._of_type(arrow_type)
+        schema = pa.table(wider._empty_columns()).schema
+        wider._chunks = [chunk.cast(schema) for chunk in self._chunks]
+        wider._reduced_rows, wider._appended_rows = self._reduced_rows, self._appended_rows
+        return wider
+
+    @abstractmethod
+    def _of_type(self, arrow_type: pa.DataType) -> EntryAccumulator:
+        """Empty, for that type of what `add` gets."""
+
+    def results(self, cells: Cells) -> pa.Array:
+        targets = np.arange(len(cells), dtype=np.int64)
+        return self._finish(self._reduce(self._entries_of(cells, targets)), len(cells))
+
+    def _columns(self, rows: Rows) -> dict[str, Any]:
+        return {_CELL: rows.cells, _POSITION: rows.positions, _VALUE: rows.values}
+
+    @abstractmethod
+    def _reduce(self, entries: pa.Table) -> pa.Table:
+        """What still matters, copied, sorted by cell (and within a cell as `_finish` wants it)."""
+
+    @abstractmethod
+    def _finish(self, entries: pa.Table, size: int) -> pa.Array:
+        """The results of the cells 0 ... size - 1 from reduced entries."""
+
+    def _append(self, entries: pa.Table) -> None:
+        if not entries.num_rows:
+            return
+        reduced = self._reduce(entries)
+        self._chunks.append(reduced)
+        self._appended_rows += reduced.num_rows
+        if self._appended_rows > max(_APPENDED_BEFORE_REDUCING, self._reduced_rows):
+            table = self._reduce(pa.concat_tables(self._chunks))
+            self._chunks, self._reduced_rows, self._appended_rows = [table], table.num_rows, 0
+
+    def _entries_of(self, cells: Cells, targets: Cells) -> pa.Table:
+        """The entries of `cells[i]` as entries of `targets[i]`, for all i."""
+        if not self._chunks:
+            return pa.table({name: pa.nulls(0, column.type) for name, column in self._empty_columns().items()})
+        table = pa.concat_tables(self._chunks)
+        entry_cells = table.column(_CELL).to_numpy()
+        order = np.argsort(entry_cells, kind="stable")
+        entry_cells = entry_cells[order]
+        starts = np.searchsorted(entry_cells, cells, "left")
+        counts = np.searchsorted(entry_cells, cells, "right") - starts
+        before = np.cumsum(counts) - counts
+        picked = np.arange(int(counts.sum()), dtype=np.int64) + np.repeat(starts - before, counts)
+        taken = table.take(pa.array(order[picked]))
+        return taken.set_column(0, _CELL, pa.array(np.repeat(targets, counts)))
+
+    def _empty_columns(self) -> dict[str, pa.Array]:
+        none = np.empty(0, np.int64)
+        columns = self._columns(Rows(none, none, self._empty_values()))
+        return {
+            name: pa.array(column) if isinstance(column, np.ndarray) else column for name, column in columns.items()
+        }
+
+    @abstractmethod
+    def _empty_values(self) -> pa.Array:
+        """No values, of the type that `add` gets."""
+
+
+class _OfType(EntryAccumulator):
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        super().__init__()
+        self._type = arrow_type
+
+    def _empty_values(self) -> pa.Array:
+        return pa.nulls(0, self._type)
+
+
+class ListAccumulator(_OfType):
+    """All values, in order of arrival."""
+
+    def fresh(self) -> ListAccumulator:
+        return ListAccumulator(self._type)
+
+    def _of_type(self, arrow_type: pa.DataType) -> ListAccumulator:
+        return ListAccumulator(arrow_type)
+
+    def _reduce(self, entries: pa.Table) -> pa.Table:
+        return _sorted(entries, (_POSITION, "ascending"))
+
+    def _finish(self, entries: pa.Table, size: int) -> pa.Array:
+        return _as_lists(entries, size, self._type)
+
+
+class TopAccumulator(_OfType):
+    """The n largest values, largest first."""
+
+    def __init__(self, arrow_type: pa.DataType, n: int) -> None:
+        super().__init__(arrow_type)
+        self._n = n
+
+    def fresh(self) -> TopAccumulator:
+        return TopAccumulator(self._type, self._n)
+
+    def _of_type(self, arrow_type: pa.DataType) -> TopAccumulator:
+        return TopAccumulator(arrow_type, self._n)
+
+    def _reduce(self, entries: pa.Table) -> pa.Table:
+        ordered = _sorted(entries, (_VALUE, "descending"), (_POSITION, "ascending"))
+        return ordered.filter(pa.array(_ranks(ordered) < self._n))
+
+    def _finish(self, entries: pa.Table, size: int) -> pa.Array:
+        return _as_lists(entries, size, self._type)
+
+
+class BestAccumulator(EntryAccumulator):
+    """One value per cell: that of the row which sorts first by `by` (or by itself, or by arrival).
+
+    Args:
+        by: "ascending" or "descending" by the `by` column if `by_type` is given, else by the value; None: by arrival.
+        is_last: by arrival, the last instead of the first.
+    """
+
+    def __init__(
+        self, arrow_type: pa.DataType, by: str | None, by_type: pa.DataType | None = None, is_last: bool = False
+    ) -> None:
+        super().__init__()
+        self._type = arrow_type
+        self._by = by
+        self._by_type = by_type
+        self._is_last = is_last
+
+    def fresh(self) -> BestAccumulator:
+        return BestAccumulator(self._type, self._by, self._by_type, self._is_last)
+
+    def _of_type(self, arrow_type: pa.DataType) -> BestAccumulator:
+        if self._by_type is None:
+            return BestAccumulator(arrow_type, self._by, is_last=self._is_last)
+        return BestAccumulator(arrow_type.field(0).type, self._by, arrow_type.field(1).type)
+
+    def _columns(self, rows: Rows) -> dict[str, Any]:
+        columns = {_CELL: rows.cells, _POSITION: rows.positions}
+        if self._by_type is None:
+            return columns | {_VALUE: rows.values}
+        return columns | {_VALUE: pc.struct_field(rows.values, 0), _BY: pc.struct_field(rows.values, 1)}
+
+    def _empty_values(self) -> pa.Array:
+        if self._by_type is None:
+            return pa.nulls(0, self._type)
+        return pa.nulls(0, pa.struct([(_VALUE, self._type), (_BY, self._by_type)]))
+
+    def _reduce(self, entries: pa.Table) -> pa.Table:
+        by = [] if self._by is None else [(_VALUE if self._by_type is None else _BY, self._by)]
+        ordered = _sorted(entries, *by, (_POSITION, "descending" if self._is_last else "ascending"))
+        return ordered.filter(pa.array(_ranks(ordered) == 0))
+
+    def _finish(self, entries: pa.Table, size: int) -> pa.Array:
+        return _one_each(entries, size)
+
+
+class DistinctAccumulator(_OfType):
+    """How many different values."""
+
+    def fresh(self) -> DistinctAccumulator:
+        return DistinctAccumulator(self._type)
+
+    def _of_type(self, arrow_type: pa.DataType) -> DistinctAccumulator:
+        return DistinctAccumulator(arrow_type)
+
+    def _columns(self, rows: Rows) -> dict[str, Any]:
+        values = rows.values
+        if pa.types.is_floating(values.type):
+            values = pc.add(values, pa.scalar(0.0, values.type))  # -0.0 + 0.0 is 0.0: both are one value
+        return {_CELL: rows.cells, _POSITION: np.zeros(len(rows.cells), np.int64), _VALUE: values}
+
+    def _reduce(self, entries: pa.Table) -> pa.Table:
+        distinct = entries.group_by([_CELL, _VALUE], use_threads=False).aggregate([(_POSITION, "min")])
+        return distinct.rename_columns([_CELL, _VALUE, _POSITION]).select([_CELL, _POSITION, _VALUE])
+
+    def _finish(self, entries: pa.Table, size: int) -> pa.Array:
+        return pa.array(np.bincount(entries.column(_CELL).to_numpy(), minlength=size).astype(np.int64))
+
+
+class DecimalSumAccumulator(_OfType):
+    """Exact sums of decimals: decimal128(38, scale), or decimal256(76, scale) for decimal256.
+
+    Added up with 76 digits, so that it shows when 38 are not enough.
+    """
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        super().__init__(arrow_type)
+        is_wide = pa.types.is_decimal256(arrow_type)
+        self._sum_type = pa.decimal256(76, arrow_type.scale)
+        self._result_type = self._sum_type if is_wide else pa.decimal128(38, arrow_type.scale)
+
+    def fresh(self) -> DecimalSumAccumulator:
+        return DecimalSumAccumulator(self._type)
+
+    def _of_type(self, arrow_type: pa.DataType) -> DecimalSumAccumulator:
+        return DecimalSumAccumulator(arrow_type)
+
+    def _columns(self, rows: Rows) -> dict[str, Any]:
+        return {**super()._columns(rows), _VALUE: rows.values.cast(self._sum_type)}
+
+    def _reduce(self, entries: pa.Table) -> pa.Table:
+        sums = entries.group_by([_CELL], use_threads=False).aggregate([(_POSITION, "min"), (_VALUE, "sum")])
+        return pa.table(
+            {
+                _CELL: sums.column(_CELL),
+                _POSITION: sums.column(f"{_POSITION}_min"),
+                _VALUE: sums.column(f"{_VALUE}_sum").cast(self._sum_type),
+            }
+        )
+
+    def _finish(self, entries: pa.Table, size: int) -> pa.Array:
+        sums = _one_each(entries, size)
+        try:
+            return sums.cast(self._result_type)
+        except pa.ArrowInvalid as error:
+            raise AggregateTypeError(
+                f"a sum does not fit {self._result_type} ({error}); cast the column to double before summing"
+            ) from error
+
+
+def _sorted(entries: pa.Table, *keys: tuple[str, str]) -> pa.Table:
+    """Sorted by cell, then `keys`; copies."""
+    return entries.take(pc.sort_indices(entries, sort_keys=[(_CELL, "ascending"), *keys]))
+
+
+def _ranks(ordered: pa.Table) -> npt.NDArray[np.int64]:
+    """The place of each entry within its cell: 0, 1, ..."""
+    cells = ordered.column(_CELL).to_numpy()
+    starts = np.flatnonzero(np.diff(cells, prepend=-1))
+    lengths = np.diff(starts, append=len(cells))
+    return np.arange(len(cells), dtype=np.int64) - np.repeat(starts, lengths)
+
+
+def _as_lists(entries: pa.Table, size: int, arrow_type: pa.DataType) -> pa.Array:
+    """Entries, sorted by cell, as one list per cell; null where there is none."""
+    counts = np.bincount(entries.column(_CELL).to_numpy(), minlength=size)
+    offsets = np.zeros(size + 1, np.int32)
+    np.cumsum(counts, out=offsets[1:])
+    values = _one_chunk(entries.column(_VALUE))
+    empty = counts == 0
+    return pa.ListArray.from_arrays(
+        pa.array(offsets), values, type=pa.list_(arrow_type), mask=pa.array(empty) if empty.any() else None
+    )
+
+
+def _one_each(entries: pa.Table, size: int) -> pa.Array:
+    """At most one entry per cell: its value, or null."""
+    rows = np.full(size, -1, np.int64)
+    rows[entries.column(_CELL).to_numpy()] = np.arange(entries.num_rows)
+    return _one_chunk(entries.column(_VALUE)).take(pa.array(rows, mask=rows < 0))
+
+
+def _one_chunk(column: Any) -> pa.Array:
+    combined = column.combine_chunks()
+    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined

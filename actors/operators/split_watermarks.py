@@ -1,0 +1,84 @@
+"""The watermark of a source subtask that reads several splits (after Flink's WatermarkOutputMultiplexer)."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import pyarrow as pa
+
+from actors.operators.timestamps import NO_PROGRESS, Progress, WatermarkTracker
+from flinkray.batch import Batch
+from flinkray.types import MIN_TIMESTAMP, Timestamp
+from flinkray.watermarks import WatermarkStrategy
+
+
+class SplitWatermarks:
+    """One generator per split; together they promise the lowest watermark of the splits that are active.
+
+    Idle splits are left out, finished ones are removed, and the result never goes back, whatever splits come later.
+    The subtask is idle while all of its splits are; one without splits turns idle after the strategy's idle timeout.
+    Every method gives what must be sent on, and `on_batch`'s status belongs before the batch, its watermark after it.
+    """
+
+    def __init__(self, strategy: WatermarkStrategy) -> None:
+        self._strategy = strategy
+        self._splits: dict[Hashable, WatermarkTracker] = {}
+        # While there is no split, a tracker that sees no rows tells when that has lasted for the idle timeout.
+        self._no_split = WatermarkTracker(strategy)
+        self._watermark = MIN_TIMESTAMP
+        self._is_idle = False
+
+    @property
+    def watermark(self) -> Timestamp:
+        return self._watermark
+
+    @property
+    def is_idle(self) -> bool:
+        return self._is_idle
+
+    def split_watermark(self, split_id: Hashable) -> Timestamp:
+        """That split's own watermark, for aligning splits with each other."""
+        return self._splits[split_id].watermark
+
+    def add_split(self, split_id: Hashable) -> Progress:
+        """A new split holds the watermark where it is until it has made one of its own. No effect if it is there."""
+        if split_id not in self._splits:
+            self._splits[split_id] = WatermarkTracker(self._strategy)
+        return self._combined()
+
+    def remove_split(self, split_id: Hashable) -> Progress:
+        """The split is finished: it no longer holds the watermark back."""
+        if self._splits.pop(split_id, None) is not None and not self._splits:
+            self._no_split = WatermarkTracker(self._strategy)
+            return NO_PROGRESS
+        return self._combined()
+
+    def on_batch(self, split_id: Hashable, batch: Batch, timestamps: pa.Array | None) -> Progress:
+        """A non-empty batch of that split passes; `timestamps` as `assign_timestamps` gave them."""
+        self._splits[split_id].on_batch(batch, timestamps)
+        return self._combined()
+
+    def on_periodic(self, now_ms: float) -> Progress:
+        """Time to emit; `now_ms` is only compared with other calls'."""
+        for tracker in self._splits.values():
+            tracker.on_periodic(now_ms)
+        if not self._splits:
+            self._no_split.on_periodic(now_ms)
+        return self._combined()
+
+    def _combined(self) -> Progress:
+        trackers = list(self._splits.values()) or [self._no_split]
+        active = [tracker.watermark for tracker in trackers if not tracker.is_idle]
+        turned = None if self._is_idle == (not active) else not active
+        self._is_idle = not active
+        lowest = min(active, default=MIN_TIMESTAMP)
+        if lowest <= self._watermark:
+            return Progress(None, turned)
+        self._watermark = lowest
+        return Progress(lowest, turned)
+
+    def check(self) -> None:
+        """Raises AssertionError where an invariant does not hold."""
+        active = [tracker.watermark for tracker in self._splits.values() if not tracker.is_idle]
+        assert not self._splits or self._is_idle == (not active), "idle exactly if all splits are"
+        assert not active or min(active) <= self._watermark, "the lowest active watermark has been given out"
