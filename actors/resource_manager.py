@@ -1,0 +1,309 @@
+"""The ResourceManager: starts TaskExecutors, and has their slots given to the jobs that need them.
+
+What it decides is in `actors.scheduling.slot_manager`; here messages go in and commands out.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from actors.control_messages import (
+    AllTaskExecutorsReleased,
+    ClusterResources,
+    DeclareRequirements,
+    DisconnectJobMaster,
+    GetClusterOverview,
+    HeartbeatAnswered,
+    HeartbeatRequested,
+    JobMasterRegistered,
+    OverviewReported,
+    RegisterJobMaster,
+    RegisterTaskExecutor,
+    ReleaseAllTaskExecutors,
+    RequestOverview,
+    RequestSlot,
+    ResourceProfile,
+    ResourcesMissing,
+    SlotFreed,
+    SlotRequestRefused,
+    StopTaskExecutor,
+    TaskExecutorRegistered,
+    TaskExecutorStopped,
+)
+from actors.messages import SessionId
+from actors.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, EndpointSpec, Payloads
+from actors.scheduling.heartbeats import HeartbeatMonitor
+from actors.scheduling.slot_manager import (
+    AllocateSlot,
+    Command,
+    JobTarget,
+    ReleaseTaskExecutor,
+    ReportShortage,
+    SlotManager,
+    StartTaskExecutor,
+)
+from actors.task_executor import TaskExecutor
+from flinkray.config import Configuration
+from flinkray.options import (
+    HEARTBEAT_INTERVAL,
+    HEARTBEAT_TIMEOUT,
+    SLOT_CPUS,
+    SLOTS_PER_TASK_MANAGER,
+    TASK_MANAGER_IDLE_TIMEOUT,
+)
+from flinkray.types import JobId
+
+log = logging.getLogger(__name__)
+
+# How often it looks for TaskExecutors that are idle and for jobs that can never fit.
+TICK_MS = 500.0
+
+# A TaskExecutor that is asked to stop ends its slots first; after this it is ended whatever it does.
+STOP_TIMEOUT_MS = 5_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class _TickDue:
+    """To itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _HeartbeatDue:
+    """To itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _StopExpired:
+    """To itself."""
+
+
+class ResourceManager(Endpoint):
+    """See the module."""
+
+    def __init__(
+        self, context: EndpointContext, cluster_id: str, configuration: Configuration, is_per_job: bool
+    ) -> None:
+        """
+        Args:
+            cluster_id: the first part of every address of the cluster.
+            is_per_job: the cluster is for one job, so that nothing is kept when that has ended.
+        """
+        super().__init__(context)
+        self._configuration = configuration
+        self._session = SessionId(f"{context.random('session').getrandbits(64):016x}")
+        profile = ResourceProfile(configuration.get(SLOT_CPUS))
+        idle_timeout_ms = float(configuration.get(TASK_MANAGER_IDLE_TIMEOUT))
+        self._manager = SlotManager(
+            cluster_id, configuration.get(SLOTS_PER_TASK_MANAGER), profile, idle_timeout_ms, is_per_job
+        )
+        self._tick_ms = max(1.0, min(TICK_MS, idle_timeout_ms / 2))
+        self._jobs: dict[JobId, JobTarget] = {}
+        self._stopping: set[Address] = set()
+        """TaskExecutors that were asked to stop because the cluster is shut down."""
+        self._released_for: Address | None = None
+        """The Dispatcher that shuts the cluster down."""
+        self._heartbeat_interval_ms = max(1.0, float(configuration.get(HEARTBEAT_INTERVAL)))
+        self._heartbeats = HeartbeatMonitor(float(configuration.get(HEARTBEAT_TIMEOUT)))
+
+    def on_start(self) -> None:
+        self.context.tell_self_later(self._tick_ms, _TickDue())
+        self.context.tell_self_later(self._heartbeat_interval_ms, _HeartbeatDue())
+
+    def on_message(self, message: Any, payloads: Payloads) -> None:
+        match message:
+            case RegisterTaskExecutor():
+                self._on_register_task_executor(message)
+            case RegisterJobMaster():
+                self._on_register_job_master(message)
+            case ClusterResources():
+                self._run(self._manager.set_total(message.total_cpus, message.is_autoscaled, self._now()))
+            case ReleaseAllTaskExecutors():
+                self._on_release_all(message.dispatcher)
+            case EndpointDied():
+                self._on_lost(message.address, message.cause)
+            case DeliveryFailed():
+                log.debug("%s did not get %r: %s", message.address, message.message, message.cause)
+            case _TickDue():
+                self._run(self._manager.tick(self._now()))
+                self.context.tell_self_later(self._tick_ms, _TickDue())
+            case _HeartbeatDue():
+                self._on_heartbeat_due()
+            case _StopExpired():
+                self._on_stop_expired()
+            case _ if getattr(message, "session", None) != self._session:
+                log.debug("the ResourceManager ignored %r of a past session", message)
+            case _:
+                self._on_fenced_message(message)
+
+    def on_request(self, request: Any) -> Any:
+        if isinstance(request, GetClusterOverview):
+            return self._manager.overview()
+        return super().on_request(request)
+
+    def check(self) -> None:
+        """What always holds between two messages."""
+        self._manager.check()
+
+    def _on_fenced_message(self, message: Any) -> None:
+        """Messages of peers that know this session."""
+        match message:
+            case DeclareRequirements():
+                self._on_requirements(message)
+            case RequestOverview():
+                self._on_request_overview(message)
+            case DisconnectJobMaster():
+                self._on_disconnect(message)
+            case SlotFreed():
+                freed = (message.task_executor, message.slot_index, message.allocation_id)
+                self._run(self._manager.free_slot(*freed, self._now()))
+            case SlotRequestRefused():
+                refused = (message.task_executor, message.allocation_id, message.slot)
+                self._run(self._manager.refuse_allocation(*refused, self._now()))
+            case HeartbeatAnswered():
+                self._heartbeats.hear(message.sender, self._now())
+            case TaskExecutorStopped():
+                self._on_stopped(message.task_executor)
+            case _:
+                raise TypeError(f"the ResourceManager does not understand {message!r}")
+
+    def _now(self) -> float:
+        return self.context.clock.monotonic_ms()
+
+    # -- TaskExecutors -------------------------------------------------------------------------------------------
+
+    def _on_register_task_executor(self, message: RegisterTaskExecutor) -> None:
+        known = self._manager.is_registered(message.task_executor)
+        if not known and not self._manager.is_expected(message.task_executor):
+            # It was given up while it started; nobody needs it.
+            log.debug("the ResourceManager ends %s, which it does not wait for", message.task_executor)
+            self.context.kill(message.task_executor)
+            return
+        self._heartbeats.add(message.task_executor, self._now())
+        self.context.tell(message.task_executor, TaskExecutorRegistered(self._session))
+        self._run(self._manager.register(message.task_executor, message.slots, self._now()))
+
+    def _on_lost(self, address: Address, cause: str) -> None:
+        self._heartbeats.remove(address)
+        for job in [job for job in self._jobs.values() if job.job_master == address]:
+            log.info("%s is lost: %s", address, cause)
+            self._remove_job(job.job_id)
+        self._run(self._manager.remove_task_executor(address, cause, self._now()))
+        self._on_stopped(address)
+
+    # -- jobs ----------------------------------------------------------------------------------------------------
+
+    def _on_register_job_master(self, message: RegisterJobMaster) -> None:
+        self._jobs[message.job_id] = JobTarget(message.job_id, message.job_master, message.job_session)
+        self.context.watch(message.job_master)
+        self._heartbeats.add(message.job_master, self._now())
+        self.context.tell(message.job_master, JobMasterRegistered(self._session, message.job_session))
+
+    def _on_requirements(self, message: DeclareRequirements) -> None:
+        job = self._jobs.get(message.job_id)
+        if job is None or job.session != message.job_session or self._released_for is not None:
+            log.debug("the ResourceManager ignored requirements of a job that it does not serve: %s", message.job_id)
+            return
+        self._run(self._manager.declare(job, message.requests, self._now()))
+
+    def _on_request_overview(self, message: RequestOverview) -> None:
+        job = self._jobs.get(message.job_id)
+        if job is not None:
+            self.context.tell(job.job_master, OverviewReported(job.session, self._manager.overview()))
+
+    def _on_disconnect(self, message: DisconnectJobMaster) -> None:
+        job = self._jobs.get(message.job_id)
+        if job is not None and job.session == message.job_session:
+            self._heartbeats.remove(job.job_master)
+            self._remove_job(message.job_id)
+
+    def _remove_job(self, job_id: JobId) -> None:
+        del self._jobs[job_id]
+        self._run(self._manager.remove_job(job_id, self._now()))
+
+    # -- heartbeats ----------------------------------------------------------------------------------------------
+
+    def _on_heartbeat_due(self) -> None:
+        for peer in self._heartbeats.take_silent(self._now()):
+            if self._manager.is_registered(peer):
+                # It may hang rather than be dead; what it holds is to be free for another one.
+                self.context.kill(peer)
+            self._on_lost(peer, "its heartbeats stopped")
+        for peer in self._heartbeats.peers():
+            self.context.tell(peer, HeartbeatRequested(self._session, self.context.address))
+        self.context.tell_self_later(self._heartbeat_interval_ms, _HeartbeatDue())
+
+    # -- commands ------------------------------------------------------------------------------------------------
+
+    def _run(self, commands: Iterable[Command]) -> None:
+        for command in commands:
+            match command:
+                case StartTaskExecutor():
+                    self._start(command)
+                case ReleaseTaskExecutor():
+                    log.info("%s is released: %s", command.task_executor, command.reason)
+                    self._heartbeats.remove(command.task_executor)
+                    self.context.kill(command.task_executor)
+                case AllocateSlot():
+                    self._request_slot(command)
+                case ReportShortage():
+                    missing = ResourcesMissing(command.job.session, command.reason, self._manager.overview())
+                    self.context.tell(command.job.job_master, missing)
+
+    def _start(self, command: StartTaskExecutor) -> None:
+        self.context.spawn(
+            EndpointSpec(
+                command.task_executor,
+                TaskExecutor,
+                (self.context.address, command.slots, command.profile, self._configuration),
+                display_name=f"TaskExecutor(te-{command.number})",
+                cpus=command.slots * command.profile.cpus,
+                memory_bytes=command.slots * command.profile.memory_bytes,
+            )
+        )
+
+    def _request_slot(self, command: AllocateSlot) -> None:
+        job = command.job
+        self.context.tell(
+            command.task_executor,
+            RequestSlot(
+                self._session,
+                command.slot_index,
+                command.allocation_id,
+                job.job_id,
+                job.job_master,
+                job.session,
+                command.label,
+            ),
+        )
+
+    # -- the end of the cluster ----------------------------------------------------------------------------------
+
+    def _on_release_all(self, dispatcher: Address) -> None:
+        self._released_for = dispatcher
+        registered, pending = self._manager.release_all()
+        for address in pending:
+            self.context.kill(address)
+        self._stopping = set(registered)
+        for address in self._stopping:
+            self.context.tell(address, StopTaskExecutor(self._session))
+        self.context.tell_self_later(STOP_TIMEOUT_MS, _StopExpired())
+        self._report_if_released()
+
+    def _on_stopped(self, task_executor: Address) -> None:
+        if task_executor in self._stopping:
+            self._stopping.discard(task_executor)
+            self._heartbeats.remove(task_executor)
+            self.context.kill(task_executor)
+            self._report_if_released()
+
+    def _on_stop_expired(self) -> None:
+        for address in list(self._stopping):
+            log.warning("%s did not stop within %.0f s", address, STOP_TIMEOUT_MS / 1000)
+            self._on_stopped(address)
+
+    def _report_if_released(self) -> None:
+        if self._released_for is not None and not self._stopping:
+            self.context.tell(self._released_for, AllTaskExecutorsReleased())

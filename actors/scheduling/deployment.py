@@ -1,0 +1,67 @@
+"""What a slot has to be told to run one attempt of a subtask (Flink's TaskDeploymentDescriptorFactory)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from actors.messages import (
+    AllocationId,
+    ChannelDescriptor,
+    GateDescriptor,
+    PartitionDescriptor,
+    TaskDeployment,
+)
+from actors.ports import Address
+from graphs.execution_graph import Execution, ExecutionVertex, IntermediateResultPartition
+
+SlotOf = Callable[[ExecutionVertex], Address]
+"""The TaskSlot that the current attempt of a subtask runs in, or ran in."""
+
+
+def deployment_of(execution: Execution, allocation_id: AllocationId, slot_of: SlotOf) -> TaskDeployment:
+    """The deployment of an attempt whose producers have their slots (they need not be running)."""
+    vertex = execution.vertex
+    job_vertex = vertex.job_vertex
+    information = vertex.graph.information
+    return TaskDeployment(
+        job_id=information.job_id,
+        job_name=information.job_name,
+        attempt_id=execution.attempt_id,
+        vertex_id=job_vertex.id,
+        vertex_name=job_vertex.name,
+        kind=job_vertex.job_vertex.kind,
+        subtask_index=vertex.subtask_index,
+        parallelism=job_vertex.parallelism,
+        max_parallelism=job_vertex.max_parallelism,
+        attempt_number=execution.attempt_number,
+        allocation_id=allocation_id,
+        operators=job_vertex.job_vertex.operators,
+        head_node=job_vertex.job_vertex.head_node,
+        partitions=tuple(_partition(partition) for partition in vertex.results),
+        gates=_gates(vertex, slot_of),
+        configuration=information.configuration,
+        cached_files=information.cached_files,
+    )
+
+
+def _partition(partition: IntermediateResultPartition) -> PartitionDescriptor:
+    return PartitionDescriptor(
+        partition_id=partition.current_id,
+        result_type=partition.result.result_type,
+        subpartitions=partition.number_of_subpartitions,
+        is_broadcast=partition.result.is_broadcast,
+    )
+
+
+def _gates(vertex: ExecutionVertex, slot_of: SlotOf) -> tuple[GateDescriptor, ...]:
+    gates = []
+    edges = sorted(vertex.job_vertex.job_vertex.inputs, key=lambda edge: edge.gate_index)
+    for group, edge in zip(vertex.consumed, edges, strict=True):
+        subpartition = group.subpartition_of(vertex.id)
+        partitions = [vertex.graph.partitions[key] for key in group]
+        channels = tuple(
+            ChannelDescriptor(partition.current_id, subpartition, slot_of(partition.producer))
+            for partition in partitions
+        )
+        gates.append(GateDescriptor(edge.gate_index, edge.input_index, channels))
+    return tuple(gates)

@@ -1,0 +1,393 @@
+"""Which slot goes to which job, and how many TaskExecutors there should be: the ResourceManager's core.
+
+Jobs *declare* all slots they need; TaskExecutors register the slots they have. Whenever either changes, open requests
+are matched with free slots, and what remains is covered by TaskExecutors that are being started. The core tells nobody
+anything itself: its methods give commands. Times are milliseconds of any clock that never goes back.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from actors.control_messages import ClusterOverview, ResourceProfile, SlotReport, SlotRequest
+from actors.messages import AllocationId, SessionId
+from actors.ports import Address
+from flinkray.types import JobId
+
+# Before a job is told that it can never fit: a host may still be learning what it has.
+SHORTAGE_GRACE_MS = 3_000.0
+
+# A TaskExecutor that dies before it registers is replaced; one that does so every time never will come.
+MAX_FAILED_STARTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class StartTaskExecutor:
+    """Start one with `slots` slots of this profile."""
+
+    task_executor: Address
+    number: int
+    slots: int
+    profile: ResourceProfile
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseTaskExecutor:
+    """End this one: it is idle, or not needed before it has even started."""
+
+    task_executor: Address
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateSlot:
+    """Ask the TaskExecutor to give the slot to the job."""
+
+    task_executor: Address
+    slot_index: int
+    allocation_id: AllocationId
+    job: JobTarget
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportShortage:
+    """Tell the job that waiting longer does not help."""
+
+    job: JobTarget
+    reason: str
+
+
+Command = StartTaskExecutor | ReleaseTaskExecutor | AllocateSlot | ReportShortage
+
+
+@dataclass(frozen=True, slots=True)
+class JobTarget:
+    """A job that declares requirements."""
+
+    job_id: JobId
+    job_master: Address
+    session: SessionId
+
+
+@dataclass(slots=True, eq=False)
+class _Slot:
+    profile: ResourceProfile
+    allocation_id: AllocationId | None = None
+    job_id: JobId | None = None
+    label: str = ""
+
+    @property
+    def is_free(self) -> bool:
+        return self.allocation_id is None
+
+
+@dataclass(slots=True)
+class _TaskExecutor:
+    slots: list[_Slot]
+    idle_since: float | None
+    """When its last slot was freed; None: a slot is in use."""
+
+
+@dataclass(slots=True)
+class _Requirements:
+    job: JobTarget
+    requests: dict[str, SlotRequest] = field(default_factory=dict)
+    declared_at: float = 0.0
+    is_shortage_reported: bool = False
+
+
+class SlotManager:
+    """See the module. Not thread-safe."""
+
+    def __init__(
+        self,
+        cluster_id: str,
+        slots_per_task_executor: int,
+        slot_profile: ResourceProfile,
+        idle_timeout_ms: float,
+        releases_without_jobs: bool = False,
+    ) -> None:
+        """
+        Args:
+            idle_timeout_ms: how long a TaskExecutor without allocated slots is kept.
+            releases_without_jobs: release idle ones at once when no job is left (a cluster for one job).
+        """
+        self._cluster_id = cluster_id
+        self._slots_per_task_executor = slots_per_task_executor
+        self._slot_profile = slot_profile
+        self._idle_timeout_ms = idle_timeout_ms
+        self._releases_without_jobs = releases_without_jobs
+        self._task_executors: dict[Address, _TaskExecutor] = {}
+        self._pending: dict[Address, ResourceProfile] = {}
+        self._requirements: dict[JobId, _Requirements] = {}
+        self._total_cpus: float | None = None
+        self._is_autoscaled = False
+        self._started = 0
+        self._allocations = 0
+        self._failed_starts = 0
+
+    # -- jobs ----------------------------------------------------------------------------------------------------
+
+    def declare(self, job: JobTarget, requests: Sequence[SlotRequest], now: float) -> list[Command]:
+        """The job needs exactly these slots now, those that it has included."""
+        former = self._requirements.get(job.job_id)
+        needed = {request.label: request for request in requests}
+        if former is not None and former.job == job and former.requests == needed:
+            return []
+        self._requirements[job.job_id] = _Requirements(job, needed, declared_at=now)
+        return self._balance(now)
+
+    def remove_job(self, job_id: JobId, now: float) -> list[Command]:
+        """The job is over or lost. Its slots come back one by one, when their TaskExecutors report them free."""
+        self._requirements.pop(job_id, None)
+        return self._balance(now)
+
+    # -- TaskExecutors -------------------------------------------------------------------------------------------
+
+    def is_registered(self, task_executor: Address) -> bool:
+        return task_executor in self._task_executors
+
+    def register(self, task_executor: Address, slots: Iterable[SlotReport], now: float) -> list[Command]:
+        """A TaskExecutor is there, with these slots. A second registration of the same one changes nothing."""
+        if task_executor in self._task_executors:
+            return []
+        self._pending.pop(task_executor, None)
+        self._failed_starts = 0
+        reports = sorted(slots, key=lambda slot: slot.slot_index)
+        entries = [_Slot(slot.profile, slot.allocation_id, slot.job_id, slot.label) for slot in reports]
+        is_idle = all(slot.is_free for slot in entries)
+        self._task_executors[task_executor] = _TaskExecutor(entries, now if is_idle else None)
+        return self._balance(now)
+
+    def remove_task_executor(self, task_executor: Address, cause: str, now: float) -> list[Command]:
+        """It died or was lost; what it had is needed from elsewhere."""
+        commands: list[Command] = []
+        if self._pending.pop(task_executor, None) is not None:
+            self._failed_starts += 1
+            if self._failed_starts >= MAX_FAILED_STARTS:
+                commands += self._report_failed_starts(cause)
+        self._task_executors.pop(task_executor, None)
+        return commands + self._balance(now)
+
+    def free_slot(
+        self, task_executor: Address, slot_index: int, allocation_id: AllocationId, now: float
+    ) -> list[Command]:
+        """The TaskExecutor reports that this allocation is over."""
+        slot = self._slot(task_executor, slot_index)
+        if slot is None or slot.allocation_id != allocation_id:
+            return []
+        self._set(task_executor, slot_index, SlotReport(slot_index, slot.profile), now)
+        return self._balance(now)
+
+    def refuse_allocation(
+        self, task_executor: Address, allocation_id: AllocationId, actual: SlotReport, now: float
+    ) -> list[Command]:
+        """The slot could not be allocated, since it is in use as `actual` says."""
+        slot = self._slot(task_executor, actual.slot_index)
+        if slot is None or slot.allocation_id != allocation_id:
+            return []
+        self._set(task_executor, actual.slot_index, actual, now)
+        return self._balance(now)
+
+    def set_total(self, total_cpus: float, is_autoscaled: bool, now: float) -> list[Command]:
+        """What the host has; see `tick`."""
+        self._total_cpus = total_cpus
+        self._is_autoscaled = is_autoscaled
+        return self.tick(now)
+
+    def release_all(self) -> tuple[list[Address], list[Address]]:
+        """Forgets everything; gives the TaskExecutors that are registered, and those that have not come yet."""
+        registered, pending = list(self._task_executors), list(self._pending)
+        self._requirements.clear()
+        self._task_executors.clear()
+        self._pending.clear()
+        return registered, pending
+
+    def is_expected(self, task_executor: Address) -> bool:
+        """Whether it was started, is still wanted, and has not registered."""
+        return task_executor in self._pending
+
+    # -- time ----------------------------------------------------------------------------------------------------
+
+    def tick(self, now: float) -> list[Command]:
+        """Called now and then: releases what has been idle for too long, and finds jobs that can never fit."""
+        commands: list[Command] = []
+        for requirements in self._requirements.values():
+            reason = self._why_it_never_fits(requirements)
+            waited = now - requirements.declared_at >= SHORTAGE_GRACE_MS
+            if reason and waited and not requirements.is_shortage_reported:
+                requirements.is_shortage_reported = True
+                commands.append(ReportShortage(requirements.job, reason))
+        return commands + self._release_idle(now)
+
+    # -- looking at it -------------------------------------------------------------------------------------------
+
+    def overview(self) -> ClusterOverview:
+        slots = [slot for executor in self._task_executors.values() for slot in executor.slots]
+        return ClusterOverview(
+            task_executors=len(self._task_executors),
+            pending_task_executors=len(self._pending),
+            slots=len(slots),
+            free_slots=sum(slot.is_free for slot in slots),
+            cpus=sum(slot.profile.cpus for slot in slots),
+            slots_per_task_executor=self._slots_per_task_executor,
+            slot_profile=self._slot_profile,
+            total_cpus=self._total_cpus,
+        )
+
+    def check(self) -> None:
+        """What always holds: no allocation twice, no request served twice, no request open beside a slot that fits."""
+        slots = [slot for executor in self._task_executors.values() for slot in executor.slots]
+        allocations = [slot.allocation_id for slot in slots if slot.allocation_id is not None]
+        assert len(allocations) == len(set(allocations)), "an allocation id is used for two slots"
+        assert not self._pending.keys() & self._task_executors.keys(), "a TaskExecutor is both pending and registered"
+        free = [slot for slot in slots if slot.is_free]
+        for _, request in self._open_requests():
+            fitting = [slot for slot in free if slot.profile.covers(request.profile)]
+            assert not fitting, f"{request.label} waits although a slot is free"
+        for executor in self._task_executors.values():
+            is_idle = all(slot.is_free for slot in executor.slots)
+            assert is_idle == (executor.idle_since is not None), "idle_since does not say what the slots say"
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    def _slot(self, task_executor: Address, slot_index: int) -> _Slot | None:
+        executor = self._task_executors.get(task_executor)
+        return None if executor is None or slot_index >= len(executor.slots) else executor.slots[slot_index]
+
+    def _set(self, task_executor: Address, slot_index: int, report: SlotReport, now: float) -> None:
+        executor = self._task_executors[task_executor]
+        executor.slots[slot_index] = _Slot(report.profile, report.allocation_id, report.job_id, report.label)
+        is_idle = all(slot.is_free for slot in executor.slots)
+        executor.idle_since = (executor.idle_since if executor.idle_since is not None else now) if is_idle else None
+
+    def _open_requests(self) -> list[tuple[_Requirements, SlotRequest]]:
+        """Declared requests without a slot, oldest declaration first."""
+        held: dict[JobId, list[_Slot]] = {}
+        for executor in self._task_executors.values():
+            for slot in executor.slots:
+                if slot.job_id is not None:
+                    held.setdefault(slot.job_id, []).append(slot)
+        return [
+            (requirements, request)
+            for job_id, requirements in self._requirements.items()
+            for request in _without_slot(requirements.requests.values(), held.get(job_id, []))
+        ]
+
+    def _balance(self, now: float) -> list[Command]:
+        """Serves open requests from free slots, and has just as many TaskExecutors on their way as the others need."""
+        commands: list[Command] = []
+        unserved: list[SlotRequest] = []
+        for requirements, request in self._open_requests():
+            allocation = self._allocate(requirements.job, request, now)
+            if allocation is None:
+                unserved.append(request)
+            else:
+                commands.append(allocation)
+        return commands + self._balance_pending(unserved) + self._release_idle(now)
+
+    def _allocate(self, job: JobTarget, request: SlotRequest, now: float) -> AllocateSlot | None:
+        # A TaskExecutor that is in use already comes first, so that idle ones can be released.
+        candidates = sorted(self._task_executors.items(), key=lambda item: item[1].idle_since is not None)
+        for address, executor in candidates:
+            for index, slot in enumerate(executor.slots):
+                if slot.is_free and slot.profile.covers(request.profile):
+                    self._allocations += 1
+                    allocation_id = AllocationId(f"{job.job_id}-{self._allocations}")
+                    report = SlotReport(index, slot.profile, allocation_id, job.job_id, request.label)
+                    self._set(address, index, report, now)
+                    return AllocateSlot(address, index, allocation_id, job, request.label)
+        return None
+
+    def _balance_pending(self, unserved: list[SlotRequest]) -> list[Command]:
+        commands: list[Command] = []
+        coming = [(address, profile) for address, profile in self._pending.items() for _ in range(self._per_executor)]
+        needed: set[Address] = set()
+        for request in unserved:
+            match = next((entry for entry in coming if entry[1].covers(request.profile)), None)
+            if match is None:
+                match, started = self._start(request.profile)
+                commands.append(started)
+                coming += [match] * self._per_executor
+            coming.remove(match)
+            needed.add(match[0])
+        for address in [address for address in self._pending if address not in needed]:
+            del self._pending[address]
+            commands.append(ReleaseTaskExecutor(address, "it is not needed any more"))
+        return commands
+
+    @property
+    def _per_executor(self) -> int:
+        return self._slots_per_task_executor
+
+    def _start(self, needed: ResourceProfile) -> tuple[tuple[Address, ResourceProfile], StartTaskExecutor]:
+        profile = self._slot_profile if self._slot_profile.covers(needed) else needed
+        self._started += 1
+        address = Address(f"{self._cluster_id}/te-{self._started}")
+        self._pending[address] = profile
+        return (address, profile), StartTaskExecutor(address, self._started, self._per_executor, profile)
+
+    def _release_idle(self, now: float) -> list[Command]:
+        is_jobless = self._releases_without_jobs and not self._requirements
+        timeout = 0.0 if is_jobless else self._idle_timeout_ms
+        idle = [
+            address
+            for address, executor in self._task_executors.items()
+            if executor.idle_since is not None and now - executor.idle_since >= timeout
+        ]
+        for address in idle:
+            del self._task_executors[address]
+        return [ReleaseTaskExecutor(address, "it has been idle") for address in idle]
+
+    def _why_it_never_fits(self, requirements: _Requirements) -> str:
+        """ "" where the cluster is large enough for the job alone, or may grow."""
+        if self._total_cpus is None or self._is_autoscaled:
+            return ""
+        by_profile: dict[ResourceProfile, int] = {}
+        for request in requirements.requests.values():
+            profile = self._slot_profile if self._slot_profile.covers(request.profile) else request.profile
+            by_profile[profile] = by_profile.get(profile, 0) + 1
+        per_executor = self._per_executor
+        cpus = sum(math.ceil(n / per_executor) * per_executor * profile.cpus for profile, n in by_profile.items())
+        if cpus <= self._total_cpus:
+            return ""
+        return f"its TaskExecutors take {cpus:g} CPUs, and the whole cluster has {self._total_cpus:g}"
+
+    def _report_failed_starts(self, cause: str) -> list[Command]:
+        """Jobs that wait are told, once; then they have failed and want nothing."""
+        waiting = {requirements.job.job_id: requirements for requirements, _ in self._open_requests()}
+        commands: list[Command] = []
+        for job_id, requirements in waiting.items():
+            reason = f"{self._failed_starts} TaskExecutors in a row died before they could register; the last: {cause}"
+            commands.append(ReportShortage(requirements.job, reason))
+            del self._requirements[job_id]
+        self._failed_starts = 0
+        return commands
+
+
+def _without_slot(requests: Iterable[SlotRequest], slots: list[_Slot]) -> list[SlotRequest]:
+    """The requests that none of the job's slots can serve.
+
+    What counts is how many slots there are of which profile: the job may use a slot for another request than the one
+    whose label it was allocated with, so labels only decide between equals.
+    """
+    by_label = {slot.label: slot for slot in slots}
+    spare = list(slots)
+    unmatched = []
+    for request in requests:
+        slot = by_label.get(request.label)
+        if slot is not None and slot.profile.covers(request.profile) and slot in spare:
+            spare.remove(slot)
+        else:
+            unmatched.append(request)
+    unserved = []
+    for request in unmatched:
+        match = next((slot for slot in spare if slot.profile.covers(request.profile)), None)
+        if match is None:
+            unserved.append(request)
+        else:
+            spare.remove(match)
+    return unserved

@@ -1,0 +1,348 @@
+"""The TaskExecutor: owns the slots of one worker, and stands between their processes and the JobMasters.
+
+What it decides about slots is in `actors.scheduling.slot_table`; here messages go in and out.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from actors.control_messages import (
+    FreeSlot,
+    HeartbeatAnswered,
+    HeartbeatRequested,
+    OfferId,
+    OfferSlots,
+    RegisterTaskExecutor,
+    RequestSlot,
+    ResourceProfile,
+    SlotFailed,
+    SlotFreed,
+    SlotOffersAnswered,
+    SlotRequestRefused,
+    StopTaskExecutor,
+    TaskExecutorRegistered,
+    TaskExecutorStopped,
+)
+from actors.messages import (
+    AllocationId,
+    CancelTask,
+    DeliverOperatorEvent,
+    MetricsReported,
+    OperatorEventSent,
+    SessionId,
+    SubmitTask,
+    TaskStateChanged,
+)
+from actors.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, EndpointSpec, Payloads
+from actors.scheduling.heartbeats import HeartbeatMonitor
+from actors.scheduling.slot_table import Lease, SlotTable
+from actors.task_slot import TaskSlot
+from flinkray.config import Configuration
+from flinkray.errors import FlinkrayError
+from flinkray.options import HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT
+from flinkray.types import JobId
+
+log = logging.getLogger(__name__)
+
+# How often a component that nobody has answered yet says again that it is there.
+REGISTRATION_RETRY_MS = 1_000.0
+
+# A worker that no ResourceManager wants is of no use (Flink's taskmanager.registration.timeout).
+REGISTRATION_TIMEOUT_MS = 300_000.0
+
+# A reserved slot that its JobMaster has not accepted by then goes back (Flink's taskmanager.slot.timeout).
+RESERVATION_TIMEOUT_MS = 10_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class _RegisterAgain:
+    """To itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _HeartbeatDue:
+    """To itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ReservationExpired:
+    """To itself."""
+
+    allocation_id: AllocationId
+
+
+@dataclass(slots=True)
+class _Job:
+    """A job that has slots here."""
+
+    job_master: Address
+    session: SessionId
+    newest_offer: OfferId = OfferId(0)
+
+
+class TaskExecutor(Endpoint):
+    """See the module."""
+
+    def __init__(
+        self,
+        context: EndpointContext,
+        resource_manager: Address,
+        slots: int,
+        profile: ResourceProfile,
+        configuration: Configuration,
+    ) -> None:
+        """
+        Args:
+            slots: how many there are, each of `profile`.
+            configuration: the cluster's; handed on to the slots.
+        """
+        super().__init__(context)
+        self._resource_manager = resource_manager
+        self._configuration = configuration
+        self._table = SlotTable([profile] * slots)
+        self._jobs: dict[JobId, _Job] = {}
+        self._session: SessionId | None = None
+        """The ResourceManager's; None until it has answered, and again after it is lost."""
+        self._is_stopping = False
+        self._slots_started = 0
+        self._started_at = context.clock.monotonic_ms()
+        self._heartbeat_interval_ms = max(1.0, float(configuration.get(HEARTBEAT_INTERVAL)))
+        self._heartbeats = HeartbeatMonitor(float(configuration.get(HEARTBEAT_TIMEOUT)))
+
+    def on_start(self) -> None:
+        self.context.watch(self._resource_manager)
+        self._register()
+        self.context.tell_self_later(self._heartbeat_interval_ms, _HeartbeatDue())
+
+    def on_message(self, message: Any, payloads: Payloads) -> None:
+        match message:
+            case TaskStateChanged() | OperatorEventSent() | MetricsReported():
+                self._forward_to_job_master(message)
+            case SubmitTask():
+                self._forward_to_slot(message.session, message.deployment.allocation_id, message)
+            case CancelTask() | DeliverOperatorEvent():
+                self._forward_to_slot(message.session, message.allocation_id, message)
+            case RequestSlot():
+                self._on_request_slot(message)
+            case SlotOffersAnswered():
+                self._on_offers_answered(message)
+            case FreeSlot():
+                self._on_free_slot(message)
+            case HeartbeatRequested():
+                self._on_heartbeat(message)
+            case TaskExecutorRegistered():
+                self._on_registered(message.session)
+            case StopTaskExecutor():
+                self._on_stop_requested(message)
+            case EndpointDied():
+                self._on_endpoint_died(message)
+            case DeliveryFailed():
+                self._on_delivery_failed(message)
+            case _ReservationExpired():
+                self._on_reservation_expired(message.allocation_id)
+            case _RegisterAgain():
+                self._register()
+            case _HeartbeatDue():
+                self._on_heartbeat_due()
+            case _:
+                raise TypeError(f"a TaskExecutor does not understand {message!r}")
+
+    def check(self) -> None:
+        """What always holds between two messages."""
+        self._table.check()
+        assert {lease.job_id for lease in self._table.leases()} == set(self._jobs), "jobs and leases disagree"
+
+    # -- registration and heartbeats -----------------------------------------------------------------------------
+
+    def _register(self) -> None:
+        if self._session is not None or self._is_stopping:
+            return
+        waited = self.context.clock.monotonic_ms() - self._started_at
+        if waited >= REGISTRATION_TIMEOUT_MS:
+            self.context.fatal(FlinkrayError(f"{self._resource_manager} did not answer for {waited / 1000:.0f} s"))
+            return
+        self.context.tell(self._resource_manager, RegisterTaskExecutor(self.context.address, self._table.reports()))
+        self.context.tell_self_later(REGISTRATION_RETRY_MS, _RegisterAgain())
+
+    def _on_registered(self, session: SessionId) -> None:
+        self._session = session
+        self._heartbeats.add(self._resource_manager, self.context.clock.monotonic_ms())
+
+    def _on_heartbeat(self, message: HeartbeatRequested) -> None:
+        self._heartbeats.hear(message.sender, self.context.clock.monotonic_ms())
+        self.context.tell(message.sender, HeartbeatAnswered(message.session, self.context.address))
+
+    def _on_heartbeat_due(self) -> None:
+        now = self.context.clock.monotonic_ms()
+        for peer in self._heartbeats.take_silent(now):
+            if peer == self._resource_manager:
+                self._session, self._started_at = None, now
+                self._register()
+            else:
+                self._on_peer_lost(peer, "its heartbeats stopped")
+        self.context.tell_self_later(self._heartbeat_interval_ms, _HeartbeatDue())
+
+    def _on_peer_lost(self, peer: Address, cause: str) -> None:
+        if peer == self._resource_manager:
+            self._on_resource_manager_lost(cause)
+        for job_id in [job_id for job_id, job in self._jobs.items() if job.job_master == peer]:
+            log.info("%s: %s is lost (%s), its slots are freed", self.context.address, peer, cause)
+            for lease in self._table.leases(job_id):
+                self._free(lease)
+
+    def _on_resource_manager_lost(self, cause: str) -> None:
+        """Jobs keep the slots that they have; a worker without jobs has no purpose any more."""
+        self._session = None
+        self._is_stopping = True
+        if not self._jobs:
+            log.info(
+                "%s ends: %s is lost (%s), and no job has slots here",
+                self.context.address,
+                self._resource_manager,
+                cause,
+            )
+            self.context.kill(self.context.address)
+
+    # -- slots ---------------------------------------------------------------------------------------------------
+
+    def _on_request_slot(self, request: RequestSlot) -> None:
+        if request.session != self._session or self._is_stopping:
+            log.debug("%s: ignored %r of a past session", self.context.address, request)
+            return
+        known = self._table.lease(request.allocation_id)
+        if known is None and not self._table.is_free(request.slot_index):
+            actual = self._table.report(request.slot_index)
+            refusal = SlotRequestRefused(request.session, self.context.address, request.allocation_id, actual)
+            self.context.tell(self._resource_manager, refusal)
+            return
+        job = self._jobs.get(request.job_id)
+        if job is None or job.session != request.job_session:
+            self._connect(request)
+        if known is None:
+            self._reserve(request)
+        self._offer(request.job_id)
+
+    def _connect(self, request: RequestSlot) -> None:
+        """A job that is new here, or that has a new JobMaster, which knows nothing of the former one's slots."""
+        for lease in self._table.leases(request.job_id):
+            self._free(lease)
+        self._jobs[request.job_id] = _Job(request.job_master, request.job_session)
+        self.context.watch(request.job_master)
+        self._heartbeats.add(request.job_master, self.context.clock.monotonic_ms())
+
+    def _reserve(self, request: RequestSlot) -> None:
+        self._slots_started += 1
+        address = Address(f"{self.context.address}/slot-{request.slot_index}.{self._slots_started}")
+        self._table.reserve(request.slot_index, request.allocation_id, address, request.job_id, request.label)
+        self.context.spawn(
+            EndpointSpec(
+                address,
+                TaskSlot,
+                (self.context.address, self._configuration),
+                display_name=f"TaskSlot({request.label})",
+                node_of=self.context.address,
+                dies_with_spawner=True,
+            )
+        )
+        self.context.tell_self_later(RESERVATION_TIMEOUT_MS, _ReservationExpired(request.allocation_id))
+
+    def _offer(self, job_id: JobId) -> None:
+        job = self._jobs[job_id]
+        job.newest_offer = OfferId(job.newest_offer + 1)
+        offers = self._table.offers(job_id)
+        self.context.tell(job.job_master, OfferSlots(job.session, self.context.address, job.newest_offer, offers))
+
+    def _on_offers_answered(self, answer: SlotOffersAnswered) -> None:
+        job = self._jobs.get(answer.job_id)
+        if job is None or answer.session != job.session or answer.offer_id != job.newest_offer:
+            log.debug("%s: ignored %r to an offer that is not the newest", self.context.address, answer)
+            return
+        for lease in self._table.leases(answer.job_id):
+            if lease.allocation_id in answer.accepted:
+                lease.is_active = True
+            elif not lease.is_active:
+                self._free(lease)
+
+    def _on_reservation_expired(self, allocation_id: AllocationId) -> None:
+        lease = self._table.lease(allocation_id)
+        if lease is not None and not lease.is_active:
+            log.info("%s: %s was not accepted in time", self.context.address, allocation_id)
+            self._free(lease)
+
+    def _on_free_slot(self, message: FreeSlot) -> None:
+        lease = self._lease_of(message.session, message.allocation_id)
+        if lease is None:
+            log.debug("%s: ignored %r", self.context.address, message)
+            return
+        self._free(lease)
+
+    def _free(self, lease: Lease) -> None:
+        """Ends the lease and its process; the ResourceManager may give the slot to another job."""
+        self._table.free(lease.allocation_id)
+        self.context.kill(lease.slot)
+        self._report_freed(lease)
+
+    def _report_freed(self, lease: Lease) -> None:
+        if not self._table.leases(lease.job_id):
+            job = self._jobs.pop(lease.job_id)
+            self._heartbeats.remove(job.job_master)
+        if self._session is not None:
+            freed = SlotFreed(self._session, self.context.address, lease.slot_index, lease.allocation_id)
+            self.context.tell(self._resource_manager, freed)
+        elif not self._jobs and self._is_stopping:
+            self._on_resource_manager_lost("it was lost before the last job ended")
+
+    def _lease_of(self, session: SessionId, allocation_id: AllocationId) -> Lease | None:
+        """The lease, if it belongs to the JobMaster of this session."""
+        lease = self._table.lease(allocation_id)
+        if lease is None or self._jobs[lease.job_id].session != session:
+            return None
+        return lease
+
+    # -- between JobMaster and slots -----------------------------------------------------------------------------
+
+    def _forward_to_slot(self, session: SessionId, allocation_id: AllocationId, message: Any) -> None:
+        lease = self._lease_of(session, allocation_id)
+        if lease is None:
+            log.debug("%s: ignored %r for a slot that it does not hold", self.context.address, message)
+            return
+        self.context.tell(lease.slot, message)
+
+    def _forward_to_job_master(self, message: TaskStateChanged | OperatorEventSent | MetricsReported) -> None:
+        job = self._jobs.get(message.job_id)
+        if job is None:
+            log.debug("%s: ignored %r of a job without slots here", self.context.address, message)
+            return
+        self.context.tell(job.job_master, message)
+
+    def _on_endpoint_died(self, message: EndpointDied) -> None:
+        lease = self._table.lease_at(message.address)
+        if lease is None:
+            self._on_peer_lost(message.address, message.cause)
+            return
+        job = self._jobs[lease.job_id]
+        self._table.free(lease.allocation_id)
+        cause = f"its process died ({message.cause})"
+        failed = SlotFailed(job.session, self.context.address, lease.allocation_id, cause)
+        self.context.tell(job.job_master, failed)
+        self._report_freed(lease)
+
+    def _on_delivery_failed(self, message: DeliveryFailed) -> None:
+        """Its receiver is gone, which a death notice says as well, except to those whom nobody watches."""
+        log.debug("%s: %s did not get %r: %s", self.context.address, message.address, message.message, message.cause)
+        if isinstance(message.message, OfferSlots):
+            self._on_peer_lost(message.address, message.cause)
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def _on_stop_requested(self, message: StopTaskExecutor) -> None:
+        if message.session != self._session:
+            log.debug("%s: ignored %r of a past session", self.context.address, message)
+            return
+        self._is_stopping = True
+        for lease in self._table.leases():
+            self._free(lease)
+        self.context.tell(self._resource_manager, TaskExecutorStopped(message.session, self.context.address))
