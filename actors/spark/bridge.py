@@ -1,0 +1,229 @@
+"""What the API asks of Spark, behind the plug-in name "spark": DataFrames in, DataFrames out, and sessions."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from actors.spark import session
+from actors.spark.blocks import BlockStore
+from actors.spark.delivery import Delivery, WriteFunction, after_commit
+from actors.spark.sink import BlockSink, committed, common_schema
+from actors.spark.source import BlockSource
+from actors.spark.spill import SpillBlockStore
+from actors.spark.transfer import read_blocks, write_blocks
+from actors.spark.types import arrow_schema
+from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
+from flinkray.connectors.source import (
+    Boundedness,
+    Source,
+    SourceReader,
+    SourceReaderContext,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from flinkray.errors import InvalidProgramError, UnknownColumnError
+from flinkray.types import Kind, RecordType
+
+SPILL_DIRECTORY = "spark.flinkray.spillDirectory"
+"""Spark setting: where a session that is not on Ray spills blocks; the system's temporary directory by default."""
+
+
+class SparkBridge:
+    """DataFrames as sources, and sinks that become DataFrames. Only the driver uses it.
+
+    A session on Ray moves its rows through Ray's object store, any other through files (`actors.spark.spill`).
+    """
+
+    def __init__(self, spark: SparkSession | None = None) -> None:
+        self._spark = spark
+
+    @staticmethod
+    def init_spark(
+        app_name: str,
+        num_executors: int = 1,
+        executor_cores: int = 1,
+        executor_memory: str = "1g",
+        on_ray: bool = True,
+        configs: Mapping[str, str] | None = None,
+    ) -> SparkSession:
+        """See `flinkray.spark.init_spark`."""
+        return session.init_spark(app_name, num_executors, executor_cores, executor_memory, on_ray, configs)
+
+    @staticmethod
+    def stop_spark() -> None:
+        """See `flinkray.spark.stop_spark`."""
+        release_results()
+        session.stop_session()
+
+    def source(self, dataframe: DataFrame, order_by: str | Sequence[str] | None = None) -> Source:
+        """The DataFrame's rows. Spark runs it when the job is submitted, once per submission.
+
+        Args:
+            order_by: columns that Spark sorts by first; splits are then handed out in that order, so that what each
+                subtask reads only moves forward.
+        Raises:
+            InvalidProgramError: a column has no Arrow type, or two have one name.
+            UnknownColumnError: `order_by` names a column that is not there.
+        """
+        columns = () if order_by is None else (order_by,) if isinstance(order_by, str) else tuple(order_by)
+        return SparkDataFrameSource(dataframe, columns)
+
+    def sink(self, output_type: RecordType | None = None) -> tuple[Sink, Callable[[Any], DataFrame]]:
+        """A sink, and a function that gives its rows as a DataFrame once the job has finished.
+
+        The DataFrame is lazy; its rows are there until `stop_spark` or the end of this process. It has the rows of
+        each subtask in the order they came. Without rows it has the columns of `output_type`, or none.
+        """
+        sink = _CollectingSink(self._session)
+
+        def finish(_result: Any = None) -> DataFrame:
+            store = sink.store
+            if store is None:
+                raise InvalidProgramError("this sink was not part of the job that was run")
+            blocks = [block for committable in committed(store) for block in committable.blocks]
+            schema = common_schema(blocks, output_type)
+            return read_blocks(self._session, store, [block.block_id for block in blocks], schema)
+
+        return sink, finish
+
+    def committing_sink(self, write: WriteFunction) -> Sink:
+        """A sink that hands each checkpoint's rows to `write(dataframe, checkpoint_id)` in the driver, exactly once.
+
+        Without checkpoints, and for what comes after the last one, `write` is called once at the end of the input
+        with None as id. The job ends when `write` has had everything, and fails when it raises. Exactly once holds
+        while the driver lives; `write` gets the id so that it can be made idempotent beyond that, as with foreachBatch.
+        """
+        return _CommittingSink(self._session, write)
+
+    @property
+    def _session(self) -> SparkSession:
+        return self._spark or session.active_session()
+
+
+class SparkDataFrameSource(Source):
+    """A DataFrame, in the driver; what is shipped is the BlockSource that `prepare` gives."""
+
+    def __init__(self, dataframe: DataFrame, order_by: Sequence[str]) -> None:
+        for column in order_by:
+            if column not in dataframe.columns:
+                raise UnknownColumnError(column, dataframe.columns, "from_spark(order_by=...)")
+        self._dataframe = dataframe
+        self._order_by = tuple(order_by)
+        self._schema = arrow_schema(dataframe.schema)
+
+    @property
+    def boundedness(self) -> Boundedness:
+        return Boundedness.BOUNDED
+
+    @property
+    def output_type(self) -> RecordType:
+        return RecordType(Kind.ROW, self._schema)
+
+    def prepare(self) -> Source:
+        """Runs the DataFrame: its rows are then in a store that outlives Spark's executors."""
+        store = _create_store(self._dataframe.sparkSession, outlives_driver=True)
+        ordered = self._dataframe.sort(*self._order_by) if self._order_by else self._dataframe
+        try:
+            blocks = write_blocks(ordered, self._schema, store)
+        except BaseException:
+            _release(lambda kept: kept.store is store)
+            raise
+        return BlockSource(store, blocks, self.output_type, is_ordered=bool(self._order_by))
+
+    def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
+        raise TypeError("a DataFrame stays in the driver: ship what prepare() gives")
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
+        raise TypeError("a DataFrame stays in the driver: ship what prepare() gives")
+
+
+class _DriverSink(Sink):
+    """Stays in the driver; `prepare` gives the BlockSink that is shipped."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
+        raise TypeError("a Spark session stays in the driver: ship what prepare() gives")
+
+
+class _CollectingSink(_DriverSink):
+    def __init__(self, spark: SparkSession) -> None:
+        super().__init__(spark)
+        self.store: BlockStore | None = None
+        """Of the latest submission."""
+
+    def prepare(self) -> Sink:
+        self.store = _create_store(self._spark, outlives_driver=False)
+        return BlockSink(self.store)
+
+
+class _CommittingSink(_DriverSink):
+    def __init__(self, spark: SparkSession, write: WriteFunction) -> None:
+        super().__init__(spark)
+        self._write = write
+
+    def prepare(self) -> Sink:
+        store = _create_store(self._spark, outlives_driver=False)
+        delivery = Delivery(self._spark, store, self._write)
+        _kept[store.store_id].before_close.append(delivery.stop)
+        delivery.start()
+        return BlockSink(store, after_commit)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A store that this process made."""
+
+    store: BlockStore
+    outlives_driver: bool
+    before_close: list[Callable[[], None]]
+
+
+_kept: dict[str, _Kept] = {}
+_lock = threading.Lock()
+
+
+def release_results() -> None:
+    """Frees the rows behind DataFrames that sinks gave; with the session gone, nothing can read them."""
+    _release(lambda kept: not kept.outlives_driver)
+
+
+def _release_at_exit() -> None:
+    # What sources keep on Ray may serve a job that goes on without this driver, and ends with that job; a directory
+    # has nobody else to remove it.
+    _release(lambda kept: not kept.outlives_driver or isinstance(kept.store, SpillBlockStore))
+
+
+def _create_store(spark: SparkSession, outlives_driver: bool) -> BlockStore:
+    _release(lambda kept: kept.store.is_unused)
+    store: BlockStore
+    if session.is_on_ray(spark):
+        from actors.hosts.ray.block_store import RayBlockStore
+
+        store = RayBlockStore.create(outlives_driver)
+    else:
+        store = SpillBlockStore.create(spark.conf.get(SPILL_DIRECTORY, None))
+    with _lock:
+        _kept[store.store_id] = _Kept(store, outlives_driver, [])
+    # After those of Ray and RayDP, so that it runs before them;
+    atexit.unregister(_release_at_exit)
+    atexit.register(_release_at_exit)
+    return store
+
+
+def _release(which: Callable[[_Kept], bool]) -> None:
+    with _lock:
+        chosen = [kept for kept in _kept.values() if which(kept)]
+        for kept in chosen:
+            del _kept[kept.store.store_id]
+    for kept in chosen:
+        for action in kept.before_close:
+            action()
+        kept.store.close()

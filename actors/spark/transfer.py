@@ -1,0 +1,84 @@
+"""What runs inside Spark: jobs that write a DataFrame's rows to blocks, and that make rows of blocks again.
+
+Both are `mapInArrow` functions in Spark's Python workers, so rows are Arrow from Spark's JVM to the store and back and
+never pandas. The same two serve a session on Ray and any other; only the store differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from actors.spark.blocks import Block, BlockStore, coalesce
+from actors.spark.types import cast_batch, spark_schema
+
+BatchFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+_REPORT = "partition long, ordinal long, block_id string, row_count long, nbytes long, checksum long"
+
+# Rows per batch on the way into Spark's JVM, which holds a batch on its heap.
+_ROWS_PER_BATCH = 65_536
+
+
+def write_blocks(dataframe: DataFrame, schema: pa.Schema, store: BlockStore) -> list[Block]:
+    """Runs the DataFrame, and puts its rows into `store` with exactly `schema`.
+
+    Returns:
+        The blocks in the DataFrame's order: by partition, and within a partition as it is.
+    """
+    reports = dataframe.mapInArrow(_writer(store, schema), _REPORT).collect()
+    reports.sort(key=lambda report: (report.partition, report.ordinal))
+    blocks = [Block(report.block_id, report.row_count, report.nbytes, report.checksum) for report in reports]
+    # Attempts that failed or lost a race may have left blocks that nobody reports.
+    store.retain([block.block_id for block in blocks])
+    return blocks
+
+
+def read_blocks(spark: SparkSession, store: BlockStore, block_ids: Sequence[str], schema: pa.Schema) -> DataFrame:
+    """A DataFrame of the rows of these blocks, in that order, one partition per block. Lazy: needs the store later.
+
+    Raises:
+        InvalidProgramError: a column has a type that Spark does not have.
+    """
+    types, target = spark_schema(schema)
+    if not block_ids:
+        return spark.createDataFrame([], types)
+    count = len(block_ids)
+    # `range` cuts 0 ... count - 1 into `count` partitions of one number each, in order, without Python rows.
+    numbers = spark.range(0, count, 1, numPartitions=count)
+    return numbers.mapInArrow(_reader(store, list(block_ids), target), _nullable(types))
+
+
+def _writer(store: BlockStore, schema: pa.Schema) -> BatchFunction:
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = TaskContext.get()
+        partition = 0 if task is None else task.partitionId()
+        attempt = 0 if task is None else task.taskAttemptId()
+        for ordinal, rows in enumerate(coalesce(cast_batch(batch, schema) for batch in batches)):
+            block = Block.of(f"{partition:06d}-{ordinal:06d}-{attempt}", rows)
+            store.put(block.block_id, rows)
+            report = [partition, ordinal, block.block_id, block.rows, block.nbytes, block.checksum]
+            names = ["partition", "ordinal", "block_id", "row_count", "nbytes", "checksum"]
+            yield pa.RecordBatch.from_arrays([pa.array([value]) for value in report], names=names)
+
+    return write
+
+
+def _reader(store: BlockStore, block_ids: list[str], schema: pa.Schema) -> BatchFunction:
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                rows = store.get(block_ids[number])
+                for offset in range(0, rows.num_rows, _ROWS_PER_BATCH):
+                    yield cast_batch(rows.slice(offset, _ROWS_PER_BATCH), schema)
+
+    return read
+
+
+def _nullable(types: StructType) -> StructType:
+    """Blocks of one stream may differ in whether a column is declared to have nulls."""
+    return StructType([type(field)(field.name, field.dataType, True) for field in types])
