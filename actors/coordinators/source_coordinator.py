@@ -10,8 +10,8 @@ import cloudpickle
 
 from actors.coordinators.base import CoordinatorContext, OperatorCoordinator
 from actors.messages import AddSplits, NoMoreSplits, ReaderRegistered, SourceEvent, SplitRequested
+from actors.user_code import NO_VALUE, user_function_error
 from flinkray.connectors.source import Source, SplitEnumerator
-from flinkray.errors import UserFunctionError
 
 
 class SourceCoordinator(OperatorCoordinator):
@@ -111,9 +111,7 @@ class SourceCoordinator(OperatorCoordinator):
         try:
             call()
         except Exception as error:
-            failure = UserFunctionError(
-                self._operator_name, "enumerator", "", f"{method} raised {type(error).__name__}: {error}"
-            )
+            failure = user_function_error(self._operator_name, f"enumerator, {method}", NO_VALUE, error)
             failure.__cause__ = error
             self._context.fail_job(failure)
 

@@ -1,0 +1,258 @@
+"""Runs a source's reader: polls it, gives its rows event time, and makes watermarks per split."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import cloudpickle
+
+from actors.elements import LatencyMarker
+from actors.messages import AddSplits, NoMoreSplits, ReaderRegistered, SourceEvent, SplitRequested
+from actors.operators.base import Operator
+from actors.operators.input_status import InputStatus
+from actors.operators.split_watermarks import SplitWatermarks
+from actors.operators.timestamps import Progress, with_event_time
+from actors.user_code import NO_VALUE, raise_attributed
+from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceReader
+from flinkray.operator_factories import SourceFactory
+from flinkray.types import MAX_TIMESTAMP
+from graphs.job_graph import OperatorCode
+
+
+class SourceOperator(Operator):
+    """The head of a source task, or a source chained into another task. `emit_next` is its input.
+
+    It never waits: a reader that has nothing says so, and the task goes on once it has announced more.
+    """
+
+    def __init__(self, code: OperatorCode) -> None:
+        factory = code.factory
+        assert isinstance(factory, SourceFactory)
+        self._source = factory.source
+        self._strategy = factory.watermark_strategy
+        self._reader: SourceReader | None = None
+        self._restored: list[Any] = []
+        self._is_announced = False
+        self._listener: Callable[[], None] | None = None
+        self._status = InputStatus.MORE_AVAILABLE
+        self._timers: dict[str, Any] = {}
+        self._splits: set[str] = set()
+        self._finished_splits: list[str] = []
+
+    @property
+    def number_of_inputs(self) -> int:
+        return 0
+
+    # -- life cycle ----------------------------------------------------------------------------------------------
+
+    def initialize_state(self, restored: Any) -> None:
+        self._restored = list(restored or ())
+
+    def open(self) -> None:
+        context = self.context
+        self._where = f"{context.operator_name} ({context.subtask_index + 1}/{context.parallelism})"
+        self._watermarks_of_splits = SplitWatermarks(self._strategy)
+        context.send_to_coordinator(ReaderRegistered(context.subtask_index))
+        try:
+            self._reader = self._source.create_reader(_ReaderContext(self))
+            if self._restored:
+                self._add_splits(self._restored)
+            self._reader.start()
+        except Exception as error:
+            self._raise(error)
+        self._repeat("watermarks", context.auto_watermark_interval_ms, self._on_periodic)
+        self._repeat("latency marker", context.latency_interval_ms, self._emit_latency_marker)
+
+    def snapshot_state(self, checkpoint_id: int) -> Any:
+        return self._opened_reader.snapshot_state(checkpoint_id)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self._opened_reader.notify_checkpoint_complete(checkpoint_id)
+
+    def finish(self) -> None:
+        self._cancel_timers()
+
+    def close(self) -> None:
+        self._cancel_timers()
+        self._listener = None
+        if self._reader is not None:
+            self._reader.close()
+
+    # -- as an input of the task ---------------------------------------------------------------------------------
+
+    def emit_next(self) -> InputStatus:
+        """Polls the reader once and emits what it gives. After its last batch comes MAX_TIMESTAMP, then END_OF_DATA."""
+        if self._status is not InputStatus.MORE_AVAILABLE:
+            self._status = InputStatus.END_OF_INPUT
+            return self._status
+        self._is_announced = False
+        try:
+            polled = self._opened_reader.poll()
+        except Exception as error:
+            self._raise(error)
+        if isinstance(polled, SourceBatch):
+            self._emit_batch(polled)
+        self._remove_finished_splits()
+        if isinstance(polled, SourceBatch):
+            return InputStatus.MORE_AVAILABLE
+        if polled is ReaderStatus.NOTHING_AVAILABLE:
+            return InputStatus.NOTHING_AVAILABLE
+        self._cancel_timers()
+        if self._watermarks_of_splits.is_idle:
+            self.output.emit_status(False)
+        self.output.emit_watermark(MAX_TIMESTAMP)
+        self._status = InputStatus.END_OF_DATA
+        return self._status
+
+    def on_available(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` once, from any thread, as soon as `emit_next` may have something; perhaps at once."""
+        self._listener = listener
+        # The reader may have announced something after it said that it had nothing, and before this line.
+        if self._is_announced:
+            self.announce()
+
+    def announce(self) -> None:
+        """From any thread: the reader may have something now."""
+        self._is_announced = True
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener()
+
+    # -- events --------------------------------------------------------------------------------------------------
+
+    def handle_coordinator_event(self, event: Any) -> None:
+        reader = self._opened_reader
+        try:
+            match event:
+                case AddSplits():
+                    self._add_splits(cloudpickle.loads(event.splits_bytes))
+                case NoMoreSplits():
+                    reader.notify_no_more_splits()
+                case SourceEvent():
+                    reader.handle_source_event(event.event)
+                case _:
+                    raise TypeError(f"source {self._where!r} cannot handle {event!r}")
+        except Exception as error:
+            self._raise(error)
+        self.announce()
+
+    def split_finished(self, split_id: str) -> None:
+        """The reader is through with a split, which soon does not hold the watermark back any more.
+
+        Not at once: the batch that `poll` is about to give may be the split's last, and must not be late.
+        """
+        self._finished_splits.append(split_id)
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    @property
+    def _opened_reader(self) -> SourceReader:
+        assert self._reader is not None, "the task opens its operators before anything else"
+        return self._reader
+
+    def _add_splits(self, splits: list[Any]) -> None:
+        for split in splits:
+            self._add_split(split.split_id)
+        self._opened_reader.add_splits(splits)
+
+    def _add_split(self, split_id: str) -> None:
+        self._splits.add(split_id)
+        self._emit_progress(self._watermarks_of_splits.add_split(split_id))
+
+    def _remove_finished_splits(self) -> None:
+        while self._finished_splits:
+            split_id = self._finished_splits.pop()
+            self._splits.discard(split_id)
+            self._emit_progress(self._watermarks_of_splits.remove_split(split_id))
+
+    def _emit_batch(self, polled: SourceBatch) -> None:
+        if polled.split_id not in self._splits:  # a reader may make splits of its own
+            self._add_split(polled.split_id)
+        batch = with_event_time(polled.batch, self._strategy, self._where)
+        progress = self._watermarks_of_splits.on_batch(polled.split_id, batch, batch.timestamps)
+        if progress.is_idle is False:
+            self.output.emit_status(False)
+        self.output.emit(batch)
+        if progress.watermark is not None:
+            self.output.emit_watermark(progress.watermark)
+        if progress.is_idle:
+            self.output.emit_status(True)
+
+    def _on_periodic(self) -> None:
+        self._emit_progress(self._watermarks_of_splits.on_periodic(self.context.clock.monotonic_ms()))
+
+    def _emit_progress(self, progress: Progress) -> None:
+        """ACTIVE goes before a watermark, IDLE after it."""
+        if progress.is_idle is False:
+            self.output.emit_status(False)
+        if progress.watermark is not None:
+            self.output.emit_watermark(progress.watermark)
+        if progress.is_idle:
+            self.output.emit_status(True)
+
+    def _emit_latency_marker(self) -> None:
+        context = self.context
+        self.output.emit_latency_marker(
+            LatencyMarker(context.clock.now_ms(), context.operator_id, context.subtask_index)
+        )
+
+    def _repeat(self, name: str, interval_ms: int, action: Callable[[], None]) -> None:
+        """Runs `action` every `interval_ms` until the end of data; 0: never."""
+        if interval_ms <= 0:
+            return
+
+        def run() -> None:
+            action()
+            self._timers[name] = self.context.call_later(interval_ms, run, name)
+
+        self._timers[name] = self.context.call_later(interval_ms, run, name)
+
+    def _cancel_timers(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _raise(self, error: Exception) -> NoReturn:
+        raise_attributed(self.context.operator_name, self.context.subtask, NO_VALUE, error)
+
+
+class _ReaderContext:
+    """Implements `flinkray.connectors.source.SourceReaderContext`."""
+
+    def __init__(self, operator: SourceOperator) -> None:
+        self._operator = operator
+
+    @property
+    def subtask_index(self) -> int:
+        return self._operator.context.subtask_index
+
+    @property
+    def parallelism(self) -> int:
+        return self._operator.context.parallelism
+
+    @property
+    def operator_name(self) -> str:
+        return self._operator.context.operator_name
+
+    @property
+    def batch_rows(self) -> int:
+        return self._operator.context.batch_rows
+
+    def now_ms(self) -> int:
+        return self._operator.context.clock.now_ms()
+
+    def call_later(self, delay_ms: int, callback: Callable[[], None]) -> None:
+        self._operator.context.call_later(delay_ms, callback, "timer of the source reader")
+
+    def send_split_request(self) -> None:
+        self._operator.context.send_to_coordinator(SplitRequested(self.subtask_index))
+
+    def send_source_event(self, event: Any) -> None:
+        self._operator.context.send_to_coordinator(SourceEvent(self.subtask_index, event))
+
+    def split_finished(self, split_id: str) -> None:
+        self._operator.split_finished(split_id)
+
+    def notify_available(self) -> None:
+        self._operator.announce()

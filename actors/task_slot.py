@@ -1,0 +1,183 @@
+"""A slot: the endpoint that runs tasks, and through which their data goes (one process each on Ray)."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, get_args
+
+from actors.messages import (
+    CancelTask,
+    DataMessage,
+    DeliverOperatorEvent,
+    MetricsReported,
+    OperatorEventSent,
+    SubmitTask,
+    TaskDeployment,
+    TaskMetrics,
+    TaskStateChanged,
+)
+from actors.network.environment import NetworkEnvironment
+from actors.operators.registry import create_operator
+from actors.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, Payloads
+from actors.tasks.environment import TaskServices
+from actors.tasks.metrics_export import MetricsExporter
+from actors.tasks.stream_task import StreamTask
+from flinkray import options
+from flinkray.config import Configuration
+from flinkray.errors import ErrorInfo, FlinkrayError
+from flinkray.types import JobId, OperatorId
+from graphs.execution_graph import AttemptId
+from graphs.states import ExecutionState
+
+log = logging.getLogger(__name__)
+
+_DATA_MESSAGES = get_args(DataMessage)
+
+
+@dataclass(frozen=True, slots=True)
+class _ReportMetrics:
+    """To itself, periodically."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TaskEnded:
+    """From a task's thread: its terminal state has been reported."""
+
+    attempt_id: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class _RunningTask:
+    task: StreamTask
+    exporter: MetricsExporter
+
+
+class TaskSlot(Endpoint):
+    """Runs the subtasks that its slot-sharing group puts here, each on a loop of its own.
+
+    Nothing on the endpoint's own thread waits: loading a task's code happens in the task's loop.
+    """
+
+    def __init__(self, context: EndpointContext, task_executor: Address, configuration: Configuration) -> None:
+        super().__init__(context)
+        self._task_executor = task_executor
+        self._metrics_interval_ms = configuration.get(options.METRICS_INTERVAL)
+        self._network = NetworkEnvironment(context, configuration)
+        self._running: dict[AttemptId, _RunningTask] = {}
+
+    def on_start(self) -> None:
+        self.context.watch(self._task_executor)
+        self._schedule_report()
+
+    def on_message(self, message: Any, payloads: Payloads) -> None:
+        if isinstance(message, _DATA_MESSAGES):
+            self._network.on_message(message, payloads)
+            return
+        match message:
+            case SubmitTask():
+                self._submit(message.deployment)
+            case CancelTask():
+                self._cancel(message.attempt_id)
+            case DeliverOperatorEvent():
+                self._deliver(message)
+            case _ReportMetrics():
+                self._report_metrics()
+                self._schedule_report()
+            case _TaskEnded():
+                self._remove(message.attempt_id)
+            case EndpointDied() if message.address == self._task_executor:
+                # Nobody could cancel the tasks here or use their results any more.
+                self.context.fatal(FlinkrayError(f"TaskExecutor {self._task_executor} is gone: {message.cause}"))
+            case EndpointDied():
+                self._network.on_endpoint_died(message)
+            case DeliveryFailed():
+                self._network.on_delivery_failed(message)
+            case _:
+                raise TypeError(f"a task slot does not understand {message!r}")
+
+    # -- commands ------------------------------------------------------------------------------------------------
+
+    def _submit(self, deployment: TaskDeployment) -> None:
+        if deployment.attempt_id in self._running:
+            log.debug("%s runs already", deployment.attempt_id)
+            return
+        task = StreamTask(deployment, self._services_for(deployment), partial(self._report_state, deployment))
+        exporter = MetricsExporter(deployment, self.context.metrics, self.context.clock)
+        self._running[deployment.attempt_id] = _RunningTask(task, exporter)
+        self.context.start_loop(deployment.task_name, task)
+
+    def _cancel(self, attempt_id: AttemptId) -> None:
+        running = self._running.get(attempt_id)
+        if running is None:
+            log.debug("%s is not here (any more), there is nothing to cancel", attempt_id)
+            return
+        running.task.cancel()
+
+    def _deliver(self, message: DeliverOperatorEvent) -> None:
+        running = self._running.get(message.attempt_id)
+        if running is None:
+            log.debug("%s is not here (any more), %r is dropped", message.attempt_id, message.event)
+            return
+        running.task.deliver_event(message.operator_id, message.event)
+
+    def _remove(self, attempt_id: AttemptId) -> None:
+        running = self._running.pop(attempt_id, None)
+        if running is not None:
+            running.exporter.export(running.task.metrics(), running.task.operator_figures())
+
+    # -- for tasks; called on their threads ----------------------------------------------------------------------
+
+    def _services_for(self, deployment: TaskDeployment) -> TaskServices:
+        def send_event(operator_id: OperatorId, event: Any) -> None:
+            sent = OperatorEventSent(deployment.job_id, deployment.attempt_id, operator_id, event)
+            self.context.tell(self._task_executor, sent)
+
+        return TaskServices(
+            network=self._network,
+            create_operator=create_operator,
+            clock=self.context.clock,
+            timers=self.context.timers,
+            random=self.context.random,
+            send_event=send_event,
+        )
+
+    def _report_state(
+        self, deployment: TaskDeployment, state: ExecutionState, error: BaseException | None, metrics: TaskMetrics
+    ) -> None:
+        """Tells the TaskExecutor; the last figures go before a terminal state. On the task's thread."""
+        if state.is_terminal:
+            self._tell_metrics(deployment.job_id, {deployment.attempt_id: metrics})
+        self.context.tell(
+            self._task_executor,
+            TaskStateChanged(
+                deployment.job_id,
+                deployment.attempt_id,
+                state.value,
+                None if error is None else ErrorInfo.of(error),
+                dict(metrics.accumulators),
+            ),
+        )
+        if state.is_terminal:
+            self.context.tell_self(_TaskEnded(deployment.attempt_id))
+
+    # -- metrics -------------------------------------------------------------------------------------------------
+
+    def _schedule_report(self) -> None:
+        if self._metrics_interval_ms > 0:
+            self.context.tell_self_later(self._metrics_interval_ms, _ReportMetrics())
+
+    def _report_metrics(self) -> None:
+        by_job: dict[JobId, dict[AttemptId, TaskMetrics]] = {}
+        for attempt_id, running in self._running.items():
+            if running.task.is_done:
+                continue  # its last figures are under way
+            metrics = running.task.metrics()
+            running.exporter.export(metrics, running.task.operator_figures())
+            by_job.setdefault(running.task.deployment.job_id, {})[attempt_id] = metrics
+        for job_id, of_job in by_job.items():
+            self._tell_metrics(job_id, of_job)
+
+    def _tell_metrics(self, job_id: JobId, metrics: dict[AttemptId, TaskMetrics]) -> None:
+        self.context.tell(self._task_executor, MetricsReported(job_id, metrics))

@@ -1,0 +1,177 @@
+"""What a task gets from its slot, and what its operators get from the task."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from actors.mailbox.executor import MailboxExecutor
+from actors.messages import GateDescriptor, PartitionDescriptor, TaskDeployment
+from actors.network.input_gate import SingleInputGate
+from actors.network.result_partition import ResultPartition
+from actors.operators.base import Operator
+from actors.ports import Cancellable, Clock, Timers
+from actors.tasks.metrics import OperatorFigures, TaskAccumulator, TaskFigures
+from actors.tasks.timers import TaskTimers
+from flinkray import options
+from flinkray.errors import InvalidProgramError, did_you_mean
+from flinkray.keys import KeySelector
+from flinkray.types import OperatorId
+from graphs.execution_graph import AttemptId
+from graphs.job_graph import OperatorCode, OperatorConfig
+
+
+class TaskNetwork(Protocol):
+    """What a task needs of its slot's `actors.network.environment.NetworkEnvironment`."""
+
+    def create_partition(self, descriptor: PartitionDescriptor) -> ResultPartition: ...
+
+    def create_gate(self, descriptor: GateDescriptor, attempt_id: AttemptId) -> SingleInputGate: ...
+
+    def release_gates(self, attempt_id: AttemptId) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TaskServices:
+    """The world as a task sees it; any thread may use all of it."""
+
+    network: TaskNetwork
+    create_operator: Callable[[Sequence[OperatorCode], Sequence[str]], Operator]
+    clock: Clock
+    timers: Timers
+    random: Callable[[str], random.Random]
+    send_event: Callable[[OperatorId, Any], None]
+    """To the coordinator of one of the task's operators."""
+
+
+class TaskOperatorContext:
+    """Implements `actors.operators.base.OperatorContext` for one operator of a task."""
+
+    def __init__(
+        self,
+        config: OperatorConfig,
+        name: str,
+        keys: tuple[KeySelector | None, ...],
+        deployment: TaskDeployment,
+        services: TaskServices,
+        figures: TaskFigures,
+        executor: MailboxExecutor,
+        timers: TaskTimers,
+        mail_done: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._name = name
+        self._keys = keys
+        self._deployment = deployment
+        self._services = services
+        self._figures = figures
+        self._executor = executor
+        self._timers = timers
+        self._mail_done = mail_done
+        self._metrics = OperatorFigures(name)
+        configuration = deployment.configuration
+        self._batch_rows = configuration.get(options.BATCH_ROWS)
+        self._batch_bytes = configuration.get(options.BATCH_BYTES)
+        self._auto_watermark_interval_ms = configuration.get(options.AUTO_WATERMARK_INTERVAL)
+        self._latency_interval_ms = configuration.get(options.LATENCY_INTERVAL)
+
+    @property
+    def job_id(self) -> str:
+        return self._deployment.job_id
+
+    @property
+    def job_name(self) -> str:
+        return self._deployment.job_name
+
+    @property
+    def operator_id(self) -> str:
+        return self._config.operator_id
+
+    @property
+    def operator_name(self) -> str:
+        return self._name
+
+    @property
+    def subtask_index(self) -> int:
+        return self._deployment.subtask_index
+
+    @property
+    def parallelism(self) -> int:
+        return self._deployment.parallelism
+
+    @property
+    def max_parallelism(self) -> int:
+        return self._deployment.max_parallelism
+
+    @property
+    def attempt_number(self) -> int:
+        return self._deployment.attempt_number
+
+    @property
+    def subtask(self) -> str:
+        return f"{self._deployment.subtask_index + 1} of {self._deployment.parallelism}"
+
+    @property
+    def keys(self) -> tuple[KeySelector | None, ...]:
+        return self._keys
+
+    @property
+    def clock(self) -> Clock:
+        return self._services.clock
+
+    @property
+    def metrics(self) -> OperatorFigures:
+        return self._metrics
+
+    @property
+    def batch_rows(self) -> int:
+        return self._batch_rows
+
+    @property
+    def batch_bytes(self) -> int:
+        return self._batch_bytes
+
+    @property
+    def auto_watermark_interval_ms(self) -> int:
+        return self._auto_watermark_interval_ms
+
+    @property
+    def latency_interval_ms(self) -> int:
+        return self._latency_interval_ms
+
+    def random(self, name: str) -> random.Random:
+        return self._services.random(f"{self._deployment.attempt_id} {self._config.operator_id} {name}")
+
+    def execute(self, mail: Callable[[], None], description: str) -> None:
+        def run() -> None:
+            mail()
+            self._mail_done()
+
+        self._executor.execute(run, description)
+
+    def call_later(self, delay_ms: float, mail: Callable[[], None], description: str) -> Cancellable:
+        def run() -> None:
+            mail()
+            self._mail_done()
+
+        return self._timers.call_later(delay_ms, run, self._executor, description)
+
+    def yield_to_mailbox(self) -> None:
+        self._executor.yield_()
+
+    def send_to_coordinator(self, event: Any) -> None:
+        self._services.send_event(self._config.operator_id, event)
+
+    def add_accumulator(self, name: str, initial: int | float) -> TaskAccumulator:
+        return self._figures.accumulator(name, initial)
+
+    def cached_file(self, name: str) -> str:
+        files = self._deployment.cached_files
+        if name not in files:
+            raise InvalidProgramError(
+                f"operator {self._name!r}: no cached file {name!r}{did_you_mean(name, files)}; register it with "
+                f"env.register_cached_file (registered: {', '.join(sorted(files)) or 'none'})"
+            )
+        return files[name]

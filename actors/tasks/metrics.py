@@ -1,0 +1,132 @@
+"""A task's figures: written by its own thread as plain numbers, read by the slot's now and then."""
+
+from __future__ import annotations
+
+from actors.messages import TaskMetrics
+from actors.ports import Clock
+from flinkray.batch import Batch
+
+
+class Stopwatch:
+    """Adds up stretches of time."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._total_ms = 0.0
+        self._since: float | None = None
+
+    def start(self) -> None:
+        if self._since is None:
+            self._since = self._clock.monotonic_ms()
+
+    def stop(self) -> None:
+        since, self._since = self._since, None
+        if since is not None:
+            self._total_ms += self._clock.monotonic_ms() - since
+
+    @property
+    def total_ms(self) -> float:
+        """With the stretch that is not over; may be off by one stretch when read while another thread stops it."""
+        since = self._since
+        return self._total_ms + (self._clock.monotonic_ms() - since if since is not None else 0.0)
+
+
+class TaskAccumulator:
+    """A number that the user's functions add to; implements `flinkray.functions.Accumulator`."""
+
+    def __init__(self, initial: int | float) -> None:
+        self.value = initial
+
+    def add(self, value: int | float) -> None:
+        self.value += value
+
+
+class TaskFigures:
+    """Counts of one attempt.
+
+    Rows *in* came from the network or were made by sources of the chain; rows *out* went to the network or were taken
+    by sinks of the chain. (Flink counts only the network, so that a job of one chain seems to do nothing.)
+    """
+
+    def __init__(self, clock: Clock, inputs: int) -> None:
+        self.records_in = 0
+        self.records_out = 0
+        self.batches_in = 0
+        self.batches_out = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self._watermarks: list[int | None] = [None] * inputs
+        self.idle = Stopwatch(clock)
+        self.backpressured = Stopwatch(clock)
+        self.running = Stopwatch(clock)
+        self.accumulators: dict[str, TaskAccumulator] = {}
+
+    def count_in(self, batch: Batch) -> None:
+        self.records_in += batch.num_rows
+        self.batches_in += 1
+        self.bytes_in += batch.nbytes
+
+    def count_out(self, batch: Batch) -> None:
+        self.records_out += batch.num_rows
+        self.batches_out += 1
+        self.bytes_out += batch.nbytes
+
+    def set_watermark(self, input_index: int, timestamp: int) -> None:
+        """The watermark of one input of the task; a source is its own input."""
+        self._watermarks[input_index] = timestamp
+
+    @property
+    def watermark(self) -> int | None:
+        """The lowest of the inputs, or None while one of them has none."""
+        known = [watermark for watermark in self._watermarks if watermark is not None]
+        return min(known) if len(known) == len(self._watermarks) else None
+
+    def accumulator(self, name: str, initial: int | float) -> TaskAccumulator:
+        """The one of that name; functions of one task share it."""
+        return self.accumulators.setdefault(name, TaskAccumulator(initial))
+
+    def accumulator_values(self) -> dict[str, int | float]:
+        return {name: accumulator.value for name, accumulator in list(self.accumulators.items())}
+
+    def snapshot(self) -> TaskMetrics:
+        """From any thread. What is neither idle nor back-pressured counts as busy, as in Flink."""
+        idle, backpressured = self.idle.total_ms, self.backpressured.total_ms
+        return TaskMetrics(
+            records_in=self.records_in,
+            records_out=self.records_out,
+            batches_in=self.batches_in,
+            batches_out=self.batches_out,
+            bytes_in=self.bytes_in,
+            bytes_out=self.bytes_out,
+            busy_ms=max(0.0, self.running.total_ms - idle - backpressured),
+            idle_ms=idle,
+            backpressured_ms=backpressured,
+            watermark=self.watermark,
+            accumulators=self.accumulator_values(),
+        )
+
+
+class OperatorFigures:
+    """Counters and gauges of one operator; implements `actors.operators.base.OperatorMetrics`."""
+
+    def __init__(self, operator_name: str) -> None:
+        self.operator_name = operator_name
+        self._counts: dict[str, float] = {}
+        self._reported: dict[str, float] = {}
+        self._gauges: dict[str, float] = {}
+
+    def count(self, name: str, increase: float = 1) -> None:
+        self._counts[name] = self._counts.get(name, 0) + increase
+
+    def gauge(self, name: str, value: float) -> None:
+        self._gauges[name] = value
+
+    def take_counts(self) -> dict[str, float]:
+        """How much each counter has risen since the last call. One thread at a time."""
+        counts = dict(self._counts)
+        rises = {name: value - self._reported.get(name, 0) for name, value in counts.items()}
+        self._reported = counts
+        return {name: rise for name, rise in rises.items() if rise}
+
+    def gauges(self) -> dict[str, float]:
+        return dict(self._gauges)

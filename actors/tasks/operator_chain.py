@@ -1,0 +1,187 @@
+"""The operators of a task, wired to each other and to the network (Flink's OperatorChain)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from actors.mailbox.executor import MailboxExecutor
+from actors.messages import TaskDeployment
+from actors.operators.base import Operator, Output
+from actors.operators.sink import SinkOperator
+from actors.operators.source import SourceOperator
+from actors.tasks.chain_members import ChainMember, load_members
+from actors.tasks.environment import TaskOperatorContext, TaskServices
+from actors.tasks.metrics import OperatorFigures, TaskFigures
+from actors.tasks.outputs import (
+    ChainingOutput,
+    CountingOutput,
+    EdgeOutput,
+    RecordWriterOutput,
+    SourceOutput,
+    Writer,
+    combined,
+    name_operator,
+)
+from actors.tasks.timers import TaskTimers
+from flinkray.partitioning import Partitioner
+from flinkray.types import OperatorId, OutputTag
+from graphs.job_graph import NetworkEdge
+
+CreateWriter = Callable[[NetworkEdge, Partitioner], Writer]
+
+
+class OperatorChain:
+    """Built for every task, also for a single operator. The task's thread makes all calls.
+
+    All operators are set up when the constructor returns; `close` is called whatever happens after that.
+
+    Args:
+        executors: by operator; whoever is further down the chain has a higher priority.
+        operator_acted: called after each mail of an operator: it may be available again.
+    """
+
+    def __init__(
+        self,
+        deployment: TaskDeployment,
+        services: TaskServices,
+        figures: TaskFigures,
+        executors: Mapping[OperatorId, MailboxExecutor],
+        timers: TaskTimers,
+        create_writer: CreateWriter,
+        operator_acted: Callable[[], None],
+    ) -> None:
+        self._figures = figures
+        self._create_writer = create_writer
+        self._operator_acted = operator_acted
+        self._head_node = deployment.head_node
+        members = load_members(deployment)
+        # By the node that takes the input; from the head, and the sources chained to it, to the tail.
+        self._operators: dict[int, Operator] = {}
+        self._by_operator_id: dict[OperatorId, Operator] = {}
+        for member in members:
+            operator = services.create_operator(member.codes, [config.name for config in member.configs])
+            self._operators[member.first.node_id] = operator
+            self._by_operator_id.update((config.operator_id, operator) for config in member.configs)
+        self._figures_of_operators: list[OperatorFigures] = []
+        for member, operator in zip(members, self._operators.values(), strict=True):
+            context = TaskOperatorContext(
+                member.first,
+                member.name,
+                member.codes[0].keys,
+                deployment,
+                services,
+                figures,
+                executors[member.first.operator_id],
+                timers,
+                operator_acted,
+            )
+            self._figures_of_operators.append(context.metrics)
+            operator.setup(context, self._output_of(member, operator))
+        self._gating = [o for o in self._operators.values() if type(o).is_available is not Operator.is_available]
+
+    # -- what the task asks --------------------------------------------------------------------------------------
+
+    @property
+    def operators(self) -> tuple[Operator, ...]:
+        """From the head, and the sources chained to it, to the tail."""
+        return tuple(self._operators.values())
+
+    @property
+    def head(self) -> Operator:
+        return self._operators[self._head_node]
+
+    def source(self, node_id: int) -> SourceOperator:
+        """The source operator of that node."""
+        operator = self._operators[node_id]
+        assert isinstance(operator, SourceOperator), f"node {node_id} is a {type(operator).__name__}, not a source"
+        return operator
+
+    def head_input(self, input_index: int) -> Output:
+        """Takes what the network brings for that input of the head."""
+        return CountingOutput(self._into(self.head, input_index, None), self._figures.count_in)
+
+    @property
+    def is_available(self) -> bool:
+        """Whether every operator wants more input."""
+        return all(operator.is_available for operator in self._gating)
+
+    @property
+    def figures(self) -> tuple[OperatorFigures, ...]:
+        """Counters and gauges, per operator."""
+        return tuple(self._figures_of_operators)
+
+    # -- life cycle ----------------------------------------------------------------------------------------------
+
+    def restore(self) -> None:
+        """initialize_state and open, from the tail to the head: who emits while opening finds an open receiver."""
+        for operator in reversed(self.operators):
+            with _named(operator):
+                operator.initialize_state(None)
+                operator.open()
+
+    def end_input(self, input_index: int) -> None:
+        """No more rows on that input of the head."""
+        with _named(self.head):
+            self.head.end_input(input_index)
+
+    def finish(self) -> None:
+        """No more rows at all: from the head to the tail, so that what each still emits passes all behind it."""
+        for operator in self.operators:
+            with _named(operator):
+                if operator is not self.head and not isinstance(operator, SourceOperator):
+                    operator.end_input(0)
+                operator.finish()
+
+    def close(self) -> None:
+        """Closes all operators from the tail to the head, also when one fails; then raises the first failure."""
+        first: Exception | None = None
+        for operator in reversed(self.operators):
+            try:
+                operator.close()
+            except Exception as error:
+                name_operator(error, operator)
+                first = first or error
+        if first is not None:
+            raise first
+
+    def handle_event(self, operator_id: OperatorId, event: Any) -> None:
+        """Something from an operator's coordinator."""
+        operator = self._by_operator_id[operator_id]
+        with _named(operator):
+            operator.handle_coordinator_event(event)
+        self._operator_acted()
+
+    # -- wiring --------------------------------------------------------------------------------------------------
+
+    def _output_of(self, member: ChainMember, operator: Operator) -> Output:
+        """To the next operators of the chain, and through writers to other tasks."""
+        edges: list[EdgeOutput] = [
+            self._into(self._operators[edge.target_node], edge.input_index, edge.output_tag)
+            for edge in member.last.chained_outputs
+        ]
+        for edge, partitioner in zip(member.last.network_outputs, member.codes[-1].partitioners, strict=True):
+            writer = self._create_writer(edge, partitioner)
+            edges.append(CountingOutput(RecordWriterOutput(writer, edge.output_tag), self._figures.count_out))
+        if not isinstance(operator, SourceOperator):
+            return combined(edges)
+        # A chained source has one output, its input of the head; the head of a source task is input 0.
+        input_index = member.last.chained_outputs[0].input_index if operator is not self.head else 0
+        return SourceOutput(combined(edges), self._figures.count_in, partial(self._figures.set_watermark, input_index))
+
+    def _into(self, operator: Operator, input_index: int, tag: OutputTag | None) -> EdgeOutput:
+        """Into an operator; rows that a sink takes have left the task."""
+        edge = ChainingOutput(operator, input_index, tag)
+        return CountingOutput(edge, self._figures.count_out) if isinstance(operator, SinkOperator) else edge
+
+
+@contextlib.contextmanager
+def _named(operator: Operator) -> Iterator[None]:
+    """Errors inside say which operator they come from."""
+    try:
+        yield
+    except Exception as error:
+        name_operator(error, operator)
+        raise
