@@ -20,6 +20,8 @@ from actors.user_code import short_repr
 from actors.value_columns import (
     Misfit,
     Unholdable,
+    decoded_form,
+    family,
     infer_type,
     merge_types,
     named_fields,
@@ -47,6 +49,23 @@ def decode(batch: Batch) -> list[Any]:
     if batch.kind is Kind.TUPLE:
         return list(zip(*columns, strict=True))
     return list(row_class(tuple(data.schema.names))._from_columns(columns))
+
+
+PLAIN_TYPES = frozenset({int, float, str, bool, bytes, type(None)})
+"""Types whose values come out of a batch as they went in."""
+
+
+def as_row(value: Any) -> Any:
+    """The value as a row function behind a batch of its own would see it (see `decoded_form`)."""
+    if isinstance(value, Row) and value._is_named and PLAIN_TYPES.issuperset(map(type, value)):
+        return value
+    names = tuple(value) if type(value) is dict else named_fields(type(value))
+    if not names or not all(isinstance(name, str) for name in names):
+        return decoded_form(value)
+    fields = value.values() if type(value) is dict else [getattr(value, name, None) for name in names]
+    if any(family(type(field)) == "other" for field in fields):
+        return value  # it travels pickled
+    return row_class(names)._maker()(tuple(map(decoded_form, fields)))
 
 
 class RowEncoder:
@@ -232,7 +251,12 @@ class RowEncoder:
 
     def _pickled(self, values: Sequence[Any], timestamps: pa.Array | None) -> Batch:
         # cloudpickle, since a class of the user's main script cannot be found by name in a worker.
-        column = pa.array([cloudpickle.dumps(value) for value in values], self._current_schema().field(0).type)
+        try:
+            pickles = [cloudpickle.dumps(value) for value in values]
+        except Exception as error:  # pickling runs the values' own code
+            odd = next(value for value in values if not _can_pickle(value))
+            raise self._mismatch("", odd, "a value that can be pickled") from error
+        column = pa.array(pickles, self._current_schema().field(0).type)
         return Batch(pa.RecordBatch.from_arrays([column], schema=self._current_schema()), Kind.OBJECT, timestamps)
 
     def _mismatch(self, field: str, value: Any, expected: str) -> TypeMismatchError:
@@ -257,6 +281,14 @@ _PLAIN: dict[pa.DataType, type] = {
     pa.bool_(): bool,
     pa.binary(): bytes,
 }
+
+
+def _can_pickle(value: Any) -> bool:
+    try:
+        cloudpickle.dumps(value)
+    except Exception:
+        return False
+    return True
 
 
 def _dict_values(values: Sequence[Any], name: str) -> list[Any]:

@@ -102,10 +102,14 @@ def raise_attributed(operator: str, subtask: str, value: Any, error: Exception) 
 
 
 class UserFunctions:
-    """Opens and closes the Function objects of one operator, each exactly once; callables need neither."""
+    """Opens and closes the Function objects of one operator, each exactly once; callables need neither.
 
-    def __init__(self, context: OperatorContext, functions: Iterable[object]) -> None:
-        self._context = context
+    `operator_name` is the task's operator, or, of several that are fused into it, the one whose functions these are.
+    """
+
+    def __init__(self, context: OperatorContext, functions: Iterable[object], operator_name: str | None = None) -> None:
+        self._operator_name = operator_name or context.operator_name
+        self._subtask = context.subtask
         self._functions = list({id(f): f for f in functions if isinstance(f, Function)}.values())
         self._opened: list[Function] = []
 
@@ -113,8 +117,10 @@ class UserFunctions:
         """Raises UserFunctionError where an `open` fails; those opened before it are still closed by `close`."""
         for function in self._functions:
             self._opened.append(function)
-            with attributed(self._context, NO_VALUE):
+            try:
                 function.open(runtime_context)
+            except Exception as error:
+                raise_attributed(self._operator_name, self._subtask, NO_VALUE, error)
 
     def close(self) -> None:
         """Closes all that were opened, also when one of them fails; then raises the first failure."""
@@ -126,21 +132,27 @@ class UserFunctions:
             except Exception as error:
                 first = first or error
         if first is not None:
-            raise_attributed(self._context.operator_name, self._context.subtask, NO_VALUE, first)
+            raise_attributed(self._operator_name, self._subtask, NO_VALUE, first)
 
 
 class TaskRuntimeContext:
     """What `open` gets (`flinkray.functions.RuntimeContext`), on top of what the operator gets."""
 
-    def __init__(self, operator_context: OperatorContext, keyed_state_store: KeyedStateStore | None = None) -> None:
+    def __init__(
+        self,
+        operator_context: OperatorContext,
+        keyed_state_store: KeyedStateStore | None = None,
+        operator_name: str | None = None,
+    ) -> None:
         self._context = operator_context
         self._store = keyed_state_store
+        self._operator_name = operator_name or operator_context.operator_name
 
     def get_task_name(self) -> str:
-        return self._context.operator_name
+        return self._operator_name
 
     def get_task_name_with_subtasks(self) -> str:
-        return f"{self._context.operator_name} ({self._context.subtask_index + 1}/{self._context.parallelism})"
+        return f"{self._operator_name} ({self._context.subtask_index + 1}/{self._context.parallelism})"
 
     def get_number_of_parallel_subtasks(self) -> int:
         return self._context.parallelism
@@ -182,7 +194,7 @@ class TaskRuntimeContext:
     def _keyed(self, name: str) -> KeyedStateStore:
         if self._store is None:
             raise InvalidProgramError(
-                f"operator {self._context.operator_name!r} (subtask {self._context.subtask}): state {name!r} was asked "
+                f"operator {self._operator_name!r} (subtask {self._context.subtask}): state {name!r} was asked "
                 "for outside a keyed process function; keyed state needs stream.key_by(...).process(function)"
             )
         return self._store

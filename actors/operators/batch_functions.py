@@ -1,0 +1,261 @@
+"""map_batches: the user's function on whole batches, as Arrow, pandas or numpy (after Ray Data's convention)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from actors.operators.base import Operator
+from actors.operators.columns import operator_label
+from actors.rows import decode
+from actors.user_code import NO_VALUE, TaskRuntimeContext, UserFunctions, attributed
+from actors.value_columns import Misfit, Unholdable, infer_type, to_array, to_values
+from flinkray.batch import Batch
+from flinkray.errors import InvalidProgramError, TypeMismatchError
+from flinkray.functions import Function
+from flinkray.operator_factories import MapBatchesFactory
+from flinkray.types import SCALAR_COLUMN, Kind, RecordType, tuple_columns
+
+_ACCEPTED = (
+    "return a pyarrow.RecordBatch or Table, a pandas DataFrame, a dict of arrays or lists, None, "
+    "or a generator or list of these"
+)
+
+
+class MapBatchesOperator(Operator):
+    """Calls the function once per batch. A class is instantiated once per subtask, in `open`.
+
+    The result's kind is SCALAR where it has the one column `value` and the input was SCALAR (or OBJECT), TUPLE where
+    the input was TUPLE and the columns are again f0, f1, ..., and ROW otherwise. A declared type decides instead.
+    """
+
+    def __init__(self, factory: MapBatchesFactory) -> None:
+        self._factory = factory
+        if factory.batch_format not in _TO_FORMAT:
+            raise InvalidProgramError(
+                f"batch_format must be 'pyarrow', 'pandas' or 'numpy', not {factory.batch_format!r}"
+            )
+
+    def open(self) -> None:
+        function: Any = self._factory.function
+        if inspect.isclass(function):
+            with attributed(self.context, NO_VALUE):
+                function = function()
+        self._functions = UserFunctions(self.context, [function])
+        self._close = _closer(function)
+        self._functions.open(TaskRuntimeContext(self.context))
+        if not isinstance(function, Function) and callable(getattr(function, "open", None)):
+            with attributed(self.context, NO_VALUE):
+                function.open(TaskRuntimeContext(self.context))
+        self._function: Callable[[Any], Any] = function
+        if not callable(function):
+            raise InvalidProgramError(
+                f"{operator_label(self.context)}: map_batches needs a callable, but {type(function).__name__} has no "
+                "__call__ method"
+            )
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        shown = f"a batch of {batch.num_rows} rows with columns {', '.join(batch.data.schema.names)}"
+        with attributed(self.context, _Shown(shown)):
+            argument = _TO_FORMAT[self._factory.batch_format](batch)
+            returned = self._function(argument)
+        results = self._parts(returned, _Shown(shown))
+        for result in results:
+            data = self._as_record_batch(result)
+            if data.num_rows:
+                self.output.emit(Batch(data, self._kind(batch, data), _timestamps(batch, data.num_rows)))
+
+    def close(self) -> None:
+        if not hasattr(self, "_functions"):
+            return
+        self._functions.close()
+        with attributed(self.context, NO_VALUE):
+            self._close()
+
+    def _parts(self, returned: Any, shown: _Shown) -> Iterator[Any]:
+        """The batches that a call gave, one at a time; a generator runs inside the error handling too."""
+        if returned is None:
+            return
+        if isinstance(returned, Mapping | pa.RecordBatch | pa.Table | pd.DataFrame):
+            yield returned
+            return
+        if not isinstance(returned, Iterator | list | tuple):
+            raise self._wrong_type(returned)
+        parts = iter(returned)
+        while True:
+            with attributed(self.context, shown):
+                part = next(parts, NO_VALUE)
+            if part is NO_VALUE:
+                return
+            yield part
+
+    def _as_record_batch(self, result: Any) -> pa.RecordBatch:
+        declared = self._factory.output_type
+        if isinstance(result, pa.RecordBatch):
+            data = result
+        elif isinstance(result, pa.Table):
+            data = _one_batch(result)
+        elif isinstance(result, pd.DataFrame):
+            data = self._from_pandas(result)
+        elif isinstance(result, Mapping):
+            data = self._from_mapping(result)
+        else:
+            raise self._wrong_type(result)
+        return data if declared is None else self._cast(data, declared)
+
+    def _from_pandas(self, frame: pd.DataFrame) -> pa.RecordBatch:
+        try:
+            return pa.RecordBatch.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise TypeMismatchError(f"{operator_label(self.context)}: the returned DataFrame: {error}") from error
+
+    def _from_mapping(self, columns: Mapping[str, Any]) -> pa.RecordBatch:
+        arrays = {name: self._column(name, values) for name, values in columns.items()}
+        lengths = {name: len(array) for name, array in arrays.items()}
+        if len(set(lengths.values())) > 1:
+            raise TypeMismatchError(
+                f"{operator_label(self.context)}: the returned columns have different lengths: {lengths}"
+            )
+        return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
+
+    def _column(self, name: str, values: Any) -> pa.Array:
+        if not isinstance(name, str):
+            raise TypeMismatchError(f"{operator_label(self.context)}: column names must be text, got {name!r}")
+        try:
+            if isinstance(values, pa.ChunkedArray):
+                return values.combine_chunks()
+            if isinstance(values, pa.Array):
+                return values
+            if isinstance(values, np.ndarray) and values.dtype != object:
+                return _from_numpy(values)
+            if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
+                raise TypeMismatchError(
+                    f"{operator_label(self.context)}: column {name!r} is {type(values).__name__}; it must be an array "
+                    "or a list with one value per row"
+                )
+            listed = list(values)
+            return to_array(listed, infer_type(listed))
+        except (Misfit, Unholdable, pa.ArrowException) as error:
+            raise TypeMismatchError(
+                f"{operator_label(self.context)}: the returned column {name!r} fits no Arrow type: {error}"
+            ) from error
+
+    def _cast(self, data: pa.RecordBatch, declared: RecordType) -> pa.RecordBatch:
+        names = declared.schema.names
+        if sorted(data.schema.names) != sorted(names):
+            raise TypeMismatchError(
+                f"{operator_label(self.context)}: the function returned columns {', '.join(data.schema.names)}, "
+                f"but output_type= has {', '.join(names)}"
+            )
+        try:
+            return data.select(names).cast(declared.schema)
+        except (pa.ArrowException, ValueError) as error:
+            raise TypeMismatchError(
+                f"{operator_label(self.context)}: the returned batch does not fit output_type={declared}: {error}"
+            ) from error
+
+    def _kind(self, batch: Batch, data: pa.RecordBatch) -> Kind:
+        if self._factory.output_type is not None:
+            return self._factory.output_type.kind
+        names = data.schema.names
+        if names == [SCALAR_COLUMN] and batch.kind in (Kind.SCALAR, Kind.OBJECT):
+            return Kind.SCALAR
+        return Kind.TUPLE if batch.kind is Kind.TUPLE and names == tuple_columns(len(names)) else Kind.ROW
+
+    def _wrong_type(self, result: Any) -> TypeMismatchError:
+        return TypeMismatchError(
+            f"{operator_label(self.context)}: the function of map_batches returned {type(result).__name__}; {_ACCEPTED}"
+        )
+
+
+class _Shown:
+    """What an error shows of the batch, instead of its rows."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+# -- batches to what the function gets ---------------------------------------------------------------------------
+
+
+def _to_pyarrow(batch: Batch) -> pa.RecordBatch:
+    return batch.data
+
+
+def _to_pandas(batch: Batch) -> pd.DataFrame:
+    if batch.kind is Kind.OBJECT:
+        return pd.DataFrame({SCALAR_COLUMN: pd.Series(decode(batch), dtype=object)})
+    frame: pd.DataFrame = batch.data.to_pandas()
+    return frame
+
+
+def _to_numpy(batch: Batch) -> dict[str, np.ndarray[Any, Any]]:
+    """Columns as arrays of their own, writable; lists of one length as a matrix."""
+    if batch.kind is Kind.OBJECT:
+        return {SCALAR_COLUMN: _object_array(decode(batch))}
+    return {name: _numpy_column(batch.data.column(name)) for name in batch.data.schema.names}
+
+
+def _numpy_column(column: pa.Array) -> np.ndarray[Any, Any]:
+    if pa.types.is_fixed_size_list(column.type) and column.null_count == 0:
+        flat = _numpy_column(column.flatten())
+        return flat.reshape(len(column), column.type.list_size)
+    if pa.types.is_nested(column.type) or pa.types.is_decimal(column.type):
+        return _object_array(to_values(column))
+    values: np.ndarray[Any, Any] = column.to_numpy(zero_copy_only=False)
+    return values if values.flags.writeable else values.copy()
+
+
+def _object_array(values: list[Any]) -> np.ndarray[Any, Any]:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+_TO_FORMAT: dict[str, Callable[[Batch], Any]] = {"pyarrow": _to_pyarrow, "pandas": _to_pandas, "numpy": _to_numpy}
+
+
+# -- and back ----------------------------------------------------------------------------------------------------
+
+
+def _from_numpy(values: np.ndarray[Any, Any]) -> pa.Array:
+    if values.ndim == 1:
+        return pa.array(values)
+    if values.ndim == 0:
+        raise pa.ArrowInvalid("a single value where an array with one value per row is needed")
+    inner = _from_numpy(np.ascontiguousarray(values).reshape(-1, *values.shape[2:]))
+    return pa.FixedSizeListArray.from_arrays(inner, values.shape[1])
+
+
+def _one_batch(table: pa.Table) -> pa.RecordBatch:
+    columns = [_one_array(column) for column in table.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=table.schema.remove_metadata())
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    combined = column.combine_chunks()
+    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
+
+
+def _timestamps(batch: Batch, rows: int) -> pa.Array | None:
+    """Kept where the number of rows is the same; else every row gets the batch's highest."""
+    if batch.timestamps is None or rows == batch.num_rows:
+        return batch.timestamps
+    return pa.repeat(pc.max(batch.timestamps), rows)
+
+
+def _closer(function: Any) -> Callable[[], None]:
+    """Its `close`, where it has one and no one else calls it."""
+    close = getattr(function, "close", None)
+    if isinstance(function, Function) or not callable(close):
+        return lambda: None
+    return close  # type: ignore[no-any-return]

@@ -1,0 +1,75 @@
+"""Several inputs into one row function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from actors.operators.base import Operator
+from actors.rows import RowEncoder, decode
+from actors.user_code import TaskRuntimeContext, UserFunctions, raise_attributed
+from flinkray.batch import Batch
+from flinkray.operator_factories import MultipleInputFactory
+
+
+class MultipleInputOperator(Operator):
+    """`function(input_index, value)` gives any number of results, or None; each has the event time of its row."""
+
+    def __init__(self, factory: MultipleInputFactory) -> None:
+        self._factory = factory
+
+    @property
+    def number_of_inputs(self) -> int:
+        return self._factory.number_of_inputs
+
+    def open(self) -> None:
+        self._functions = UserFunctions(self.context, [self._factory.function])
+        self._encoder = RowEncoder(self.context.operator_name, self.context.subtask, self._factory.output_type)
+        self._value: Any = None
+        """What the function is being called with, for errors."""
+        self._functions.open(TaskRuntimeContext(self.context))
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        outputs: list[Any] = []
+        rows: list[int] = []
+        loop = self._loop(decode(batch), input_index, outputs, rows)
+        while self._advance(loop):
+            self._emit(batch, outputs, rows)
+        if outputs:
+            self._emit(batch, outputs, rows)
+
+    def _loop(self, values: list[Any], input_index: int, outputs: list[Any], rows: list[int]) -> Iterator[None]:
+        """Fills the lists; yields whenever a batch is full, so that what emits it is not mistaken for the function."""
+        function, target = self._factory.function, self.context.batch_rows
+        for row, value in enumerate(values):
+            self._value = value
+            results = function(input_index, value)
+            if results is None:
+                continue
+            for result in results:
+                outputs.append(result)
+                rows.append(row)
+                if len(outputs) >= target:
+                    yield
+
+    def _advance(self, loop: Iterator[None]) -> bool:
+        try:
+            next(loop)
+        except StopIteration:
+            return False
+        except Exception as error:
+            raise_attributed(self.context.operator_name, self.context.subtask, self._value, error)
+        return True
+
+    def _emit(self, batch: Batch, outputs: list[Any], rows: list[int]) -> None:
+        timestamps = None if batch.timestamps is None else batch.timestamps.take(pa.array(rows, pa.int64()))
+        result = self._encoder.encode(outputs, timestamps)
+        outputs.clear()
+        rows.clear()
+        self.output.emit(result)
+
+    def close(self) -> None:
+        if hasattr(self, "_functions"):
+            self._functions.close()

@@ -1,0 +1,109 @@
+"""From descriptions to operators: the one table of what runs what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from actors.operators.base import Operator
+from actors.operators.batch_functions import MapBatchesOperator
+from actors.operators.columns import DropOperator, ProjectOperator, RenameOperator, WhereOperator
+from actors.operators.multiple_input import MultipleInputOperator
+from actors.operators.reduce import ReduceOperator
+from actors.operators.row_functions import FusedRowOperator
+from actors.operators.running import RunningAggregateOperator, RunningColumnOperator
+from flinkray import operator_factories as factories
+from graphs.job_graph import OperatorCode
+
+# Operators with heavy imports of their own (connectors, windows) are imported when a job first uses them.
+
+
+def _source(code: OperatorCode) -> Operator:
+    from actors.operators.source import SourceOperator
+
+    return SourceOperator(code)
+
+
+def _sink(code: OperatorCode) -> Operator:
+    from actors.operators.sink import SinkOperator
+
+    return SinkOperator(code)
+
+
+def _timestamps(code: OperatorCode) -> Operator:
+    from actors.operators.timestamps import TimestampsAndWatermarksOperator
+
+    return TimestampsAndWatermarksOperator(code)
+
+
+def _process(code: OperatorCode) -> Operator:
+    from actors.operators.process import KeyedProcessOperator, ProcessOperator
+
+    return ProcessOperator(code) if code.keys[0] is None else KeyedProcessOperator(code)
+
+
+def _co_row(code: OperatorCode) -> Operator:
+    from actors.operators.co_process import CoRowOperator
+
+    return CoRowOperator(code)
+
+
+def _co_process(code: OperatorCode) -> Operator:
+    from actors.operators.co_process import CoProcessOperator, KeyedCoProcessOperator
+
+    return CoProcessOperator(code) if code.keys[0] is None else KeyedCoProcessOperator(code)
+
+
+def _window(code: OperatorCode) -> Operator:
+    from actors.operators.window_operator import create_window_operator
+
+    return create_window_operator(code)
+
+
+def _co_group(code: OperatorCode) -> Operator:
+    from actors.operators.window_join import create_co_group_operator
+
+    return create_co_group_operator(code)
+
+
+def _of_factory(operator: Callable[[Any], Operator]) -> Callable[[OperatorCode], Operator]:
+    """An operator that needs only its factory (its keys reach it through the context)."""
+    return lambda code: operator(code.factory)
+
+
+_OPERATORS: dict[type[factories.OperatorFactory], Callable[[OperatorCode], Operator]] = {
+    factories.SourceFactory: _source,
+    factories.SinkFactory: _sink,
+    factories.TimestampsAndWatermarksFactory: _timestamps,
+    factories.MapBatchesFactory: _of_factory(MapBatchesOperator),
+    factories.ProjectFactory: _of_factory(ProjectOperator),
+    factories.DropFactory: _of_factory(DropOperator),
+    factories.RenameFactory: _of_factory(RenameOperator),
+    factories.WhereFactory: _of_factory(WhereOperator),
+    factories.RunningAggregateFactory: _of_factory(RunningAggregateOperator),
+    factories.RunningColumnFactory: _of_factory(RunningColumnOperator),
+    factories.ReduceFactory: _of_factory(ReduceOperator),
+    factories.ProcessFactory: _process,
+    factories.CoMapFactory: _co_row,
+    factories.CoFlatMapFactory: _co_row,
+    factories.CoProcessFactory: _co_process,
+    factories.WindowFactory: _window,
+    factories.WindowCoGroupFactory: _co_group,
+    factories.MultipleInputFactory: _of_factory(MultipleInputOperator),
+}
+
+
+def create_operator(codes: Sequence[OperatorCode], names: Sequence[str]) -> Operator:
+    """The operator that runs these descriptions: one, or several neighbouring row functions fused into one.
+
+    Args:
+        names: the operators' names, for errors.
+    """
+    if all(code.factory.is_row_function for code in codes):
+        return FusedRowOperator([code.factory for code in codes], names)
+    if len(codes) != 1:
+        raise ValueError(f"only row functions can be fused, not {', '.join(names)}")
+    create = _OPERATORS.get(type(codes[0].factory))
+    if create is None:
+        raise TypeError(f"no operator is registered for {type(codes[0].factory).__name__} ({names[0]!r})")
+    return create(codes[0])

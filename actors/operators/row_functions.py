@@ -1,0 +1,353 @@
+"""Row functions: neighbouring maps, filters and flat_maps of a chain as one Python loop per batch.
+
+The loop is generated source, compiled once per operator: for map -> filter -> flat_map it reads
+
+    for v0 in values:
+        v1 = f0(v0)
+        if not f1(v1):
+            continue
+        for v3 in f2(v1): append(v3)
+
+so a row costs the calls and nothing else, and crosses the Arrow boundary once in and once out. What one function hands
+the next is brought into the form in which it would come out of a batch, so fusing changes nothing that a function can
+see. Where a declared type needs Arrow for that (decimals, lists, ...), the chain is cut into two loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from types import CodeType, TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from actors.operators.base import Operator, OperatorContext
+from actors.rows import PLAIN_TYPES, RowEncoder, as_row, decode
+from actors.user_code import FUSED_FILENAME, NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
+from flinkray.batch import Batch
+from flinkray.functions import as_callable
+from flinkray.operator_factories import FilterFactory, FlatMapFactory, MapFactory, OperatorFactory
+from flinkray.rows import row_class
+from flinkray.types import Kind, RecordType
+
+# A batch may be this many times the target before it is cut.
+_TOLERANCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One function of a chain."""
+
+    kind: str
+    """ "map", "filter" or "flat_map"."""
+    name: str
+    function: Any
+    output_type: RecordType | None
+
+    @staticmethod
+    def of(factory: OperatorFactory, name: str) -> Stage:
+        match factory:
+            case MapFactory():
+                return Stage("map", name, factory.function, factory.output_type)
+            case FlatMapFactory():
+                return Stage("flat_map", name, factory.function, factory.output_type)
+            case FilterFactory():
+                return Stage("filter", name, factory.function, None)
+        raise TypeError(f"{type(factory).__name__} is no row function")
+
+
+class FusedRowOperator(Operator):
+    """A chain of row functions. Event times follow their rows; rows of a flat_map have that of the row they come from.
+
+    An operator's output is cut into batches of the target size; a flat_map never builds more than that at once.
+    """
+
+    def __init__(self, factories: Sequence[OperatorFactory], names: Sequence[str]) -> None:
+        self._stages = [Stage.of(factory, name) for factory, name in zip(factories, names, strict=True)]
+        self._functions: list[UserFunctions] = []
+
+    def open(self) -> None:
+        self._loops = [_Loop(stages, self.context) for stages in _cut(self._stages)]
+        for stage in reversed(self._stages):
+            functions = UserFunctions(self.context, [stage.function], stage.name)
+            self._functions.append(functions)
+            functions.open(TaskRuntimeContext(self.context, operator_name=stage.name))
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        for result in self._run(batch.without_keys(), 0):
+            for part in self._cut_by_size(result):
+                self.output.emit(part)
+
+    def _run(self, batch: Batch, loop: int) -> Iterator[Batch]:
+        if loop == len(self._loops):
+            yield batch
+            return
+        for result in self._loops[loop].run(batch):
+            yield from self._run(result, loop + 1)
+
+    def _cut_by_size(self, batch: Batch) -> Iterator[Batch]:
+        target_rows, target_bytes = self.context.batch_rows, self.context.batch_bytes
+        size = batch.nbytes
+        if batch.num_rows <= _TOLERANCE * target_rows and size <= _TOLERANCE * target_bytes:
+            yield batch
+            return
+        rows = max(1, min(target_rows, batch.num_rows * target_bytes // max(size, 1)))
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
+
+    def close(self) -> None:
+        opened, self._functions = self._functions, []
+        first: Exception | None = None
+        for functions in reversed(opened):
+            try:
+                functions.close()
+            except Exception as error:
+                first = first or error
+        if first is not None:
+            raise first
+
+
+class _Loop:
+    """Stages that run as one generated loop."""
+
+    def __init__(self, stages: Sequence[Stage], context: OperatorContext) -> None:
+        self._stages = stages
+        self._context = context
+        self._target = context.batch_rows
+        self._only_filters = all(stage.kind == "filter" for stage in stages)
+        self._keeps_rows = all(stage.kind == "map" for stage in stages)
+        changing = [stage for stage in stages if stage.kind != "filter"]
+        last = changing[-1] if changing else stages[-1]
+        self._encoder = RowEncoder(last.name, context.subtask, last.output_type)
+        self._source = _Source(stages)
+        self._namespace = self._source.namespace(context)
+
+    def run(self, batch: Batch) -> Iterator[Batch]:
+        """The results, a batch at a time, each at most about the target size where a flat_map makes more of it."""
+        if self._only_filters:
+            yield from self._filter(batch)
+            return
+        needs_rows = batch.timestamps is not None and not self._keeps_rows
+        outputs: list[Any] = []
+        rows: list[int] = []
+        loop = self._source.start(
+            self._namespace, decode(batch), outputs, rows if needs_rows else None, lambda: self._target
+        )
+        while self._advance(loop):
+            yield self._encode(batch, outputs, rows)
+        if outputs:
+            yield self._encode(batch, outputs, rows)
+
+    def _advance(self, loop: Iterator[None]) -> bool:
+        """Runs the loop until its buffer is full; False when it has seen all rows."""
+        try:
+            next(loop)
+        except StopIteration:
+            return False
+        except Exception as error:
+            stage, value = self._source.culprit(error)
+            raise_attributed(stage.name, self._context.subtask, value, error)
+        return True
+
+    def _encode(self, batch: Batch, outputs: list[Any], rows: list[int]) -> Batch:
+        timestamps = batch.timestamps
+        if timestamps is not None and not self._keeps_rows:
+            timestamps = timestamps.take(pa.array(rows, pa.int64()))
+        result = self._encoder.encode(outputs, timestamps)
+        outputs.clear()
+        rows.clear()
+        # The next buffer holds fewer rows where these were large.
+        bytes_per_row = max(1, result.nbytes // result.num_rows)
+        self._target = max(1, min(self._context.batch_rows, self._context.batch_bytes // bytes_per_row))
+        return result
+
+    def _filter(self, batch: Batch) -> Iterator[Batch]:
+        """Only filters: the rows that stay are picked from the columns as they came."""
+        rows: list[int] = []
+        loop = self._source.start(self._namespace, decode(batch), [], rows, lambda: self._target)
+        self._advance(loop)
+        if len(rows) == batch.num_rows:
+            yield batch
+        elif rows:
+            yield batch.take(pa.array(rows, pa.int64()))
+
+
+# -- the generated loop ------------------------------------------------------------------------------------------
+
+
+class _Source:
+    """The source of a loop, and which line belongs to which stage."""
+
+    def __init__(self, stages: Sequence[Stage]) -> None:
+        self._stages = stages
+        self._lines: list[tuple[str, int | None]] = []
+        """Text, and the index of the stage whose function the line calls."""
+        self._inputs: list[str] = []
+        """Per stage: the variable that holds the value it is called with."""
+        self._helpers: dict[str, Any] = {
+            "is_plain_tuple": PLAIN_TYPES.issuperset,
+            "PLAIN": PLAIN_TYPES,
+            "as_row": as_row,
+        }
+        self._build()
+        self._code: CodeType = compile("\n".join(text for text, _ in self._lines), FUSED_FILENAME, "exec")
+
+    def namespace(self, context: OperatorContext) -> dict[str, Any]:
+        """The globals of the loop: the functions, and what brings their results into form."""
+        namespace = dict(self._helpers)
+        for index, stage in enumerate(self._stages):
+            namespace[f"f{index}"] = as_callable(stage.function, stage.kind)
+            if stage.output_type is not None:
+                namespace[f"coerce{index}"] = _Coercion(stage, context)
+                namespace[f"Row{index}"] = row_class(tuple(stage.output_type.schema.names))
+        exec(self._code, namespace)
+        return namespace
+
+    def start(
+        self,
+        namespace: dict[str, Any],
+        values: list[Any],
+        outputs: list[Any],
+        rows: list[int] | None,
+        limit: Callable[[], int],
+    ) -> Iterator[None]:
+        """A generator that fills `outputs` (and `rows`, with the position of the row each comes from).
+
+        It yields whenever there are limit() outputs; the caller empties the lists before it goes on.
+        """
+        if rows is None:
+            loop: Iterator[None] = namespace["loop"](values, outputs.append, outputs, limit)
+        else:
+            loop = namespace["loop_with_rows"](values, outputs.append, rows.append, outputs, limit)
+        return loop
+
+    def culprit(self, error: BaseException) -> tuple[Stage, Any]:
+        """The stage whose function raised, and the value that it was called with."""
+        found = _loop_frame(error.__traceback__)
+        cause = error.__cause__
+        if found is None and cause is not None:
+            found = _loop_frame(cause.__traceback__)  # a StopIteration, which the generator turned into RuntimeError
+        if found is None:
+            return self._stages[0], NO_VALUE
+        line, values = found
+        index = self._lines[line - 1][1]
+        return (self._stages[0], NO_VALUE) if index is None else (self._stages[index], values.get(self._inputs[index]))
+
+    def _build(self) -> None:
+        self._write_loop("def loop(values, append, outputs, limit):", "for v0 in values:", [])
+        self._write_loop(
+            "def loop_with_rows(values, append, append_row, outputs, limit):",
+            "for row, v0 in enumerate(values):",
+            ["append_row(row)"],
+        )
+
+    def _write_loop(self, head: str, loop_line: str, on_row: list[str]) -> None:
+        self._inputs = []
+        self._line(0, head)
+        self._line(1, "target = limit()")
+        self._line(1, loop_line)
+        depth, value = 2, "v0"
+        can_explode = False
+        for index, stage in enumerate(self._stages):
+            self._inputs.append(value)
+            if stage.kind == "filter":
+                self._line(depth, f"if not f{index}({value}):", index)
+                self._line(depth + 1, "continue")
+                continue
+            result = f"v{index + 1}"
+            if stage.kind == "map":
+                self._line(depth, f"{result} = f{index}({value})", index)
+            else:
+                can_explode = True
+                self._line(depth, f"results{index} = f{index}({value})", index)
+                self._line(depth, f"if results{index} is not None:")
+                self._line(depth + 1, f"for {result} in results{index}:", index)
+                depth += 2
+            value = result
+            if index + 1 < len(self._stages):
+                self._write_form(depth, index, value)
+        for text in ([] if all(stage.kind == "filter" for stage in self._stages) else [f"append({value})"]) + on_row:
+            self._line(depth, text)
+        if can_explode:
+            self._line(depth, "if len(outputs) >= target:")
+            self._line(depth + 1, "yield")
+            self._line(depth + 1, "target = limit()")
+        self._line(1, "return")
+        self._line(1, "yield")
+
+    def _write_form(self, depth: int, index: int, value: str) -> None:
+        """Brings a result into the form in which the next function would get it from a batch."""
+        declared = self._stages[index].output_type
+        if declared is not None:
+            condition = _mismatch_test(value, declared, f"Row{index}")
+            self._line(depth, f"if {condition}:")
+            self._line(depth + 1, f"{value} = coerce{index}({value})")
+            return
+        self._line(depth, f"if type({value}) is tuple:")
+        self._line(depth + 1, f"if not is_plain_tuple(map(type, {value})):")
+        self._line(depth + 2, f"{value} = as_row({value})")
+        self._line(depth, f"elif type({value}) not in PLAIN:")
+        self._line(depth + 1, f"{value} = as_row({value})")
+
+    def _line(self, depth: int, text: str, stage: int | None = None) -> None:
+        self._lines.append(("    " * depth + text, stage))
+
+
+_SIMPLE_TESTS: dict[pa.DataType, str] = {
+    pa.int8(): "type({0}) is int and -128 <= {0} <= 127",
+    pa.int16(): "type({0}) is int and -32768 <= {0} <= 32767",
+    pa.int32(): "type({0}) is int and -2147483648 <= {0} <= 2147483647",
+    pa.int64(): "type({0}) is int and -9223372036854775808 <= {0} <= 9223372036854775807",
+    pa.float64(): "type({0}) is float",
+    pa.string(): "type({0}) is str",
+    pa.bool_(): "type({0}) is bool",
+    pa.binary(): "type({0}) is bytes",
+}
+
+
+def _mismatch_test(value: str, declared: RecordType, row_class_name: str) -> str:
+    """Python source that is true where the value would not come out of a batch of that type as it is."""
+    tests = [_SIMPLE_TESTS[field.type] for field in declared.schema]
+    if declared.kind is Kind.SCALAR:
+        return f"not ({tests[0].format(value)} or {value} is None)"
+    fields = [f"({test.format(f'{value}[{index}]')} or {value}[{index}] is None)" for index, test in enumerate(tests)]
+    row_type = f"type({value}) is tuple and len({value}) == {len(tests)}"
+    if declared.kind is Kind.ROW:
+        # Row classes are cached by their names, so the class says that the columns are the declared ones.
+        row_type = f"type({value}) is {row_class_name}"
+    return f"not ({' and '.join([row_type, *fields])})"
+
+
+def _cut(stages: Sequence[Stage]) -> list[list[Stage]]:
+    """Runs of stages that can share a loop: cut after a function whose declared type only Arrow can bring about."""
+    cuts = [
+        index + 1
+        for index, stage in enumerate(stages[:-1])
+        if stage.output_type is not None and not _is_simple(stage.output_type)
+    ]
+    return [list(stages[start:stop]) for start, stop in pairwise([0, *cuts, len(stages)])]
+
+
+def _is_simple(declared: RecordType) -> bool:
+    return declared.kind is not Kind.OBJECT and all(field.type in _SIMPLE_TESTS for field in declared.schema)
+
+
+class _Coercion:
+    """Brings a value into its declared type, exactly as a batch would; the slow way, for the odd value."""
+
+    def __init__(self, stage: Stage, context: OperatorContext) -> None:
+        self._encoder = RowEncoder(stage.name, context.subtask, stage.output_type)
+
+    def __call__(self, value: Any) -> Any:
+        return decode(self._encoder.encode([value], None))[0]
+
+
+def _loop_frame(trace: TracebackType | None) -> tuple[int, dict[str, Any]] | None:
+    """Line and variables of the generated loop in a traceback."""
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == FUSED_FILENAME:
+            return trace.tb_lineno, dict(trace.tb_frame.f_locals)
+        trace = trace.tb_next
+    return None
