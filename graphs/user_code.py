@@ -54,7 +54,10 @@ def _pickles(value: object) -> bool:
 def _parts(value: object) -> Iterator[tuple[str, object]]:
     """What pickling `value` pickles as well, with words that say where it is."""
     if isinstance(value, types.FunctionType):
-        captured = inspect.getclosurevars(value)
+        try:
+            captured = inspect.getclosurevars(value)
+        except ValueError:
+            return  # a cell that is not filled yet
         yield from (
             (f"variable {name!r} captured by {value.__qualname__!r}", v) for name, v in captured.nonlocals.items()
         )

@@ -1,0 +1,217 @@
+"""Pipelined regions: the tasks that have to run at the same time, and so are scheduled and restarted together.
+
+After Flink's PipelinedRegionComputeUtil. Pure functions of an ExecutionGraph's structure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from graphs.edge_manager import ConsumedPartitionGroup, ExecutionVertexId, ResultPartitionKey
+from graphs.execution_graph import ExecutionGraph
+
+
+@dataclass(frozen=True, eq=False)
+class PipelinedRegion:
+    """Subtasks that are joined by pipelined exchanges. Compared by identity."""
+
+    index: int
+    """Position among the graph's regions."""
+    vertices: tuple[ExecutionVertexId, ...]
+    """In the topological order of the graph."""
+    consumed: tuple[ConsumedPartitionGroup, ...]
+    """What the region reads from other regions: it can start once all of these can be read."""
+
+    @cached_property
+    def members(self) -> frozenset[ExecutionVertexId]:
+        return frozenset(self.vertices)
+
+    def __contains__(self, vertex: ExecutionVertexId) -> bool:
+        return vertex in self.members
+
+    def __repr__(self) -> str:
+        return f"<PipelinedRegion {self.index} of {len(self.vertices)} subtasks>"
+
+
+def pipelined_regions(graph: ExecutionGraph) -> tuple[PipelinedRegion, ...]:
+    """The regions, in topological order; every subtask is in exactly one.
+
+    Subtasks joined by a pipelined exchange are in one region. A blocking exchange parts regions, except where that
+    would make two regions wait for each other: those are one region then.
+    """
+    order = {vertex: position for position, vertex in enumerate(graph.vertices)}
+    sets = _UnionFind(order)
+    for group in graph.edges.groups:
+        if group.result_type.is_pipelined:
+            members = (*_producers(graph, group), *group.consumers)
+            for member in members[1:]:
+                sets.join(members[0], member)
+    for component in _cycles(_blocking_links(graph, sets)):
+        for member in component[1:]:
+            sets.join(component[0], member)
+    return _sorted_regions(graph, sets)
+
+
+def _producers(graph: ExecutionGraph, group: ConsumedPartitionGroup) -> Iterable[ExecutionVertexId]:
+    producer = graph.results[group.data_set_id].producer.id
+    return (ExecutionVertexId(producer, partition.partition_index) for partition in group)
+
+
+def _blocking_links(graph: ExecutionGraph, sets: _UnionFind) -> dict[ExecutionVertexId, set[ExecutionVertexId]]:
+    """Region -> the regions that read from it, both by representative."""
+    links: dict[ExecutionVertexId, set[ExecutionVertexId]] = {sets.find(vertex): set() for vertex in graph.vertices}
+    for group in graph.edges.groups:
+        if not group.result_type.is_pipelined:
+            sources = {sets.find(producer) for producer in _producers(graph, group)}
+            targets = {sets.find(consumer) for consumer in group.consumers}
+            for source in sources:
+                links[source] |= targets - {source}
+    return links
+
+
+def _cycles(links: Mapping[ExecutionVertexId, set[ExecutionVertexId]]) -> list[list[ExecutionVertexId]]:
+    """The strongly connected components (Tarjan's algorithm, with a stack of its own in place of recursion)."""
+    index: dict[ExecutionVertexId, int] = {}
+    lowest: dict[ExecutionVertexId, int] = {}
+    open_nodes: list[ExecutionVertexId] = []
+    is_open: set[ExecutionVertexId] = set()
+    components = []
+    for root in links:
+        path = [(root, iter(sorted(links[root])))] if root not in index else []
+        while path:
+            node, targets = path[-1]
+            if node not in index:
+                index[node] = lowest[node] = len(index)
+                open_nodes.append(node)
+                is_open.add(node)
+            target = next(targets, None)
+            if target is None:
+                path.pop()
+                if path:
+                    lowest[path[-1][0]] = min(lowest[path[-1][0]], lowest[node])
+                if lowest[node] == index[node]:
+                    component = [open_nodes.pop()]
+                    while component[-1] != node:
+                        component.append(open_nodes.pop())
+                    is_open.difference_update(component)
+                    components.append(component)
+            elif target not in index:
+                path.append((target, iter(sorted(links[target]))))
+            elif target in is_open:
+                lowest[node] = min(lowest[node], index[target])
+    return components
+
+
+def _sorted_regions(graph: ExecutionGraph, sets: _UnionFind) -> tuple[PipelinedRegion, ...]:
+    members: dict[ExecutionVertexId, list[ExecutionVertexId]] = {}
+    for vertex in graph.vertices:
+        members.setdefault(sets.find(vertex), []).append(vertex)
+    links = _blocking_links(graph, sets)
+    waits_for = dict.fromkeys(members, 0)
+    for targets in links.values():
+        for target in targets:
+            waits_for[target] += 1
+    ready = [root for root in members if waits_for[root] == 0]
+    regions: list[PipelinedRegion] = []
+    for root in ready:
+        consumed = dict.fromkeys(
+            group
+            for vertex in members[root]
+            for group in graph.edges.consumed_by(vertex)
+            if not group.result_type.is_pipelined and any(sets.find(each) != root for each in _producers(graph, group))
+        )
+        regions.append(PipelinedRegion(len(regions), tuple(members[root]), tuple(consumed)))
+        for target in sorted(links[root]):
+            waits_for[target] -= 1
+            if waits_for[target] == 0:
+                ready.append(target)
+    return tuple(regions)
+
+
+class _UnionFind:
+    """Disjoint sets; a set is represented by its first member in the order given."""
+
+    def __init__(self, order: Mapping[ExecutionVertexId, int]) -> None:
+        self._order = order
+        self._parent = {vertex: vertex for vertex in order}
+
+    def find(self, vertex: ExecutionVertexId) -> ExecutionVertexId:
+        root = vertex
+        while self._parent[root] != root:
+            root = self._parent[root]
+        while self._parent[vertex] != root:
+            self._parent[vertex], vertex = root, self._parent[vertex]
+        return root
+
+    def join(self, one: ExecutionVertexId, other: ExecutionVertexId) -> None:
+        first, second = sorted((self.find(one), self.find(other)), key=self._order.__getitem__)
+        self._parent[second] = first
+
+
+class RegionTopology:
+    """The regions of a graph and how they depend on each other. Read-only."""
+
+    def __init__(self, graph: ExecutionGraph) -> None:
+        self._graph = graph
+        self.regions: Sequence[PipelinedRegion] = pipelined_regions(graph)
+        self._region_of = {vertex: region for region in self.regions for vertex in region.vertices}
+
+    def region_of(self, vertex: ExecutionVertexId) -> PipelinedRegion:
+        return self._region_of[vertex]
+
+    def source_regions(self) -> tuple[PipelinedRegion, ...]:
+        """Those that read nothing from other regions: where scheduling begins."""
+        return tuple(region for region in self.regions if not region.consumed)
+
+    def producers_of(self, region: PipelinedRegion) -> tuple[PipelinedRegion, ...]:
+        """The other regions whose results it reads."""
+        found = {
+            self._region_of[producer].index for group in region.consumed for producer in _producers(self._graph, group)
+        }
+        return tuple(self.regions[index] for index in sorted(found - {region.index}))
+
+    def consumers_of(self, region: PipelinedRegion) -> tuple[PipelinedRegion, ...]:
+        """The other regions that read its results."""
+        found = {
+            self._region_of[consumer].index
+            for vertex in region.vertices
+            for partition in self._graph.vertices[vertex].results
+            for group in partition.consumer_groups
+            for consumer in group
+        }
+        return tuple(self.regions[index] for index in sorted(found - {region.index}))
+
+
+class PartitionReleaseStrategy:
+    """Says which results no region will read again, once the regions that read them have finished.
+
+    After Flink's RegionPartitionGroupReleaseStrategy. Kept by the scheduler, in the JobMaster's thread.
+    """
+
+    def __init__(self, topology: RegionTopology) -> None:
+        self._topology = topology
+        self._unfinished = {region: set(region.vertices) for region in topology.regions}
+        self._readers: dict[ResultPartitionKey, set[PipelinedRegion]] = {}
+        for region in topology.regions:
+            for group in region.consumed:
+                for partition in group:
+                    self._readers.setdefault(partition, set()).add(region)
+
+    def vertex_finished(self, vertex: ExecutionVertexId) -> tuple[ResultPartitionKey, ...]:
+        """The partitions that may be released now."""
+        region = self._topology.region_of(vertex)
+        self._unfinished[region].discard(vertex)
+        if self._unfinished[region]:
+            return ()
+        partitions = dict.fromkeys(partition for group in region.consumed for partition in group)
+        return tuple(
+            partition
+            for partition in partitions
+            if not any(self._unfinished[reader] for reader in self._readers[partition])
+        )
+
+    def vertex_unfinished(self, vertex: ExecutionVertexId) -> None:
+        """The subtask is to run again, so what its region reads is needed again."""
+        self._unfinished[self._topology.region_of(vertex)].add(vertex)
