@@ -211,6 +211,11 @@ class GetClusterOverview:
 
 
 @dataclass(frozen=True, slots=True)
+class GetJobProgress:
+    """Answer of the JobMaster: flinkray.execution.JobProgress."""
+
+
+@dataclass(frozen=True, slots=True)
 class GetJobDetails:
     """Answer of the JobMaster: JobDetails."""
 

@@ -19,6 +19,7 @@ from actors.control_messages import (
     DisconnectJobMaster,
     FreeSlot,
     GetJobDetails,
+    GetJobProgress,
     HeartbeatAnswered,
     HeartbeatRequested,
     JobDetails,
@@ -65,7 +66,7 @@ from actors.scheduling.scheduler import (
     SubtaskStarted,
 )
 from flinkray.errors import ErrorInfo, FlinkrayError
-from flinkray.execution import JobStatus
+from flinkray.execution import JobProgress, JobStatus
 from flinkray.options import (
     HEARTBEAT_INTERVAL,
     HEARTBEAT_TIMEOUT,
@@ -202,6 +203,8 @@ class JobMaster(Endpoint):
 
     def on_request(self, request: Any) -> Any:
         match request:
+            case GetJobProgress():
+                return self._progress()
             case GetJobDetails():
                 return self._details()
             case TakeCollected():
@@ -313,6 +316,11 @@ class JobMaster(Endpoint):
             times = ((JobStatus.INITIALIZING, now),)
             return JobDetails(self._job_graph.job_id, self._job_graph.name, JobStatus.INITIALIZING, times)
         return job_details(self._scheduler, self._metrics)
+
+    def _progress(self) -> JobProgress:
+        if self._metrics is None:
+            return JobProgress(JobStatus.INITIALIZING, 0, 0, None)
+        return self._metrics.progress()
 
     def _now(self) -> int:
         return self.context.clock.now_ms()

@@ -1,0 +1,66 @@
+"""Starting the components of a cluster, and giving it a job: what a client does on a host."""
+
+from __future__ import annotations
+
+import uuid
+
+from actors.control_messages import JobOverview, SubmitJob
+from actors.dispatcher import Dispatcher
+from actors.ports import Address, EndpointSpec, Host
+from actors.resource_manager import ResourceManager
+from flinkray.config import Configuration
+from flinkray.types import JobId
+from graphs.job_graph import JobGraph
+
+# Components answer at once; starting their processes is what takes time on a busy machine.
+ASK_TIMEOUT_MS = 60_000.0
+
+
+def new_job_id() -> JobId:
+    """32 random hex digits."""
+    return JobId(uuid.uuid4().hex)
+
+
+def dispatcher_of(cluster_id: str) -> Address:
+    return Address(f"{cluster_id}/dispatcher")
+
+
+def resource_manager_of(cluster_id: str) -> Address:
+    return Address(f"{cluster_id}/resource-manager")
+
+
+def start_cluster(host: Host, cluster_id: str, configuration: Configuration, *, is_per_job: bool) -> None:
+    """Starts a ResourceManager and a Dispatcher; TaskExecutors come when a job needs them. Returns at once.
+
+    Args:
+        is_per_job: the cluster takes one job, and keeps no worker after it.
+    """
+    resource_manager = resource_manager_of(cluster_id)
+    host.spawn(
+        EndpointSpec(
+            resource_manager,
+            ResourceManager,
+            (cluster_id, configuration, is_per_job),
+            display_name=f"ResourceManager({cluster_id})",
+        )
+    )
+    host.spawn(
+        EndpointSpec(
+            dispatcher_of(cluster_id),
+            Dispatcher,
+            (cluster_id, resource_manager, is_per_job),
+            display_name=f"Dispatcher({cluster_id})",
+        )
+    )
+
+
+def submit(host: Host, cluster_id: str, job_graph: JobGraph) -> JobOverview:
+    """Hands a job over; returns when the Dispatcher has taken it.
+
+    Raises:
+        EndpointGone: there is no such cluster.
+        InvalidProgramError: the cluster has had a job with this id.
+        TimeoutError: the Dispatcher did not answer.
+    """
+    accepted: JobOverview = host.ask(dispatcher_of(cluster_id), SubmitJob(job_graph), ASK_TIMEOUT_MS)
+    return accepted

@@ -1,0 +1,221 @@
+"""A job in a cluster, seen from the driver that submitted it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from actors.client.cluster import ASK_TIMEOUT_MS, dispatcher_of
+from actors.control_messages import (
+    CancelJob,
+    Collected,
+    GetArchivedJob,
+    GetJobDetails,
+    GetJobOverview,
+    GetJobProgress,
+    JobDetails,
+    JobOverview,
+    ShutDownCluster,
+    TakeCollected,
+)
+from actors.ports import Address, EndpointGone, Host
+from flinkray.batch import Batch
+from flinkray.errors import ErrorInfo, FlinkrayError, JobCanceledError, JobExecutionError
+from flinkray.execution import JobClient, JobExecutionResult, JobProgress, JobStatus
+from flinkray.types import JobId
+
+log = logging.getLogger(__name__)
+
+# Between two questions: short at first, so that a small job ends without delay, then longer.
+FIRST_PAUSE_S = 0.02
+LONGEST_PAUSE_S = 0.1
+PAUSE_GROWTH = 1.25
+
+# A cluster that is shut down cancels its tasks first, which may take their cancel timeout (30 s).
+SHUTDOWN_TIMEOUT_S = 45.0
+
+# How many batches of a CollectSink come with one answer.
+COLLECTED_BATCHES = 64
+
+
+class Pause:
+    """Waits between two questions, a little longer every time; any thread of its own."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._next_s = FIRST_PAUSE_S
+
+    def wait(self, deadline: float | None = None) -> None:
+        """Not beyond `deadline` (of time.monotonic)."""
+        left = self._next_s if deadline is None else min(self._next_s, deadline - time.monotonic())
+        self._event.wait(max(0.0, left))
+        self._next_s = min(LONGEST_PAUSE_S, self._next_s * PAUSE_GROWTH)
+
+    def reset(self) -> None:
+        self._next_s = FIRST_PAUSE_S
+
+
+class ClusterJobClient(JobClient):
+    """Asks the Dispatcher and the JobMaster. A cluster of the job's own ends as soon as its result has been fetched."""
+
+    def __init__(self, host: Host, cluster_id: str, job: JobOverview, *, owns_cluster: bool) -> None:
+        """
+        Args:
+            owns_cluster: the cluster was started for this job, and host and cluster end with this client.
+        """
+        self._host = host
+        self._cluster_id = cluster_id
+        self._job = job
+        self._owns_cluster = owns_cluster
+        self._lock = threading.Lock()
+        self._ended: JobDetails | None = None
+        """What became of the job, once it is known."""
+        self._open_collects: set[str] = set()
+        """Collect ids that somebody is reading."""
+        self._is_closed = False
+
+    @property
+    def job_id(self) -> JobId:
+        return self._job.job_id
+
+    def status(self) -> JobStatus:
+        return self._look()
+
+    def progress(self) -> JobProgress:
+        if (ended := self._ended) is None:
+            try:
+                progress: JobProgress = self._ask(self._job.job_master, GetJobProgress())
+                return progress
+            except EndpointGone:
+                ended = self._await_end(None)
+        return JobProgress(ended.status, ended.records_in, ended.records_out, ended.watermark)
+
+    def details(self) -> JobDetails:
+        """The job's vertices and subtasks with their states and figures; also after its end."""
+        if self._ended is None:
+            try:
+                details: JobDetails = self._ask(self._job.job_master, GetJobDetails())
+                return details
+            except EndpointGone:
+                return self._await_end(None)
+        return self._ended
+
+    def accumulators(self) -> dict[str, int | float]:
+        return dict(self.details().accumulators)
+
+    def result(self, timeout: float | None = None) -> JobExecutionResult:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        ended = self._await_end(deadline)
+        if self._owns_cluster and not self._open_collects:
+            self.close()
+        _raise_unless_finished(ended)
+        return JobExecutionResult(ended.job_id, ended.name, ended.runtime_ms, dict(ended.accumulators))
+
+    def cancel(self) -> None:
+        if self._ended is None:
+            self._ask_dispatcher(CancelJob(self.job_id))
+
+    def collected(self, collect_id: str) -> Iterator[Batch]:
+        """See JobClient. A job that does not finish raises here what `result` raises, after the rows that came."""
+        self._open_collects.add(collect_id)
+        try:
+            yield from self._take_all(collect_id)
+        finally:
+            self._open_collects.discard(collect_id)
+
+    def close(self) -> None:
+        """A cluster of the job's own is shut down, and the job cancelled where it still runs; a session goes on."""
+        with self._lock:
+            was_closed, self._is_closed = self._is_closed, True
+        if was_closed or not self._owns_cluster:
+            return
+        try:
+            self._shut_down()
+        finally:
+            self._host.shutdown()
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    def _take_all(self, collect_id: str) -> Iterator[Batch]:
+        pause = Pause()
+        while True:
+            try:
+                answer: Collected = self._ask(self._job.job_master, TakeCollected(collect_id, COLLECTED_BATCHES))
+            except EndpointGone:
+                _raise_unless_finished(self._await_end(None))
+                return
+            yield from answer.batches
+            if answer.is_end:
+                _raise_unless_finished(self._await_end(None))
+                return
+            if answer.batches:
+                pause.reset()
+            else:
+                pause.wait()
+
+    def _look(self) -> JobStatus:
+        """The job's status now; what became of it is kept as soon as there is something to keep."""
+        if self._ended is None:
+            overview: JobOverview = self._ask_dispatcher(GetJobOverview(self.job_id))
+            if not overview.status.is_terminal:
+                return overview.status
+            self._ended = self._ask_dispatcher(GetArchivedJob(self.job_id))
+        assert self._ended is not None
+        return self._ended.status
+
+    def _await_end(self, deadline: float | None) -> JobDetails:
+        pause = Pause()
+        while not (status := self._look()).is_terminal:
+            if deadline is not None and time.monotonic() >= deadline:
+                raise TimeoutError(f"job {self._job.name!r} is still {status.value}")
+            pause.wait(deadline)
+        assert self._ended is not None
+        return self._ended
+
+    def _ask_dispatcher(self, request: Any) -> Any:
+        try:
+            return self._ask(dispatcher_of(self._cluster_id), request)
+        except EndpointGone as error:
+            lost = FlinkrayError(f"cluster {self._cluster_id!r} is gone, and nobody knows what became of the job")
+            raise _failure(self._job.name, ErrorInfo.of(lost)) from error
+
+    def _ask(self, address: Address, request: Any) -> Any:
+        return self._host.ask(address, request, ASK_TIMEOUT_MS)
+
+    def _shut_down(self) -> None:
+        """Tasks are cancelled and workers ended in order; a cluster that does not manage in time is ended by force."""
+        pause = Pause()
+        deadline = time.monotonic() + SHUTDOWN_TIMEOUT_S
+        try:
+            while not self._ask(dispatcher_of(self._cluster_id), ShutDownCluster()):
+                if time.monotonic() >= deadline:
+                    log.warning("cluster %r did not shut down within %g s", self._cluster_id, SHUTDOWN_TIMEOUT_S)
+                    return
+                pause.wait(deadline)
+            self._remember_end()
+        except (EndpointGone, TimeoutError) as error:
+            log.debug("cluster %r is ended without its Dispatcher: %s", self._cluster_id, error)
+
+    def _remember_end(self) -> None:
+        """After the cluster is gone nobody else can tell how the job ended."""
+        if self._ended is None:
+            self._ended = self._ask(dispatcher_of(self._cluster_id), GetArchivedJob(self.job_id))
+
+
+def _raise_unless_finished(ended: JobDetails) -> None:
+    if ended.status is JobStatus.CANCELED:
+        raise JobCanceledError(f"job {ended.name!r} was cancelled")
+    if ended.status is JobStatus.FAILED:
+        assert ended.error is not None
+        error = _failure(ended.name, ended.error)
+        raise error from error.__cause__
+
+
+def _failure(job_name: str, cause: ErrorInfo) -> JobExecutionError:
+    """Holds the first failure as its cause, and the traceback of its process in the message."""
+    error = JobExecutionError(f"job {job_name!r} failed: {cause.type_name}: {cause.message}\n{cause.traceback_text}")
+    error.__cause__ = cause.exception()
+    return error

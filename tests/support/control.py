@@ -1,0 +1,363 @@
+"""A control plane in one thread: real endpoints, virtual time, and messages whose order only a seed decides."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from actors.client.cluster import dispatcher_of, resource_manager_of, start_cluster
+from actors.control_messages import (
+    ClusterOverview,
+    GetArchivedJob,
+    GetClusterOverview,
+    GetJobOverview,
+    JobDetails,
+    SubmitJob,
+)
+from actors.messages import AllocationId, CancelTask, DeliverOperatorEvent, SubmitTask, TaskDeployment, TaskStateChanged
+from actors.ports import (
+    Address,
+    Cancellable,
+    DeliveryFailed,
+    Endpoint,
+    EndpointContext,
+    EndpointDied,
+    EndpointGone,
+    EndpointSpec,
+    Host,
+    Payloads,
+)
+from actors.task_slot import TaskSlot
+from flinkray.config import Configuration
+from flinkray.connectors.source import SplitEnumerator, SplitEnumeratorContext
+from flinkray.errors import ErrorInfo
+from flinkray.execution import JobStatus
+from flinkray.types import JobId
+from graphs.job_graph import JobGraph
+from tests.support.graphs import NumberSource, Program
+
+CLUSTER = "c"
+
+
+class QuietEnumerator(SplitEnumerator):
+    """Has nothing to read."""
+
+    def start(self) -> None: ...
+    def handle_split_request(self, subtask_index: int) -> None: ...
+    def add_reader(self, subtask_index: int) -> None: ...
+    def add_splits_back(self, splits: Sequence[Any], subtask_index: int) -> None: ...
+    def snapshot_state(self, checkpoint_id: int) -> Any: ...
+
+
+class QuietSource(NumberSource):
+    """A source whose coordinator can be made."""
+
+    def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
+        return QuietEnumerator()
+
+
+def four_vertices(parallelism: int = 2, second_group: str | None = None, **options: object) -> JobGraph:
+    """source -> first -> second -> sink, each a vertex of its own; the last two in another group where one is named."""
+    program = Program({"parallelism.default": parallelism, **options}, name="four")
+    group = {} if second_group is None else {"slot_sharing_group": second_group}
+    source = program.source(source=QuietSource())
+    first = program.map(program.key_by(source, "k"), "first")
+    second = program.map(program.key_by(first, "k"), "second", **group)
+    program.sink(program.key_by(second, "k"), **group)
+    graph = program.job_graph()
+    assert len(graph.vertices) == 4
+    return graph
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    deployment: TaskDeployment
+
+
+class FakeTaskSlot(Endpoint):
+    """Reports states as `World.behaviour` says for each task: "finish", "fail", "run" (until cancelled) or "stick"."""
+
+    context: WorldContext
+
+    def __init__(self, context: WorldContext, task_executor: Address, configuration: Configuration) -> None:
+        super().__init__(context)
+        self._task_executor = task_executor
+        self._running: dict[str, TaskDeployment] = {}
+
+    def on_message(self, message: Any, payloads: Payloads) -> None:
+        match message:
+            case SubmitTask():
+                self._submit(message.deployment)
+            case CancelTask() if message.attempt_id in self._running:
+                if self.context.world.behaviour(self._running[message.attempt_id]) != "stick":
+                    self._report(self._running.pop(message.attempt_id), "CANCELED")
+            case _Done() if message.deployment.attempt_id in self._running:
+                del self._running[message.deployment.attempt_id]
+                fails = self.context.world.behaviour(message.deployment) == "fail"
+                error = ErrorInfo.of(ValueError(f"bad row in {message.deployment.task_name}")) if fails else None
+                self._report(message.deployment, "FAILED" if fails else "FINISHED", error)
+            case DeliverOperatorEvent():
+                self.context.world.events.append((message.attempt_id, message.event))
+
+    def _submit(self, deployment: TaskDeployment) -> None:
+        self._running[deployment.attempt_id] = deployment
+        self.context.world.deployed.append((self.context.address, deployment))
+        for state in ("INITIALIZING", "RUNNING"):
+            self._report(deployment, state)
+        if self.context.world.behaviour(deployment) in ("finish", "fail"):
+            self.context.tell_self_later(self.context.random("work").randint(1, 50), _Done(deployment))
+
+    def _report(self, deployment: TaskDeployment, state: str, error: ErrorInfo | None = None) -> None:
+        accumulators: dict[str, int | float] = {"ended": 1} if state == "FINISHED" else {}
+        self.context.tell(
+            self._task_executor,
+            TaskStateChanged(deployment.job_id, deployment.attempt_id, state, error, accumulators),
+        )
+
+
+@dataclass
+class _Timer:
+    callback: Callable[[], None] | None
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+@dataclass
+class _Process:
+    spec: EndpointSpec
+    context: WorldContext
+    endpoint: Endpoint | None = None
+    is_placed: bool = False
+    watchers: set[Address] = field(default_factory=set)
+
+
+class World(Host):
+    """Endpoints, the messages between them, and time. Every step delivers one message, and then all is checked."""
+
+    def __init__(self, seed: int, total_cpus: float = 64.0) -> None:
+        self.seed = seed
+        self.random = random.Random(seed)
+        self.now = 1_000_000.0
+        self.total_cpus = total_cpus
+        self.behaviour: Callable[[TaskDeployment], str] = lambda _deployment: "finish"
+        self.deployed: list[tuple[Address, TaskDeployment]] = []
+        self.events: list[tuple[str, Any]] = []
+        self.spawned: list[EndpointSpec] = []
+        self.delivered: list[tuple[Address, Any]] = []
+        self.silenced: set[Address] = set()
+        """Endpoints that hang: nothing reaches them."""
+        self._processes: dict[Address, _Process] = {}
+        self._channels: dict[tuple[Address, Address], deque[Any]] = defaultdict(deque)
+        self._timers: list[tuple[float, int, Address, _Timer]] = []
+        self._order = itertools.count()
+
+    # -- Host ----------------------------------------------------------------------------------------------------
+
+    def spawn(self, spec: EndpointSpec) -> None:
+        assert spec.address not in {past.address for past in self.spawned}, f"{spec.address} is used twice"
+        self.spawned.append(spec)
+        self._processes[spec.address] = _Process(spec, WorldContext(self, spec.address))
+
+    def tell(self, address: Address, message: Any) -> None:
+        self.send(Address("client"), address, message)
+
+    def ask(self, address: Address, request: Any, timeout_ms: float = 1000) -> Any:
+        self.run_until(lambda: address not in self._processes or self._processes[address].endpoint is not None)
+        process = self._processes.get(address)
+        if process is None or process.endpoint is None:
+            raise EndpointGone(address)
+        return process.endpoint.on_request(request)
+
+    def kill(self, address: Address) -> None:
+        self.end(address, None, "killed")
+
+    def shutdown(self) -> None:
+        for address in list(self._processes):
+            self.kill(address)
+
+    # -- for endpoints -------------------------------------------------------------------------------------------
+
+    def send(self, sender: Address, address: Address, message: Any) -> None:
+        self._channels[sender, address].append(message)
+
+    def watch(self, watcher: Address, address: Address) -> None:
+        if address in self._processes:
+            self._processes[address].watchers.add(watcher)
+        else:
+            self.send(address, watcher, EndpointDied(address, "it does not exist"))
+
+    def end(self, address: Address, killer: Address | None, cause: str) -> None:
+        process = self._processes.pop(address, None)
+        if process is None:
+            return
+        for watcher in sorted(process.watchers - {killer, address}):
+            self.send(address, watcher, EndpointDied(address, cause))
+        children = [a for a, p in self._processes.items() if p.spec.dies_with_spawner and a.startswith(f"{address}/")]
+        for child in children:
+            self.end(child, None, f"{address} is gone")
+
+    def add_timer(self, owner: Address, delay_ms: float, callback: Callable[[], None]) -> _Timer:
+        timer = _Timer(callback)
+        heapq.heappush(self._timers, (self.now + delay_ms, next(self._order), owner, timer))
+        return timer
+
+    # -- running -------------------------------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """One thing that can happen now happens; time passes only when nothing can. False: nothing ever will."""
+        choices: list[tuple[str, Any]] = [("place", a) for a, p in self._processes.items() if self._can_place(p)]
+        choices += [
+            ("deliver", channel)
+            for channel, queue in self._channels.items()
+            if queue and self._is_ready(channel[1]) and channel[1] not in self.silenced
+        ]
+        if not choices:
+            return self._advance()
+        kind, what = self.random.choice(choices)
+        if kind == "place":
+            self._place(self._processes[what])
+        else:
+            self._deliver(*what)
+        self.check()
+        return True
+
+    def run_until(self, condition: Callable[[], bool], max_ms: float = 400_000, max_steps: int = 50_000) -> None:
+        end = self.now + max_ms
+        for _ in range(max_steps):
+            if condition():
+                return
+            assert self.now < end, f"seed {self.seed}: not so after {max_ms} ms of virtual time"
+            assert self.step(), f"seed {self.seed}: nothing can happen any more"
+        raise AssertionError(f"seed {self.seed}: not so after {max_steps} steps")
+
+    def run_for(self, ms: float) -> None:
+        end = self.now + ms
+        self.run_until(lambda: self.now >= end)
+
+    def check(self) -> None:
+        for process in self._processes.values():
+            check = getattr(process.endpoint, "check", None)
+            if check is not None:
+                check()
+
+    def _advance(self) -> bool:
+        if not self._timers:
+            return False
+        due, _, owner, timer = heapq.heappop(self._timers)
+        self.now = max(self.now, due)
+        if timer.callback is not None and owner in self._processes:
+            timer.callback()
+        return True
+
+    def _can_place(self, process: _Process) -> bool:
+        used = sum(other.spec.cpus for other in self._processes.values() if other.is_placed)
+        return not process.is_placed and used + process.spec.cpus <= self.total_cpus
+
+    def _place(self, process: _Process) -> None:
+        process.is_placed = True
+        endpoint: Any = FakeTaskSlot if process.spec.endpoint is TaskSlot else process.spec.endpoint
+        process.endpoint = endpoint(process.context, *process.spec.arguments)
+        assert process.endpoint is not None
+        process.endpoint.on_start()
+
+    def _is_ready(self, address: Address) -> bool:
+        process = self._processes.get(address)
+        return process is None or process.endpoint is not None
+
+    def _deliver(self, sender: Address, address: Address) -> None:
+        message = self._channels[sender, address].popleft()
+        process = self._processes.get(address)
+        if process is not None and process.endpoint is not None:
+            self.delivered.append((address, message))
+            process.endpoint.on_message(message, ())  # type: ignore[arg-type]
+        elif sender in self._processes and not isinstance(message, DeliveryFailed | EndpointDied):
+            self.send(address, sender, DeliveryFailed(address, message, "it does not exist"))
+
+    # -- what tests do and ask -----------------------------------------------------------------------------------
+
+    def alive(self, kind: str) -> list[Address]:
+        """Addresses of the live endpoints of a class."""
+        return [a for a, process in self._processes.items() if process.spec.endpoint.__name__ == kind]
+
+    def endpoint(self, address: Address) -> Any:
+        return self._processes[address].endpoint
+
+    def start(self, is_per_job: bool = True, **options: object) -> None:
+        start_cluster(self, CLUSTER, Configuration(options), is_per_job=is_per_job)
+
+    def submit(self, graph: JobGraph) -> JobId:
+        self.ask(dispatcher_of(CLUSTER), SubmitJob(graph))
+        return graph.job_id
+
+    def status(self, job_id: JobId = JobId("job")) -> JobStatus:
+        status: JobStatus = self.ask(dispatcher_of(CLUSTER), GetJobOverview(job_id)).status
+        return status
+
+    def await_status(self, status: JobStatus, job_id: JobId = JobId("job")) -> None:
+        self.run_until(lambda: self.status(job_id) is status)
+
+    def await_end(self, job_id: JobId = JobId("job")) -> JobDetails:
+        self.run_until(lambda: self.status(job_id).is_terminal)
+        details: JobDetails = self.ask(dispatcher_of(CLUSTER), GetArchivedJob(job_id))
+        return details
+
+    def overview(self) -> ClusterOverview:
+        overview: ClusterOverview = self.ask(resource_manager_of(CLUSTER), GetClusterOverview())
+        return overview
+
+
+class WorldContext(EndpointContext):
+    """What an endpoint sees of the world."""
+
+    def __init__(self, world: World, address: Address) -> None:
+        self.world = world
+        self._address = address
+
+    @property
+    def address(self) -> Address:
+        return self._address
+
+    @property
+    def clock(self) -> WorldContext:
+        return self
+
+    def now_ms(self) -> int:
+        return int(self.world.now)
+
+    def monotonic_ms(self) -> float:
+        return self.world.now
+
+    def random(self, name: str) -> random.Random:
+        return random.Random(f"{self.world.seed} {self._address} {name} {self.world.now}")
+
+    def tell(self, address: Address, message: Any, payloads: Sequence[Any] = ()) -> None:
+        self.world.send(self._address, address, message)
+
+    def tell_self(self, message: Any) -> None:
+        self.world.send(self._address, self._address, message)
+
+    def tell_self_later(self, delay_ms: float, message: Any) -> Cancellable:
+        return self.world.add_timer(self._address, delay_ms, lambda: self.tell_self(message))
+
+    def spawn(self, spec: EndpointSpec) -> None:
+        self.world.spawn(spec)
+        self.world.watch(self._address, spec.address)
+
+    def watch(self, address: Address) -> None:
+        self.world.watch(self._address, address)
+
+    def kill(self, address: Address) -> None:
+        self.world.end(address, self._address, f"killed by {self._address}")
+
+    def fatal(self, error: BaseException) -> None:
+        self.world.end(self._address, None, str(error))
+
+
+def allocation(number: int) -> AllocationId:
+    return AllocationId(f"allocation-{number}")

@@ -1,0 +1,302 @@
+"""Whole jobs through Dispatcher, ResourceManager, JobMaster and TaskExecutors, message by message, in any order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.client.cluster import dispatcher_of, resource_manager_of
+from actors.control_messages import CancelJob, ClusterResources, ShutDownCluster
+from actors.messages import TaskDeployment
+from flinkray.errors import InvalidProgramError
+from flinkray.execution import JobStatus
+from flinkray.types import JobId
+from tests.support.control import CLUSTER, World, four_vertices
+
+SEEDS = range(12)
+
+
+def assert_everything_is_given_back(world: World) -> None:
+    """After a job: no slot, no worker, no JobMaster is left of a cluster that was started for it."""
+    world.run_for(5_000)
+    assert world.alive("TaskSlot") == []
+    assert world.alive("TaskExecutor") == []
+    assert world.alive("JobMaster") == []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_job_finishes_and_gives_everything_back(seed: int) -> None:
+    world = World(seed)
+    world.start()
+    world.submit(four_vertices())
+    details = world.await_end()
+    assert details.status is JobStatus.FINISHED
+    assert details.accumulators == {"ended": 8}
+    assert [status for status, _ in details.status_times] == [
+        JobStatus.INITIALIZING,
+        JobStatus.CREATED,
+        JobStatus.RUNNING,
+        JobStatus.FINISHED,
+    ]
+    assert len(world.deployed) == 8
+    assert_everything_is_given_back(world)
+
+
+@pytest.mark.parametrize(("second_group", "slots"), [("other", 4), (None, 2)])
+@pytest.mark.parametrize("slots_per_task_executor", [1, 3])
+def test_a_job_takes_one_slot_per_subtask_of_the_widest_vertex_of_each_slot_sharing_group(
+    second_group: str | None, slots: int, slots_per_task_executor: int
+) -> None:
+    world = World(1)
+    world.start(**{"taskmanager.numberOfTaskSlots": slots_per_task_executor})
+    world.submit(four_vertices(2, second_group))
+    assert world.await_end().status is JobStatus.FINISHED
+    assert len([spec for spec in world.spawned if spec.endpoint.__name__ == "TaskSlot"]) == slots
+    assert len({slot for slot, _ in world.deployed}) == slots
+    executors = [spec for spec in world.spawned if spec.endpoint.__name__ == "TaskExecutor"]
+    assert len(executors) == -(-slots // slots_per_task_executor)
+    assert {spec.cpus for spec in executors} == {float(slots_per_task_executor)}
+
+
+def test_names_in_the_dashboard_say_what_runs_where() -> None:
+    world = World(3)
+    world.start()
+    world.submit(four_vertices(2))
+    world.await_end()
+    names = {spec.display_name for spec in world.spawned}
+    assert names == {
+        "ResourceManager(c)",
+        "Dispatcher(c)",
+        "JobMaster(four)",
+        "TaskExecutor(te-1)",
+        "TaskExecutor(te-2)",
+        "TaskSlot(four: Source: numbers (1/2), first (1/2), second (1/2), Sink: out (1/2))",
+        "TaskSlot(four: Source: numbers (2/2), first (2/2), second (2/2), Sink: out (2/2))",
+    }
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_task_is_deployed_before_the_whole_region_has_its_slots(seed: int) -> None:
+    world = World(seed, total_cpus=3)
+    world.start(**{"slot.request.timeout": 5_000})
+    world.submit(four_vertices(2, "other", **{"slot.request.timeout": 5_000}))
+    details = world.await_end()
+    assert details.status is JobStatus.FAILED
+    assert world.deployed == []
+    assert_everything_is_given_back(world)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_cancelled_job_cancels_every_task(seed: int) -> None:
+    world = World(seed)
+    world.behaviour = lambda _deployment: "run"
+    world.start()
+    job = world.submit(four_vertices())
+    for _ in range(seed * 25):
+        world.step()
+    world.ask(dispatcher_of(CLUSTER), CancelJob(job))
+    details = world.await_end()
+    assert details.status is JobStatus.CANCELED
+    assert {subtask.state for vertex in details.vertices for subtask in vertex.subtasks} == {"CANCELED"}
+    assert_everything_is_given_back(world)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_failed_task_fails_the_job_with_its_error_and_cancels_the_others(seed: int) -> None:
+    world = World(seed)
+
+    def behaviour(deployment: TaskDeployment) -> str:
+        return "fail" if deployment.task_name == "second (2/2)" else "run"
+
+    world.behaviour = behaviour
+    world.start()
+    world.submit(four_vertices(2, "other"))
+    details = world.await_end()
+    assert details.status is JobStatus.FAILED
+    assert details.error is not None
+    assert (details.error.type_name, details.error.message) == ("ValueError", "bad row in second (2/2)")
+    states = [subtask.state for vertex in details.vertices for subtask in vertex.subtasks]
+    assert sorted(states) == ["CANCELED"] * 7 + ["FAILED"]
+    assert_everything_is_given_back(world)
+
+
+@pytest.mark.parametrize("kind", ["TaskSlot", "TaskExecutor"])
+@pytest.mark.parametrize("seed", range(40))
+def test_a_worker_that_dies_at_any_moment_never_leaves_the_job_stuck(seed: int, kind: str) -> None:
+    world = World(seed)
+    world.start()
+    world.submit(four_vertices(2, "other"))
+    world.run_until(lambda: bool(world.alive(kind)))
+    for _ in range(world.random.randint(0, 120)):
+        world.step()
+    victims = world.alive(kind)
+    ran = bool(victims)
+    if victims:
+        world.kill(world.random.choice(victims))
+    details = world.await_end()
+    if details.status is JobStatus.FAILED:
+        assert ran
+        assert details.error is not None
+        assert "is lost" in details.error.message
+    else:
+        assert details.status is JobStatus.FINISHED
+    assert_everything_is_given_back(world)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_job_master_that_dies_fails_its_job_and_frees_its_slots(seed: int) -> None:
+    world = World(seed)
+    world.behaviour = lambda _deployment: "run"
+    world.start()
+    world.submit(four_vertices())
+    for _ in range(20 + seed * 20):
+        world.step()
+    (job_master,) = world.alive("JobMaster")
+    world.kill(job_master)
+    details = world.await_end()
+    assert details.status is JobStatus.FAILED
+    assert details.error is not None
+    assert "JobMaster of job 'four' died" in details.error.message
+    assert_everything_is_given_back(world)
+
+
+def test_a_task_that_does_not_stop_has_its_slot_killed() -> None:
+    world = World(5)
+    world.behaviour = lambda deployment: "stick" if deployment.task_name == "first (1/2)" else "run"
+    world.start()
+    job = world.submit(four_vertices())
+    world.run_until(lambda: len(world.deployed) == 8)
+    world.ask(dispatcher_of(CLUSTER), CancelJob(job))
+    world.run_for(25_000)
+    assert world.status() is JobStatus.CANCELLING
+    assert world.await_end().status is JobStatus.CANCELED
+    assert_everything_is_given_back(world)
+
+
+def test_a_job_without_slots_says_what_it_needs_and_what_there_is() -> None:
+    world = World(2, total_cpus=2)
+    world.start()
+    world.submit(four_vertices(3, **{"slot.request.timeout": 10_000}))
+    details = world.await_end()
+    assert details.error is not None
+    assert details.error.type_name == "NoResourceAvailableError"
+    assert "job 'four' needs 3 slot(s) of 1 CPU and did not get 1 of them" in details.error.message
+    assert "they did not come within 10 s (slot.request.timeout)" in details.error.message
+    assert "2 TaskExecutor(s) with 2 slot(s), 0 of them free, and 2 CPU(s)" in details.error.message
+    assert "lower 'parallelism.default'" in details.error.message
+    assert_everything_is_given_back(world)
+
+
+def test_a_job_that_can_never_fit_fails_after_a_short_grace() -> None:
+    world = World(2, total_cpus=2)
+    world.start()
+    world.tell(resource_manager_of(CLUSTER), ClusterResources(2.0))
+    started = world.now
+    world.submit(four_vertices(3))
+    details = world.await_end()
+    assert details.status is JobStatus.FAILED
+    assert 3_000 <= world.now - started < 5_000
+    assert details.error is not None
+    assert "its TaskExecutors take 3 CPUs, and the whole cluster has 2" in details.error.message
+
+
+def test_an_autoscaled_cluster_is_given_time() -> None:
+    world = World(2, total_cpus=2)
+    world.start()
+    world.tell(resource_manager_of(CLUSTER), ClusterResources(2.0, is_autoscaled=True))
+    world.submit(four_vertices(3))
+    world.run_for(20_000)
+    world.total_cpus = 3
+    assert world.await_end().status is JobStatus.FINISHED
+
+
+def test_a_task_executor_that_hangs_is_noticed_by_its_heartbeats() -> None:
+    world = World(4)
+    world.behaviour = lambda _deployment: "run"
+    world.start()
+    world.submit(four_vertices())
+    world.run_until(lambda: len(world.deployed) == 8)
+    world.silenced.add(world.alive("TaskExecutor")[0])
+    details = world.await_end()
+    assert details.status is JobStatus.FAILED
+    assert details.error is not None
+    assert "its heartbeats stopped" in details.error.message
+
+
+def test_a_session_keeps_idle_workers_for_the_next_job_and_then_releases_them() -> None:
+    world = World(6)
+    world.start(is_per_job=False)
+    world.submit(four_vertices())
+    world.await_end()
+    world.run_for(2_000)
+    workers = world.alive("TaskExecutor")
+    assert len(workers) == 2
+    graph = four_vertices()
+    second = type(graph)(JobId("second"), "second", False, graph.vertices, graph.configuration)
+    world.submit(second)
+    assert world.await_end(JobId("second")).status is JobStatus.FINISHED
+    assert world.alive("TaskExecutor") == workers
+    assert world.overview().free_slots == 2
+    world.run_for(40_000)
+    assert world.alive("TaskExecutor") == []
+
+
+def test_a_job_waits_for_the_slots_of_another_one_in_a_session() -> None:
+    world = World(7, total_cpus=2)
+    world.start(is_per_job=False)
+    world.tell(resource_manager_of(CLUSTER), ClusterResources(2.0))
+    graph = four_vertices()
+    second = type(graph)(JobId("second"), "second", False, graph.vertices, graph.configuration)
+    world.submit(graph)
+    world.submit(second)
+    assert world.await_end().status is JobStatus.FINISHED
+    assert world.await_end(JobId("second")).status is JobStatus.FINISHED
+
+
+def test_a_job_is_submitted_once() -> None:
+    world = World(8)
+    world.start(is_per_job=False)
+    world.submit(four_vertices())
+    with pytest.raises(InvalidProgramError, match="was submitted to this cluster before"):
+        world.submit(four_vertices())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_shutting_down_cancels_the_job_and_ends_the_workers(seed: int) -> None:
+    world = World(seed)
+    world.behaviour = lambda _deployment: "run"
+    world.start()
+    world.submit(four_vertices())
+    for _ in range(seed * 20):
+        world.step()
+    world.run_until(lambda: bool(world.ask(dispatcher_of(CLUSTER), ShutDownCluster())))
+    assert world.status() is JobStatus.CANCELED
+    assert world.alive("TaskSlot") == world.alive("TaskExecutor") == world.alive("JobMaster") == []
+
+
+def test_a_source_coordinator_that_cannot_be_made_fails_the_job() -> None:
+    from tests.support.graphs import Program
+
+    program = Program()
+    program.sink(program.key_by(program.source(), "k"))
+    world = World(9)
+    world.start()
+    world.submit(program.job_graph())
+    details = world.await_end()
+    assert details.status is JobStatus.FAILED
+    assert details.error is not None
+    assert "graphs make no enumerators" in details.error.message
+
+
+def test_channels_lead_to_the_slots_of_their_producers() -> None:
+    world = World(10)
+    world.start()
+    world.submit(four_vertices(2, "other"))
+    world.await_end()
+    slots: dict[Any, Any] = {
+        partition.partition_id: slot for slot, deployment in world.deployed for partition in deployment.partitions
+    }
+    channels = [c for _, deployment in world.deployed for gate in deployment.gates for c in gate.channels]
+    assert len(channels) == 3 * 4
+    assert all(slots[channel.partition_id] == channel.producer for channel in channels)
