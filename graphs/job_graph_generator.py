@@ -6,7 +6,6 @@ Runs in the driver, before submission; this is where user code becomes bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from flinkray.execution import Pipeline
 from flinkray.operator_factories import OperatorFactory, SinkFactory, SourceFactory, input_count
@@ -39,8 +38,8 @@ def generate_job_graph(pipeline: Pipeline, job_id: JobId, *, with_code: bool = T
     """Compiles a program for submission.
 
     Args:
-        with_code: call `prepare()` of every source and sink once, ship what it gives, and pickle all user code.
-            Without, nothing of the user's is called, and the graph is good for display only.
+        with_code: pickle all user code. Without, nothing of the user's is called, and the graph is good for display
+            only. Either way sources and sinks are taken as they are: the program has prepared them.
 
     Raises:
         InvalidProgramError: the program cannot be run; the message names the operators concerned.
@@ -86,21 +85,18 @@ class _Builder:
         head = self._nodes[chain.head]
         sharing = self._plan.slot_sharing[chain.head]
         members = [self._nodes[node_id] for node_id in chain.node_ids]
-        factories = {node.id: _prepared(node.factory) if self._with_code else node.factory for node in members}
         return JobVertex(
             id=self._plan.vertex_id(chain),
             name=self._chain_name(chain),
             kind=head.kind,
             parallelism=head.parallelism,
             max_parallelism=head.max_parallelism,
-            operators=tuple(self._operator(chain, node, factories[node.id]) for node in members),
+            operators=tuple(self._operator(chain, node) for node in members),
             inputs=tuple(self._job_edge(edge, gate) for gate, edge in enumerate(self._gates[chain.head])),
             results=tuple(self._data_set(chain, index) for index in range(len(chain.out_edges))),
             slot_sharing_group=sharing.group,
             co_location_group=sharing.co_location_group,
-            coordinators=tuple(
-                self._coordinator(node, factories[node.id]) for node in members if _needs_coordinator(node.factory)
-            ),
+            coordinators=tuple(self._coordinator(node) for node in members if _needs_coordinator(node.factory)),
             min_resources=_merged([node.min_resources for node in members]),
             preferred_resources=_merged([node.preferred_resources for node in members]),
             is_stoppable=all(_is_stoppable(node.factory) for node in members),
@@ -120,10 +116,10 @@ class _Builder:
             names[node_id] = name
         return names[chain.head]
 
-    def _operator(self, chain: Chain, node: StreamNode, factory: OperatorFactory) -> OperatorConfig:
+    def _operator(self, chain: Chain, node: StreamNode) -> OperatorConfig:
         ids = self._plan.operator_ids[node.id]
         own_edges = [(index, edge) for index, edge in enumerate(chain.out_edges) if edge.source == node.id]
-        code = OperatorCode(factory, node.keys, tuple(edge.partitioner for _, edge in own_edges))
+        code = OperatorCode(node.factory, node.keys, tuple(edge.partitioner for _, edge in own_edges))
         return OperatorConfig(
             node_id=self._numbers[node.id],
             operator_id=ids.primary,
@@ -131,8 +127,8 @@ class _Builder:
             uid=node.uid,
             chain_index=chain.depth[node.id],
             code_bytes=pickle_user_code(code, node.name) if self._with_code else b"",
-            factory_name=type(factory).__name__,
-            is_row_function=factory.is_row_function,
+            factory_name=type(node.factory).__name__,
+            is_row_function=node.factory.is_row_function,
             inputs=self._inputs(chain, node) if node.id == chain.head else (),
             chained_outputs=tuple(
                 ChainedEdge(self._numbers[edge.target], edge.input_index, edge.output_tag)
@@ -180,20 +176,12 @@ class _Builder:
             gate_index=gate_index,
         )
 
-    def _coordinator(self, node: StreamNode, factory: OperatorFactory) -> CoordinatorConfig:
+    def _coordinator(self, node: StreamNode) -> CoordinatorConfig:
         return CoordinatorConfig(
             operator_id=self._plan.operator_ids[node.id].primary,
             operator_name=node.name,
-            factory_bytes=pickle_user_code(factory, node.name) if self._with_code else b"",
+            factory_bytes=pickle_user_code(node.factory, node.name) if self._with_code else b"",
         )
-
-
-def _prepared(factory: OperatorFactory) -> OperatorFactory:
-    if isinstance(factory, SourceFactory):
-        return replace(factory, source=factory.source.prepare())
-    if isinstance(factory, SinkFactory):
-        return replace(factory, sink=factory.sink.prepare())
-    return factory
 
 
 def _needs_coordinator(factory: OperatorFactory) -> bool:

@@ -44,19 +44,14 @@ from graphs.stream_graph_generator import generate_stream_graph
 
 
 class NumberSource(Source):
-    """A source for graphs only: none of its parts can be made. Counts how often it was prepared."""
+    """A source for graphs only: none of its parts can be made."""
 
-    def __init__(self) -> None:
-        self.prepared = 0
+    def __init__(self, start: int = 0) -> None:
+        self.start = start
 
     @property
     def boundedness(self) -> Boundedness:
         return Boundedness.BOUNDED
-
-    def prepare(self) -> Source:
-        prepared = type(self)()
-        prepared.prepared = self.prepared + 1
-        return prepared
 
     def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
         raise AssertionError("graphs make no enumerators")

@@ -13,6 +13,7 @@ from flinkray.partitioning import (
     RescalePartitioner,
     ShufflePartitioner,
 )
+from flinkray.transformations import Transformation
 from graphs.job_graph import SourceInput, TaskKind
 from tests.support.graphs import Program, vertex_named, vertex_names
 
@@ -26,7 +27,9 @@ class WaitingFactory(MapFactory):
 def chained(**settings: Any) -> bool:
     """Whether a map joins the map before it."""
     program = Program({"parallelism.default": 2})
-    before = program.map(program.source(parallelism=1), "before", chaining_strategy=settings.pop("before", None))
+    before: Transformation = program.map(
+        program.source(parallelism=1), "before", chaining_strategy=settings.pop("before", None)
+    )
     mode, partitioner = settings.pop("mode", "UNDEFINED"), settings.pop("partitioner", None)
     if partitioner is not None:
         before = program.partition(before, partitioner, mode)

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.support.graphs import Program, ids_by_name
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def counts(parallelism: int = 1, source_first: bool = True, **settings: str) -> Program:
+def counts(parallelism: int = 1, source_first: bool = True, **settings: Any) -> Program:
     """Two sources, united, mapped and sunk."""
     program = Program()
     names = ["Source: a", "Source: b"] if source_first else ["Source: b", "Source: a"]
@@ -134,7 +135,7 @@ def test_equal_uid_hashes_are_refused_and_both_operators_are_named() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"uid": ""}, {"uid_hash": "xyz"}, {"uid_hash": "0" * 31}])
-def test_a_uid_that_cannot_be_is_refused_by_operator(settings: dict[str, str]) -> None:
+def test_a_uid_that_cannot_be_is_refused_by_operator(settings: dict[str, Any]) -> None:
     with pytest.raises(InvalidProgramError, match=r"operator 'map': .*uid"):
         counts(**settings).job_graph()
 

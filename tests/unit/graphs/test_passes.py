@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from flinkray.errors import InvalidProgramError
@@ -164,7 +166,7 @@ def test_slots_do_not_share_managed_memory_across_groups() -> None:
         ({"managed_memory_slot_use_cases": frozenset({"x"})}, "'map': no slot-scope use case 'x'; there are: state"),
     ],
 )
-def test_managed_memory_that_cannot_be_is_refused_by_operator(settings: dict[str, object], message: str) -> None:
+def test_managed_memory_that_cannot_be_is_refused_by_operator(settings: dict[str, Any], message: str) -> None:
     program = Program()
     program.sink(program.map(program.source(), **settings))
     with pytest.raises(InvalidProgramError, match=message):

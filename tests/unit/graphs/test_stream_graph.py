@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from flinkray.config import Configuration
@@ -165,7 +167,7 @@ def test_max_parallelism_comes_from_the_operator_else_the_program_else_the_paral
         ({"buffer_timeout_ms": -1}, "'Source: numbers': buffer timeout must be at least 0 ms, is -1"),
     ],
 )
-def test_a_number_out_of_range_is_refused_by_operator_and_value(settings: dict[str, int], message: str) -> None:
+def test_a_number_out_of_range_is_refused_by_operator_and_value(settings: dict[str, Any], message: str) -> None:
     program = Program()
     program.sink(program.source(**settings))
     with pytest.raises(InvalidProgramError, match=message):
