@@ -37,7 +37,7 @@ class Rows:
 
     cells: Cells
     positions: npt.NDArray[np.int64]
-    values: pa.Array | None
+    values: Any
 
     def take(self, rows: Any) -> Rows:
         values = None if self.values is None else self.values.take(pa.array(rows))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import contextlib
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -89,12 +89,14 @@ class AggregateColumns:
             if key not in seen:
                 seen[key] = self._rows(data, everything, slot)
             if len(seen[key].cells):
-                self._guarded(slot, lambda slot=slot, key=key: slot.add(seen[key], self._size))  # type: ignore[misc]
+                with self._naming(slot):
+                    slot.add(seen[key], self._size)
 
     def merge(self, other: AggregateColumns, cells: Cells, targets: Cells) -> None:
         """Adds other's `cells[i]` to `targets[i]` here, for which there must be room; both may repeat."""
         for slot, source in zip(self._slots, other._slots, strict=True):
-            self._guarded(slot, lambda slot=slot, source=source: slot.merge(source, cells, targets, self._size))  # type: ignore[misc]
+            with self._naming(slot):
+                slot.merge(source, cells, targets, self._size)
 
     def take(self, cells: Cells) -> AggregateColumns:
         """A copy of these distinct cells, numbered 0, 1, ... in the order given."""
@@ -111,7 +113,8 @@ class AggregateColumns:
         """One column per aggregate, in their order."""
         columns: list[pa.Array] = []
         for slot in self._slots:
-            self._guarded(slot, lambda slot=slot: columns.append(slot.results(cells)))  # type: ignore[misc]
+            with self._naming(slot):
+                columns.append(slot.results(cells))
         return columns
 
     def _rows(self, data: pa.RecordBatch, everything: Rows, slot: _Slot) -> Rows:
@@ -138,9 +141,11 @@ class AggregateColumns:
             )
         return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
 
-    def _guarded(self, slot: _Slot, work: Callable[[], None]) -> None:
+    @contextlib.contextmanager
+    def _naming(self, slot: _Slot) -> Iterator[None]:
+        """Inside it, errors say which operator and aggregate they are about."""
         try:
-            work()
+            yield
         except AggregateTypeError as error:
             raise TypeMismatchError(f"operator {self._where!r}: {slot.name}={slot.shown}: {error}") from error
 
@@ -193,6 +198,8 @@ class _Slot:
             self._type = source._type
             self._accumulator = source._accumulator.fresh()
             self._accumulator.grow(size)
+        elif self._type is not None and source._type is not None and not self._type.equals(source._type):
+            source._widen(self._widen(source._type))
         self._accumulator.merge(source._accumulator, cells, targets)
 
     def results(self, cells: Cells) -> pa.Array:
@@ -204,7 +211,7 @@ class _Slot:
 
     def _typed(self, values: pa.Array, size: int) -> pa.Array | None:
         """The values in the accumulator's type, widened if need be; None while their type is not known at all."""
-        if values.type.equals(self._type):
+        if self._type is not None and values.type.equals(self._type):
             return values
         if self._accumulator is None or self._type is None:
             if pa.types.is_null(_parts(values.type)[-1]):
@@ -213,15 +220,20 @@ class _Slot:
             self._accumulator = make_accumulator(self._aggregate, values.type)
             self._accumulator.grow(size)
             return values
-        merged = merge_types(self._type, values.type)
+        return values.cast(self._widen(values.type))
+
+    def _widen(self, arrow_type: pa.DataType) -> pa.DataType:
+        """Makes room for values of that type too; gives the type that holds both."""
+        assert self._accumulator is not None
+        merged = merge_types(self._type, arrow_type)
         if merged is None:
             raise AggregateTypeError(
-                f"its column was {self._type} and is {values.type} now; set output_type= on the operator that makes it"
+                f"its column was {self._type} and is {arrow_type} now; set output_type= on the operator that makes it"
             )
         if not merged.equals(self._type):
             self._accumulator = self._accumulator.widened(merged)
             self._type = merged
-        return values.cast(merged)
+        return merged
 
 
 def _parts(arrow_type: pa.DataType) -> list[pa.DataType]:

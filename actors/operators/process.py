@@ -1,0 +1,232 @@
+"""ProcessFunction and KeyedProcessFunction: the user's Python per row and per timer, batches around it."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from actors.keys import key_columns, key_values
+from actors.operators.base import Operator, OperatorContext, Output
+from actors.operators.results import ResultCollector
+from actors.operators.timers import InternalTimerService, Timer
+from actors.rows import decode
+from actors.state.keyed_state import KeyedStateBackend, MemoryKeyedState
+from actors.user_code import NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
+from flinkray.batch import Batch
+from flinkray.errors import InvalidProgramError
+from flinkray.functions import (
+    Function,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    TimeDomain,
+    as_callable,
+)
+from flinkray.keys import KeySelector
+from flinkray.operator_factories import ProcessFactory
+from flinkray.types import RecordType, Timestamp
+
+_NAN = float("nan")
+
+
+class ElementContext:
+    """The `ctx` of process functions and of timers: one object per operator, changed for each row."""
+
+    def __init__(self, backend: KeyedStateBackend, timers: UserTimerService) -> None:
+        self._backend = backend
+        self._timers = timers
+        self._timestamp: int | None = None
+        self._time_domain: str | None = None
+
+    def timestamp(self) -> int | None:
+        return self._timestamp
+
+    def timer_service(self) -> UserTimerService:
+        return self._timers
+
+    def get_current_key(self) -> Any:
+        return self._backend.current_key()
+
+    def time_domain(self) -> str:
+        if self._time_domain is None:
+            raise InvalidProgramError("time_domain() is known in on_timer only")
+        return self._time_domain
+
+
+class UserTimerService:
+    """Timers of the current key, as `ctx.timer_service()` gives them."""
+
+    def __init__(self, service: InternalTimerService, backend: KeyedStateBackend, where: str, is_keyed: bool) -> None:
+        self._service = service
+        self._backend = backend
+        self._where = where
+        self._is_keyed = is_keyed
+
+    def current_processing_time(self) -> int:
+        return self._service.current_processing_time()
+
+    def current_watermark(self) -> int:
+        return self._service.current_watermark
+
+    def register_event_time_timer(self, timestamp: int) -> None:
+        self._service.register_event_time_timer(self._key(), operator.index(timestamp))
+
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        self._service.register_processing_time_timer(self._key(), operator.index(timestamp))
+
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        self._service.delete_event_time_timer(self._key(), operator.index(timestamp))
+
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        self._service.delete_processing_time_timer(self._key(), operator.index(timestamp))
+
+    def _key(self) -> Any:
+        if not self._is_keyed:
+            raise InvalidProgramError(
+                f"operator {self._where!r}: timers need a keyed stream; call key_by(...) before process(...)"
+            )
+        return self._backend.current_key()
+
+
+class UserFunctionOperator(Operator):
+    """Base of the operators that call one user function with state, timers and a context."""
+
+    def __init__(self, function: Function | Callable[..., Any], output_type: RecordType | None) -> None:
+        self._function = function
+        self._output_type = output_type
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._where = f"{context.operator_name} ({context.subtask_index + 1}/{context.parallelism})"
+        self._selectors: tuple[KeySelector | None, ...] = context.keys
+        self._is_keyed = self._check_keys()
+        self._backend: KeyedStateBackend = MemoryKeyedState(context.operator_name, context.subtask, context.clock)
+        self._timers = InternalTimerService(context, self._on_processing_time)
+        user_timers = UserTimerService(self._timers, self._backend, self._where, self._is_keyed)
+        self._element = ElementContext(self._backend, user_timers)
+        self._functions = UserFunctions(context, [self._function])
+        self._results = ResultCollector(context, output, self._output_type)
+        self._on_timer = getattr(self._function, "on_timer", None)
+
+    def _check_keys(self) -> bool:
+        keyed = [selector is not None for selector in self._selectors[: self.number_of_inputs]]
+        if any(keyed) and not all(keyed):
+            raise InvalidProgramError(
+                f"operator {self._where!r}: one of its inputs is keyed and the other is not; key_by both, or neither"
+            )
+        is_keyed = bool(keyed) and all(keyed)
+        if isinstance(self._function, KeyedProcessFunction | KeyedCoProcessFunction) and not is_keyed:
+            raise InvalidProgramError(
+                f"operator {self._where!r}: {type(self._function).__name__} is a function for keyed streams; call "
+                "key_by(...) before process(...)"
+            )
+        return is_keyed
+
+    def open(self) -> None:
+        store = self._backend if self._is_keyed else None
+        self._functions.open(TaskRuntimeContext(self.context, store))
+
+    def close(self) -> None:
+        self._timers.close()
+        self._functions.close()
+
+    # -- rows
+
+    def _keys_of(self, batch: Batch, input_index: int) -> list[Any] | None:
+        selector = self._selectors[input_index] if self._is_keyed else None
+        return None if selector is None else operator_keys(batch, selector, self._where)
+
+    def _call_per_row(self, batch: Batch, input_index: int, take: Callable[[Any, int | None], None]) -> None:
+        """Calls `take(value, event time)` for each row in order, with key and context set, then emits the results."""
+        values = decode(batch)
+        times = [None] * len(values) if batch.timestamps is None else batch.timestamps.to_pylist()
+        keys = self._keys_of(batch, input_index)
+        element, backend = self._element, self._backend
+        element._time_domain = None
+        for row, value in enumerate(values):
+            element._timestamp = times[row]
+            if keys is not None:
+                backend.set_current_key(keys[row])
+            try:
+                take(value, times[row])
+            except Exception as error:
+                raise_attributed(self.context.operator_name, self.context.subtask, value, error)
+            self._results.flush_if_full()
+        backend.clear_current_key()
+        self._results.flush()
+
+    # -- timers
+
+    def on_watermark(self, timestamp: Timestamp) -> None:
+        for timer in self._timers.advance_watermark(timestamp):
+            self._fire(timer, TimeDomain.EVENT_TIME)
+        self._after_timers()
+        self.output.emit_watermark(timestamp)
+
+    def _on_processing_time(self) -> None:
+        for timer in self._timers.due_processing_timers():
+            self._fire(timer, TimeDomain.PROCESSING_TIME)
+        self._after_timers()
+
+    def _fire(self, timer: Timer, domain: str) -> None:
+        if self._on_timer is None:
+            return
+        # Results of event-time timers have the timer's time; those of processing-time timers have no event time.
+        timestamp = timer.timestamp if domain == TimeDomain.EVENT_TIME else None
+        self._backend.set_current_key(timer.key)
+        self._element._timestamp = timestamp
+        self._element._time_domain = domain
+        try:
+            self._results.collect(self._on_timer(timer.timestamp, self._element), timestamp)
+        except Exception as error:
+            raise_attributed(self.context.operator_name, self.context.subtask, NO_VALUE, error)
+        self._results.flush_if_full()
+
+    def _after_timers(self) -> None:
+        self._backend.clear_current_key()
+        self._element._time_domain = None
+        self._results.flush()
+
+    # -- snapshots
+
+    def snapshot_state(self, checkpoint_id: int) -> Any:
+        """Shares values with the live state: to be pickled before the next row."""
+        if not self._is_keyed:
+            return None
+        return {"keyed_state": self._backend.snapshot(), "timers": self._timers.snapshot()}
+
+    def initialize_state(self, restored: Any) -> None:
+        if restored is not None:
+            self._backend.restore(restored["keyed_state"])
+            self._timers.restore(restored["timers"])
+
+
+def operator_keys(batch: Batch, selector: KeySelector, where: str) -> list[Any]:
+    """Each row's key as a Python value that works as a dict key: every NaN is the same object."""
+    columns = key_columns(batch, selector, where)
+    keys = key_values(columns)
+    if any(pa.types.is_floating(column.type) for column in columns.columns):
+        return [_with_one_nan(key) for key in keys]
+    return keys
+
+
+def _with_one_nan(key: Any) -> Any:
+    if isinstance(key, tuple):
+        return tuple(_with_one_nan(part) for part in key)
+    return _NAN if key != key else key
+
+
+class ProcessOperator(UserFunctionOperator):
+    """Runs a ProcessFunction or KeyedProcessFunction, or a plain `function(value, ctx)`."""
+
+    def __init__(self, factory: ProcessFactory) -> None:
+        super().__init__(factory.function, factory.output_type)
+        self._process = as_callable(factory.function, "process_element")
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        self._call_per_row(batch, 0, self._take)
+
+    def _take(self, value: Any, timestamp: int | None) -> None:
+        self._results.collect(self._process(value, self._element), timestamp)

@@ -1,0 +1,224 @@
+"""The state of columnar windows: aggregates per key and slice, in arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from actors.operators.accumulator_base import Cells, grown
+from actors.operators.accumulators import AggregateColumns
+from actors.state.key_index import Ids, KeyIndex
+from flinkray.aggregates import Aggregate
+
+# A cell's code is its slice's number (counted from 0 as slices appear) above its key's number.
+_KEY_BITS = 32
+
+# Released cells are squeezed out when there are more of them than live ones, and at least this many.
+_RELEASED_BEFORE_COMPACTING = 4096
+
+
+class SliceStore:
+    """A *cell* holds the aggregates of one key in one slice; cells are numbered in order of arrival.
+
+    Keys, cells and aggregates are arrays throughout: per row nothing but kernels runs, per cell nothing but a few
+    bytes stay. Belongs to one thread.
+    """
+
+    def __init__(self, aggregates: Sequence[tuple[str, Aggregate]], where: str) -> None:
+        self._named = tuple(aggregates)
+        self._where = where
+        self._keys = KeyIndex()
+        self._aggregates = AggregateColumns(aggregates, where)
+        self._next_position = 0
+        self._forget_cells()
+
+    def _forget_cells(self) -> None:
+        self._codes = KeyIndex()
+        self._cell_keys: Ids = np.empty(0, np.int64)
+        self._cell_count = 0
+        self._released_count = 0
+        self._numbers: dict[int, int] = {}
+        self._slices: dict[int, list[Cells]] = {}
+        """Slice start -> its cells, ascending, in chunks."""
+
+    @property
+    def cell_count(self) -> int:
+        """Cells in use."""
+        return self._cell_count - self._released_count
+
+    def __contains__(self, slice_start: int) -> bool:
+        return slice_start in self._slices
+
+    # -- adding
+
+    def add(
+        self, data: pa.RecordBatch, keys: pa.RecordBatch | None, starts: list[int], which: npt.NDArray[Any] | None
+    ) -> Cells:
+        """Adds rows to their cells, which are returned.
+
+        Args:
+            keys: the key columns; None: one key for all.
+            starts: the distinct slices of the rows.
+            which: for each row the index of its slice in `starts`; None: they are all in the only one.
+        """
+        key_ids = np.zeros(data.num_rows, np.int64) if keys is None else self._keys.ids(keys)
+        shifted = np.array([self._number(start) << _KEY_BITS for start in starts], np.int64)
+        codes = key_ids | (shifted[0] if which is None else shifted[which])
+        cells = self._cells(codes, starts)
+        self._aggregates.add(data, cells, self._next_position)
+        self._next_position += data.num_rows
+        return cells
+
+    def _number(self, slice_start: int) -> int:
+        number = self._numbers.get(slice_start)
+        if number is None:
+            number = self._numbers[slice_start] = len(self._numbers)
+        return number
+
+    def _cells(self, codes: Ids, starts: list[int]) -> Cells:
+        """The cell of each code; new ones are entered in their slices."""
+        cells = self._codes.ids(pa.RecordBatch.from_arrays([pa.array(codes)], names=["code"]))
+        before, self._cell_count = self._cell_count, len(self._codes)
+        if self._cell_count == before:
+            return cells
+        rows = np.flatnonzero(cells >= before)
+        new_codes = np.empty(self._cell_count - before, np.int64)
+        new_codes[cells[rows] - before] = codes[rows]
+        self._cell_keys = grown(self._cell_keys, self._cell_count, 0)
+        self._cell_keys[before : self._cell_count] = new_codes & ((1 << _KEY_BITS) - 1)
+        self._aggregates.grow(self._cell_count)
+        new_cells = np.arange(before, self._cell_count, dtype=np.int64)
+        if len(starts) == 1:
+            self._slices.setdefault(starts[0], []).append(new_cells)
+        else:
+            self._enter(new_cells, new_codes >> _KEY_BITS, starts)
+        return cells
+
+    def _enter(self, new_cells: Cells, numbers: npt.NDArray[np.int64], starts: list[int]) -> None:
+        order = np.argsort(numbers, kind="stable")
+        numbers = numbers[order]
+        bounds = np.flatnonzero(np.diff(numbers)) + 1
+        start_of = {self._numbers[start]: start for start in starts}
+        firsts = numbers[np.concatenate([[0], bounds])].tolist()
+        for number, cells in zip(firsts, np.split(new_cells[order], bounds), strict=True):
+            self._slices.setdefault(start_of[number], []).append(cells)
+
+    # -- reading
+
+    def cells_of(self, slice_start: int) -> Cells:
+        """The cells of a slice, ascending: in order of the keys' first rows in it. Empty if there is no such slice."""
+        chunks = self._slices.get(slice_start)
+        if chunks is None:
+            return np.empty(0, np.int64)
+        if len(chunks) > 1:
+            chunks[:] = [np.concatenate(chunks)]
+        return chunks[0]
+
+    def key_ids(self, cells: Cells) -> Ids:
+        return self._cell_keys[cells]
+
+    def key_columns(self, key_ids: Ids) -> list[pa.Array]:
+        """The key columns of these keys, one row for each."""
+        return list(self._keys.take(key_ids).columns) if len(self._keys) else []
+
+    def key_names(self) -> list[str]:
+        keys = self._keys.key_columns()
+        return [] if keys is None else list(keys.schema.names)
+
+    def results(self, cells: Cells) -> list[pa.Array]:
+        """One column per aggregate."""
+        return self._aggregates.results(cells)
+
+    def combined_results(self, cells: Cells, targets: Cells, size: int) -> list[pa.Array]:
+        """The aggregates of `size` groups, where group `targets[i]` takes in `cells[i]`."""
+        combined = self._aggregates.combine(cells, targets, size)
+        return combined.results(np.arange(size, dtype=np.int64))
+
+    def by_key(self, cells: Cells) -> tuple[Ids, Cells]:
+        """The distinct keys of the cells by first arrival, and for each cell the index of its key among them."""
+        keys = self._cell_keys[cells]
+        never = np.iinfo(np.int64).max
+        first_cells = np.full(max(1, len(self._keys)), never, np.int64)
+        np.minimum.at(first_cells, keys, cells)
+        present = np.flatnonzero(first_cells != never)
+        distinct = present[np.argsort(first_cells[present])]
+        place = np.empty(len(first_cells), np.int64)
+        place[distinct] = np.arange(len(distinct))
+        return distinct, place[keys]
+
+    # -- letting go
+
+    def release(self, slice_start: int) -> None:
+        """The slice is not needed any more."""
+        chunks = self._slices.pop(slice_start, [])
+        self._released_count += sum(len(chunk) for chunk in chunks)
+
+    def compact(self) -> None:
+        """Gives room back if enough was released; call it after releasing."""
+        if self._released_count > max(_RELEASED_BEFORE_COMPACTING, self.cell_count):
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        parts = {start: self.cells_of(start) for start in self._slices}
+        live = np.sort(np.concatenate([*parts.values(), np.empty(0, np.int64)]))
+        place = np.empty(self._cell_count, np.int64)
+        place[live] = np.arange(len(live))
+        slice_of = np.empty(len(live), np.int64)
+        for number, cells in enumerate(parts.values()):
+            slice_of[place[cells]] = number
+        aggregates = self._aggregates.take(live)
+        key_ids = self._cell_keys[live]
+        if len(live) < len(self._keys) // 2:
+            live_keys = np.unique(key_ids)  # ascending: they keep their order of arrival
+            key_place = np.empty(len(self._keys), np.int64)
+            key_place[live_keys] = np.arange(len(live_keys))
+            key_ids = key_place[key_ids]
+            self._keys.retain(live_keys)
+        self._forget_cells()
+        self._aggregates = aggregates
+        self._restore_cells(key_ids, slice_of, list(parts))
+
+    def _restore_cells(self, key_ids: Ids, slice_of: npt.NDArray[np.int64], starts: list[int]) -> Cells:
+        if not len(key_ids):
+            return np.empty(0, np.int64)
+        numbers = np.array([self._number(start) for start in starts], np.int64)
+        return self._cells(key_ids | (numbers[slice_of] << _KEY_BITS), starts)
+
+    # -- snapshots
+
+    def snapshot(self) -> dict[str, Any]:
+        """All cells as arrays; independent of what happens afterwards."""
+        if self._released_count:
+            self._rebuild()
+        starts = list(self._slices)
+        slice_of = np.empty(self._cell_count, np.int64)
+        for number, start in enumerate(starts):
+            slice_of[self.cells_of(start)] = number
+        return {
+            "keys": self._keys.key_columns(),
+            "cell_keys": self._cell_keys[: self._cell_count].copy(),
+            "cell_slices": slice_of,
+            "slice_starts": starts,
+            "aggregates": self._aggregates.take(np.arange(self._cell_count, dtype=np.int64)),
+            "next_position": self._next_position,
+        }
+
+    def restore(self, part: dict[str, Any]) -> None:
+        """Adds the cells of a snapshot; may be called with several, whose keys differ."""
+        key_ids = part["cell_keys"]
+        if part["keys"] is not None:
+            key_ids = self._keys.ids(part["keys"])[key_ids]
+        cells = self._restore_cells(key_ids, part["cell_slices"], part["slice_starts"])
+        self._aggregates.grow(self._cell_count)
+        self._aggregates.merge(part["aggregates"], np.arange(len(cells), dtype=np.int64), cells)
+        self._next_position = max(self._next_position, part["next_position"])
+
+    def check(self) -> None:
+        """Raises AssertionError where an invariant does not hold."""
+        listed = [cell for start in self._slices for cell in self.cells_of(start).tolist()]
+        assert len(listed) == len(set(listed)) == self.cell_count, "every live cell is in one slice"
+        assert all((np.diff(self.cells_of(start)) > 0).all() for start in self._slices), "cells of a slice ascend"

@@ -1,0 +1,195 @@
+"""Windows with built-in aggregates: columns in, one batch of results per watermark out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from actors.keys import key_columns
+from actors.operators.accumulator_base import Cells
+from actors.operators.base import OperatorContext, Output
+from actors.operators.slice_store import SliceStore
+from actors.operators.window_base import WindowOperatorBase
+from actors.operators.window_times import PendingWindows, Times
+from actors.state.key_index import Ids
+from flinkray.batch import Batch
+from flinkray.errors import InvalidProgramError
+from flinkray.keys import KeySelector
+from flinkray.operator_factories import WindowFactory
+from flinkray.types import Kind
+
+# Windows that are due at the same time are turned into results together until they have this many cells: bounds what
+# the last watermark, with which all windows are due, takes in memory.
+_CELLS_AT_ONCE = 1_000_000
+
+
+class ColumnarWindowOperator(WindowOperatorBase):
+    """Accumulates each row once, into its slice; a window is made of its slices when it fires.
+
+    Result columns: the key's, `window_start` and `window_end` (ms), then the aggregates; ordered by window, then by
+    first arrival of the key. A late row that is still allowed makes its (key, window) fire again, once per batch.
+    """
+
+    def __init__(self, factory: WindowFactory) -> None:
+        super().__init__(factory.assigner, factory.allowed_lateness_ms, factory.late_tag)
+        self._aggregates = factory.aggregates
+        self._waiting = PendingWindows()
+        self._slices = PendingWindows()
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._selector: KeySelector | None = context.keys[0] if context.keys else None
+        self._store = SliceStore(self._aggregates, self._where)
+
+    # -- rows
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        kept = self._in_time(batch)
+        if kept is None:
+            return
+        starts, which = self._slices_of(self._timestamps(kept))
+        keys = None if self._selector is None else key_columns(kept, self._selector, self._where)
+        cells = self._store.add(kept.data, keys, starts, which)
+        for start in starts:
+            if start not in self._slices:
+                self._slices.add(start)
+                self._wait_for_windows_over(start)
+        if self._times.is_due(self._times.starts_over_slice(starts[0])[0], self._watermark):
+            self._fire_again(cells, starts, which)
+
+    def _slices_of(self, timestamps: Times) -> tuple[list[int], npt.NDArray[Any] | None]:
+        """The distinct slices of the rows, ascending, and for each row which; None: there is only one."""
+        times = self._times
+        lowest, highest = (int(bound) for bound in times.slice_numbers(np.array([timestamps.min(), timestamps.max()])))
+        if lowest == highest:
+            return [times.slice_start(lowest)], None
+        numbers = times.slice_numbers(timestamps)
+        span = highest - lowest + 1
+        if span <= 4 * len(numbers):
+            numbers -= lowest
+            present = np.zeros(span, np.bool_)
+            present[numbers] = True
+            distinct = np.flatnonzero(present) + lowest
+            which = (np.cumsum(present) - 1)[numbers]
+        else:
+            distinct, which = np.unique(numbers, return_inverse=True)
+        return [times.slice_start(number) for number in distinct.tolist()], which
+
+    def _wait_for_windows_over(self, slice_start: int) -> None:
+        for start in self._times.starts_over_slice(slice_start):
+            # One that is due already fires for its new rows at once, and never by the watermark.
+            if not self._times.is_due(start, self._watermark):
+                self._waiting.add(start)
+
+    def _fire_again(self, cells: Cells, starts: list[int], which: npt.NDArray[Any] | None) -> None:
+        touched: dict[int, list[Cells]] = {}
+        for index, slice_start in enumerate(starts):
+            in_slice = None
+            for start in self._times.starts_over_slice(slice_start):
+                if self._times.is_due(start, self._watermark) and not self._times.is_over(start, self._watermark):
+                    if in_slice is None:
+                        in_slice = np.unique(cells if which is None else cells[which == index])
+                    touched.setdefault(start, []).append(in_slice)
+        keys = {start: np.unique(self._store.key_ids(np.concatenate(touched[start]))) for start in sorted(touched)}
+        self._fire(keys, keys)
+
+    # -- watermarks
+
+    def _fire_due(self, watermark: int) -> None:
+        self._fire(self._waiting.pop_while(lambda start: self._times.is_due(start, watermark)), {})
+        self._release(watermark)
+
+    def _release(self, watermark: int) -> None:
+        times = self._times
+        for slice_start in self._slices.pop_while(lambda s: times.is_over(times.last_start(s), watermark)):
+            self._store.release(slice_start)
+        self._store.compact()
+
+    # -- results
+
+    def _fire(self, starts: Iterable[int], only_keys: Mapping[int, Ids]) -> None:
+        """Results of these windows, ascending; for a window in `only_keys` just of those keys."""
+        group: list[tuple[int, Cells]] = []
+        cell_count = 0
+        for start in starts:
+            cells = self._cells_of(start, only_keys.get(start))
+            if len(cells):
+                group.append((start, cells))
+                cell_count += len(cells)
+            if cell_count >= _CELLS_AT_ONCE:
+                self._emit(group)
+                group, cell_count = [], 0
+        if group:
+            self._emit(group)
+
+    def _cells_of(self, start: int, only_keys: Ids | None) -> Cells:
+        parts = [self._store.cells_of(slice_start) for slice_start in self._times.slices_of(start)]
+        cells = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        if only_keys is None:
+            return cells
+        return cells[np.isin(self._store.key_ids(cells), only_keys)]
+
+    def _emit(self, group: list[tuple[int, Cells]]) -> None:
+        cells = np.concatenate([cells for _, cells in group])
+        if self._times.is_sliced:
+            key_ids, counts, results = self._combine(group, cells)
+        else:
+            key_ids = self._store.key_ids(cells)
+            counts = [len(part) for _, part in group]
+            results = self._store.results(cells)
+        starts = np.repeat(np.array([start for start, _ in group], np.int64), counts)
+        self._emit_rows(key_ids, starts, results)
+
+    def _combine(self, group: list[tuple[int, Cells]], cells: Cells) -> tuple[Ids, list[int], list[pa.Array]]:
+        keys: list[Ids] = []
+        targets: list[Cells] = []
+        size = 0
+        for _, part in group:
+            distinct, places = self._store.by_key(part)
+            keys.append(distinct)
+            targets.append(places + size)
+            size += len(distinct)
+        results = self._store.combined_results(cells, np.concatenate(targets), size)
+        return np.concatenate(keys), [len(distinct) for distinct in keys], results
+
+    def _emit_rows(self, key_ids: Ids, starts: Times, results: list[pa.Array]) -> None:
+        ends = starts + self._times.size
+        names = [*self._store.key_names(), "window_start", "window_end", *(name for name, _ in self._aggregates)]
+        self._check_names(names)
+        columns = [*self._store.key_columns(key_ids), pa.array(starts), pa.array(ends), *results]
+        rows = Batch(pa.RecordBatch.from_arrays(columns, names=names), Kind.ROW, pa.array(ends - 1))
+        for offset in range(0, rows.num_rows, self.context.batch_rows):
+            self.output.emit(rows.slice(offset, self.context.batch_rows))
+
+    def _check_names(self, names: list[str]) -> None:
+        if len(set(names)) != len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InvalidProgramError(
+                f"operator {self._where!r}: its result has two columns named {twice!r} (of the key, window_start, "
+                "window_end, and the aggregates); give the aggregate another name, or rename the key column before "
+                "key_by"
+            )
+
+    # -- snapshots
+
+    def snapshot_state(self, checkpoint_id: int) -> Any:
+        return {
+            "store": self._store.snapshot(),
+            "waiting": self._waiting.starts(),
+            "slices": self._slices.starts(),
+            "watermark": self._watermark,
+        }
+
+    def initialize_state(self, restored: Any) -> None:
+        if restored is None:
+            return
+        self._store.restore(restored["store"])
+        for start in restored["waiting"]:
+            self._waiting.add(start)
+        for slice_start in restored["slices"]:
+            self._slices.add(slice_start)
+        self._watermark = restored["watermark"]

@@ -1,0 +1,113 @@
+"""Which windows a row belongs to, when they fire and when they are over: arithmetic only."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP
+from flinkray.windowing import WindowAssigner
+
+Times = npt.NDArray[np.int64]
+
+
+class WindowTimes:
+    """Tumbling or sliding windows [start, start + size), starting at offset + n * slide, in epoch milliseconds.
+
+    *Slices* are the pieces [start, start + slice) between any two bounds of windows; sliding windows share them. All
+    divisions round down, so that times before the epoch are like any other. After Flink's WindowOperator.
+    """
+
+    def __init__(self, assigner: WindowAssigner, allowed_lateness_ms: int) -> None:
+        self.size = int(assigner.size_ms)
+        self.slide = int(assigner.slide_ms)
+        self.offset = int(assigner.offset_ms)
+        self.slice = math.gcd(self.size, self.slide)
+        self._lateness = int(allowed_lateness_ms)
+
+    @property
+    def is_sliced(self) -> bool:
+        """Whether a window consists of more than one slice."""
+        return self.slice != self.size
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether some times are in no window."""
+        return self.slide > self.size
+
+    # -- rows to windows
+
+    def last_starts(self, timestamps: Times) -> Times:
+        """The start of the latest window that begins at or before each time (with gaps: it may have ended)."""
+        return (timestamps - self.offset) // self.slide * self.slide + self.offset
+
+    def last_start(self, timestamp: int) -> int:
+        return (timestamp - self.offset) // self.slide * self.slide + self.offset
+
+    def starts(self, last_start: int, timestamp: int) -> list[int]:
+        """The starts of all windows that contain the time, ascending."""
+        first = last_start - (last_start - (timestamp - self.size + 1)) // self.slide * self.slide
+        return list(range(first, last_start + 1, self.slide))
+
+    def slice_numbers(self, timestamps: Times) -> Times:
+        """Which slice each time is in; slice n starts at offset + n * slice."""
+        return (timestamps - self.offset) // self.slice
+
+    def slice_start(self, number: int) -> int:
+        return self.offset + number * self.slice
+
+    def starts_over_slice(self, slice_start: int) -> list[int]:
+        """The starts of all windows that the slice is part of, ascending."""
+        return self.starts(self.last_start(slice_start), slice_start)
+
+    def slices_of(self, start: int) -> range:
+        """The starts of the slices of a window, ascending."""
+        return range(start, start + self.size, self.slice)
+
+    # -- windows and the watermark
+
+    def is_due(self, start: int, watermark: int) -> bool:
+        """The watermark has reached the window's last millisecond: its result is wanted."""
+        return start + self.size - 1 <= watermark
+
+    def is_over(self, start: int, watermark: int) -> bool:
+        """The watermark has passed the allowed lateness too: nothing is added any more, the state goes."""
+        return min(start + self.size - 1 + self._lateness, MAX_TIMESTAMP) <= watermark
+
+    def late_limit(self, watermark: int) -> int:
+        """Whatever ends at or before this (its last millisecond counts) is over."""
+        # end + lateness saturates at the highest timestamp, which only the last watermark reaches.
+        return MAX_TIMESTAMP if watermark == MAX_TIMESTAMP else max(watermark - self._lateness, MIN_TIMESTAMP)
+
+
+class PendingWindows:
+    """Starts of windows that wait for the watermark, each once."""
+
+    def __init__(self) -> None:
+        self._heap: list[int] = []
+        self._starts: set[int] = set()
+
+    def __contains__(self, start: int) -> bool:
+        return start in self._starts
+
+    def add(self, start: int) -> None:
+        if start not in self._starts:
+            self._starts.add(start)
+            heapq.heappush(self._heap, start)
+
+    def pop_while(self, is_wanted: Any) -> list[int]:
+        """Takes out the lowest starts as long as `is_wanted(start)`, ascending."""
+        popped = []
+        while self._heap and is_wanted(self._heap[0]):
+            start = heapq.heappop(self._heap)
+            self._starts.remove(start)
+            popped.append(start)
+        return popped
+
+    def starts(self) -> list[int]:
+        """All, ascending."""
+        return sorted(self._starts)
