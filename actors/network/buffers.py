@@ -1,0 +1,132 @@
+"""What waits in queues and goes over the wire: one event, or small batches that have become one."""
+
+from __future__ import annotations
+
+from actors.elements import CheckpointBarrier, Element, Event
+from actors.ports import BatchRef, ObjectStore
+from flinkray.batch import Batch, concat, is_same_layout
+
+COMPACT_RATIO = 1.25
+"""A slice that keeps more than this many times its own bytes alive is copied before it leaves the process: pickling
+and the object store take whole buffers, not the part of them that the slice shows."""
+
+
+class Buffer:
+    """An event or a batch; a broadcast puts one buffer into the queues of all its consumers.
+
+    Attributes:
+        nbytes: bytes of the batch's rows; 0 for an event.
+        rows: 0 for an event.
+    """
+
+    __slots__ = ("_batches", "_ref", "event", "nbytes", "rows")
+
+    def __init__(self, batches: list[Batch], event: Event | None, rows: int, nbytes: int) -> None:
+        self._batches = batches
+        self._ref: BatchRef | None = None
+        self.event = event
+        self.rows = rows
+        self.nbytes = nbytes
+
+    @staticmethod
+    def of_event(event: Event) -> Buffer:
+        return Buffer([], event, 0, 0)
+
+    @staticmethod
+    def of_batch(batch: Batch) -> Buffer:
+        return Buffer([batch], None, batch.num_rows, batch.nbytes)
+
+    @property
+    def is_event(self) -> bool:
+        return self.event is not None
+
+    @property
+    def blocks_upstream(self) -> bool:
+        """An aligned barrier: nothing behind it may be read until the consumer has handled it."""
+        event = self.event
+        return isinstance(event, CheckpointBarrier) and event.is_exactly_once and not event.is_unaligned
+
+    @property
+    def batch(self) -> Batch:
+        """The rows as one batch. Put together by the first reader, off the producer's thread.
+
+        Two readers of a broadcast may do so at once; either result serves.
+        """
+        if len(self._batches) > 1:
+            self._batches = [concat(self._batches)]
+        return self._batches[0]
+
+    @property
+    def element(self) -> Element:
+        return self.event if self.event is not None else self.batch
+
+    def portable_batch(self) -> Batch:
+        """The batch without bytes of its neighbours, ready to leave the process."""
+        batch = self.batch
+        if _kept_bytes(batch) > COMPACT_RATIO * self.nbytes:
+            batch = concat([batch, batch.slice(0, 0)])  # concatenating is Arrow's way of copying just a slice
+            self._batches = [batch]
+        return batch
+
+    def reference(self, objects: ObjectStore) -> BatchRef:
+        """The batch in the object store: put once, however many consumers get it. Only the network loop calls this.
+
+        The buffer keeps the reference as long as a queue holds the buffer, and no longer.
+        """
+        if self._ref is None:
+            self._ref = objects.put(self.portable_batch())
+        return self._ref
+
+
+def _kept_bytes(batch: Batch) -> int:
+    kept = int(batch.data.get_total_buffer_size())
+    if batch.timestamps is not None:
+        kept += int(batch.timestamps.get_total_buffer_size())
+    if batch.keys is not None:
+        kept += int(batch.keys.get_total_buffer_size())
+    return kept
+
+
+class Coalescer:
+    """Makes few buffers of many small batches; rows keep their order. Not for two threads at once.
+
+    A batch of at least half the target becomes a buffer of its own, without a copy. Smaller ones wait for each other
+    until together they reach the target, one of another layout comes, or `finish` is called.
+    """
+
+    def __init__(self, target_rows: int, target_bytes: int) -> None:
+        self._target_rows = target_rows
+        self._target_bytes = target_bytes
+        self._batches: list[Batch] = []
+        self._rows = 0
+        self._nbytes = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._batches
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that wait for more."""
+        return self._nbytes
+
+    def add(self, batch: Batch) -> list[Buffer]:
+        """The buffers that this batch completed, in order."""
+        rows, nbytes = batch.num_rows, batch.nbytes
+        if 2 * rows >= self._target_rows or 2 * nbytes >= self._target_bytes:
+            return [*self.finish(), Buffer([batch], None, rows, nbytes)]
+        finished = self.finish() if self._batches and not is_same_layout(self._batches[0], batch) else []
+        self._batches.append(batch)
+        self._rows += rows
+        self._nbytes += nbytes
+        if self._rows >= self._target_rows or self._nbytes >= self._target_bytes:
+            finished += self.finish()
+        return finished
+
+    def finish(self) -> list[Buffer]:
+        """What waits, as a buffer; nothing if nothing waits."""
+        if not self._batches:
+            return []
+        buffer = Buffer(self._batches, None, self._rows, self._nbytes)
+        self._batches, self._rows, self._nbytes = [], 0, 0
+        return [buffer]

@@ -1,0 +1,299 @@
+"""One consumed subpartition, at the consumer: in the same slot by reference, from another slot by messages."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol
+
+from actors.elements import Element, EndOfPartition
+from actors.messages import BufferEntry, ChannelDescriptor, ChannelId
+from actors.network.credit import ByteBudget, CreditStatistics, FloatingBuffers, ReceiverCredit
+from actors.network.result_partition import ResultPartition, SubpartitionView
+from actors.network.subpartition import NextKind
+from flinkray.batch import Batch
+from flinkray.errors import PartitionError
+
+QueueChannel = Callable[[int], None]
+"""The gate's: this channel turned readable. Any thread may call it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """An element on its way to the operator."""
+
+    element: Element
+    nbytes: int
+    has_more: bool
+    """Whether another can be read right now. If not, the channel will announce itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputChannelStatistics:
+    """A snapshot of one input channel."""
+
+    channel_id: ChannelId
+    producer: str
+    is_local: bool
+    queued_buffers: int
+    """Received (or, in the same slot, waiting in the subpartition) and not yet read."""
+    taken_buffers: int
+    taken_bytes: int
+    credit: CreditStatistics | None
+    """None for a local channel, which needs none."""
+
+
+class InputChannel(ABC):
+    """The consumer's end of one channel. The task's thread calls it, except where a method says otherwise."""
+
+    def __init__(self, channel_id: ChannelId, index: int, descriptor: ChannelDescriptor, queue: QueueChannel) -> None:
+        self.channel_id = channel_id
+        self.index = index
+        self.descriptor = descriptor
+        self._queue_in_gate = queue
+        self._error: PartitionError | None = None
+        self._taken_buffers = 0
+        self._taken_bytes = 0
+        self.is_released = False
+
+    @abstractmethod
+    def request(self) -> None:
+        """Asks the producer for the subpartition. Returns at once; a failure comes out of `poll`."""
+
+    def poll(self) -> Taken | None:
+        """The next element, or None; never blocks.
+
+        Raises:
+            PartitionError: the channel is broken.
+        """
+        if self._error is not None:
+            raise self._error
+        taken = self._take()
+        if taken is not None:
+            self._taken_buffers += 1
+            self._taken_bytes += taken.nbytes
+        return taken
+
+    @abstractmethod
+    def _take(self) -> Taken | None: ...
+
+    @abstractmethod
+    def recycle(self) -> None:
+        """The batch that came last has been consumed."""
+
+    @abstractmethod
+    def resume(self) -> None:
+        """The aligned barrier that came last has been handled: what waits behind it may come."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Nothing more is wanted. Calling it again has no effect."""
+
+    @abstractmethod
+    def send_task_event(self, event: Any) -> None:
+        """Sends an event upstream, to the task that makes the partition."""
+
+    def fail(self, error: PartitionError) -> None:
+        """Lets the next poll raise. Any thread may call it; only the first error counts."""
+        if self._error is None and not self.is_released:
+            self._error = error
+            self._queue_in_gate(self.index)
+
+    @abstractmethod
+    def statistics(self) -> InputChannelStatistics: ...
+
+    def __str__(self) -> str:
+        where = f"subpartition {self.descriptor.subpartition} of {self.descriptor.partition_id}"
+        return f"channel {self.channel_id} ({where} at {self.descriptor.producer})"
+
+
+class LocalConnector(Protocol):
+    """Finds the partitions of this slot (`actors.network.partition_registry`)."""
+
+    def connect(self, channel: LocalInputChannel) -> None:
+        """Attaches the partition now, or when its task has registered it."""
+
+    def disconnect(self, channel: LocalInputChannel) -> None: ...
+
+    def publish(self, channel: InputChannel, event: Any) -> None: ...
+
+
+class LocalInputChannel(InputChannel):
+    """Reads the subpartition itself, in the same process: references, no credit, no sequence to check."""
+
+    def __init__(
+        self,
+        channel_id: ChannelId,
+        index: int,
+        descriptor: ChannelDescriptor,
+        queue: QueueChannel,
+        connector: LocalConnector,
+    ) -> None:
+        super().__init__(channel_id, index, descriptor, queue)
+        self._connector = connector
+        self._lock = threading.Lock()
+        self._view: SubpartitionView | None = None
+
+    def request(self) -> None:
+        self._connector.connect(self)
+
+    def attach(self, partition: ResultPartition) -> None:
+        """The partition is there. Any thread may call it."""
+        with self._lock:
+            if self.is_released:
+                return
+            try:
+                listener = partial(self._queue_in_gate, self.index)
+                self._view = partition.create_view(self.descriptor.subpartition, listener)
+            except PartitionError as error:
+                self._error = error
+        self._queue_in_gate(self.index)
+
+    def _take(self) -> Taken | None:
+        view = self._view
+        polled = view.poll() if view is not None else None
+        if polled is None:
+            return None
+        buffer = polled.buffer
+        return Taken(buffer.element, buffer.nbytes, polled.next_kind is not NextKind.NOTHING)
+
+    def recycle(self) -> None:
+        """Without effect: the buffer left the producer's count when it was read."""
+
+    def resume(self) -> None:
+        if self._view is not None and self._view.resume() is not NextKind.NOTHING:
+            self._queue_in_gate(self.index)
+
+    def release(self) -> None:
+        with self._lock:
+            if self.is_released:
+                return
+            self.is_released = True
+            view, self._view = self._view, None
+        if view is not None:
+            view.release()
+        else:
+            self._connector.disconnect(self)
+
+    def send_task_event(self, event: Any) -> None:
+        self._connector.publish(self, event)
+
+    def statistics(self) -> InputChannelStatistics:
+        view = self._view
+        return InputChannelStatistics(
+            channel_id=self.channel_id,
+            producer=self.descriptor.producer,
+            is_local=True,
+            queued_buffers=view.statistics().queued_buffers if view is not None else 0,
+            taken_buffers=self._taken_buffers,
+            taken_bytes=self._taken_bytes,
+            credit=None,
+        )
+
+
+class RemoteConnector(Protocol):
+    """Carries a channel's wishes to its producer (`actors.network.receiver`). Any thread may call it."""
+
+    def request(self, channel: RemoteInputChannel) -> None: ...
+
+    def consumed(self, channel: RemoteInputChannel) -> None: ...
+
+    def resume(self, channel: RemoteInputChannel) -> None: ...
+
+    def release(self, channel: RemoteInputChannel) -> None: ...
+
+    def announce_credit(self, channel: RemoteInputChannel) -> None:
+        """Only the network loop calls this: the channel's ledger has credit to grant."""
+
+    def send_task_event(self, channel: RemoteInputChannel, event: Any) -> None: ...
+
+
+class RemoteInputChannel(InputChannel):
+    """Receives from another slot.
+
+    The network loop owns `credit` and calls `receive`; the queue between it and the task's thread has a lock.
+    """
+
+    def __init__(
+        self,
+        channel_id: ChannelId,
+        index: int,
+        descriptor: ChannelDescriptor,
+        queue: QueueChannel,
+        connector: RemoteConnector,
+        *,
+        exclusive_buffers: int,
+        floating: FloatingBuffers,
+        budget: ByteBudget,
+    ) -> None:
+        super().__init__(channel_id, index, descriptor, queue)
+        self._connector = connector
+        self._lock = threading.Lock()
+        self._received: deque[tuple[Element, int]] = deque()
+        self._next_sequence = 0
+        self.has_ended = False
+        """The producer has sent everything: it needs neither credit nor a cancellation any more."""
+        self.credit = ReceiverCredit(exclusive_buffers, floating, budget, partial(connector.announce_credit, self))
+
+    def request(self) -> None:
+        self._connector.request(self)
+
+    def receive(self, entry: BufferEntry, element: Element) -> None:
+        """An element has arrived. Network loop only.
+
+        Raises:
+            PartitionError: it is not the one that was to come next, or it came without credit.
+        """
+        if entry.sequence != self._next_sequence:
+            raise PartitionError(f"{self}: buffer {self._next_sequence} was to come, and {entry.sequence} came")
+        self._next_sequence += 1
+        if isinstance(element, Batch):
+            self.credit.on_data(entry.nbytes)
+        self.credit.on_backlog(entry.backlog)
+        self.has_ended = isinstance(element, EndOfPartition)
+        with self._lock:
+            if self.is_released:
+                return
+            self._received.append((element, entry.nbytes))
+            was_empty = len(self._received) == 1
+        if was_empty:
+            self._queue_in_gate(self.index)
+
+    def _take(self) -> Taken | None:
+        with self._lock:
+            if not self._received:
+                return None
+            element, nbytes = self._received.popleft()
+            return Taken(element, nbytes, bool(self._received))
+
+    def recycle(self) -> None:
+        self._connector.consumed(self)
+
+    def resume(self) -> None:
+        self._connector.resume(self)
+
+    def release(self) -> None:
+        with self._lock:
+            if self.is_released:
+                return
+            self.is_released = True
+            self._received.clear()
+        self._connector.release(self)
+
+    def send_task_event(self, event: Any) -> None:
+        self._connector.send_task_event(self, event)
+
+    def statistics(self) -> InputChannelStatistics:
+        return InputChannelStatistics(
+            channel_id=self.channel_id,
+            producer=self.descriptor.producer,
+            is_local=False,
+            queued_buffers=len(self._received),
+            taken_buffers=self._taken_buffers,
+            taken_bytes=self._taken_bytes,
+            credit=self.credit.statistics(),
+        )

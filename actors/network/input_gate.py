@@ -1,0 +1,233 @@
+"""Where a task reads: all channels of one job edge, or of several edges that act as one."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from actors.elements import Element, EndOfPartition
+from actors.messages import ChannelDescriptor, GateDescriptor
+from actors.network.availability import Availability
+from actors.network.input_channel import InputChannel, InputChannelStatistics, QueueChannel
+from flinkray.batch import Batch
+
+ChannelFactory = Callable[[int, ChannelDescriptor, QueueChannel], InputChannel]
+
+
+class InputGate(ABC):
+    """Gives the elements of several channels, fairly, each channel's in order. Belongs to one task's thread."""
+
+    availability: Availability
+    """Available while `poll` may give something; also when the gate is finished, so that nobody waits for it."""
+
+    @property
+    @abstractmethod
+    def number_of_channels(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def is_finished(self) -> bool:
+        """EndOfPartition has been polled from every channel."""
+
+    @abstractmethod
+    def request_partitions(self) -> None:
+        """Connects all channels to their producers. Returns at once."""
+
+    @abstractmethod
+    def poll(self) -> tuple[int, Element] | None:
+        """The next element with the index of its channel, or None when there is none now. Never blocks.
+
+        The element that the previous poll gave counts as consumed from here on.
+
+        Raises:
+            PartitionError: a channel is broken; its cause is in the message.
+        """
+
+    @abstractmethod
+    def recycle(self) -> None:
+        """The element that the last poll gave has been consumed, and its producer may send another for it."""
+
+    @abstractmethod
+    def resume_consumption(self, channel: int) -> None:
+        """The aligned barrier that came on this channel has been handled: what waits behind it may come."""
+
+    @abstractmethod
+    def send_task_event(self, event: Any) -> None:
+        """Sends an event to the producing task of every channel."""
+
+    @abstractmethod
+    def statistics(self) -> tuple[InputChannelStatistics, ...]:
+        """A snapshot per channel."""
+
+
+class SingleInputGate(InputGate):
+    """The channels of one job edge.
+
+    Channels announce themselves when they turn readable, and are queued once; a channel that has more after a read is
+    queued again behind the others.
+    """
+
+    def __init__(self, descriptor: GateDescriptor, create_channel: ChannelFactory) -> None:
+        self.gate_index = descriptor.gate_index
+        self.input_index = descriptor.input_index
+        self.availability = Availability(is_available=not descriptor.channels)
+        self._lock = threading.Lock()
+        self._readable: deque[int] = deque()
+        self._is_queued = [False] * len(descriptor.channels)
+        self._has_ended = [False] * len(descriptor.channels)
+        self._open_channels = len(descriptor.channels)
+        self._unreturned: InputChannel | None = None
+        self.channels: tuple[InputChannel, ...] = tuple(
+            create_channel(index, channel, self._queue_channel) for index, channel in enumerate(descriptor.channels)
+        )
+        self.is_released = False
+
+    @property
+    def number_of_channels(self) -> int:
+        return len(self.channels)
+
+    @property
+    def is_finished(self) -> bool:
+        return self._open_channels == 0
+
+    def request_partitions(self) -> None:
+        for channel in self.channels:
+            channel.request()
+
+    def poll(self) -> tuple[int, Element] | None:
+        self.recycle()
+        while (index := self._next_channel()) is not None:
+            channel = self.channels[index]
+            taken = channel.poll()
+            if taken is None:
+                continue  # it was queued, and read before its turn came
+            if taken.has_more:
+                self._queue_channel(index)
+            if isinstance(taken.element, EndOfPartition):
+                self._end_channel(channel)
+            elif isinstance(taken.element, Batch):
+                self._unreturned = channel
+            return index, taken.element
+        return None
+
+    def recycle(self) -> None:
+        channel, self._unreturned = self._unreturned, None
+        if channel is not None:
+            channel.recycle()
+
+    def resume_consumption(self, channel: int) -> None:
+        self.channels[channel].resume()
+
+    def send_task_event(self, event: Any) -> None:
+        for channel in self.channels:
+            channel.send_task_event(event)
+
+    def release(self) -> None:
+        """Ends all channels, whatever waits in them; `poll` gives nothing any more. Any thread may call it."""
+        with self._lock:
+            if self.is_released:
+                return
+            self.is_released = True
+            self._readable.clear()
+            self._unreturned = None
+        for channel in self.channels:
+            channel.release()
+        self.availability.set_available()
+
+    def statistics(self) -> tuple[InputChannelStatistics, ...]:
+        return tuple(channel.statistics() for channel in self.channels)
+
+    def _next_channel(self) -> int | None:
+        with self._lock:
+            if self._readable:
+                index = self._readable.popleft()
+                self._is_queued[index] = False
+                return index
+            if not self.is_released and not self.is_finished:
+                self.availability.set_unavailable()
+            return None
+
+    def _queue_channel(self, index: int) -> None:
+        with self._lock:
+            if self._is_queued[index] or self._has_ended[index] or self.is_released:
+                return
+            self._is_queued[index] = True
+            self._readable.append(index)
+            listeners = self.availability.mark_available()
+        for listener in listeners:
+            listener()
+
+    def _end_channel(self, channel: InputChannel) -> None:
+        with self._lock:
+            self._has_ended[channel.index] = True
+            self._open_channels -= 1
+            listeners = self.availability.mark_available() if self.is_finished else ()
+        channel.release()
+        for listener in listeners:
+            listener()
+
+
+class UnionInputGate(InputGate):
+    """Several gates as one. Channels are counted through: the second gate's begin behind the first's."""
+
+    def __init__(self, gates: Sequence[SingleInputGate]) -> None:
+        self.gates = tuple(gates)
+        self.availability = Availability(is_available=True)
+        self._offsets: list[int] = []
+        self._channels = 0
+        for gate in self.gates:
+            self._offsets.append(self._channels)
+            self._channels += gate.number_of_channels
+        self._turn = 0
+        self._unreturned: SingleInputGate | None = None
+
+    @property
+    def number_of_channels(self) -> int:
+        return self._channels
+
+    @property
+    def is_finished(self) -> bool:
+        return all(gate.is_finished for gate in self.gates)
+
+    def request_partitions(self) -> None:
+        for gate in self.gates:
+            gate.request_partitions()
+
+    def poll(self) -> tuple[int, Element] | None:
+        self.recycle()
+        for _ in self.gates:
+            number = self._turn
+            self._turn = (number + 1) % len(self.gates)
+            polled = self.gates[number].poll()
+            if polled is not None:
+                self._unreturned = self.gates[number]
+                return self._offsets[number] + polled[0], polled[1]
+        self._wait_for_gates()
+        return None
+
+    def _wait_for_gates(self) -> None:
+        if self.is_finished:
+            return
+        self.availability.set_unavailable()
+        for gate in self.gates:
+            if not gate.is_finished:  # a finished one is always available, and never gives anything
+                gate.availability.on_available(self.availability.set_available)
+
+    def recycle(self) -> None:
+        gate, self._unreturned = self._unreturned, None
+        if gate is not None:
+            gate.recycle()
+
+    def resume_consumption(self, channel: int) -> None:
+        number = max(number for number, offset in enumerate(self._offsets) if offset <= channel)
+        self.gates[number].resume_consumption(channel - self._offsets[number])
+
+    def send_task_event(self, event: Any) -> None:
+        for gate in self.gates:
+            gate.send_task_event(event)
+
+    def statistics(self) -> tuple[InputChannelStatistics, ...]:
+        return tuple(statistics for gate in self.gates for statistics in gate.statistics())

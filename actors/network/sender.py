@@ -1,0 +1,308 @@
+"""The sending half of the connections to other slots: a reader per remote consumer, one message for many readers."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from actors.elements import EndOfPartition
+from actors.messages import (
+    AddCredit,
+    AnnounceBacklog,
+    BufferEntry,
+    Buffers,
+    CancelSubpartition,
+    ChannelId,
+    RequestSubpartition,
+    ResumeConsumption,
+    SendTaskEvent,
+    SubpartitionError,
+)
+from actors.network.credit import SenderCredit
+from actors.network.partition_registry import PartitionRegistry
+from actors.network.result_partition import SubpartitionView
+from actors.network.subpartition import NextKind, Polled
+from actors.ports import Address, BatchRef, EndpointContext
+from flinkray.errors import PartitionError
+
+ENTRIES_PER_MESSAGE = 64
+BYTES_PER_MESSAGE = 8 << 20
+"""What one message carries at most: a large one delays the first of its buffers until the last has been copied."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderStatistics:
+    """A snapshot of one remote consumer, at its producer."""
+
+    channel_id: ChannelId
+    consumer: Address
+    credit_granted: int
+    credit_available: int
+    sent_buffers: int
+    """Events included."""
+    sent_bytes: int
+    queued_buffers: int
+    backlog: int
+
+
+@dataclass(slots=True, eq=False)
+class _Reader:
+    """Reads one subpartition for one remote channel."""
+
+    channel_id: ChannelId
+    consumer: _Consumer
+    credit: SenderCredit
+    view: SubpartitionView
+    sent_buffers: int = 0
+    sent_bytes: int = 0
+    is_queued: bool = False
+    has_announced: bool = False
+    """The receiver knows that data waits here without credit."""
+
+    def can_send(self, next_kind: NextKind) -> bool:
+        """An event always; data only with credit."""
+        return next_kind is NextKind.EVENT or (next_kind is NextKind.DATA and self.credit.available > 0)
+
+    def statistics(self) -> ReaderStatistics:
+        queue = self.view.statistics()
+        return ReaderStatistics(
+            channel_id=self.channel_id,
+            consumer=self.consumer.address,
+            credit_granted=self.credit.granted,
+            credit_available=self.credit.available,
+            sent_buffers=self.sent_buffers,
+            sent_bytes=self.sent_bytes,
+            queued_buffers=queue.queued_buffers,
+            backlog=queue.backlog,
+        )
+
+
+@dataclass(slots=True, eq=False)
+class _Consumer:
+    """One other slot, with the readers that can send to it, in turn."""
+
+    address: Address
+    sendable: deque[_Reader] = field(default_factory=deque)
+    backlogs: dict[ChannelId, int] = field(default_factory=dict)
+    is_queued: bool = False
+
+
+class PartitionSender:
+    """Everything here runs in the network loop, except `statistics`."""
+
+    def __init__(
+        self,
+        context: EndpointContext,
+        registry: PartitionRegistry,
+        post: Callable[[Callable[[], None]], None],
+        watch: Callable[[Address], None],
+        inline_bytes: int,
+    ) -> None:
+        self._context = context
+        self._watch = watch
+        self._registry = registry
+        self._post = post
+        self._inline_bytes = inline_bytes
+        self._readers: dict[ChannelId, _Reader] = {}
+        self._consumers: dict[Address, _Consumer] = {}
+        self._to_send: deque[_Consumer] = deque()
+
+    # -- messages --------------------------------------------------------------------------------------------------
+
+    def on_request(self, message: RequestSubpartition) -> None:
+        """Begins to send a subpartition, or answers why that cannot be."""
+        partition = self._registry.find(message.partition_id)
+        if partition is None:
+            self._tell_error(message.consumer, message.channel_id, "the partition is not registered", is_missing=True)
+            return
+        consumer = self._consumer(message.consumer)
+        listener = partial(self._post, partial(self._on_readable, message.channel_id))
+        try:
+            view = partition.create_view(message.subpartition, listener)
+        except PartitionError as error:
+            self._tell_error(message.consumer, message.channel_id, str(error))
+            return
+        reader = _Reader(message.channel_id, consumer, SenderCredit(message.credit), view)
+        self._readers[message.channel_id] = reader
+        self._consider(reader)
+
+    def on_add_credit(self, message: AddCredit) -> None:
+        for channel_id, count in message.credits:
+            reader = self._readers.get(channel_id)
+            if reader is not None:
+                reader.credit.add(count)
+                reader.has_announced = False
+                self._consider(reader)
+
+    def on_resume(self, message: ResumeConsumption) -> None:
+        for channel_id in message.channel_ids:
+            reader = self._readers.get(channel_id)
+            if reader is not None:
+                reader.view.resume()
+                self._consider(reader)
+
+    def on_cancel(self, message: CancelSubpartition) -> None:
+        for channel_id in message.channel_ids:
+            reader = self._readers.get(channel_id)
+            if reader is not None:
+                self._remove(reader)
+
+    def on_task_event(self, message: SendTaskEvent) -> None:
+        partition = self._registry.find(message.partition_id)
+        if partition is not None:
+            partition.publish_task_event(message.event)
+
+    # -- what can go wrong -----------------------------------------------------------------------------------------
+
+    def fail_consumer(self, address: Address, cause: str) -> None:
+        """The slot is gone: the partitions that it was reading have lost rows, and fail their writers."""
+        for reader in [each for each in self._readers.values() if each.consumer.address == address]:
+            self._fail_partition(reader, f"its consumer's slot {address} is gone: {cause}")
+        self._consumers.pop(address, None)
+
+    def fail_channels(self, channel_ids: list[ChannelId], cause: str) -> None:
+        """Buffers for these channels did not arrive."""
+        for channel_id in channel_ids:
+            reader = self._readers.get(channel_id)
+            if reader is not None:
+                self._fail_partition(reader, f"buffers for {channel_id} were lost on the way: {cause}")
+
+    def _fail_partition(self, reader: _Reader, cause: str) -> None:
+        self._tell_error(reader.consumer.address, reader.channel_id, cause)
+        reader.view.fail_partition(cause)
+        self._remove(reader)
+
+    def _tell_error(self, consumer: Address, channel_id: ChannelId, cause: str, is_missing: bool = False) -> None:
+        self._context.tell(consumer, SubpartitionError(channel_id, cause, is_partition_missing=is_missing))
+
+    def _remove(self, reader: _Reader) -> None:
+        del self._readers[reader.channel_id]
+        if reader.is_queued:
+            reader.consumer.sendable.remove(reader)
+        reader.consumer.backlogs.pop(reader.channel_id, None)
+        reader.view.release()
+
+    # -- sending ---------------------------------------------------------------------------------------------------
+
+    def _on_readable(self, channel_id: ChannelId) -> None:
+        reader = self._readers.get(channel_id)
+        if reader is not None:
+            self._consider(reader)
+
+    def _consider(self, reader: _Reader) -> None:
+        """Queues a reader that can send; announces the backlog of one that lacks credit, once."""
+        if reader.is_queued:
+            return
+        try:
+            next_kind = reader.view.next_kind
+        except PartitionError as error:
+            self._tell_error(reader.consumer.address, reader.channel_id, str(error))
+            self._remove(reader)
+            return
+        if reader.can_send(next_kind):
+            self._queue(reader)
+        elif next_kind is NextKind.DATA and not reader.has_announced:
+            reader.has_announced = True
+            reader.consumer.backlogs[reader.channel_id] = reader.view.backlog
+            self._queue_consumer(reader.consumer)
+
+    def _queue(self, reader: _Reader) -> None:
+        reader.is_queued = True
+        reader.consumer.sendable.append(reader)
+        self._queue_consumer(reader.consumer)
+
+    def _queue_consumer(self, consumer: _Consumer) -> None:
+        if not consumer.is_queued:
+            consumer.is_queued = True
+            self._to_send.append(consumer)
+
+    def send_round(self) -> bool:
+        """Sends one consumer one message of what its readers have, a buffer of each in turn."""
+        if not self._to_send:
+            return False
+        consumer = self._to_send.popleft()
+        consumer.is_queued = False
+        if consumer.backlogs:
+            self._context.tell(consumer.address, AnnounceBacklog(tuple(consumer.backlogs.items())))
+            consumer.backlogs.clear()
+        self._send_buffers(consumer)
+        if consumer.sendable:
+            self._queue_consumer(consumer)
+        return True
+
+    def _send_buffers(self, consumer: _Consumer) -> None:
+        entries: list[BufferEntry] = []
+        payloads: list[BatchRef] = []
+        nbytes = 0
+        while consumer.sendable and len(entries) < ENTRIES_PER_MESSAGE and nbytes < BYTES_PER_MESSAGE:
+            reader = consumer.sendable.popleft()
+            reader.is_queued = False
+            try:
+                entry = self._read(reader, payloads)
+            except PartitionError as error:
+                self._fail_partition(reader, str(error))
+                continue
+            except Exception as error:
+                # Whatever keeps a batch from leaving (a full object store), its rows are lost to the consumer.
+                self._fail_partition(reader, f"a batch cannot be sent: {type(error).__name__}: {error}")
+                continue
+            if entry is not None:
+                entries.append(entry)
+                nbytes += entry.nbytes
+        if entries:
+            self._context.tell(consumer.address, Buffers(tuple(entries)), payloads)
+
+    def _read(self, reader: _Reader, payloads: list[BatchRef]) -> BufferEntry | None:
+        polled = reader.view.poll()
+        if polled is None:
+            return None
+        buffer = polled.buffer
+        if not buffer.is_event:
+            reader.credit.spend()
+        reader.sent_buffers += 1
+        reader.sent_bytes += buffer.nbytes
+        entry = self._entry(reader.channel_id, polled, payloads)
+        if isinstance(buffer.event, EndOfPartition):
+            self._remove(reader)
+        elif reader.can_send(polled.next_kind):
+            self._queue(reader)
+        elif polled.next_kind is NextKind.DATA:
+            reader.has_announced = True  # this very entry says that more waits
+        return entry
+
+    def _entry(self, channel_id: ChannelId, polled: Polled, payloads: list[BatchRef]) -> BufferEntry:
+        buffer = polled.buffer
+        if buffer.is_event:
+            return BufferEntry(channel_id, polled.sequence, polled.backlog, buffer.event)
+        if buffer.nbytes <= self._inline_bytes:
+            batch = buffer.portable_batch()
+            return BufferEntry(channel_id, polled.sequence, polled.backlog, batch, nbytes=buffer.nbytes)
+        payloads.append(buffer.reference(self._context.objects))
+        return BufferEntry(
+            channel_id,
+            polled.sequence,
+            polled.backlog,
+            None,
+            payload_index=len(payloads) - 1,
+            nbytes=buffer.nbytes,
+        )
+
+    def _consumer(self, address: Address) -> _Consumer:
+        consumer = self._consumers.get(address)
+        if consumer is None:
+            consumer = self._consumers[address] = _Consumer(address)
+            self._watch(address)
+        return consumer
+
+    def statistics(self) -> tuple[ReaderStatistics, ...]:
+        """A snapshot per remote consumer. Any thread may call it."""
+        return tuple(reader.statistics() for reader in list(self._readers.values()))
+
+    def check(self) -> None:
+        """A reader is queued exactly when it stands in its consumer's queue, and none has overdrawn its credit."""
+        for reader in self._readers.values():
+            assert reader.consumer.sendable.count(reader) == int(reader.is_queued), reader.channel_id
+            assert reader.credit.available >= 0, f"{reader.channel_id} sent without credit"
+            assert not reader.is_queued or reader.consumer.is_queued, reader.channel_id

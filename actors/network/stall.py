@@ -1,0 +1,50 @@
+"""Finds channels that have something to move and do not move it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far one end of a channel is."""
+
+    name: str
+    waits: bool
+    """Something is there to be moved."""
+    moved: int
+    """Grows with every buffer that this end moves."""
+    statistics: object
+    """What to report of it."""
+
+
+@dataclass(slots=True)
+class _Observed:
+    moved: int
+    since_ms: float
+    is_reported: bool = False
+
+
+class StallDetector:
+    """Remembers since when each channel has not moved. Pure: the caller brings the time."""
+
+    def __init__(self, timeout_ms: float) -> None:
+        self._timeout_ms = timeout_ms
+        self._observed: dict[str, _Observed] = {}
+
+    def observe(self, channels: Iterable[Progress], now_ms: float) -> list[Progress]:
+        """The channels that have stalled for the timeout; each stall is reported once."""
+        before, self._observed = self._observed, {}
+        stalled = []
+        for progress in channels:
+            if not progress.waits:
+                continue
+            known = before.get(progress.name)
+            if known is None or known.moved != progress.moved:
+                known = _Observed(progress.moved, now_ms)
+            self._observed[progress.name] = known
+            if not known.is_reported and now_ms - known.since_ms >= self._timeout_ms:
+                known.is_reported = True
+                stalled.append(progress)
+        return stalled
