@@ -26,7 +26,7 @@ from actors.tasks.metrics_export import MetricsExporter
 from actors.tasks.stream_task import StreamTask
 from flinkray import options
 from flinkray.config import Configuration
-from flinkray.errors import ErrorInfo, FlinkrayError
+from flinkray.errors import ErrorInfo
 from flinkray.types import JobId, OperatorId
 from graphs.execution_graph import AttemptId
 from graphs.states import ExecutionState
@@ -68,8 +68,11 @@ class TaskSlot(Endpoint):
         self._running: dict[AttemptId, _RunningTask] = {}
 
     def on_start(self) -> None:
-        self.context.watch(self._task_executor)
+        self._network.start()
         self._schedule_report()
+
+    def on_stop(self) -> None:
+        self._network.shutdown()
 
     def on_message(self, message: Any, payloads: Payloads) -> None:
         if isinstance(message, _DATA_MESSAGES):
@@ -87,11 +90,8 @@ class TaskSlot(Endpoint):
                 self._schedule_report()
             case _TaskEnded():
                 self._remove(message.attempt_id)
-            case EndpointDied() if message.address == self._task_executor:
-                # Nobody could cancel the tasks here or use their results any more.
-                self.context.fatal(FlinkrayError(f"TaskExecutor {self._task_executor} is gone: {message.cause}"))
             case EndpointDied():
-                self._network.on_endpoint_died(message)
+                self._network.on_endpoint_died(message.address, message.cause)
             case DeliveryFailed():
                 self._network.on_delivery_failed(message)
             case _:

@@ -16,6 +16,7 @@ from actors.ports import Cancellable, Clock, Timers
 from actors.tasks.metrics import OperatorFigures, TaskAccumulator, TaskFigures
 from actors.tasks.timers import TaskTimers
 from flinkray import options
+from flinkray.config import Configuration
 from flinkray.errors import InvalidProgramError, did_you_mean
 from flinkray.keys import KeySelector
 from flinkray.types import OperatorId
@@ -26,11 +27,13 @@ from graphs.job_graph import OperatorCode, OperatorConfig
 class TaskNetwork(Protocol):
     """What a task needs of its slot's `actors.network.environment.NetworkEnvironment`."""
 
-    def create_partition(self, descriptor: PartitionDescriptor) -> ResultPartition: ...
+    def create_partition(self, descriptor: PartitionDescriptor, configuration: Configuration) -> ResultPartition: ...
 
-    def create_gate(self, descriptor: GateDescriptor, attempt_id: AttemptId) -> SingleInputGate: ...
+    def create_gate(
+        self, descriptor: GateDescriptor, attempt_id: AttemptId, configuration: Configuration
+    ) -> SingleInputGate: ...
 
-    def release_gates(self, attempt_id: AttemptId) -> None: ...
+    def release_gate(self, gate: SingleInputGate) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn
 
@@ -71,6 +71,7 @@ class StreamTask:
         self._chain: OperatorChain | None = None
         self._inputs: InputProcessor | None = None
         self._partitions: list[ResultPartition] = []
+        self._gates: list[SingleInputGate] = []
         self._writers: list[RecordWriter] = []
         self._suspension: Suspension | None = None
         self._waits_for_operator = False
@@ -125,11 +126,11 @@ class StreamTask:
 
     def _deploy(self) -> bool:
         self._check_canceled()
-        deployment = self.deployment
-        self._partitions = [self._services.network.create_partition(descriptor) for descriptor in deployment.partitions]
-        gates = [
-            self._services.network.create_gate(descriptor, deployment.attempt_id) for descriptor in deployment.gates
-        ]
+        deployment, network = self.deployment, self._services.network
+        for partition in deployment.partitions:
+            self._partitions.append(network.create_partition(partition, deployment.configuration))
+        for gate in deployment.gates:
+            self._gates.append(network.create_gate(gate, deployment.attempt_id, deployment.configuration))
         self._chain = chain = OperatorChain(
             deployment,
             self._services,
@@ -139,9 +140,9 @@ class StreamTask:
             self._create_writer,
             self._operator_acted,
         )
-        self._inputs = InputProcessor(self._create_inputs(chain, gates), chain.end_input)
-        for gate in gates:
-            gate.request_partitions()
+        self._inputs = InputProcessor(self._create_inputs(chain), chain.end_input)
+        for connected in self._gates:
+            connected.request_partitions()
         self._report(ExecutionState.INITIALIZING, None, self.metrics())
         self._phase = self._restore
         return True
@@ -197,7 +198,8 @@ class StreamTask:
         self._processor.close()
         self._is_done = True
         self._report(state, error, self.metrics())
-        self._services.network.release_gates(self.deployment.attempt_id)
+        for gate in self._gates:
+            self._services.network.release_gate(gate)
 
     # -- the default action --------------------------------------------------------------------------------------
 
@@ -269,7 +271,7 @@ class StreamTask:
         self._writers.append(writer)
         return writer
 
-    def _create_inputs(self, chain: OperatorChain, gates: Sequence[SingleInputGate]) -> list[TaskInput]:
+    def _create_inputs(self, chain: OperatorChain) -> list[TaskInput]:
         """One per logical input of the head; a source that is the head is its own input."""
         head = self._head_config(self.deployment)
         if not head.inputs:
@@ -277,7 +279,7 @@ class StreamTask:
         inputs: list[TaskInput] = []
         for index, each in enumerate(head.inputs):
             if isinstance(each, NetworkInput):
-                own = [gates[gate_index] for gate_index in each.gates]
+                own = [self._gates[gate_index] for gate_index in each.gates]
                 gate: InputGate = own[0] if len(own) == 1 else UnionInputGate(own)
                 inputs.append(
                     NetworkTaskInput(gate, chain.head_input(index), partial(self._figures.set_watermark, index))

@@ -162,9 +162,8 @@ class FakeNetwork:
         self.partitions: list[ResultPartition] = []
         self.views: list[list[SubpartitionView]] = []
         self.gates: list[SingleInputGate] = []
-        self.released: list[AttemptId] = []
 
-    def create_partition(self, descriptor: PartitionDescriptor) -> ResultPartition:
+    def create_partition(self, descriptor: PartitionDescriptor, configuration: Configuration) -> ResultPartition:
         partition = ResultPartition(
             descriptor,
             max_buffers=self._max_buffers,
@@ -177,13 +176,15 @@ class FakeNetwork:
         self.views.append([partition.create_view(i, lambda: None) for i in range(descriptor.subpartitions)])
         return partition
 
-    def create_gate(self, descriptor: GateDescriptor, attempt_id: AttemptId) -> SingleInputGate:
+    def create_gate(
+        self, descriptor: GateDescriptor, attempt_id: AttemptId, configuration: Configuration
+    ) -> SingleInputGate:
         gate = SingleInputGate(descriptor, ScriptedChannel)
         self.gates.append(gate)
         return gate
 
-    def release_gates(self, attempt_id: AttemptId) -> None:
-        self.released.append(attempt_id)
+    def release_gate(self, gate: SingleInputGate) -> None:
+        gate.release()
 
 
 @dataclass(frozen=True)

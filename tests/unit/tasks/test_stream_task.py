@@ -97,7 +97,7 @@ def test_end_of_data_goes_out_before_end_of_partition_and_everything_before_both
     task.put(numbers(1, 2), Watermark(MAX_TIMESTAMP), *END)
     task.run_until_idle()
     assert plain(task.out()) == [[10, 20], ("mark", MAX_TIMESTAMP), "EndOfData", "EndOfPartition"]
-    assert task.network.released == [task.deployment.attempt_id]
+    assert task.channel().is_released
 
 
 def test_a_stop_without_draining_finishes_nothing() -> None:
@@ -152,7 +152,7 @@ def test_an_error_in_user_code_fails_the_task_names_it_and_closes_every_operator
     ]
     assert LOG.count("a close") >= 1
     assert LOG.count("b close") >= 1
-    assert task.network.released == [task.deployment.attempt_id]
+    assert task.channel().is_released
 
 
 def test_consumers_of_a_failed_task_get_its_error_instead_of_an_end() -> None:
