@@ -1,1 +1,251 @@
-"""flinkray: the public API."""
+"""flinkray: stateful streams over Arrow batches, on Ray. Everything a program needs is importable from here."""
+
+from __future__ import annotations
+
+from flinkray.package_check import check_packages
+
+check_packages()
+
+# ruff: noqa: E402  (the check comes before the imports that a shadowing package would break)
+from flinkray.aggregates import (
+    Aggregate,
+    ArgMax,
+    ArgMin,
+    Avg,
+    CollectList,
+    Count,
+    CountDistinct,
+    First,
+    Last,
+    Max,
+    Min,
+    Sum,
+    TopN,
+)
+from flinkray.batch import Batch
+from flinkray.config import Configuration
+from flinkray.connected_streams import ConnectedStreams
+from flinkray.connectors.collect import CollectSink
+from flinkray.connectors.collection import ArrowSource, CollectionSource, PandasSource
+from flinkray.connectors.datagen import DataGenSource, RandomField, SequenceField
+from flinkray.connectors.discard import DiscardSink
+from flinkray.connectors.file_sink import FileSink
+from flinkray.connectors.file_source import FileSource
+from flinkray.connectors.print import PrintSink
+from flinkray.connectors.sequence import SequenceSource
+from flinkray.connectors.sink import Committer, Sink, SinkWriter, SinkWriterContext
+from flinkray.connectors.source import (
+    Boundedness,
+    ReaderStatus,
+    Source,
+    SourceBatch,
+    SourceReader,
+    SourceReaderContext,
+    SourceSplit,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from flinkray.connectors.spark import SparkSink, SparkSource
+from flinkray.connectors.split_list import SplitListEnumerator, SplitListReader
+from flinkray.data_stream_sink import DataStreamSink
+from flinkray.datastream import DataStream
+from flinkray.environment import JobListener, StreamExecutionEnvironment
+from flinkray.errors import (
+    ConfigurationError,
+    FlinkrayError,
+    InvalidProgramError,
+    JobCanceledError,
+    JobExecutionError,
+    MissingDependencyError,
+    NoResourceAvailableError,
+    NotSerializableError,
+    NullTimestampError,
+    PartitionError,
+    RecordError,
+    TypeMismatchError,
+    UnknownColumnError,
+    UserFunctionError,
+)
+from flinkray.execution import JobClient, JobExecutionResult, JobProgress, JobStatus
+from flinkray.expressions import Expression, coalesce, col, greatest, if_else, least, lit, when
+from flinkray.functions import (
+    AggregateFunction,
+    CoFlatMapFunction,
+    CoGroupFunction,
+    CoMapFunction,
+    CoProcessFunction,
+    FilterFunction,
+    FlatMapFunction,
+    Function,
+    JoinFunction,
+    KeyedCoProcessFunction,
+    KeyedProcessFunction,
+    KeySelectorFunction,
+    MapFunction,
+    ProcessFunction,
+    ProcessWindowFunction,
+    ReduceFunction,
+    RuntimeContext,
+    SinkFunction,
+    SourceContext,
+    SourceFunction,
+    TimeDomain,
+    WindowFunction,
+)
+from flinkray.joined_streams import CoGroupedStreams, JoinedStreams
+from flinkray.keyed_stream import KeyedStream
+from flinkray.results import CollectedRows
+from flinkray.rows import Row
+from flinkray.state import (
+    AggregatingState,
+    AggregatingStateDescriptor,
+    ListState,
+    ListStateDescriptor,
+    MapState,
+    MapStateDescriptor,
+    ReducingState,
+    ReducingStateDescriptor,
+    StateTtlConfig,
+    TtlUpdateType,
+    ValueState,
+    ValueStateDescriptor,
+)
+from flinkray.time_units import Duration, Time
+from flinkray.transformations import ResourceSpec
+from flinkray.type_info import TypeInformation, Types
+from flinkray.types import Kind, OutputTag, RecordType
+from flinkray.watermarks import WatermarkGenerator, WatermarkStrategy
+from flinkray.windowed_stream import WindowedStream
+from flinkray.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows, Window, WindowAssigner
+
+__all__ = [
+    "Aggregate",
+    "AggregateFunction",
+    "AggregatingState",
+    "AggregatingStateDescriptor",
+    "ArgMax",
+    "ArgMin",
+    "ArrowSource",
+    "Avg",
+    "Batch",
+    "Boundedness",
+    "CoFlatMapFunction",
+    "CoGroupFunction",
+    "CoGroupedStreams",
+    "CoMapFunction",
+    "CoProcessFunction",
+    "CollectList",
+    "CollectSink",
+    "CollectedRows",
+    "CollectionSource",
+    "Committer",
+    "Configuration",
+    "ConfigurationError",
+    "ConnectedStreams",
+    "Count",
+    "CountDistinct",
+    "DataGenSource",
+    "DataStream",
+    "DataStreamSink",
+    "DiscardSink",
+    "Duration",
+    "Expression",
+    "FileSink",
+    "FileSource",
+    "FilterFunction",
+    "First",
+    "FlatMapFunction",
+    "FlinkrayError",
+    "Function",
+    "InvalidProgramError",
+    "JobCanceledError",
+    "JobClient",
+    "JobExecutionError",
+    "JobExecutionResult",
+    "JobListener",
+    "JobProgress",
+    "JobStatus",
+    "JoinFunction",
+    "JoinedStreams",
+    "KeySelectorFunction",
+    "KeyedCoProcessFunction",
+    "KeyedProcessFunction",
+    "KeyedStream",
+    "Kind",
+    "Last",
+    "ListState",
+    "ListStateDescriptor",
+    "MapFunction",
+    "MapState",
+    "MapStateDescriptor",
+    "Max",
+    "Min",
+    "MissingDependencyError",
+    "NoResourceAvailableError",
+    "NotSerializableError",
+    "NullTimestampError",
+    "OutputTag",
+    "PandasSource",
+    "PartitionError",
+    "PrintSink",
+    "ProcessFunction",
+    "ProcessWindowFunction",
+    "RandomField",
+    "ReaderStatus",
+    "RecordError",
+    "RecordType",
+    "ReduceFunction",
+    "ReducingState",
+    "ReducingStateDescriptor",
+    "ResourceSpec",
+    "Row",
+    "RuntimeContext",
+    "SequenceField",
+    "SequenceSource",
+    "Sink",
+    "SinkFunction",
+    "SinkWriter",
+    "SinkWriterContext",
+    "SlidingEventTimeWindows",
+    "Source",
+    "SourceBatch",
+    "SourceContext",
+    "SourceFunction",
+    "SourceReader",
+    "SourceReaderContext",
+    "SourceSplit",
+    "SparkSink",
+    "SparkSource",
+    "SplitEnumerator",
+    "SplitEnumeratorContext",
+    "SplitListEnumerator",
+    "SplitListReader",
+    "StateTtlConfig",
+    "StreamExecutionEnvironment",
+    "Sum",
+    "Time",
+    "TimeDomain",
+    "TopN",
+    "TtlUpdateType",
+    "TumblingEventTimeWindows",
+    "TypeInformation",
+    "TypeMismatchError",
+    "Types",
+    "UnknownColumnError",
+    "UserFunctionError",
+    "ValueState",
+    "ValueStateDescriptor",
+    "WatermarkGenerator",
+    "WatermarkStrategy",
+    "Window",
+    "WindowAssigner",
+    "WindowFunction",
+    "WindowedStream",
+    "coalesce",
+    "col",
+    "greatest",
+    "if_else",
+    "least",
+    "lit",
+    "when",
+]

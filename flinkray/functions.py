@@ -205,6 +205,13 @@ class ProcessWindowFunction(Function, ABC):
         """The window is over; drop what was kept for it."""
 
 
+class WindowFunction(Function, ABC):
+    """A ProcessWindowFunction that needs no more of the context than the window."""
+
+    @abstractmethod
+    def apply(self, key: Any, window: Window, inputs: Iterable[Any]) -> Iterable[Any] | None: ...
+
+
 class JoinFunction(Function, ABC):
     @abstractmethod
     def join(self, first: Any, second: Any) -> Any: ...

@@ -44,6 +44,7 @@ def _duration(raw: object) -> Millis:
 PARALLELISM = option(
     "parallelism.default", _int, 1, "Subtasks of an operator that sets no parallelism of its own.", valid=at_least(1)
 )
+PIPELINE_NAME = option("pipeline.name", _str, "flinkray job", "Name of a job for which execute() is given none.")
 MAX_PARALLELISM = option(
     "pipeline.max-parallelism",
     _int,

@@ -1,0 +1,218 @@
+"""A source that makes rows up: sequences, random values, or a function of the row number. The same rows every time."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from flinkray.batch import Batch
+from flinkray.connectors.source import (
+    Boundedness,
+    Source,
+    SourceReader,
+    SourceReaderContext,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from flinkray.connectors.split_list import SplitListEnumerator, SplitListReader
+from flinkray.errors import InvalidProgramError
+from flinkray.types import Kind, RecordType
+
+Rows = npt.NDArray[np.int64]
+_TICK_MS = 2
+"""A limited source makes rows this often at most: rows per tick instead of a batch per row."""
+
+
+class Field(ABC):
+    """Values of one column, as a function of the row number, so that a restored reader goes on with the same rows."""
+
+    @abstractmethod
+    def values(self, rows: Rows, seed: int) -> pa.Array:
+        """One value for each row number."""
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceField(Field):
+    """`start + row * step`, int64; begins again after `end` (included) where one is given."""
+
+    start: int = 0
+    end: int | None = None
+    step: int = 1
+
+    def values(self, rows: Rows, seed: int) -> pa.Array:
+        if self.end is not None:
+            rows = rows % (abs(self.end - self.start) // abs(self.step) + 1)
+        return pa.array(self.start + rows * self.step)
+
+
+@dataclass(frozen=True, slots=True)
+class RandomField(Field):
+    """Evenly distributed: whole numbers from `low` to `high` (both included) where both are whole, doubles in
+    [low, high) otherwise; one of `choices`; or hexadecimal text of `length` characters."""
+
+    low: int | float = 0
+    high: int | float = 2**31 - 1
+    choices: tuple[Any, ...] = ()
+    length: int = 0
+
+    def __post_init__(self) -> None:
+        if self.low > self.high or self.length < 0:
+            raise InvalidProgramError(f"nothing lies in the range of {self}")
+
+    def values(self, rows: Rows, seed: int) -> pa.Array:
+        bits = random_bits(rows, seed)
+        if self.choices:
+            return pa.array(self.choices).take(pa.array(bits % np.uint64(len(self.choices))))
+        if self.length:
+            return self._text(rows, seed)
+        if isinstance(self.low, int) and isinstance(self.high, int):
+            span = self.high - self.low + 1
+            offsets = bits if span >= 1 << 64 else bits % np.uint64(span)
+            return pa.array((offsets + np.uint64(self.low % (1 << 64))).view(np.int64))
+        unit = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return pa.array(self.low + unit * (self.high - self.low))
+
+    def _text(self, rows: Rows, seed: int) -> pa.Array:
+        words = -(-self.length // 16)
+        bits = np.stack([random_bits(rows, seed + 1 + word) for word in range(words)], axis=1)
+        nibbles = np.unpackbits(bits.view(np.uint8).reshape(len(rows), -1), axis=1).reshape(len(rows), -1, 4)
+        digits = nibbles @ np.array([8, 4, 2, 1], dtype=np.uint8)
+        characters = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)[digits[:, : self.length]]
+        offsets = np.arange(0, (len(rows) + 1) * self.length, self.length, dtype=np.int32)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(characters))]
+        return pa.Array.from_buffers(pa.string(), len(rows), buffers)
+
+
+FieldLike = Field | Callable[[Rows], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedRows:
+    """Every `step`-th row from `next_row` up to `stop` (excluded; None: for ever)."""
+
+    split_id: str
+    next_row: int
+    step: int
+    stop: int | None
+
+
+class DataGenSource(Source):
+    """Rows of made-up fields; row n is the same in every run, whatever the parallelism.
+
+    Args:
+        fields: column name -> SequenceField, RandomField, or a function from row numbers (an int64 numpy array) to
+            that many values (a numpy or Arrow array).
+        rows: how many; None: for ever.
+        rows_per_second: over all subtasks; None: as fast as it goes.
+        seed: of the random fields.
+    """
+
+    def __init__(
+        self,
+        fields: Mapping[str, FieldLike],
+        rows: int | None = None,
+        rows_per_second: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        if not fields:
+            raise InvalidProgramError("DataGenSource needs at least one field")
+        if rows is not None and rows < 0:
+            raise InvalidProgramError(f"DataGenSource: rows must not be negative, got {rows}")
+        if rows_per_second is not None and rows_per_second <= 0:
+            raise InvalidProgramError(f"DataGenSource: rows_per_second must be positive, got {rows_per_second}")
+        self._fields = dict(fields)
+        self._rows = rows
+        self._rows_per_second = rows_per_second
+        self._seed = seed
+        self._schema: pa.Schema = self._batch(np.arange(1, dtype=np.int64)).schema
+
+    @property
+    def boundedness(self) -> Boundedness:
+        return Boundedness.UNBOUNDED if self._rows is None else Boundedness.BOUNDED
+
+    @property
+    def output_type(self) -> RecordType | None:
+        return RecordType(Kind.ROW, self._schema)
+
+    def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
+        # Each subtask takes every so many-th row, so that a time made of the row number proceeds evenly over all.
+        step = context.parallelism
+        fresh = [GeneratedRows(f"{index}/{step}", index, step, self._rows) for index in range(step)]
+        return SplitListEnumerator(context, fresh if restored is None else restored)
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
+        return _DataGenReader(context, self._batch, self._rows_per_second)
+
+    def _batch(self, rows: Rows) -> pa.RecordBatch:
+        columns = [self._column(name, index, rows) for index, name in enumerate(self._fields)]
+        return pa.RecordBatch.from_arrays(columns, names=list(self._fields))
+
+    def _column(self, name: str, index: int, rows: Rows) -> pa.Array:
+        field = self._fields[name]
+        # Fields of the same range must not have the same values.
+        values = field.values(rows, self._seed * 1_000_003 + index * 1009) if isinstance(field, Field) else field(rows)
+        array = values if isinstance(values, pa.Array) else pa.array(values)
+        if len(array) != len(rows):
+            raise InvalidProgramError(f"DataGenSource: field {name!r} gave {len(array)} values for {len(rows)} rows")
+        return array
+
+
+class _DataGenReader(SplitListReader[GeneratedRows]):
+    def __init__(
+        self,
+        context: SourceReaderContext,
+        make: Callable[[Rows], pa.RecordBatch],
+        rows_per_second: float | None,
+    ) -> None:
+        super().__init__(context)
+        self._make = make
+        self._rows_per_second = rows_per_second
+        self._batch_rows = context.batch_rows
+        self._is_waiting = False
+
+    def read_split(self, split: GeneratedRows) -> Iterator[tuple[Batch | None, GeneratedRows]]:
+        started_ms, first_row = self._context.now_ms(), split.next_row
+        while split.stop is None or split.next_row < split.stop:
+            due = self._batch_rows
+            if self._rows_per_second is not None:
+                made = (split.next_row - first_row) // split.step
+                due = min(due, self._due(self._context.now_ms() - started_ms, made, split.step))
+            if due == 0:
+                yield None, split
+                continue
+            stop = split.next_row + due * split.step
+            rows = np.arange(split.next_row, stop if split.stop is None else min(stop, split.stop), split.step)
+            split = replace(split, next_row=int(rows[-1]) + split.step)
+            yield Batch(self._make(rows.astype(np.int64, copy=False)), Kind.ROW), split
+
+    def _due(self, elapsed_ms: int, made: int, step: int) -> int:
+        """Rows that may be made now; where there are none, the reader is woken when there are."""
+        assert self._rows_per_second is not None
+        per_ms = self._rows_per_second / step / 1000
+        due = int(elapsed_ms * per_ms) - made
+        if due > 0:
+            return due
+        if not self._is_waiting:
+            self._is_waiting = True
+            self._context.call_later(max(_TICK_MS, math.ceil((made + 1) / per_ms - elapsed_ms)), self._wake)
+        return 0
+
+    def _wake(self) -> None:
+        self._is_waiting = False
+        self._context.notify_available()
+
+
+def random_bits(rows: Rows, seed: int) -> npt.NDArray[np.uint64]:
+    """64 random bits per row number, the same for the same seed: SplitMix64's output function over a counter."""
+    with np.errstate(over="ignore"):
+        bits = rows.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed % (1 << 64))
+        bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return bits ^ (bits >> np.uint64(31))

@@ -1,0 +1,21 @@
+"""The sink that keeps nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flinkray.batch import Batch
+from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
+
+
+class DiscardSink(Sink):
+    """Takes rows and drops them."""
+
+    def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
+        return _DiscardWriter()
+
+
+class _DiscardWriter(SinkWriter):
+    def write(self, batch: Batch) -> None: ...
+
+    def close(self) -> None: ...

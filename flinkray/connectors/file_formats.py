@@ -1,0 +1,284 @@
+"""Reading the file formats: how a file is cut into splits, and a split into batches."""
+
+from __future__ import annotations
+
+import io
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.json as pa_json
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from flinkray.errors import InvalidProgramError
+from flinkray.types import SCALAR_COLUMN, Kind
+
+_RANGE_BYTES = 64 << 20
+"""Lines are read in ranges of this many bytes, each a split of its own."""
+_READ_BYTES = 1 << 20
+_BATCHES_PER_SPLIT = 8
+_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".br")
+TEXT_SCHEMA = pa.schema([(SCALAR_COLUMN, pa.string())])
+
+
+@dataclass(frozen=True, slots=True)
+class FileSplit:
+    """A part of a file. `start` and `stop` count what the format cuts it into: row groups, batches, or bytes."""
+
+    split_id: str
+    path: str
+    filesystem: fs.FileSystem = field(repr=False)
+    start: int = 0
+    stop: int | None = None
+    """Excluded; None: the end of the file."""
+    row: int = 0
+    """Rows of the split that have been read."""
+
+
+class FileFormat(ABC):
+    """One of the formats; a value without state of its own."""
+
+    kind = Kind.ROW
+
+    @abstractmethod
+    def schema(self, system: fs.FileSystem, path: str) -> pa.Schema:
+        """The columns of a file (for text formats: as far as its beginning shows)."""
+
+    @abstractmethod
+    def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
+        """(start, stop) of each split of a file of so many bytes."""
+
+    @abstractmethod
+    def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
+        """The split's rows, of the columns of `schema`, each batch with the split as it is after it. May block."""
+
+
+class ParquetFormat(FileFormat):
+    def schema(self, system: fs.FileSystem, path: str) -> pa.Schema:
+        with system.open_input_file(path) as file:
+            return pq.ParquetFile(file).schema_arrow
+
+    def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
+        with system.open_input_file(path) as file:
+            groups = pq.ParquetFile(file).num_row_groups
+        return [(group, group + 1) for group in range(groups)]
+
+    def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
+        with split.filesystem.open_input_file(split.path) as file:
+            batches = pq.ParquetFile(file).iter_batches(
+                batch_size=batch_rows, row_groups=[split.start], columns=schema.names, use_threads=False
+            )
+            yield from _from_row(batches, split, batch_rows)
+
+
+class ArrowFormat(FileFormat):
+    """Arrow IPC files (Feather)."""
+
+    def schema(self, system: fs.FileSystem, path: str) -> pa.Schema:
+        with system.open_input_file(path) as file:
+            return pa.ipc.open_file(file).schema
+
+    def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
+        with system.open_input_file(path) as file:
+            count = pa.ipc.open_file(file).num_record_batches
+        return [(start, min(start + _BATCHES_PER_SPLIT, count)) for start in range(0, count, _BATCHES_PER_SPLIT)]
+
+    def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
+        with split.filesystem.open_input_file(split.path) as file:
+            reader = pa.ipc.open_file(file)
+            stop = reader.num_record_batches if split.stop is None else split.stop
+            batches = (reader.get_batch(index).select(schema.names) for index in range(split.start, stop))
+            yield from _from_row(batches, split, batch_rows)
+
+
+class CsvFormat(FileFormat):
+    """Text with a line of column names. One split per file, since a quoted value may hold a line break."""
+
+    def __init__(self, delimiter: str = ",") -> None:
+        self._parse = pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+
+    def schema(self, system: fs.FileSystem, path: str) -> pa.Schema:
+        with system.open_input_stream(path) as stream:
+            seen = pa_csv.open_csv(stream, parse_options=self._parse).schema
+        return _without_nulls(seen)
+
+    def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
+        return [(0, None)]
+
+    def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
+        options = pa_csv.ConvertOptions(column_types=schema, include_columns=schema.names)
+        with (
+            split.filesystem.open_input_stream(split.path) as stream,
+            pa_csv.open_csv(stream, parse_options=self._parse, convert_options=options) as reader,
+        ):
+            yield from _from_row(reader, split, batch_rows)
+
+
+class LineFormat(FileFormat):
+    """Formats of one row per line: a split is a range of bytes, and has the lines that begin in it."""
+
+    @abstractmethod
+    def parse(self, lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
+        """Whole lines, the last of which may lack its line break, as rows."""
+
+    def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
+        if path.endswith(_COMPRESSED):
+            return [(0, None)]
+        return [(start, min(start + _RANGE_BYTES, size)) for start in range(0, size, _RANGE_BYTES)]
+
+    def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
+        skip = split.row
+        for lines, after in _line_blocks(split):
+            batch = self.parse(lines, schema).slice(skip)
+            skip = 0
+            done = split.row
+            for offset in range(0, batch.num_rows, batch_rows):
+                piece = batch.slice(offset, batch_rows)
+                done += piece.num_rows
+                is_last = offset + batch_rows >= batch.num_rows
+                split = replace(split, start=after, row=0) if is_last else replace(split, row=done)
+                yield piece, split
+
+
+class JsonFormat(LineFormat):
+    """One JSON object per line."""
+
+    def schema(self, system: fs.FileSystem, path: str) -> pa.Schema:
+        with system.open_input_stream(path) as stream:
+            beginning = FileSplit("", path, system, 0, None)
+            first, _ = next(_line_blocks(beginning), (b"", 0))
+            del stream
+        if not first:
+            raise InvalidProgramError(f"the file {path} is empty and says nothing about its columns; set schema=")
+        return _without_nulls(pa_json.read_json(io.BytesIO(first)).schema)
+
+    def parse(self, lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
+        options = pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+        block = pa_json.ReadOptions(use_threads=False, block_size=max(len(lines) + 1, 1024))
+        table = pa_json.read_json(io.BytesIO(lines), read_options=block, parse_options=options).combine_chunks()
+        return next(iter(table.to_batches()), pa.RecordBatch.from_pylist([], schema=schema))
+
+
+class TextFormat(LineFormat):
+    """Lines of UTF-8 text, without their line breaks, as bare strings."""
+
+    kind = Kind.SCALAR
+
+    def schema(self, system: fs.FileSystem, path: str) -> pa.Schema:
+        return TEXT_SCHEMA
+
+    def parse(self, lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
+        text = pa.array([lines.removesuffix(b"\n")], pa.large_binary()).cast(pa.large_string())
+        values = pc.list_flatten(pc.split_pattern(text, "\n"))
+        if b"\r" in lines:
+            values = pc.replace_substring_regex(values, "\r$", "")
+        return pa.RecordBatch.from_arrays([values.cast(pa.string())], schema=TEXT_SCHEMA)
+
+
+FORMATS: dict[str, type[FileFormat]] = {
+    "parquet": ParquetFormat,
+    "csv": CsvFormat,
+    "json": JsonFormat,
+    "arrow": ArrowFormat,
+    "text": TextFormat,
+}
+_SUFFIXES = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".txt": "text",
+    ".log": "text",
+}
+
+
+def format_of(path: str) -> str:
+    """The format that a file's name ends in.
+
+    Raises:
+        InvalidProgramError: none of those known.
+    """
+    plain = next((path.removesuffix(suffix) for suffix in _COMPRESSED if path.endswith(suffix)), path)
+    for suffix, name in _SUFFIXES.items():
+        if plain.endswith(suffix):
+            return name
+    raise InvalidProgramError(
+        f"cannot tell the format of {path} by its name; set format= to one of {', '.join(FORMATS)}"
+    )
+
+
+def _from_row(
+    batches: Iterator[pa.RecordBatch], split: FileSplit, batch_rows: int
+) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
+    """The rows after the first `split.row`, in batches of at most `batch_rows`."""
+    skip = split.row
+    for batch in batches:
+        if skip >= batch.num_rows:
+            skip -= batch.num_rows
+            continue
+        for offset in range(skip, batch.num_rows, batch_rows):
+            piece = batch.slice(offset, batch_rows)
+            split = replace(split, row=split.row + piece.num_rows)
+            yield piece, split
+        skip = 0
+
+
+def _line_blocks(split: FileSplit) -> Iterator[tuple[bytes, int]]:
+    """Blocks of whole lines that begin in the split's range of bytes, each with the byte after it."""
+    with split.filesystem.open_input_stream(split.path) as stream:
+        position, rest = _to_first_line(stream, split.start)
+        stop = split.stop
+        while stop is None or position < stop:
+            chunk = rest + stream.read(_READ_BYTES)
+            is_end = len(chunk) == len(rest)
+            end = len(chunk) if is_end else chunk.rfind(b"\n") + 1
+            if stop is not None and position + end > stop:
+                # The last line of the range is the one that holds its last byte.
+                last = chunk.find(b"\n", stop - position - 1)
+                end = last + 1 if last >= 0 else (len(chunk) if is_end else 0)
+            if end:
+                yield chunk[:end], position + end
+                position += end
+            rest = chunk[end:]
+            if is_end:
+                return
+
+
+def _to_first_line(stream: pa.NativeFile, start: int) -> tuple[int, bytes]:
+    """Goes to the first line that begins at or after `start`; gives its position, and what has been read of it.
+
+    A line that begins before `start` belongs to the range before.
+    """
+    if start == 0:
+        return 0, b""
+    if stream.seekable():
+        stream.seek(start - 1)
+    else:
+        _skip(stream, start - 1)
+    position = start - 1
+    while chunk := stream.read(_READ_BYTES):
+        found = chunk.find(b"\n")
+        if found >= 0:
+            return position + found + 1, chunk[found + 1 :]
+        position += len(chunk)
+    return position, b""
+
+
+def _skip(stream: pa.NativeFile, count: int) -> None:
+    while count > 0:
+        chunk = stream.read(min(count, _READ_BYTES))
+        if not chunk:
+            return
+        count -= len(chunk)
+
+
+def _without_nulls(schema: pa.Schema) -> pa.Schema:
+    """A column without a value at the beginning of a file is taken for text, which holds whatever comes."""
+    return pa.schema([(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in schema])

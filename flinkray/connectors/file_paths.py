@@ -1,0 +1,78 @@
+"""Where files are: paths and URIs of any pyarrow filesystem."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import posixpath
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyarrow import fs
+
+from flinkray.errors import InvalidProgramError
+
+PathLike = str | Path
+_WILDCARDS = frozenset("*?[")
+
+
+def resolve(path: PathLike, filesystem: fs.FileSystem | None) -> tuple[fs.FileSystem, str]:
+    """The filesystem, and the path within it, of a local path or of a URI such as "s3://bucket/key"."""
+    text = str(path)
+    if filesystem is not None:
+        return filesystem, text
+    if "://" not in text:
+        return fs.LocalFileSystem(), os.path.abspath(text)
+    try:
+        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(text)
+    except (ValueError, OSError) as error:
+        raise InvalidProgramError(f"no filesystem for {text!r}: {error}") from error
+    return found
+
+
+def list_files(paths: Sequence[PathLike], filesystem: fs.FileSystem | None) -> list[tuple[fs.FileSystem, str, int]]:
+    """Filesystem, path and size of every file that the paths name, sorted by path for each.
+
+    A directory stands for all files below it, except hidden ones (a name that begins with . or _); a pattern with
+    *, ? or [...] for those it matches, and ** crosses directories.
+
+    Raises:
+        InvalidProgramError: one of the paths names no file.
+    """
+    files: list[tuple[fs.FileSystem, str, int]] = []
+    for path in paths:
+        system, inside = resolve(path, filesystem)
+        found = _matching(system, inside) if _WILDCARDS & set(inside) else _at(system, inside)
+        if not found:
+            raise InvalidProgramError(f"there is no file at {str(path)!r}")
+        files.extend((system, info.path, info.size or 0) for info in sorted(found, key=lambda info: str(info.path)))
+    return files
+
+
+def _at(system: fs.FileSystem, path: str) -> list[fs.FileInfo]:
+    info = system.get_file_info(path)
+    if info.type is fs.FileType.File:
+        return [info]
+    return _below(system, path) if info.type is fs.FileType.Directory else []
+
+
+def _below(system: fs.FileSystem, directory: str) -> list[fs.FileInfo]:
+    infos = system.get_file_info(fs.FileSelector(directory, recursive=True, allow_not_found=True))
+    return [info for info in infos if info.type is fs.FileType.File and not _is_hidden(info.path, directory)]
+
+
+def _matching(system: fs.FileSystem, pattern: str) -> list[fs.FileInfo]:
+    parts = pattern.split("/")
+    fixed = next(index for index, part in enumerate(parts) if _WILDCARDS & set(part))
+    crosses = "**" in pattern
+    return [
+        info
+        for info in _below(system, "/".join(parts[:fixed]))
+        # fnmatch's * also matches a slash, so the depth decides where ** was not asked for.
+        if fnmatch.fnmatchcase(info.path, pattern) and (crosses or info.path.count("/") == pattern.count("/"))
+    ]
+
+
+def _is_hidden(path: str, directory: str) -> bool:
+    below = posixpath.relpath(path, directory)
+    return any(part.startswith((".", "_")) for part in below.split("/"))

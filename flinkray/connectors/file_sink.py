@@ -1,0 +1,242 @@
+"""Files as a sink."""
+
+from __future__ import annotations
+
+import posixpath
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from flinkray.batch import Batch
+from flinkray.connectors.file_paths import PathLike, resolve
+from flinkray.connectors.json_lines import to_json_lines
+from flinkray.connectors.sink import Committer, Sink, SinkWriter, SinkWriterContext
+from flinkray.errors import FlinkrayError, InvalidProgramError, TypeMismatchError, did_you_mean
+from flinkray.types import Kind
+
+_ROW_GROUP_ROWS = 131_072
+_ROW_GROUP_BYTES = 64 << 20
+
+
+class FileSink(Sink):
+    """Rows into files of a directory, visible exactly once: with each completed checkpoint, and at the end of input.
+
+    Each subtask writes a hidden file of its own (a name that begins with a dot) and renames it when it is committed.
+
+    Args:
+        directory: local, or a URI of any pyarrow filesystem; created if needed.
+        format: "parquet", "csv" (with a header), "json" (lines) or "arrow" (IPC file).
+        prefix: what file names begin with.
+        filesystem: a pyarrow filesystem for a path within it.
+    """
+
+    def __init__(
+        self,
+        directory: PathLike,
+        format: str = "parquet",
+        prefix: str = "part",
+        filesystem: fs.FileSystem | None = None,
+    ) -> None:
+        if format not in _WRITERS:
+            raise InvalidProgramError(
+                f"no file format {format!r}{did_you_mean(format, _WRITERS)}; there are {', '.join(_WRITERS)}"
+            )
+        if not prefix or prefix.startswith((".", "_")) or "/" in prefix:
+            raise InvalidProgramError(
+                f"file names cannot begin with {prefix!r}: readers would take them for hidden ones"
+            )
+        self._filesystem, self._directory = resolve(directory, filesystem)
+        self._format = format
+        self._prefix = prefix
+
+    def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
+        return _FileWriter(self._filesystem, self._directory, self._format, self._prefix, context)
+
+    def create_committer(self) -> Committer | None:
+        return _FileCommitter(self._filesystem)
+
+
+@dataclass(frozen=True, slots=True)
+class FileCommittable:
+    """A complete file that waits to be renamed."""
+
+    hidden: str
+    final: str
+
+
+class _FileWriter(SinkWriter):
+    def __init__(
+        self, system: fs.FileSystem, directory: str, format: str, prefix: str, context: SinkWriterContext
+    ) -> None:
+        self._filesystem = system
+        self._directory = directory
+        self._format = format
+        # Never the name of another subtask's, attempt's or job's file.
+        self._stem = f"{prefix}-{context.job_id[:8]}-{context.subtask_index}-{context.attempt_number}"
+        self._context = context
+        self._files = 0
+        self._open: _OpenFile | None = None
+        self._complete: list[FileCommittable] = []
+        system.create_dir(directory, recursive=True)
+
+    def write(self, batch: Batch) -> None:
+        if batch.kind is Kind.OBJECT:
+            raise TypeMismatchError(
+                f"operator {self._context.operator_name!r}: {self._format} files have columns, and these rows are "
+                "Python objects; map them to rows, tuples or numbers first"
+            )
+        data = batch.data
+        if self._open is not None and not self._open.schema.equals(data.schema):
+            self._roll()  # one file has one schema
+        if self._open is None:
+            self._open = self._new_file(data.schema)
+        self._open.write(data)
+
+    def prepare_commit(self) -> list[Any]:
+        self._roll()
+        complete, self._complete = self._complete, []
+        return complete
+
+    def close(self) -> None:
+        """Drops what has not been prepared: a restarted task writes it again."""
+        if self._open is not None:
+            self._open.abandon()
+            self._complete.append(self._open.committable)
+            self._open = None
+        for committable in self._complete:
+            _delete(self._filesystem, committable.hidden)
+
+    def _new_file(self, schema: pa.Schema) -> _OpenFile:
+        name = f"{self._stem}-{self._files}.{self._format}"
+        self._files += 1
+        hidden, final = (posixpath.join(self._directory, each) for each in (f".{name}.inprogress", name))
+        return _WRITERS[self._format](self._filesystem, FileCommittable(hidden, final), schema)
+
+    def _roll(self) -> None:
+        if self._open is not None:
+            self._open.finish()
+            self._complete.append(self._open.committable)
+            self._open = None
+
+
+class _FileCommitter(Committer):
+    def __init__(self, system: fs.FileSystem) -> None:
+        self._filesystem = system
+
+    def commit(self, committables: Sequence[FileCommittable]) -> None:
+        for committable in committables:
+            if _exists(self._filesystem, committable.hidden):
+                self._filesystem.move(committable.hidden, committable.final)
+            elif not _exists(self._filesystem, committable.final):
+                raise FlinkrayError(
+                    f"cannot commit {committable.final}: its hidden file {committable.hidden} is gone; do not remove "
+                    "hidden files of a directory that a job writes to"
+                )
+
+    def abort(self, committables: Sequence[FileCommittable]) -> None:
+        for committable in committables:
+            _delete(self._filesystem, committable.hidden)
+
+
+def _exists(system: fs.FileSystem, path: str) -> bool:
+    return bool(system.get_file_info(path).type is fs.FileType.File)
+
+
+def _delete(system: fs.FileSystem, path: str) -> None:
+    if _exists(system, path):
+        system.delete_file(path)
+
+
+# -- formats -----------------------------------------------------------------------------------------------------
+
+
+class _OpenFile(ABC):
+    """A file that is being written."""
+
+    def __init__(self, system: fs.FileSystem, committable: FileCommittable, schema: pa.Schema) -> None:
+        self.committable = committable
+        self.schema = schema
+        self._stream = system.open_output_stream(committable.hidden, compression=None)
+        self._start()
+
+    def _start(self) -> None:
+        """Makes what `write` needs."""
+
+    @abstractmethod
+    def write(self, batch: pa.RecordBatch) -> None: ...
+
+    def _end(self) -> None:
+        """Writes what is buffered, and the file's end."""
+
+    def finish(self) -> None:
+        self._end()
+        self._stream.close()
+
+    def abandon(self) -> None:
+        self._stream.close()
+
+
+class _ParquetFile(_OpenFile):
+    def _start(self) -> None:
+        self._writer = pq.ParquetWriter(self._stream, self.schema)
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        # Each write makes a row group, and small row groups make slow files.
+        self._waiting.append(batch)
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._rows >= _ROW_GROUP_ROWS or self._bytes >= _ROW_GROUP_BYTES:
+            self._write_group()
+
+    def _write_group(self) -> None:
+        if self._waiting:
+            self._writer.write_table(pa.Table.from_batches(self._waiting), row_group_size=self._rows)
+        self._waiting = []
+        self._rows = self._bytes = 0
+
+    def _end(self) -> None:
+        self._write_group()
+        self._writer.close()
+
+
+class _ArrowFile(_OpenFile):
+    def _start(self) -> None:
+        self._writer = pa.ipc.new_file(self._stream, self.schema)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(batch)
+
+    def _end(self) -> None:
+        self._writer.close()
+
+
+class _CsvFile(_OpenFile):
+    def _start(self) -> None:
+        self._writer = pa_csv.CSVWriter(self._stream, self.schema)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(batch)
+
+    def _end(self) -> None:
+        self._writer.close()
+
+
+class _JsonFile(_OpenFile):
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._stream.write(to_json_lines(batch))
+
+
+_WRITERS: dict[str, type[_OpenFile]] = {
+    "parquet": _ParquetFile,
+    "csv": _CsvFile,
+    "json": _JsonFile,
+    "arrow": _ArrowFile,
+}

@@ -1,0 +1,188 @@
+"""Files as a source."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from flinkray.batch import Batch
+from flinkray.connectors.file_formats import FORMATS, CsvFormat, FileFormat, FileSplit, format_of
+from flinkray.connectors.file_paths import PathLike, list_files
+from flinkray.connectors.handover import Handover
+from flinkray.connectors.source import (
+    Boundedness,
+    Source,
+    SourceReader,
+    SourceReaderContext,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from flinkray.connectors.split_list import SplitListEnumerator, SplitListReader
+from flinkray.errors import InvalidProgramError, RecordError, UnknownColumnError, did_you_mean
+from flinkray.type_hints import record_type
+from flinkray.types import RecordType
+
+_BATCHES_AHEAD = 2
+"""Batches that the reading thread may be ahead."""
+
+
+class FileSource(Source):
+    """The rows of files: Parquet, CSV with a header, JSON lines, Arrow IPC, or lines of text (bare strings).
+
+    Row groups, batches, ranges of lines and CSV files are read in parallel; positions are exact, so that a restored
+    source goes on with the row after the last one.
+
+    Args:
+        paths: files, directories or patterns (`data/*.parquet`), local or as URIs of any pyarrow filesystem.
+        format: "parquet", "csv", "json", "arrow" or "text"; None: by the first file's name.
+        schema: the columns and their types, as `output_type=`. None: those of the first file. What does not fit is an
+            error; for CSV and JSON it is read as these types.
+        columns: read only these.
+        delimiter: of CSV.
+        filesystem: a pyarrow filesystem for paths within it, for example one with credentials.
+    """
+
+    def __init__(
+        self,
+        paths: PathLike | Sequence[PathLike],
+        format: str | None = None,
+        schema: Any = None,
+        columns: Sequence[str] | None = None,
+        delimiter: str = ",",
+        filesystem: fs.FileSystem | None = None,
+    ) -> None:
+        self._paths = [paths] if isinstance(paths, PathLike) else list(paths)
+        if not self._paths:
+            raise InvalidProgramError("FileSource needs at least one path")
+        if format is not None and format not in FORMATS:
+            raise InvalidProgramError(
+                f"no file format {format!r}{did_you_mean(format, FORMATS)}; there are {', '.join(FORMATS)}"
+            )
+        self._format_name = format
+        self._declared = None if schema is None else record_type(schema).schema
+        self._columns = columns
+        self._delimiter = delimiter
+        self._filesystem = filesystem
+        self._schema: pa.Schema | None = None
+        self._splits: list[FileSplit] | None = None
+
+    @property
+    def boundedness(self) -> Boundedness:
+        return Boundedness.BOUNDED
+
+    @property
+    def output_type(self) -> RecordType | None:
+        """From the declared schema, or the beginning of the first file, which is opened for it."""
+        if self._schema is None:
+            self._schema = self._find_schema()
+        return RecordType(self._format().kind, self._schema)
+
+    def prepare(self) -> Source:
+        """The source with its files listed and cut into splits, as they are now."""
+        prepared = FileSource(
+            self._paths, self._format_name, self._declared, self._columns, self._delimiter, self._filesystem
+        )
+        prepared._schema = self.output_type.schema if self.output_type else None
+        prepared._format_name = self._format_name or self._first_format()
+        format = prepared._format()
+        prepared._splits = [
+            FileSplit(f"{path}#{start}", path, system, start, stop)
+            for system, path, size in list_files(self._paths, self._filesystem)
+            for start, stop in format.splits(system, path, size)
+        ]
+        return prepared
+
+    def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
+        if restored is not None:
+            return SplitListEnumerator(context, restored)
+        if self._splits is None:
+            return self.prepare().create_enumerator(context)
+        return SplitListEnumerator(context, self._splits)
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
+        assert self.output_type is not None
+        return _FileReader(context, self._format(), self.output_type.schema)
+
+    def _format(self) -> FileFormat:
+        format = FORMATS[self._format_name or self._first_format()]
+        return CsvFormat(self._delimiter) if format is CsvFormat else format()
+
+    def _first_format(self) -> str:
+        return format_of(list_files(self._paths[:1], self._filesystem)[0][1])
+
+    def _find_schema(self) -> pa.Schema:
+        schema = self._declared
+        if schema is None:
+            system, path, _ = list_files(self._paths[:1], self._filesystem)[0]
+            try:
+                schema = self._format().schema(system, path)
+            except (pa.ArrowException, OSError) as error:
+                raise InvalidProgramError(f"cannot read {path}: {error}") from error
+        schema = schema.remove_metadata()
+        if self._columns is None:
+            return schema
+        for column in self._columns:
+            if column not in schema.names:
+                raise UnknownColumnError(column, schema.names, "FileSource(columns=...)")
+        return pa.schema([schema.field(column) for column in self._columns])
+
+
+class _FileReader(SplitListReader[FileSplit]):
+    """Files are read on a thread, one per split, since a disk or a network may be slow."""
+
+    def __init__(self, context: SourceReaderContext, format: FileFormat, schema: pa.Schema) -> None:
+        super().__init__(context)
+        self._format = format
+        self._schema = schema
+
+    def read_split(self, split: FileSplit) -> Iterator[tuple[Batch | None, FileSplit]]:
+        handover: Handover[tuple[pa.RecordBatch, FileSplit]] = Handover(_BATCHES_AHEAD, self._context.notify_available)
+        thread = threading.Thread(target=self._read, args=(split, handover), name=f"read {split.split_id}", daemon=True)
+        thread.start()
+        try:
+            while True:
+                # Asked before, since the thread may add its last batch and finish in between.
+                is_drained = handover.is_drained
+                taken = handover.take_nowait(1)
+                for data, split in taken:
+                    yield Batch(data, self._format.kind), split
+                if not taken:
+                    if is_drained:
+                        return
+                    yield None, split
+        finally:
+            handover.close()
+            thread.join()
+
+    def _read(self, split: FileSplit, handover: Handover[tuple[pa.RecordBatch, FileSplit]]) -> None:
+        """The thread: offers the split's batches until they end, or nobody wants them."""
+        error: BaseException | None = None
+        try:
+            for data, after in self._format.read(split, self._schema, self._context.batch_rows):
+                if not handover.offer((self._fitted(data), after)):
+                    break
+        except Exception as caught:
+            error = self._error(split, caught)
+        handover.finish(error)
+
+    def _fitted(self, data: pa.RecordBatch) -> pa.RecordBatch:
+        """With exactly the declared types; casts only where nothing is lost."""
+        if data.schema.equals(self._schema):
+            return data.replace_schema_metadata(None)
+        return pa.RecordBatch.from_arrays(
+            [data.column(field.name).cast(field.type) for field in self._schema], schema=self._schema
+        )
+
+    def _error(self, split: FileSplit, error: Exception) -> Exception:
+        subtask = f"{self._context.subtask_index + 1} of {self._context.parallelism}"
+        wrapped = RecordError(
+            f"operator {self._context.operator_name!r} (subtask {subtask}): cannot read {split.path} as "
+            f"{', '.join(f'{field.name}: {field.type}' for field in self._schema)}: {error}; if the files hold other "
+            "types, set schema="
+        )
+        wrapped.__cause__ = error
+        return wrapped

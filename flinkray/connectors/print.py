@@ -1,0 +1,41 @@
+"""The sink that writes rows to standard output."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from flinkray.batch import Batch
+from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
+from flinkray.row_codec import decode
+
+
+class PrintSink(Sink):
+    """Each value on a line of the worker's standard output, after Flink: "identifier:subtask> value".
+
+    The subtask, counted from 1, is left out where there is only one, and the identifier where it is empty.
+    """
+
+    def __init__(self, identifier: str = "", is_error_stream: bool = False) -> None:
+        self._identifier = identifier
+        self._is_error_stream = is_error_stream
+
+    def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
+        subtask = str(context.subtask_index + 1) if context.parallelism > 1 else ""
+        prefix = ":".join(part for part in (self._identifier, subtask) if part)
+        return _PrintWriter(f"{prefix}> " if prefix else "", self._is_error_stream)
+
+
+class _PrintWriter(SinkWriter):
+    def __init__(self, prefix: str, is_error_stream: bool) -> None:
+        self._prefix = prefix
+        self._is_error_stream = is_error_stream
+
+    def write(self, batch: Batch) -> None:
+        # One write per batch, so that lines of several subtasks of a process do not mix.
+        lines = "".join(f"{self._prefix}{value}\n" for value in decode(batch))
+        stream = sys.stderr if self._is_error_stream else sys.stdout
+        stream.write(lines)
+        stream.flush()
+
+    def close(self) -> None: ...

@@ -1,0 +1,60 @@
+"""Functions as sinks (`add_sink`)."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from flinkray.batch import Batch
+from flinkray.connectors.function_context import SubtaskRuntimeContext
+from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
+from flinkray.errors import FlinkrayError, InvalidProgramError, UserFunctionError
+from flinkray.functions import SinkFunction, as_callable
+from flinkray.row_codec import decode, short_repr
+
+
+class SinkFunctionSink(Sink):
+    """Calls a function with each value. What it has written by the time of a failure is written again after it."""
+
+    def __init__(self, function: SinkFunction | Callable[[Any], Any]) -> None:
+        if not callable(function) and not isinstance(function, SinkFunction):
+            raise InvalidProgramError(f"add_sink takes a function or a SinkFunction object, not {function!r}")
+        self.function = function
+
+    def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
+        return _FunctionWriter(self.function, context)
+
+
+class _FunctionWriter(SinkWriter):
+    def __init__(self, function: SinkFunction | Callable[[Any], Any], context: SinkWriterContext) -> None:
+        self._function = function
+        self._context = context
+        self._invoke = as_callable(function, "invoke")
+        if isinstance(function, SinkFunction):
+            function.open(SubtaskRuntimeContext(context))
+
+    def write(self, batch: Batch) -> None:
+        invoke = self._invoke
+        for value in decode(batch):
+            try:
+                invoke(value)
+            except FlinkrayError:
+                raise
+            except Exception as error:
+                raise self._error(value, error) from error
+
+    def close(self) -> None:
+        if isinstance(self._function, SinkFunction):
+            self._function.close()
+
+    def _error(self, value: Any, error: Exception) -> UserFunctionError:
+        # The first frame is this module's; the user's begin after it.
+        frames = error.__traceback__.tb_next if error.__traceback__ else None
+        return UserFunctionError(
+            self._context.operator_name,
+            f"{self._context.subtask_index + 1} of {self._context.parallelism}",
+            short_repr(value),
+            f"{type(error).__name__}: {error}",
+            "".join(traceback.format_exception(type(error), error, frames)).rstrip(),
+        )

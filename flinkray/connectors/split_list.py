@@ -1,0 +1,113 @@
+"""The common base of sources whose splits are a list: handed out on request, read one after another."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any, Generic, TypeVar
+
+from flinkray.batch import Batch
+from flinkray.connectors.source import (
+    ReaderStatus,
+    SourceBatch,
+    SourceReader,
+    SourceReaderContext,
+    SourceSplit,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+
+S = TypeVar("S", bound=SourceSplit)
+
+
+class SplitListEnumerator(SplitEnumerator):
+    """Gives the next split of a list to whichever reader asks; its state is the list of those not yet given."""
+
+    def __init__(self, context: SplitEnumeratorContext, splits: Sequence[SourceSplit]) -> None:
+        self._context = context
+        self._pending = deque(splits)
+
+    def start(self) -> None: ...
+
+    def add_reader(self, subtask_index: int) -> None: ...
+
+    def handle_split_request(self, subtask_index: int) -> None:
+        if self._pending:
+            self._context.assign_splits([self._pending.popleft()], subtask_index)
+        else:
+            self._context.signal_no_more_splits(subtask_index)
+
+    def add_splits_back(self, splits: Sequence[Any], subtask_index: int) -> None:
+        self._pending.extendleft(reversed(splits))
+
+    def snapshot_state(self, checkpoint_id: int) -> tuple[SourceSplit, ...]:
+        return tuple(self._pending)
+
+
+class SplitListReader(SourceReader, Generic[S]):
+    """Reads its splits one after another; a subclass says how one is read.
+
+    It asks for a split only when it has none: one that waited here unread would hold the watermark back.
+    """
+
+    def __init__(self, context: SourceReaderContext) -> None:
+        self._context = context
+        self._waiting: deque[S] = deque()
+        self._current: S | None = None
+        self._batches: Iterator[tuple[Batch | None, S]] = iter(())
+        self._has_no_more = False
+
+    @abstractmethod
+    def read_split(self, split: S) -> Iterator[tuple[Batch | None, S]]:
+        """Yields batches (never empty), each with the split as a restored reader needs it to go on after that batch.
+
+        Must not block. None in place of a batch: nothing is available now, and `notify_available` will be called.
+        """
+
+    def start(self) -> None:
+        if not self._waiting:  # a restored reader has splits already
+            self._context.send_split_request()
+
+    def add_splits(self, splits: Sequence[Any]) -> None:
+        self._waiting.extend(splits)
+        self._context.notify_available()
+
+    def notify_no_more_splits(self) -> None:
+        self._has_no_more = True
+        self._context.notify_available()
+
+    def poll(self) -> SourceBatch | ReaderStatus:
+        while self._current is not None or self._begin_next():
+            batch_and_split = next(self._batches, None)
+            if batch_and_split is None:
+                self._end_current()
+                continue
+            batch, self._current = batch_and_split
+            if batch is None:
+                return ReaderStatus.NOTHING_AVAILABLE
+            return SourceBatch(batch, self._current.split_id)
+        return ReaderStatus.END_OF_INPUT if self._has_no_more else ReaderStatus.NOTHING_AVAILABLE
+
+    def snapshot_state(self, checkpoint_id: int) -> list[S]:
+        current = [] if self._current is None else [self._current]
+        return [*current, *self._waiting]
+
+    def close(self) -> None:
+        close = getattr(self._batches, "close", None)
+        if close is not None:
+            close()
+
+    def _begin_next(self) -> bool:
+        if not self._waiting:
+            return False
+        self._current = self._waiting.popleft()
+        self._batches = self.read_split(self._current)
+        return True
+
+    def _end_current(self) -> None:
+        assert self._current is not None
+        self._context.split_finished(self._current.split_id)
+        self._current = None
+        if not self._waiting and not self._has_no_more:
+            self._context.send_split_request()

@@ -1,0 +1,318 @@
+"""StreamExecutionEnvironment: where programs begin, and how they are run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flinkray.config import Configuration
+from flinkray.configuration_sources import load_configuration
+from flinkray.connectors.collection import ArrowSource, CollectionSource, PandasSource
+from flinkray.connectors.generator_function import GeneratorFunctionSource
+from flinkray.connectors.sequence import SequenceSource
+from flinkray.connectors.source import Source
+from flinkray.connectors.spark import SparkSource
+from flinkray.datastream import DataStream, check_watermark_strategy
+from flinkray.durations import Duration
+from flinkray.errors import ConfigurationError, FlinkrayError, InvalidProgramError, JobExecutionError
+from flinkray.execution import (
+    BRIDGES,
+    EXECUTORS,
+    PLANNERS,
+    JobClient,
+    JobExecutionResult,
+    Pipeline,
+    PipelineExecutor,
+    load_plugin,
+)
+from flinkray.functions import SourceFunction
+from flinkray.known_types import KnownType
+from flinkray.operator_factories import SourceFactory
+from flinkray.operator_settings import check_parallelism
+from flinkray.options import (
+    ATTACHED,
+    BUFFER_TIMEOUT,
+    MAX_PARALLELISM,
+    OPERATOR_CHAINING,
+    PARALLELISM,
+    PIPELINE_NAME,
+    TARGET,
+)
+from flinkray.preparation import prepared
+from flinkray.progress import wait_for_result
+from flinkray.transformations import PhysicalTransformation, Transformation
+from flinkray.type_hints import record_type
+from flinkray.watermarks import WatermarkStrategy
+
+
+class JobListener:
+    """Hears of the jobs of an environment; called in the thread that runs the program."""
+
+    def on_job_submitted(self, client: JobClient | None, error: BaseException | None) -> None:
+        """A job was accepted (`client`), or could not be submitted (`error`)."""
+
+    def on_job_executed(self, result: JobExecutionResult | None, error: BaseException | None) -> None:
+        """`execute` saw the job end well (`result`), or fail (`error`)."""
+
+
+class StreamExecutionEnvironment:
+    """Records a program, and runs it. Make one with `get_execution_environment`.
+
+    Settings made in code win over `FLINKRAY_<KEY>` environment variables, these over the YAML file
+    `$FLINKRAY_CONF_DIR/config.yaml`, and that over the defaults.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+        self._transformations: list[Transformation] = []
+        self._cached_files: dict[str, str] = {}
+        self._listeners: list[JobListener] = []
+
+    @staticmethod
+    def get_execution_environment(
+        config: Configuration | Mapping[str, object] | None = None,
+    ) -> StreamExecutionEnvironment:
+        """An environment with these settings, and those of the environment variables and the file below them."""
+        code = config if isinstance(config, Configuration) else Configuration(config)
+        return StreamExecutionEnvironment(code.with_fallback(load_configuration()))
+
+    # -- settings
+
+    @property
+    def configuration(self) -> Configuration:
+        """A copy of the settings as they are now."""
+        return self._configuration.copy()
+
+    def configure(self, config: Configuration | Mapping[str, object]) -> StreamExecutionEnvironment:
+        """Sets options; others stay."""
+        new = config if isinstance(config, Configuration) else Configuration(config)
+        self._configuration = new.with_fallback(self._configuration)
+        return self
+
+    def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
+        """Subtasks of each operator that sets no parallelism of its own."""
+        self._configuration.set(PARALLELISM, check_parallelism(parallelism))
+        return self
+
+    def get_parallelism(self) -> int:
+        return self._configuration.get(PARALLELISM)
+
+    def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
+        """Number of key groups: the limit of later rescaling."""
+        self._configuration.set(MAX_PARALLELISM, check_parallelism(max_parallelism, "max parallelism"))
+        return self
+
+    def get_max_parallelism(self) -> int:
+        """0: settled from the parallelism when the program is compiled."""
+        return self._configuration.get(MAX_PARALLELISM)
+
+    def set_buffer_timeout(self, timeout: Duration) -> StreamExecutionEnvironment:
+        """How long rows may wait for more before they are sent; 0: sent after every batch."""
+        self._configuration.set(BUFFER_TIMEOUT, timeout)
+        return self
+
+    def disable_operator_chaining(self) -> StreamExecutionEnvironment:
+        """Every operator becomes a task of its own."""
+        self._configuration.set(OPERATOR_CHAINING, False)
+        return self
+
+    def register_cached_file(self, file_path: str | Path, name: str, executable: bool = False) -> None:
+        """Ships a file of the driver to every task, where `runtime_context.get_cached_file(name)` gives its path.
+
+        Args:
+            executable: taken for PyFlink's programs; files keep their permissions.
+        """
+        path = Path(file_path).absolute()
+        if not path.exists():
+            raise InvalidProgramError(f"cached file {name!r}: there is no {path}")
+        if self._cached_files.get(name, str(path)) != str(path):
+            raise InvalidProgramError(f"cached file {name!r} is already registered as {self._cached_files[name]}")
+        self._cached_files[name] = str(path)
+
+    def register_job_listener(self, listener: JobListener) -> None:
+        """Tells `listener` of each job that this environment submits."""
+        self._listeners.append(listener)
+
+    # -- sources
+
+    def from_source(
+        self,
+        source: Source,
+        watermark_strategy: WatermarkStrategy,
+        source_name: str,
+        type_info: Any = None,
+    ) -> DataStream:
+        """A stream of a source's rows.
+
+        Args:
+            type_info: the type of its rows where the source does not know it, as `output_type=`.
+        """
+        if not isinstance(source, Source):
+            raise InvalidProgramError(f"from_source takes a Source, not {source!r}; add_source takes functions")
+        declared = source.output_type if type_info is None else record_type(type_info)
+        known = KnownType.of(declared)
+        check_watermark_strategy(watermark_strategy, known)
+        # Not registered: as in Flink, a source that nothing reads from is no part of the program.
+        transformation = PhysicalTransformation(
+            name=f"Source: {source_name}",
+            factory=SourceFactory(source, watermark_strategy),
+            parallelism=None if source.is_parallel else 1,
+        )
+        return DataStream(self, transformation, known)
+
+    def from_collection(
+        self, collection: Iterable[Any], type_info: Any = None, watermark_strategy: WatermarkStrategy | None = None
+    ) -> DataStream:
+        """The values of a Python collection, in order, in one subtask."""
+        return self._bounded(CollectionSource(collection, type_info), watermark_strategy, "Collection")
+
+    def from_sequence(
+        self, start: int, end: int, watermark_strategy: WatermarkStrategy | None = None, name: str = "Sequence"
+    ) -> DataStream:
+        """The whole numbers from `start` to `end`, both included, in one ascending range per subtask."""
+        return self._bounded(SequenceSource(start, end), watermark_strategy, name)
+
+    def from_arrow(
+        self, table: Any, watermark_strategy: WatermarkStrategy | None = None, name: str = "Arrow"
+    ) -> DataStream:
+        """The rows of a pa.Table, RecordBatch, RecordBatchReader (read here, to its end), or of anything else with the
+        Arrow stream interface (Polars, DuckDB). They are shipped with the program: for large data use files."""
+        return self._bounded(ArrowSource(table), watermark_strategy, name)
+
+    def from_pandas(
+        self, frame: Any, watermark_strategy: WatermarkStrategy | None = None, name: str = "Pandas"
+    ) -> DataStream:
+        """The rows of a DataFrame, without its index (`frame.reset_index()` makes it columns)."""
+        return self._bounded(PandasSource(frame), watermark_strategy, name)
+
+    def from_spark(
+        self,
+        df: Any,
+        order_by: str | Sequence[str] | None = None,
+        watermark_strategy: WatermarkStrategy | None = None,
+        name: str = "spark",
+    ) -> DataStream:
+        """The rows of a Spark DataFrame, which Spark computes when the program starts.
+
+        Args:
+            order_by: column or columns by which Spark sorts the rows first, so that event time proceeds evenly.
+        """
+        return self._bounded(SparkSource(df, order_by), watermark_strategy, name)
+
+    def from_ray_dataset(
+        self, dataset: Any, watermark_strategy: WatermarkStrategy | None = None, name: str = "ray dataset"
+    ) -> DataStream:
+        """The rows of a ray.data.Dataset, block by block."""
+        source: Source = load_plugin(BRIDGES, "ray-dataset")().source(dataset)
+        return self._bounded(source, watermark_strategy, name)
+
+    def add_source(
+        self,
+        source_function: SourceFunction | Callable[..., Any],
+        source_name: str = "Custom Source",
+        type_info: Any = None,
+        watermark_strategy: WatermarkStrategy | None = None,
+    ) -> DataStream:
+        """The values that a generator function yields (or a SourceFunction collects), on a thread of its own, so it may
+        block. In one subtask, unless `set_parallelism` says more: then each subtask calls it, and it may take a
+        `flinkray.functions.SourceContext` to tell which it is. After a failure it starts over."""
+        stream = self._bounded(GeneratorFunctionSource(source_function, type_info), watermark_strategy, source_name)
+        return stream.set_parallelism(1)
+
+    def _bounded(self, source: Source, strategy: WatermarkStrategy | None, name: str) -> DataStream:
+        return self.from_source(source, strategy or WatermarkStrategy.no_watermarks(), name)
+
+    # -- running
+
+    def execute(self, job_name: str | None = None) -> JobExecutionResult:
+        """Runs the program recorded so far, and waits for its end (`execution.attached` = false: only submits it, and
+        gives a result that holds the job id alone).
+
+        Raises:
+            InvalidProgramError: there is nothing to execute, or the program cannot be compiled.
+            JobExecutionError: the job failed; `__cause__` is the first failure.
+        """
+        if self._configuration.get(ATTACHED):
+            return self._execute_and_wait(job_name)
+        client = self.execute_async(job_name)
+        result = JobExecutionResult(client.job_id, self._job_name(job_name), 0, {})
+        self._tell_executed(result, None)
+        return result
+
+    def execute_async(self, job_name: str | None = None) -> JobClient:
+        """Submits the program recorded so far. Close the client when you are done with the job.
+
+        The environment is empty afterwards, as in Flink: a second call runs what was added since. Streams stay usable.
+        """
+        name = self._job_name(job_name)
+        try:
+            client = self._executor().execute(self._pipeline(name, should_prepare=True))
+        except Exception as error:
+            for listener in self._listeners:
+                listener.on_job_submitted(None, error)
+            if isinstance(error, FlinkrayError):
+                raise
+            raise JobExecutionError(f"job {name!r} could not be submitted: {error}") from error
+        finally:
+            self._transformations.clear()
+        for listener in self._listeners:
+            listener.on_job_submitted(client, None)
+        return client
+
+    def get_execution_plan(self, graph: str = "job", format: str = "text") -> str:
+        """The program recorded so far as a graph, without running it.
+
+        Args:
+            graph: "stream" (operators), "job" (chains), or "execution" (subtasks).
+            format: "text", or "mermaid" (a drawing).
+        """
+        plan = load_plugin(PLANNERS, "default")
+        text: str = plan(self._pipeline(self._job_name(None), should_prepare=False), graph, format)
+        return text
+
+    def _execute_and_wait(self, job_name: str | None) -> JobExecutionResult:
+        """As `execute`, and waits whatever `execution.attached` says."""
+        client = self.execute_async(job_name)
+        try:
+            result = wait_for_result(client, self._job_name(job_name))
+        except FlinkrayError as error:
+            self._tell_executed(None, error)
+            raise
+        finally:
+            client.close()
+        self._tell_executed(result, None)
+        return result
+
+    def _tell_executed(self, result: JobExecutionResult | None, error: BaseException | None) -> None:
+        for listener in self._listeners:
+            listener.on_job_executed(result, error)
+
+    def _register(self, transformation: Transformation) -> None:
+        """Makes an operator part of the program; streams call it."""
+        self._transformations.append(transformation)
+
+    def _job_name(self, job_name: str | None) -> str:
+        return job_name or self._configuration.get(PIPELINE_NAME)
+
+    def _executor(self) -> PipelineExecutor:
+        target = self._configuration.get(TARGET)
+        try:
+            executor: PipelineExecutor = load_plugin(EXECUTORS, target)()
+        except ConfigurationError as error:
+            raise ConfigurationError(f"option {TARGET.key!r} is {target!r}: {error}") from error
+        return executor
+
+    def _pipeline(self, name: str, *, should_prepare: bool) -> Pipeline:
+        if not self._transformations:
+            raise InvalidProgramError(
+                f"nothing to execute: the program {name!r} is empty (perhaps it has run already: execute() takes what "
+                "was added since the last call); add a source, and a sink such as print()"
+            )
+        recorded = tuple(self._transformations)
+        return Pipeline(
+            name=name,
+            transformations=prepared(recorded) if should_prepare else recorded,
+            configuration=self._configuration.copy(),
+            cached_files=dict(self._cached_files),
+        )

@@ -1,0 +1,95 @@
+"""Waiting for a job, with one line on a terminal that says how far it is."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import TextIO
+
+from flinkray.execution import JobClient, JobExecutionResult, JobProgress, JobStatus
+
+_LOG = logging.getLogger(__name__)
+_REFRESH_SECONDS = 0.25
+
+
+def wait_for_result(client: JobClient, job_name: str, stream: TextIO | None = None) -> JobExecutionResult:
+    """The job's result. While it runs, a terminal shows one progress line; anything else gets a log line per status.
+
+    Raises:
+        JobExecutionError: the job failed; `__cause__` is the first failure.
+    """
+    with _display(job_name, stream or sys.stderr) as show:
+        while True:
+            try:
+                return client.result(_REFRESH_SECONDS)
+            except TimeoutError:
+                show(client.progress())
+
+
+@contextlib.contextmanager
+def _display(job_name: str, stream: TextIO) -> Iterator[Callable[[JobProgress], None]]:
+    if not stream.isatty():
+        yield _StatusLog(job_name)
+        return
+    # Slow to import, and only terminals need it.
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    line = ProgressLine(job_name, time.monotonic)
+    with Live(console=Console(file=stream), transient=True, auto_refresh=False) as live:
+        yield lambda progress: live.update(Text(line.text(progress), overflow="ellipsis", no_wrap=True), refresh=True)
+
+
+class _StatusLog:
+    """Logs each change of status once."""
+
+    def __init__(self, job_name: str) -> None:
+        self._job_name = job_name
+        self._last: JobStatus | None = None
+
+    def __call__(self, progress: JobProgress) -> None:
+        if progress.status is not self._last:
+            self._last = progress.status
+            _LOG.info("job %r is %s", self._job_name, progress.status.value)
+
+
+class ProgressLine:
+    """The text of the line. `seconds` is a clock that never goes back."""
+
+    def __init__(self, job_name: str, seconds: Callable[[], float]) -> None:
+        self._job_name = job_name
+        self._seconds = seconds
+        self._started = seconds()
+        self._last = (self._started, 0)
+        self._rate = 0.0
+
+    def text(self, progress: JobProgress) -> str:
+        """For example `word count  RUNNING  0:07  in 1,200 (160/s)  out 80  watermark 2013-01-01 12:00:00`."""
+        now = self._seconds()
+        then, rows = self._last
+        if now > then:
+            self._rate = max(0, progress.records_in - rows) / (now - then)
+            self._last = now, progress.records_in
+        minutes, seconds = divmod(int(now - self._started), 60)
+        parts = [
+            self._job_name,
+            progress.status.value,
+            f"{minutes}:{seconds:02}",
+            f"in {progress.records_in:,} ({self._rate:,.0f}/s)",
+            f"out {progress.records_out:,}",
+        ]
+        if progress.watermark is not None:
+            parts.append(f"watermark {_time(progress.watermark)}")
+        return "  ".join(parts)
+
+
+def _time(timestamp_ms: int) -> str:
+    """A point in time as text; as a number where it is beyond the calendar."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(timestamp_ms // 1000))
+    except (OverflowError, ValueError, OSError):
+        return str(timestamp_ms)
