@@ -71,8 +71,10 @@ def _inputs_first(registered: Sequence[Transformation]) -> Iterator[Transformati
 
 def _cycle_error(path: list[Transformation], repeated: Transformation) -> InvalidProgramError:
     start = next(index for index, each in enumerate(path) if each is repeated)
-    # The path leads from consumers to their inputs; users read a program the other way.
-    names = [repr(each.name) for each in reversed(path[start:])]
+    # The path leads from consumers to their inputs; users read a program the other way, and know it by its operators.
+    loop = list(reversed(path[start:]))
+    operators = [each for each in loop if isinstance(each, PhysicalTransformation)] or loop
+    names = [repr(each.name) for each in operators]
     return InvalidProgramError(f"the program has a cycle: {' -> '.join([*names, names[0]])}; streams must not loop")
 
 

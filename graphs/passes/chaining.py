@@ -72,6 +72,11 @@ def is_chainable(edge: StreamEdge, graph: StreamGraph) -> bool:
 
 def is_chainable_input(edge: StreamEdge, graph: StreamGraph) -> bool:
     """Whether the edge can run inside a task, whatever other inputs its target has."""
+    waits = graph.nodes[edge.target].factory.yields_to_mailbox
+    return _may_share_task(edge, graph) and not (waits and _is_behind_source(graph.nodes[edge.source], graph))
+
+
+def _may_share_task(edge: StreamEdge, graph: StreamGraph) -> bool:
     source, target = graph.nodes[edge.source], graph.nodes[edge.target]
     return (
         graph.chaining_enabled
@@ -80,7 +85,6 @@ def is_chainable_input(edge: StreamEdge, graph: StreamGraph) -> bool:
         and isinstance(edge.partitioner, ForwardPartitioner)
         and edge.exchange_mode is not ExchangeMode.BATCH
         and _strategies_allow(source, target)
-        and not (target.factory.yields_to_mailbox and _chain_head(source, graph).is_source)
         and not _is_union(edge, target)
     )
 
@@ -98,10 +102,16 @@ def _is_union(edge: StreamEdge, target: StreamNode) -> bool:
     return any(other is not edge and other.input_index == edge.input_index for other in target.in_edges)
 
 
-def _chain_head(node: StreamNode, graph: StreamGraph) -> StreamNode:
-    while len(node.in_edges) == 1 and is_chainable(node.in_edges[0], graph):
-        node = graph.nodes[node.in_edges[0].source]
-    return node
+def _is_behind_source(node: StreamNode, graph: StreamGraph) -> bool:
+    """Whether the chain of `node` begins with a source, whose thread must not be made to run other mails."""
+    path = [node]
+    while len(path[-1].in_edges) == 1 and _may_share_task(path[-1].in_edges[0], graph):
+        path.append(graph.nodes[path[-1].in_edges[0].source])
+    behind = path[-1].is_source
+    for each in reversed(path[:-1]):
+        # What waits is not chained behind a source itself: there a chain with another head begins.
+        behind = behind and not each.factory.yields_to_mailbox
+    return behind
 
 
 def _source_edge(graph: StreamGraph, node_id: int) -> StreamEdge | None:

@@ -121,6 +121,17 @@ def test_what_yields_to_the_mailbox_is_not_chained_behind_a_source_even_at_a_dis
     assert vertex_names(program.job_graph()) == ["Source: numbers -> map", "waits -> Sink: out"]
 
 
+def test_what_yields_to_the_mailbox_is_chained_behind_another_that_does() -> None:
+    program = Program()
+    stream = program.source()
+    for index in range(40):
+        stream = program.operator(f"waits {index}", WaitingFactory(str), stream)
+    program.sink(stream)
+    source, chain = program.job_graph().vertices
+    assert source.name == "Source: numbers"
+    assert len(chain.operators) == 41
+
+
 def test_what_yields_to_the_mailbox_is_chained_behind_other_operators() -> None:
     program = Program()
     mapped = program.map(program.partition(program.source(), ShufflePartitioner()))

@@ -16,7 +16,7 @@ from flinkray.partitioning import CustomPartitioner, KeyGroupPartitioner, Shuffl
 from flinkray.transformations import ResourceSpec
 from flinkray.types import JobId, OutputTag
 from graphs.job_graph import JobVertex, JobVertexId, NetworkInput, OperatorCode
-from graphs.job_graph_generator import generate_job_graph
+from graphs.job_graph_generator import generate_job_graph, job_graph_of
 from graphs.topology import sort_topologically
 from graphs.user_code import pickle_user_code
 from tests.support.graphs import DiscardingSink, NumberSource, Program, vertex_named, vertex_names
@@ -154,6 +154,14 @@ def test_the_settings_of_the_program_travel_along() -> None:
     graph = program.job_graph()
     assert (graph.name, graph.is_batch, graph.configuration) == ("orders", False, program.configuration)
     assert graph.configuration is not program.configuration
+
+
+def test_a_batch_program_stays_one() -> None:
+    program = Program()
+    program.sink(program.source())
+    graph = program.stream_graph()
+    graph.is_batch = True
+    assert job_graph_of(graph, JobId("x")).is_batch
 
 
 def test_vertices_come_producers_first_also_where_the_program_has_a_late_source() -> None:
