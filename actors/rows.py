@@ -57,7 +57,11 @@ PLAIN_TYPES = frozenset({int, float, str, bool, bytes, type(None)})
 
 def as_row(value: Any) -> Any:
     """The value as a row function behind a batch of its own would see it (see `decoded_form`)."""
-    if isinstance(value, Row) and value._is_named and PLAIN_TYPES.issuperset(map(type, value)):
+    python_type = type(value)
+    if python_type in PLAIN_TYPES:
+        return value
+    is_settled = python_type is tuple or (isinstance(value, Row) and value._is_named)
+    if is_settled and PLAIN_TYPES.issuperset(map(type, value)):
         return value
     names = tuple(value) if type(value) is dict else named_fields(type(value))
     if not names or not all(isinstance(name, str) for name in names):

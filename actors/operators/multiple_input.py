@@ -35,7 +35,7 @@ class MultipleInputOperator(Operator):
         outputs: list[Any] = []
         rows: list[int] = []
         loop = self._loop(decode(batch), input_index, outputs, rows)
-        while self._advance(loop):
+        while self._fill(loop):
             self._emit(batch, outputs, rows)
         if outputs:
             self._emit(batch, outputs, rows)
@@ -54,7 +54,7 @@ class MultipleInputOperator(Operator):
                 if len(outputs) >= target:
                     yield
 
-    def _advance(self, loop: Iterator[None]) -> bool:
+    def _fill(self, loop: Iterator[None]) -> bool:
         try:
             next(loop)
         except StopIteration:

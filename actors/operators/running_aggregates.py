@@ -1,0 +1,567 @@
+"""The built-in aggregates as running ones: a result per row, over the rows of its key so far. State is per group, in
+columns; one call of a kernel per batch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from actors.operators.accumulator_base import grown, is_fixed_width, numpy_type, to_arrow, to_numpy
+from actors.operators.segments import Flags, Ints, Segments, Values
+from actors.state.key_index import KeyIndex
+from actors.value_columns import merge_types, to_array, to_values
+from flinkray import aggregates as described
+
+State = dict[str, pa.Array]
+"""Columns with a row per group."""
+
+
+class RunningError(Exception):
+    """An aggregate cannot take a type, or a result does not fit; the operator adds its name."""
+
+
+class Running(ABC):
+    """One aggregate of one column type. Groups are 0 ... size - 1; new ones are empty."""
+
+    @abstractmethod
+    def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
+        """The result at each row, in the batch's order. `values`: the column in the batch's order."""
+
+    @abstractmethod
+    def state(self, size: int) -> State: ...
+
+    @abstractmethod
+    def restore(self, state: State) -> None: ...
+
+
+class GroupColumn:
+    """A value, or null, per group: an array of numpy's for fixed-width types, else of Python objects."""
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        self.type = arrow_type
+        self._is_fixed = is_fixed_width(arrow_type)
+        self._values: Values = np.zeros(0, numpy_type(arrow_type) if self._is_fixed else object)
+        self._is_set = np.zeros(0, np.bool_)
+
+    def get(self, groups: Ints) -> pa.Array:
+        if self._is_fixed:
+            return to_arrow(self._values[groups], self.type, ~self._is_set[groups])
+        return to_array(self._values[groups].tolist(), self.type)
+
+    def put(self, groups: Ints, values: pa.Array, size: int) -> None:
+        """Sets distinct groups; makes room for `size` groups."""
+        self._values = grown(self._values, size, 0 if self._is_fixed else None)
+        self._is_set = grown(self._is_set, size, False)
+        self._is_set[groups] = values.is_valid().to_numpy(zero_copy_only=False)
+        self._values[groups] = _numbers(values) if self._is_fixed else _objects(to_values(values))
+
+    def grow(self, size: int) -> None:
+        self._values = grown(self._values, size, 0 if self._is_fixed else None)
+        self._is_set = grown(self._is_set, size, False)
+
+    def is_set(self, groups: Ints) -> Flags:
+        flags: Flags = self._is_set[groups]
+        return flags
+
+
+def _objects(values: list[Any]) -> Values:
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
+
+
+def _numbers(values: pa.Array) -> Values:
+    """Fixed-width values as numpy; nulls as 0."""
+    if values.null_count:
+        zero = to_arrow(np.zeros(1, numpy_type(values.type)), values.type, np.zeros(1, np.bool_))
+        values = values.fill_null(zero[0])
+    return to_numpy(values)
+
+
+def _valid(values: pa.Array) -> Flags:
+    flags: Flags = values.is_valid().to_numpy(zero_copy_only=False)
+    return flags
+
+
+# -- counts and sums ---------------------------------------------------------------------------------------------
+
+
+class RunningCount(Running):
+    def __init__(self) -> None:
+        self._counts = np.zeros(0, np.int64)
+
+    def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
+        self._counts = grown(self._counts, size, 0)
+        counts = segments.count(segments.sort(_valid(values)), self._counts[segments.groups])
+        self._counts[segments.groups] = counts[segments.ends]
+        return pa.array(segments.unsort(counts))
+
+    def state(self, size: int) -> State:
+        return {"count": pa.array(grown(self._counts, size, 0)[:size])}
+
+    def restore(self, state: State) -> None:
+        self._counts = state["count"].to_numpy().copy()
+
+
+class RunningSum(Running):
+    """Integers (checked), floats and durations; with `is_mean`, means of any numbers."""
+
+    def __init__(self, arrow_type: pa.DataType, is_mean: bool = False) -> None:
+        is_integer = pa.types.is_integer(arrow_type) or pa.types.is_duration(arrow_type)
+        self._dtype: Any = np.dtype(np.int64 if is_integer and not is_mean else np.float64)
+        keeps_type = pa.types.is_duration(arrow_type) or (pa.types.is_null(arrow_type) and not is_mean)
+        self._result_type = arrow_type if keeps_type else pa.from_numpy_dtype(self._dtype)
+        self._is_mean = is_mean
+        self._sums: Values = np.zeros(0, self._dtype)
+        self._counts = np.zeros(0, np.int64)
+
+    def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
+        self._sums, self._counts = grown(self._sums, size, 0), grown(self._counts, size, 0)
+        counts = segments.count(segments.sort(_valid(values)), self._counts[segments.groups])
+        addends = segments.sort(self._addends(values))
+        carried = self._sums[segments.groups]
+        with np.errstate(all="ignore"):  # inf - inf is NaN, as in Python
+            sums = segments.scan(np.add, addends, carried)
+        if self._dtype.kind == "i":
+            _check_overflow(addends, sums)
+        self._sums[segments.groups] = sums[segments.ends]
+        self._counts[segments.groups] = counts[segments.ends]
+        if pa.types.is_null(self._result_type):
+            return pa.nulls(len(values))
+        results = sums / np.maximum(counts, 1) if self._is_mean else sums
+        return to_arrow(segments.unsort(results), self._result_type, segments.unsort(counts == 0))
+
+    def _addends(self, values: pa.Array) -> Values:
+        if self._dtype.kind == "f":
+            zero = pa.scalar(0.0)
+            as_double = values.cast(pa.float64(), safe=False).fill_null(zero)
+            return as_double.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+        try:
+            return _numbers(values.cast(pa.int64()))
+        except pa.ArrowInvalid as error:
+            raise RunningError(f"a value does not fit an int64 sum ({error}); cast the column to double") from error
+
+    def state(self, size: int) -> State:
+        sums, counts = grown(self._sums, size, 0)[:size], grown(self._counts, size, 0)[:size]
+        return {"sum": pa.array(sums, mask=counts == 0), "count": pa.array(counts)}
+
+    def restore(self, state: State) -> None:
+        self._sums = _numbers(state["sum"]).astype(self._dtype)
+        self._counts = state["count"].to_numpy().copy()
+
+
+def _check_overflow(addends: Ints, sums: Ints) -> None:
+    before = sums - addends  # wraps back to the exact sum before, also where the sum wrapped
+    if np.any(((before ^ sums) & (addends ^ sums)) < 0):
+        raise RunningError("an int64 sum overflows; cast the column to double or decimal128 before summing")
+
+
+class RunningDecimalSum(Running):
+    """Exact sums of decimals, as limbs of 32 bits: the limbs of a whole batch add up without overflow."""
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        is_wide = pa.types.is_decimal256(arrow_type)
+        self._result_type = pa.decimal256(76, arrow_type.scale) if is_wide else pa.decimal128(38, arrow_type.scale)
+        self._limb_count = 8 if is_wide else 4
+        self._sums = GroupColumn(self._result_type)
+
+    def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
+        self._sums.grow(size)
+        carried = self._sums.get(segments.groups)
+        limbs = self._limbs(values)[segments.order]
+        first = self._limbs(carried)
+        totals = np.stack([segments.sum_exactly(limbs[:, i], first[:, i]) for i in range(self._limb_count)], axis=1)
+        has_value = (
+            segments.count(segments.sort(_valid(values)), self._sums.is_set(segments.groups).astype(np.int64)) > 0
+        )
+        sums = self._from_limbs(totals, has_value)
+        self._sums.put(segments.groups, sums.take(pa.array(segments.ends)), size)
+        positions = segments.unsort(np.arange(len(values)))
+        return sums.take(pa.array(positions))
+
+    def _limbs(self, values: pa.Array) -> npt.NDArray[np.int64]:
+        values = values.cast(self._result_type).fill_null(pa.scalar(0, self._result_type))
+        buffer = values.buffers()[1]
+        words = np.frombuffer(buffer, np.uint32, len(values) * self._limb_count, values.offset * self._limb_count * 4)
+        limbs = words.reshape(len(values), self._limb_count).astype(np.int64)
+        limbs[:, -1] = limbs[:, -1].astype(np.int32)  # the highest limb carries the sign
+        return limbs
+
+    def _from_limbs(self, limbs: npt.NDArray[np.int64], has_value: Flags) -> pa.Array:
+        for index in range(self._limb_count - 1):
+            limbs[:, index + 1] += limbs[:, index] >> 32
+            limbs[:, index] &= 0xFFFFFFFF
+        highest = limbs[:, -1]
+        fits = bool(np.all(highest == highest.astype(np.int32)))
+        data = pa.py_buffer(np.ascontiguousarray(limbs.astype(np.uint32)).tobytes())
+        validity = pa.array(has_value).buffers()[1]
+        result = pa.Array.from_buffers(self._result_type, len(limbs), [validity, data])
+        try:
+            result.validate(full=True)
+        except pa.ArrowInvalid:
+            fits = False
+        if not fits:
+            raise RunningError(f"a sum does not fit {self._result_type}; cast the column to double before summing")
+        return result
+
+    def state(self, size: int) -> State:
+        self._sums.grow(size)
+        return {"sum": self._sums.get(np.arange(size))}
+
+    def restore(self, state: State) -> None:
+        sums = state["sum"].cast(self._result_type)
+        self._sums.put(np.arange(len(sums)), sums, len(sums))
+
+
+# -- one of the values -------------------------------------------------------------------------------------------
+
+
+class RunningExtreme(Running):
+    """Minimum or maximum of a fixed-width column. NaN counts only where there is nothing else, as in Arrow."""
+
+    def __init__(self, arrow_type: pa.DataType, is_max: bool) -> None:
+        self._column = GroupColumn(arrow_type)
+        dtype = numpy_type(arrow_type)
+        if dtype.kind == "f":
+            self._function: np.ufunc = np.fmax if is_max else np.fmin
+            self._start: Any = np.nan
+        else:
+            limits = np.iinfo(dtype)
+            self._function = np.maximum if is_max else np.minimum
+            self._start = limits.min if is_max else limits.max
+
+    def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
+        self._column.grow(size)
+        groups = segments.groups
+        valid = segments.sort(_valid(values))
+        numbers = np.where(valid, segments.sort(_numbers(values)), self._start)
+        was_set = self._column.is_set(groups)
+        carried = np.where(was_set, _numbers(self._column.get(groups)), self._start).astype(numbers.dtype)
+        best = segments.scan(self._function, numbers, carried)
+        has_value = segments.count(valid, was_set.astype(np.int64)) > 0
+        result = to_arrow(segments.unsort(best), values.type, segments.unsort(~has_value))
+        self._column.put(groups, to_arrow(best[segments.ends], values.type, ~has_value[segments.ends]), size)
+        return result
+
+    def state(self, size: int) -> State:
+        self._column.grow(size)
+        return {"best": self._column.get(np.arange(size))}
+
+    def restore(self, state: State) -> None:
+        best = state["best"].cast(self._column.type)
+        self._column.put(np.arange(len(best)), best, len(best))
+
+
+class Choice:
+    """Which row of its group a result is taken from, row by row: a row of the batch, or the one carried in.
+
+    Args:
+        columns: the types of what is taken.
+    """
+
+    def __init__(self, columns: Sequence[pa.DataType]) -> None:
+        self._carried = [GroupColumn(arrow_type) for arrow_type in columns]
+
+    def take(self, segments: Segments, rows: Ints, columns: Sequence[pa.Array], size: int) -> list[pa.Array]:
+        """The columns at sorted position `rows` (-1: carried in; null where nothing was), in the batch's order."""
+        results = []
+        positions = np.where(rows < 0, segments.segment_of, len(segments.groups) + segments.order[rows])
+        for kept, column in zip(self._carried, columns, strict=True):
+            kept.grow(size)
+            candidates = pa.concat_arrays([kept.get(segments.groups), column])
+            results.append(candidates.take(pa.array(segments.unsort(positions))))
+            changed = rows[segments.ends] >= 0
+            chosen = candidates.take(pa.array(positions[segments.ends][changed]))
+            kept.put(segments.groups[changed], chosen, size)
+        return results
+
+    def state(self, size: int) -> State:
+        for kept in self._carried:
+            kept.grow(size)
+        return {f"c{index}": kept.get(np.arange(size)) for index, kept in enumerate(self._carried)}
+
+    def restore(self, state: State) -> None:
+        for index, kept in enumerate(self._carried):
+            values = state[f"c{index}"].cast(kept.type)
+            kept.put(np.arange(len(values)), values, len(values))
+
+
+class RunningEnd(Running):
+    """The first or the last value that is not null."""
+
+    def __init__(self, arrow_type: pa.DataType, is_last: bool) -> None:
+        self._is_last = is_last
+        self._choice = Choice([arrow_type])
+        self._has_value = np.zeros(0, np.bool_)
+
+    def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
+        self._has_value = grown(self._has_value, size, False)
+        valid = segments.sort(_valid(values))
+        rows = segments.last_flagged(valid) if self._is_last else segments.first_flagged(valid)
+        if not self._is_last:
+            rows = np.where(self._has_value[segments.groups][segments.segment_of], -1, rows)
+        self._has_value[segments.groups] |= rows[segments.ends] >= 0
+        return self._choice.take(segments, rows, [values], size)[0]
+
+    def state(self, size: int) -> State:
+        return {"has_value": pa.array(grown(self._has_value, size, False)[:size]), **self._choice.state(size)}
+
+    def restore(self, state: State) -> None:
+        self._has_value = state["has_value"].to_numpy(zero_copy_only=False).copy()
+        self._choice.restore(state)
+
+
+class Improvements:
+    """The best value per group, and at which rows it gets better: strictly, so that the first of equal ones stays."""
+
+    def __init__(self, arrow_type: pa.DataType, is_max: bool) -> None:
+        self._is_max = is_max
+        self._best = GroupColumn(arrow_type)
+
+    def rows(self, segments: Segments, values: pa.Array, size: int) -> Ints:
+        """The row with the best value so far, at each row, sorted; -1: the one carried in, or none."""
+        self._best.grow(size)
+        both = pa.concat_arrays([self._best.get(segments.groups), values])
+        ranks = _ranks(both, self._is_max)
+        carried, current = ranks[: len(segments.groups)], segments.sort(ranks[len(segments.groups) :])
+        best = segments.scan(np.maximum, current, carried)
+        before = np.empty_like(best)
+        before[1:] = best[:-1]
+        before[segments.starts] = carried
+        rows = segments.last_flagged(current > before)
+        last = rows[segments.ends]
+        improved = last >= 0
+        chosen = values.take(pa.array(segments.order[last[improved]]))
+        self._best.put(segments.groups[improved], chosen, size)
+        return rows
+
+    def best(self, size: int) -> pa.Array:
+        """Per group."""
+        self._best.grow(size)
+        return self._best.get(np.arange(size))
+
+    def restore(self, best: pa.Array) -> None:
+        self._best.put(np.arange(len(best)), best.cast(self._best.type), len(best))
+
+
+_NULL_RANK = -1
+_NAN_RANK = 0
+"""Arrow ranks from 1."""
+
+
+def _ranks(values: pa.Array, is_max: bool) -> Ints:
+    """Integers that order as the values do, the best highest; NaN below all numbers, null below all."""
+    if pa.types.is_null(values.type):
+        return np.full(len(values), _NULL_RANK, np.int64)
+    encoded = values.dictionary_encode()
+    ranked = np.full(max(1, len(encoded.dictionary)), _NULL_RANK, np.int64)
+    order = "ascending" if is_max else "descending"
+    ranked[: len(encoded.dictionary)] = pc.rank(encoded.dictionary, sort_keys=order, tiebreaker="dense").to_numpy()
+    if pa.types.is_floating(values.type):
+        ranked[np.flatnonzero(np.isnan(encoded.dictionary.to_numpy()))] = _NAN_RANK
+    indices = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    return np.where(_valid(values), ranked[indices], _NULL_RANK)
+
+
+class RunningBest(Running):
+    """The value in the row where `by` is smallest or largest; `values` is a struct of (value, by)."""
+
+    def __init__(self, value_type: pa.DataType, by_type: pa.DataType, is_max: bool) -> None:
+        self._improvements = Improvements(by_type, is_max)
+        self._choice = Choice([value_type])
+
+    def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
+        rows = self._improvements.rows(segments, values.field(1), size)
+        return self._choice.take(segments, rows, [values.field(0)], size)[0]
+
+    def state(self, size: int) -> State:
+        return {"best": self._improvements.best(size), **self._choice.state(size)}
+
+    def restore(self, state: State) -> None:
+        self._improvements.restore(state["best"])
+        self._choice.restore(state)
+
+
+class RunningOrderedExtreme(Running):
+    """Minimum or maximum of a column that is not of fixed width (text, bytes, decimals)."""
+
+    def __init__(self, arrow_type: pa.DataType, is_max: bool) -> None:
+        self._improvements = Improvements(arrow_type, is_max)
+        self._choice = Choice([arrow_type])
+
+    def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
+        rows = self._improvements.rows(segments, values, size)
+        return self._choice.take(segments, rows, [values], size)[0]
+
+    def state(self, size: int) -> State:
+        return {"best": self._improvements.best(size)}
+
+    def restore(self, state: State) -> None:
+        self._improvements.restore(state["best"])
+        self._choice.restore({"c0": state["best"]})
+
+
+# -- several values ----------------------------------------------------------------------------------------------
+
+
+class RunningDistinct(Running):
+    """How many different values: a row counts where its (group, value) is new."""
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        self._type = arrow_type
+        self._pairs = KeyIndex()
+        self._counts = np.zeros(0, np.int64)
+
+    def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
+        self._counts = grown(self._counts, size, 0)
+        valid = segments.sort(_valid(values))
+        groups = segments.groups[segments.segment_of]
+        rows = np.flatnonzero(valid)
+        is_new = np.zeros(len(values), np.bool_)
+        is_new[rows] = self._new_pairs(groups[rows], values.take(pa.array(segments.order[rows])))
+        counts = segments.count(is_new, self._counts[segments.groups])
+        self._counts[segments.groups] = counts[segments.ends]
+        return pa.array(segments.unsort(counts))
+
+    def _new_pairs(self, groups: Ints, values: pa.Array) -> Flags:
+        before = len(self._pairs)
+        ids = self._pairs.ids(pa.RecordBatch.from_arrays([pa.array(groups), values], names=["group", "value"]))
+        is_first = np.zeros(len(ids), np.bool_)
+        new = np.flatnonzero(ids >= before)
+        _, first = np.unique(ids[new], return_index=True)
+        is_first[new[first]] = True
+        return is_first
+
+    def state(self, size: int) -> State:
+        pairs = self._pairs.key_columns()
+        if pairs is None:
+            return {"values": pa.array([[]] * size, pa.list_(self._type))}
+        groups = pairs.column(0).to_numpy()
+        order = np.argsort(groups, kind="stable")
+        offsets = np.zeros(size + 1, np.int32)
+        np.cumsum(np.bincount(groups, minlength=size), out=offsets[1:])
+        return {"values": pa.ListArray.from_arrays(pa.array(offsets), pairs.column(1).take(pa.array(order)))}
+
+    def restore(self, state: State) -> None:
+        lists = state["values"]
+        lengths = np.diff(lists.offsets.to_numpy())
+        groups = np.repeat(np.arange(len(lists)), lengths)
+        self._new_pairs(groups, lists.flatten().cast(self._type))
+        self._counts = lengths.astype(np.int64)
+
+
+class RunningList(Running):
+    """All values, or the n largest: a list per row, so the work is in writing the lists out."""
+
+    def __init__(self, arrow_type: pa.DataType, n: int | None) -> None:
+        self._type = arrow_type
+        self._n = n
+        self._lists: list[list[Any]] = []
+
+    def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
+        self._lists.extend([] for _ in range(size - len(self._lists)))
+        groups = segments.unsort(segments.groups[segments.segment_of]).tolist()
+        results: list[list[Any] | None] = []
+        for group, value in zip(groups, to_values(values), strict=True):
+            kept = self._lists[group]
+            if value is not None:
+                self._keep(kept, value)
+            results.append(kept.copy() if kept else None)
+        return to_array(results, pa.list_(self._type))
+
+    def _keep(self, kept: list[Any], value: Any) -> None:
+        if self._n is None:
+            kept.append(value)
+            return
+        # Behind its equals, so that the first to come stays when there are too many; NaN sorts last.
+        at = len(kept) if value != value else bisect_right(kept, _Descending(value), key=_Descending)
+        kept.insert(at, value)
+        del kept[self._n :]
+
+    def state(self, size: int) -> State:
+        lists = self._lists + [[]] * (size - len(self._lists))
+        return {"values": to_array(lists, pa.list_(self._type))}
+
+    def restore(self, state: State) -> None:
+        self._lists = to_values(state["values"])
+
+
+class _Descending:
+    """Orders values the other way round, NaN after all."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __lt__(self, other: _Descending) -> bool:
+        return bool(other._value < self._value or (other._value != other._value and self._value == self._value))
+
+
+# -- from descriptions -------------------------------------------------------------------------------------------
+
+
+def create_running(aggregate: described.Aggregate, arrow_type: pa.DataType) -> Running:
+    """The running form of an aggregate for a column of that type (for ArgMin and ArgMax a struct of (column, by)).
+
+    Raises:
+        RunningError: the aggregate has no meaning for the type.
+    """
+    match aggregate:
+        case described.Count():
+            return RunningCount()
+        case described.Sum() | described.Avg():
+            return _sum_of(aggregate, arrow_type)
+        case described.Min() | described.Max():
+            is_max = isinstance(aggregate, described.Max)
+            kind: Callable[..., Running] = RunningExtreme if is_fixed_width(arrow_type) else RunningOrderedExtreme
+            _need(_is_ordered(arrow_type), aggregate, arrow_type)
+            return kind(arrow_type, is_max)
+        case described.First() | described.Last():
+            return RunningEnd(arrow_type, isinstance(aggregate, described.Last))
+        case described.ArgMin() | described.ArgMax():
+            value, by = arrow_type.field(0).type, arrow_type.field(1).type
+            _need(_is_ordered(by), aggregate, by)
+            return RunningBest(value, by, isinstance(aggregate, described.ArgMax))
+        case described.CountDistinct():
+            return RunningDistinct(arrow_type)
+        case described.TopN():
+            _need(_is_ordered(arrow_type), aggregate, arrow_type)
+            return RunningList(arrow_type, aggregate.n)
+        case described.CollectList():
+            return RunningList(arrow_type, None)
+    raise RunningError(f"{type(aggregate).__name__} has no running form")
+
+
+def _sum_of(aggregate: described.Aggregate, arrow_type: pa.DataType) -> Running:
+    is_mean = isinstance(aggregate, described.Avg)
+    types = pa.types
+    is_number = types.is_integer(arrow_type) or types.is_floating(arrow_type) or types.is_null(arrow_type)
+    if types.is_decimal(arrow_type):
+        return RunningSum(arrow_type, is_mean=True) if is_mean else RunningDecimalSum(arrow_type)
+    _need(is_number or (types.is_duration(arrow_type) and not is_mean), aggregate, arrow_type)
+    return RunningSum(arrow_type, is_mean)
+
+
+def _is_ordered(arrow_type: pa.DataType) -> bool:
+    return not pa.types.is_nested(arrow_type)
+
+
+def _need(holds: bool, aggregate: described.Aggregate, arrow_type: pa.DataType) -> None:
+    if not holds:
+        raise RunningError(f"{type(aggregate).__name__} cannot take a column of {arrow_type}")
+
+
+def widened_type(old: pa.DataType, new: pa.DataType) -> pa.DataType:
+    """A type for the values of both batches."""
+    merged = merge_types(old, new)
+    if merged is None:
+        raise RunningError(f"the column was {old} and is {new} now; cast it to one type")
+    return merged
