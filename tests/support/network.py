@@ -1,4 +1,4 @@
-"""Slots' data exchanges in one thread: their loops are stepped, and their messages delivered, in any order one likes."""
+"""Slots that exchange data in one thread: loops are stepped and messages delivered in whatever order a test likes."""
 
 from __future__ import annotations
 

@@ -1,0 +1,93 @@
+"""Small batches become buffers; large ones stay as they are."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from actors.elements import CheckpointBarrier, EndOfData, Watermark
+from actors.network.buffers import Buffer, Coalescer
+from flinkray.types import Timestamp
+from tests.support.network import FakeStore, numbers, values_of
+
+
+def contents(buffers: list[Buffer]) -> list[list[int]]:
+    return [values_of(buffer.element) for buffer in buffers]
+
+
+def test_small_batches_wait_until_together_they_reach_the_target() -> None:
+    coalescer = Coalescer(target_rows=5, target_bytes=1 << 20)
+    assert coalescer.add(numbers(1, 2)) == []
+    assert coalescer.add(numbers(3)) == []
+    assert contents(coalescer.add(numbers(4, 5))) == [[1, 2, 3, 4, 5]]
+    assert coalescer.is_empty
+
+
+def test_bytes_count_as_well_as_rows() -> None:
+    coalescer = Coalescer(target_rows=100, target_bytes=24)
+    assert coalescer.add(numbers(1)) == []
+    assert coalescer.nbytes == 8
+    assert contents(coalescer.add(numbers(2))) == [], "8 bytes are less than half of 24"
+    assert contents(coalescer.add(numbers(3))) == [[1, 2, 3]]
+
+
+def test_a_batch_of_half_the_target_is_not_copied_and_does_not_overtake() -> None:
+    coalescer = Coalescer(target_rows=4, target_bytes=1 << 20)
+    large = numbers(2, 3)
+    coalescer.add(numbers(1))
+    finished = coalescer.add(large)
+    assert contents(finished) == [[1], [2, 3]]
+    assert finished[1].batch is large
+
+
+def test_a_batch_of_another_layout_finishes_what_waits() -> None:
+    coalescer = Coalescer(target_rows=10, target_bytes=1 << 20)
+    coalescer.add(numbers(1))
+    other = numbers(2).with_timestamps(numbers(7).data.column(0))
+    assert contents(coalescer.add(other)) == [[1]]
+    assert contents(coalescer.finish()) == [[2]]
+    assert coalescer.finish() == []
+
+
+def test_a_buffer_of_several_batches_has_their_rows_and_bytes() -> None:
+    coalescer = Coalescer(target_rows=100, target_bytes=1 << 20)
+    coalescer.add(numbers(1, 2))
+    coalescer.add(numbers(3))
+    (buffer,) = coalescer.finish()
+    assert (buffer.rows, buffer.nbytes) == (3, 24)
+
+
+@pytest.mark.parametrize(
+    ("event", "blocks"),
+    [
+        (CheckpointBarrier(1, 0), True),
+        (CheckpointBarrier(1, 0, is_exactly_once=False), False),
+        (CheckpointBarrier(1, 0, is_unaligned=True), False),
+        (Watermark(Timestamp(1)), False),
+        (EndOfData(), False),
+    ],
+)
+def test_only_an_aligned_exactly_once_barrier_blocks_what_is_behind_it(event: object, blocks: bool) -> None:
+    assert Buffer.of_event(event).blocks_upstream is blocks  # type: ignore[arg-type]
+
+
+def test_a_slice_leaves_the_process_without_the_bytes_of_its_neighbours() -> None:
+    whole = numbers(*range(100_000))
+    buffer = Buffer.of_batch(whole.slice(5, 10))
+    assert values_of(buffer.portable_batch()) == list(range(5, 15))
+    assert len(pickle.dumps(buffer.portable_batch(), protocol=5)) < 2_000
+
+
+def test_a_whole_batch_leaves_the_process_without_a_copy() -> None:
+    whole = numbers(*range(1_000))
+    assert Buffer.of_batch(whole).portable_batch() is whole
+
+
+def test_a_buffer_is_put_into_the_object_store_once_and_lets_go_of_it_with_its_own_end() -> None:
+    store = FakeStore()
+    buffer = Buffer.of_batch(numbers(1))
+    assert buffer.reference(store) is buffer.reference(store)
+    assert (store.puts, store.alive) == (1, 1)
+    del buffer
+    assert store.alive == 0

@@ -1,0 +1,210 @@
+"""What a task writes to, and each consumer reads from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.elements import EndOfPartition, Watermark
+from actors.network.result_partition import ResultPartition, SubpartitionView
+from flinkray.errors import PartitionError
+from flinkray.types import Timestamp
+from tests.support.network import numbers, partition, values_of
+
+MARK = Watermark(Timestamp(1))
+
+
+def ignore() -> None:
+    pass
+
+
+def read(view: SubpartitionView) -> list[Any]:
+    seen: list[Any] = []
+    while (polled := view.poll()) is not None:
+        seen += values_of(polled.buffer.element)
+    return seen
+
+
+def views(result: ResultPartition) -> list[SubpartitionView]:
+    return [result.create_view(index, ignore) for index in range(result.number_of_subpartitions)]
+
+
+def test_each_consumer_gets_its_rows_and_every_event() -> None:
+    result = partition(2)
+    result.emit(0, numbers(1))
+    result.emit(1, numbers(2))
+    result.broadcast_event(MARK)
+    result.emit_event(1, MARK)
+    first, second = views(result)
+    assert read(first) == [1, MARK]
+    assert read(second) == [2, MARK, MARK]
+
+
+def test_a_broadcast_shares_one_buffer() -> None:
+    result = partition(2)
+    result.broadcast(numbers(1, 2, 3, 4))
+    first, second = (view.poll() for view in views(result))
+    assert first is not None
+    assert second is not None
+    assert first.buffer is second.buffer
+
+
+def test_small_broadcasts_are_coalesced_once_for_all() -> None:
+    result = partition(2)
+    result.broadcast(numbers(1))
+    result.broadcast(numbers(2))
+    first, second = views(result)
+    assert first.poll() is None
+    result.flush_all()
+    one, other = first.poll(), second.poll()
+    assert one is not None
+    assert other is not None
+    assert one.buffer is other.buffer
+    assert values_of(one.buffer.element) == [1, 2]
+
+
+def test_order_is_kept_between_broadcast_and_single_rows_and_events() -> None:
+    result = partition(2)
+    result.emit(0, numbers(1))
+    result.broadcast(numbers(2))
+    result.emit(0, numbers(3))
+    result.broadcast(numbers(4))
+    result.emit_event(0, MARK)
+    result.emit(0, numbers(5))
+    result.flush_all()
+    first, second = views(result)
+    assert read(first) == [1, 2, 3, 4, MARK, 5]
+    assert read(second) == [2, 4]
+
+
+def test_a_view_hears_when_it_turns_readable_and_only_then() -> None:
+    heard: list[int] = []
+    result = partition(2)
+    view = result.create_view(0, lambda: heard.append(0))
+    result.emit(0, numbers(1))
+    result.emit(1, numbers(1, 2, 3, 4))
+    assert heard == [], "the tail is not readable, and the other view's rows are not this one's"
+    result.flush_all()
+    result.broadcast_event(MARK)
+    assert heard == [0]
+    read(view)
+    result.broadcast_event(MARK)
+    assert heard == [0, 0]
+
+
+def test_the_producer_is_unavailable_while_too_much_waits() -> None:
+    woken: list[int] = []
+    result = partition(1, max_buffers=2)
+    result.emit(0, numbers(1, 2))
+    assert result.is_available
+    result.emit(0, numbers(3, 4))
+    assert not result.is_available
+    result.availability.on_available(lambda: woken.append(1))
+    result.broadcast_event(MARK)
+    (view,) = views(result)
+    view.poll()
+    assert result.is_available
+    assert woken == [1]
+    result.check()
+
+
+def test_emitting_without_room_loses_nothing() -> None:
+    result = partition(1, max_buffers=1)
+    for number in range(0, 20, 2):
+        result.emit(0, numbers(number, number + 1))
+    assert read(views(result)[0]) == list(range(20))
+
+
+def test_events_do_not_make_the_producer_unavailable() -> None:
+    result = partition(1, max_buffers=1)
+    for _ in range(10):
+        result.broadcast_event(MARK)
+    assert result.is_available
+
+
+def test_a_consumer_that_leaves_frees_what_waited_for_it() -> None:
+    result = partition(2, max_buffers=1)
+    result.emit(0, numbers(1, 2))
+    first, second = views(result)
+    assert not result.is_available
+    first.release()
+    assert result.is_available
+    result.emit(0, numbers(3, 4))
+    assert result.is_available
+    result.emit(1, numbers(5, 6))
+    assert read(second) == [5, 6]
+
+
+def test_finish_flushes_and_ends_every_consumer() -> None:
+    result = partition(2)
+    result.emit(0, numbers(1))
+    result.finish()
+    first, second = views(result)
+    assert read(first) == [1, EndOfPartition()]
+    assert read(second) == [EndOfPartition()]
+    assert result.is_finished
+
+
+def test_a_partition_is_consumed_when_all_its_views_are_released() -> None:
+    consumed: list[ResultPartition] = []
+    result = partition(2, on_consumed=consumed.append)
+    first, second = views(result)
+    first.release()
+    assert consumed == []
+    second.release()
+    assert consumed == [result]
+    result.release()
+    assert consumed == [result]
+
+
+def test_a_subpartition_is_consumed_only_once() -> None:
+    result = partition(1)
+    result.create_view(0, ignore)
+    with pytest.raises(PartitionError, match="subpartition 0 of p was consumed already"):
+        result.create_view(0, ignore)
+    with pytest.raises(PartitionError, match="p has no subpartition 1"):
+        result.create_view(1, ignore)
+
+
+def test_a_release_with_a_cause_fails_writer_and_readers_with_it() -> None:
+    heard: list[int] = []
+    result = partition(1, max_buffers=1)
+    view = result.create_view(0, lambda: heard.append(1))
+    result.emit(0, numbers(1, 2))
+    result.availability.on_available(lambda: heard.append(2))
+    result.release(ValueError("the producer's own"))
+    result.release("too late")
+    assert heard == [1, 1, 2], "data came, then the release, which also wakes the writer"
+    for read_or_write in (view.poll, lambda: result.emit(0, numbers(3)), lambda: result.broadcast_event(MARK)):
+        with pytest.raises(PartitionError, match="partition p was released: ValueError: the producer's own"):
+            read_or_write()
+
+
+def test_a_release_without_a_cause_drops_everything_silently() -> None:
+    result = partition(1)
+    (view,) = views(result)
+    result.emit(0, numbers(1, 2))
+    result.release()
+    result.emit(0, numbers(3, 4))
+    assert view.poll() is None
+
+
+def test_statistics_say_what_went_out() -> None:
+    result = partition(2)
+    result.broadcast(numbers(1, 2))
+    result.emit(0, numbers(3))
+    read(views(result)[0])
+    statistics = result.statistics()
+    assert (statistics.batches_out, statistics.rows_out, statistics.bytes_out) == (3, 5, 16)
+    assert statistics.subpartitions[0].coalescing_bytes == 8
+    assert statistics.queued_buffers == 1
+
+
+def test_task_events_reach_the_task_that_listens() -> None:
+    result = partition(1)
+    result.publish_task_event("nobody hears this")
+    heard: list[str] = []
+    result.on_task_event = heard.append
+    views(result)[0].publish_task_event("superstep")
+    assert heard == ["superstep"]

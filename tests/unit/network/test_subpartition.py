@@ -1,0 +1,180 @@
+"""The queue of one consumer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.elements import CheckpointBarrier, EndOfData, Watermark
+from actors.network.buffers import Buffer
+from actors.network.subpartition import NextKind, PipelinedSubpartition, QueueLimit
+from flinkray.types import Timestamp
+from tests.support.network import numbers, values_of
+
+BARRIER = CheckpointBarrier(1, 0)
+
+
+@pytest.fixture
+def limit() -> QueueLimit:
+    return QueueLimit(max_buffers=2, max_bytes=1 << 20)
+
+
+@pytest.fixture
+def queue(limit: QueueLimit) -> PipelinedSubpartition:
+    return PipelinedSubpartition(0, limit, target_rows=4, target_bytes=1 << 20)
+
+
+def event(timestamp: int) -> Buffer:
+    return Buffer.of_event(Watermark(Timestamp(timestamp)))
+
+
+def test_the_tail_cannot_be_read_before_it_is_flushed(queue: PipelinedSubpartition) -> None:
+    queue.add_batch(numbers(1))
+    assert queue.poll() is None
+    assert queue.has_tail
+    queue.flush()
+    polled = queue.poll()
+    assert polled is not None
+    assert values_of(polled.buffer.element) == [1]
+
+
+def test_the_backlog_counts_data_only_and_leaves_out_the_tail(queue: PipelinedSubpartition) -> None:
+    queue.add_batch(numbers(1, 2))
+    queue.add_buffer(event(1))
+    queue.add_batch(numbers(3, 4))
+    queue.add_batch(numbers(5))
+    assert queue.backlog == 2
+    queue.flush()
+    assert queue.backlog == 3
+
+
+def test_a_poll_says_what_is_left_and_counts_each_buffer_once(queue: PipelinedSubpartition) -> None:
+    queue.add_batch(numbers(1, 2))
+    queue.add_buffer(event(1))
+    queue.add_batch(numbers(3, 4))
+    polls = [queue.poll(), queue.poll(), queue.poll()]
+    assert [(p.sequence, p.backlog, p.next_kind) for p in polls if p is not None] == [
+        (0, 1, NextKind.EVENT),
+        (1, 1, NextKind.DATA),
+        (2, 0, NextKind.NOTHING),
+    ]
+    assert queue.poll() is None
+
+
+def test_an_event_finishes_the_tail_and_overtakes_nothing(queue: PipelinedSubpartition) -> None:
+    queue.add_batch(numbers(1))
+    queue.add_buffer(event(1))
+    first, second = queue.poll(), queue.poll()
+    assert first is not None
+    assert second is not None
+    assert values_of(first.buffer.element) == [1]
+    assert second.buffer.is_event
+
+
+def test_nothing_comes_after_an_aligned_barrier_until_consumption_is_resumed(queue: PipelinedSubpartition) -> None:
+    queue.add_buffer(Buffer.of_event(BARRIER))
+    queue.add_buffer(event(1))
+    polled = queue.poll()
+    assert polled is not None
+    assert polled.next_kind is NextKind.NOTHING
+    assert queue.poll() is None
+    assert queue.next_kind is NextKind.NOTHING
+    queue.resume()
+    assert queue.next_kind is NextKind.EVENT
+    assert queue.poll() is not None
+
+
+def test_a_released_queue_drops_what_it_has_and_what_comes(queue: PipelinedSubpartition, limit: QueueLimit) -> None:
+    queue.add_batch(numbers(1, 2, 3, 4))
+    queue.add_batch(numbers(5))
+    queue.release()
+    queue.add_batch(numbers(6, 7, 8, 9))
+    queue.add_buffer(event(1))
+    assert queue.poll() is None
+    assert (limit.buffers, limit.nbytes) == (0, 0)
+
+
+def test_the_limit_counts_finished_data_buffers_of_all_queues(limit: QueueLimit) -> None:
+    queues = [PipelinedSubpartition(index, limit, 4, 1 << 20) for index in range(2)]
+    queues[0].add_batch(numbers(1, 2))
+    queues[1].add_buffer(event(1))
+    queues[1].add_batch(numbers(3))
+    assert limit.has_room
+    queues[1].flush()
+    assert not limit.has_room
+    queues[0].poll()
+    assert limit.has_room
+
+
+def test_bytes_fill_the_limit_too() -> None:
+    limit = QueueLimit(max_buffers=100, max_bytes=16)
+    queue = PipelinedSubpartition(0, limit, 2, 1 << 20)
+    queue.add_batch(numbers(1))
+    queue.flush()
+    assert limit.has_room
+    queue.add_batch(numbers(2))
+    queue.flush()
+    assert not limit.has_room
+
+
+ACTIONS = st.lists(
+    st.one_of(
+        st.tuples(st.just("rows"), st.integers(1, 9)),
+        st.tuples(st.sampled_from(["flush", "poll", "poll", "event", "barrier", "resume"]), st.none()),
+    ),
+    max_size=60,
+)
+
+
+@given(actions=ACTIONS)
+def test_whatever_is_done_all_comes_in_order_and_once(actions: list[tuple[str, Any]]) -> None:
+    limit = QueueLimit(100, 1 << 30)
+    queue = PipelinedSubpartition(0, limit, target_rows=6, target_bytes=1 << 20)
+    put: list[Any] = []
+    taken: list[Any] = []
+    count = 0
+
+    def poll() -> bool:
+        polled = queue.poll()
+        if polled is not None:
+            assert polled.backlog == queue.backlog
+            taken.extend(values_of(polled.buffer.element))
+        return polled is not None
+
+    for action, argument in actions:
+        if action == "rows":
+            rows = list(range(count, count + argument))
+            count += argument
+            put += rows
+            queue.add_batch(numbers(*rows))
+        elif action in ("event", "barrier"):
+            element = EndOfData() if action == "event" else BARRIER
+            put.append(element)
+            queue.add_buffer(Buffer.of_event(element))
+        elif action == "flush":
+            queue.flush()
+        elif action == "resume":
+            queue.resume()
+        else:
+            blocked = bool(taken) and taken[-1] == BARRIER and queue.statistics().is_blocked
+            assert not (poll() and blocked)
+        queue.check()
+        assert taken == put[: len(taken)]
+    queue.flush()
+    queue.resume()
+    while poll():
+        queue.resume()
+    assert taken == put
+    assert (limit.buffers, limit.nbytes) == (0, 0)
+
+
+def test_statistics_are_a_snapshot(queue: PipelinedSubpartition) -> None:
+    queue.add_batch(numbers(1, 2))
+    queue.add_batch(numbers(3))
+    before = queue.statistics()
+    queue.poll()
+    assert (before.queued_buffers, before.backlog, before.queued_bytes, before.coalescing_bytes) == (1, 1, 16, 8)
+    assert queue.statistics().taken_buffers == 1
