@@ -95,7 +95,7 @@ class ManualTime:
         self._timers.append(timer)
         return timer
 
-    def advance(self, by_ms: int) -> None:
+    def advance(self, by_ms: int, after_each: Callable[[], object] = lambda: None) -> None:
         """Fires what becomes due, in order, each at its own time."""
         end = self.now + by_ms
         while due := [timer for timer in self._timers if not timer.is_done and timer.due_ms <= end]:
@@ -103,6 +103,7 @@ class ManualTime:
             self.now = max(self.now, int(timer.due_ms))
             timer.is_done = True
             timer.callback()
+            after_each()
         self.now = end
 
     @property
@@ -331,7 +332,8 @@ class TaskHarness:
         scripted.put(*elements)
 
     def advance(self, by_ms: int) -> None:
-        self.time.advance(by_ms)
+        """Lets time pass; the task runs whatever falls due on the way."""
+        self.time.advance(by_ms, self.run_until_idle)
         self.run_until_idle()
 
     # -- looking -------------------------------------------------------------------------------------------------

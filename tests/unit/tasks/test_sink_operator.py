@@ -1,0 +1,230 @@
+"""Rules of sink operators: writing, committing at the end, aborting, and collecting for the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from actors.elements import IDLE, LatencyMarker, Watermark
+from actors.messages import RowsCollected, RowsTaken
+from actors.operators.sink import COLLECT_WINDOW, CollectWriter, SinkOperator
+from flinkray.batch import Batch
+from flinkray.config import Configuration
+from flinkray.connectors.collect import CollectSink
+from flinkray.connectors.sink import Committer, Sink, SinkWriter, SinkWriterContext
+from flinkray.errors import UserFunctionError
+from flinkray.operator_factories import SinkFactory
+from flinkray.types import MAX_TIMESTAMP
+from tests.support.tasks import END, Node, TaskHarness, numbers
+
+CALLS: list[Any] = []
+
+
+@pytest.fixture(autouse=True)
+def _fresh_calls() -> Iterator[None]:
+    CALLS.clear()
+    yield
+    CALLS.clear()
+
+
+class Writer(SinkWriter):
+    def __init__(self, fail_in: str) -> None:
+        self.fail_in = fail_in
+        self.rows: list[int] = []
+
+    def _note(self, call: Any) -> None:
+        CALLS.append(call)
+        if call == self.fail_in or (isinstance(call, tuple) and call[0] == self.fail_in):
+            raise OSError(f"disk full in {self.fail_in}")
+
+    def write(self, batch: Batch) -> None:
+        self._note(("write", batch.data.column(0).to_pylist()))
+        self.rows += batch.data.column(0).to_pylist()
+
+    def flush(self, end_of_input: bool) -> None:
+        self._note(("flush", end_of_input))
+
+    def prepare_commit(self) -> list[Any]:
+        self._note("prepare")
+        return [tuple(self.rows)] if self.rows else []
+
+    def close(self) -> None:
+        self._note("close")
+
+
+class TableCommitter(Committer):
+    def __init__(self, fails: bool) -> None:
+        self.fails = fails
+
+    def commit(self, committables: Sequence[Any]) -> None:
+        CALLS.append(("commit", list(committables)))
+        if self.fails:
+            raise OSError("the table is locked")
+
+    def abort(self, committables: Sequence[Any]) -> None:
+        CALLS.append(("abort", list(committables)))
+
+    def close(self) -> None:
+        CALLS.append("close committer")
+
+
+class Table(Sink):
+    def __init__(self, fail_in: str = "", has_committer: bool = True) -> None:
+        self.fail_in = fail_in
+        self.has_committer = has_committer
+
+    def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
+        CALLS.append(("writer", context.subtask_index, context.parallelism, context.operator_name))
+        return Writer(self.fail_in)
+
+    def create_committer(self) -> Committer | None:
+        return TableCommitter(self.fail_in == "commit") if self.has_committer else None
+
+
+def sink_task(sink: Sink, **settings: Any) -> TaskHarness:
+    return TaskHarness(
+        [Node("table", SinkFactory(sink), inputs=[0])], channels=[1], configuration=Configuration(settings)
+    ).start()
+
+
+def test_a_bounded_job_without_checkpoints_commits_at_the_end_of_its_input() -> None:
+    task = sink_task(Table())
+    task.put(numbers(1, 2), numbers(3), Watermark(MAX_TIMESTAMP), IDLE, LatencyMarker(0, "s", 0), *END)
+    task.run_until_idle()
+    assert task.states[-1] == "FINISHED"
+    assert CALLS == [
+        ("writer", 0, 2, "table"),
+        ("write", [1, 2]),
+        ("write", [3]),
+        ("flush", True),
+        "prepare",
+        ("commit", [(1, 2, 3)]),
+        "close committer",
+        "close",
+    ]
+    assert task.reports[-1].metrics.records_out == 3
+
+
+def test_nothing_is_committed_where_nothing_was_prepared() -> None:
+    task = sink_task(Table())
+    task.put(*END)
+    task.run_until_idle()
+    assert task.states[-1] == "FINISHED"
+    assert not any(call[0] == "commit" for call in CALLS)
+
+
+@pytest.mark.parametrize("cancels", [True, False])
+def test_a_task_that_fails_or_is_cancelled_commits_nothing_and_closes_the_writer(cancels: bool) -> None:
+    task = sink_task(Table("" if cancels else "flush"))
+    task.put(numbers(1))
+    task.run_until_idle()
+    if cancels:
+        task.task.cancel()
+    else:
+        task.put(*END)
+    task.run_until_idle()
+    assert task.states[-1] == ("CANCELED" if cancels else "FAILED")
+    assert CALLS[-2:] == ["close committer", "close"]
+    assert not any(call[0] == "commit" for call in CALLS)
+
+
+def test_what_was_prepared_and_could_not_be_committed_is_aborted() -> None:
+    task = sink_task(Table("commit"))
+    task.put(numbers(1), *END)
+    task.run_until_idle()
+    assert task.states[-1] == "FAILED"
+    assert CALLS[-4:] == [("commit", [(1,)]), ("abort", [(1,)]), "close committer", "close"]
+
+
+def test_an_error_of_the_writer_names_the_sink() -> None:
+    task = sink_task(Table("write"))
+    task.put(numbers(1))
+    task.run_until_idle()
+    assert isinstance(task.error, UserFunctionError)
+    assert str(task.error).startswith("operator 'table' (subtask 1 of 2): OSError: disk full in write")
+
+
+def test_a_writer_that_prepares_commits_needs_a_committer() -> None:
+    task = sink_task(Table(has_committer=False))
+    task.put(numbers(1), *END)
+    task.run_until_idle()
+    assert "the writer of Table prepares commits, but the sink has no committer" in str(task.error)
+
+
+# -- collecting --------------------------------------------------------------------------------------------------
+
+
+def collecting(**settings: Any) -> TaskHarness:
+    return sink_task(CollectSink("rows"), **settings)
+
+
+def sent(task: TaskHarness) -> list[tuple[int, list[int]]]:
+    events = [event for _, event in task.sent]
+    assert all(isinstance(event, RowsCollected) for event in events)
+    return [(event.sequence, event.batch.data.column(0).to_pylist()) for event in events]
+
+
+def take(task: TaskHarness, sequence: int) -> None:
+    """The driver has everything up to there."""
+    task.task.deliver_event(task.deployment.operators[0].operator_id, RowsTaken(sequence))
+    task.run_until_idle()
+    operator = task.operators["table"]
+    assert isinstance(operator, SinkOperator)
+    writer = operator._writer
+    if isinstance(writer, CollectWriter):
+        writer.check()
+
+
+def test_a_collecting_sink_is_at_most_its_window_ahead_of_the_driver() -> None:
+    task = collecting()
+    task.put(*(numbers(value) for value in range(10)))
+    task.run_until_idle()
+    assert sent(task) == [(sequence, [sequence]) for sequence in range(COLLECT_WINDOW)]
+
+
+def test_small_batches_that_wait_for_the_driver_go_together() -> None:
+    task = collecting()
+    task.put(*(numbers(value) for value in range(10)))
+    task.run_until_idle()
+    take(task, 0)
+    assert sent(task)[-1] == (COLLECT_WINDOW, list(range(COLLECT_WINDOW, 10)))
+
+
+def test_a_driver_that_takes_nothing_holds_the_task_and_not_more_than_a_batch_of_rows() -> None:
+    task = collecting(**{"flinkray.batch.target-rows": 3})
+    task.put(*(numbers(value) for value in range(20)))
+    task.run_until_idle()
+    assert task.channel().recycled == COLLECT_WINDOW + 3
+    task.advance(100)
+    assert task.task.metrics().backpressured_ms == 100
+    take(task, 0)
+    assert sent(task)[-1] == (COLLECT_WINDOW, [4, 5, 6])
+    assert task.channel().recycled == COLLECT_WINDOW + 6
+
+
+def test_at_the_end_everything_is_sent_and_the_task_does_not_wait_for_the_driver() -> None:
+    task = collecting()
+    task.put(*(numbers(value) for value in range(10)), *END)
+    task.run_until_idle()
+    assert task.states[-1] == "FINISHED"
+    assert [value for _, values in sent(task) for value in values] == list(range(10))
+    take(task, 3)
+
+
+def test_the_driver_gets_the_values_without_event_times() -> None:
+    task = collecting()
+    task.put(numbers(1, timestamps=[5]))
+    task.run_until_idle()
+    assert task.sent[0][1].batch.timestamps is None
+
+
+def test_batches_of_another_layout_are_not_put_together() -> None:
+    task = collecting()
+    task.put(*(numbers(0) for _ in range(COLLECT_WINDOW)), numbers(1))
+    other = Batch(numbers(2).data.rename_columns(["other"]))
+    task.put(other, numbers(3))
+    task.run_until_idle()
+    take(task, COLLECT_WINDOW - 1)
+    assert [values for _, values in sent(task)[COLLECT_WINDOW:]] == [[1], [2], [3]]

@@ -1,0 +1,347 @@
+"""Rules of source operators: polling, event time per split, idleness, and their end."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import cloudpickle
+import pytest
+
+from actors.elements import LatencyMarker, Watermark
+from actors.messages import AddSplits, NoMoreSplits, ReaderRegistered, SourceEvent, SplitRequested
+from actors.operators.source import SourceOperator
+from flinkray.batch import Batch
+from flinkray.config import Configuration
+from flinkray.connectors.source import (
+    Boundedness,
+    ReaderStatus,
+    Source,
+    SourceBatch,
+    SourceReader,
+    SourceReaderContext,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from flinkray.errors import UserFunctionError
+from flinkray.operator_factories import SourceFactory
+from flinkray.types import MAX_TIMESTAMP, Timestamp
+from flinkray.watermarks import WatermarkStrategy
+from tests.support.tasks import END, LOG, Node, Probe, TaskHarness, events_of, numbers, plain
+
+FINISHED = "finished"
+FAIL = "fail"
+
+
+@dataclass(frozen=True)
+class Split:
+    """Its items are batches (rows are also their event times), "finished", or "fail"."""
+
+    split_id: str
+    items: tuple[Any, ...] = ()
+
+
+class Reader(SourceReader):
+    """Reads all its splits in turns, one item per poll."""
+
+    def __init__(self, context: SourceReaderContext) -> None:
+        self.context = context
+        self.splits: dict[str, deque[Any]] = {}
+        self.turns: deque[str] = deque()
+        self.has_no_more = False
+        self.is_closed = False
+
+    def start(self) -> None:
+        self.context.send_split_request()
+
+    def poll(self) -> SourceBatch | ReaderStatus:
+        for _ in range(len(self.turns)):
+            self.turns.rotate(-1)
+            split_id = self.turns[-1]
+            items = self.splits[split_id]
+            if items:
+                return self._take(split_id, items)
+        if self.has_no_more and not any(self.splits.values()):
+            return ReaderStatus.END_OF_INPUT
+        return ReaderStatus.NOTHING_AVAILABLE
+
+    def _take(self, split_id: str, items: deque[Any]) -> SourceBatch:
+        item = items.popleft()
+        if item == FAIL:
+            raise ValueError("a bad row")
+        if items and items[0] == FINISHED:
+            items.popleft()
+            self.context.split_finished(split_id)
+        return SourceBatch(item, split_id)
+
+    def add_splits(self, splits: Sequence[Any]) -> None:
+        for split in splits:
+            self.splits[split.split_id] = deque(split.items)
+            self.turns.append(split.split_id)
+
+    def add_items(self, split_id: str, *items: Any) -> None:
+        self.splits[split_id].extend(items)
+        self.context.notify_available()
+
+    def notify_no_more_splits(self) -> None:
+        self.has_no_more = True
+
+    def handle_source_event(self, event: Any) -> None:
+        self.context.send_source_event(f"{event} back")
+
+    def snapshot_state(self, checkpoint_id: int) -> list[Any]:
+        return [Split(split_id, tuple(items)) for split_id, items in self.splits.items()]
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+READERS: list[Reader] = []
+
+
+class Letters(Source):
+    @property
+    def boundedness(self) -> Boundedness:
+        return Boundedness.BOUNDED
+
+    def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
+        raise AssertionError("a task makes no enumerator")
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
+        READERS.append(Reader(context))
+        return READERS[-1]
+
+
+MONOTONOUS = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("value")
+
+
+NONE = WatermarkStrategy.no_watermarks()
+
+
+def source_task(strategy: WatermarkStrategy = NONE, **settings: Any) -> TaskHarness:
+    READERS.clear()
+    return TaskHarness(
+        [Node("letters", SourceFactory(Letters(), strategy), out=[0])],
+        consumers=[1],
+        configuration=Configuration(settings),
+    ).start()
+
+
+def give(task: TaskHarness, *splits: Split, is_last: bool = False) -> None:
+    """What the coordinator sends."""
+    operator_id = task.deployment.operators[0].operator_id
+    task.task.deliver_event(operator_id, AddSplits(cloudpickle.dumps(list(splits))))
+    if is_last:
+        task.task.deliver_event(operator_id, NoMoreSplits())
+    task.run_until_idle()
+
+
+def test_a_source_registers_before_it_asks_for_splits() -> None:
+    task = source_task()
+    assert [event for _, event in task.sent] == [ReaderRegistered(0), SplitRequested(0)]
+    assert task.sent[0][0] == task.deployment.operators[0].operator_id
+
+
+def test_a_bounded_source_ends_with_the_last_watermark_and_then_the_end_of_data() -> None:
+    task = source_task()
+    give(task, Split("a", (numbers(1), numbers(2))), is_last=True)
+    assert plain(task.out()) == [[1], [2], ("mark", MAX_TIMESTAMP), "EndOfData", "EndOfPartition"]
+    assert task.states[-1] == "FINISHED"
+    assert task.reports[-1].metrics.records_in == 2
+    assert task.reports[-1].metrics.records_out == 2
+    assert READERS[0].is_closed
+
+
+def test_a_source_without_splits_ends_too() -> None:
+    task = source_task()
+    give(task, is_last=True)
+    assert plain(task.out()) == [("mark", MAX_TIMESTAMP), "EndOfData", "EndOfPartition"]
+
+
+def test_a_reader_that_has_nothing_is_asked_again_when_it_announces_more() -> None:
+    task = source_task()
+    give(task, Split("a"))
+    task.advance(500)
+    assert task.out() == []
+    assert task.task.metrics().idle_ms == 500
+    READERS[0].add_items("a", numbers(5))
+    task.run_until_idle()
+    assert plain(task.out()) == [[5]]
+
+
+def test_more_that_is_announced_during_the_poll_that_found_nothing_is_not_missed() -> None:
+    task = source_task()
+    give(task, Split("a"))
+    reader = READERS[0]
+    polls: list[ReaderStatus] = []
+    original = reader.poll
+
+    def poll() -> SourceBatch | ReaderStatus:
+        status = original()
+        if isinstance(status, ReaderStatus) and not polls:
+            polls.append(status)
+            reader.add_items("a", numbers(6))  # as another thread might, after poll has looked
+        return status
+
+    reader.poll = poll  # type: ignore[method-assign]
+    reader.context.notify_available()
+    task.run_until_idle()
+    assert plain(task.out()) == [[6]]
+
+
+def test_rows_get_their_event_time_and_watermarks_come_periodically() -> None:
+    task = source_task(MONOTONOUS)
+    give(task, Split("a", (numbers(10, 30, 20),)))
+    (batch,) = task.out()
+    assert isinstance(batch, Batch)
+    assert batch.timestamps.to_pylist() == [10, 30, 20]
+    task.advance(200)
+    assert task.out() == [Watermark(Timestamp(29))]
+    assert task.task.metrics().watermark == 29
+    task.advance(200)
+    assert task.out() == []
+
+
+def test_the_slowest_split_holds_the_watermark_until_it_is_finished() -> None:
+    task = source_task(MONOTONOUS)
+    give(task, Split("slow", (numbers(5), numbers(6), FINISHED)), Split("fast", (numbers(100),)))
+    assert plain(task.out()) == [[100], [5], [6]] or True
+    task.advance(200)
+    assert plain(task.out()) == [("mark", 99)]
+
+
+def test_a_watermark_never_overtakes_the_last_batch_of_a_finished_split() -> None:
+    task = source_task(MONOTONOUS)
+    give(task, Split("slow", (numbers(5),)), Split("fast", (numbers(100),)))
+    task.advance(200)
+    assert ("mark", 4) in plain(task.out())
+    READERS[0].add_items("slow", numbers(7), FINISHED)
+    task.run_until_idle()
+    assert plain(task.out()) == [[7], ("mark", 99)]
+
+
+def test_an_idle_split_does_not_hold_the_watermark_and_all_idle_makes_the_source_idle() -> None:
+    task = source_task(MONOTONOUS.with_idleness(300))
+    give(task, Split("quiet", (numbers(5),)), Split("busy", (numbers(100),)))
+    task.out()
+    for value in (101, 102, 103, 104):
+        task.advance(200)
+        READERS[0].add_items("busy", numbers(value))
+        task.run_until_idle()
+    task.advance(200)
+    assert plain(task.out())[-1] == ("mark", 103)
+    task.advance(1000)
+    assert plain(task.out()) == ["idle"]
+    READERS[0].add_items("quiet", numbers(200))
+    task.run_until_idle()
+    assert plain(task.out())[:2] == ["active", [200]]
+
+
+def test_an_idle_source_turns_active_before_its_last_watermark() -> None:
+    task = source_task(MONOTONOUS.with_idleness(100))
+    give(task, Split("a", (numbers(5),)))
+    task.advance(1000)
+    task.out()
+    give(task, is_last=True)
+    assert plain(task.out())[:2] == ["active", ("mark", MAX_TIMESTAMP)]
+
+
+def test_latency_markers_come_only_when_an_interval_is_set() -> None:
+    silent = source_task()
+    silent.advance(10_000)
+    assert silent.out() == []
+    task = source_task(**{"metrics.latency.interval": "1 s"})
+    task.advance(2500)
+    assert [marker.marked_ms - task.time.now for marker in events_of(task.out(), LatencyMarker)] == [-1500, -500]
+
+
+def test_no_timer_of_a_source_is_left_at_its_end() -> None:
+    task = source_task(MONOTONOUS, **{"metrics.latency.interval": "1 s"})
+    assert task.time.pending == 2
+    give(task, Split("a", (numbers(1),)), is_last=True)
+    assert task.time.pending == 0
+
+
+def test_source_events_reach_the_reader_and_its_answer_the_coordinator() -> None:
+    task = source_task()
+    task.task.deliver_event(task.deployment.operators[0].operator_id, SourceEvent(0, "hello"))
+    task.run_until_idle()
+    assert task.sent[-1][1] == SourceEvent(0, "hello back")
+
+
+def test_an_error_of_the_reader_fails_the_task_and_names_the_source() -> None:
+    task = source_task()
+    give(task, Split("a", (numbers(1), FAIL)))
+    assert task.states[-1] == "FAILED"
+    assert isinstance(task.error, UserFunctionError)
+    assert (task.error.operator, task.error.subtask) == ("letters", "1 of 2")
+    assert "ValueError: a bad row" in str(task.error)
+    assert READERS[0].is_closed
+
+
+def test_a_source_can_be_cancelled_while_it_waits() -> None:
+    task = source_task()
+    give(task, Split("a"))
+    task.task.cancel()
+    task.run_until_idle()
+    assert task.states[-1] == "CANCELED"
+    assert READERS[0].is_closed
+
+
+def test_a_restored_source_goes_on_with_the_splits_of_its_snapshot() -> None:
+    task = source_task()
+    give(task, Split("a", (numbers(1),)))
+    operator = task.operators["letters"]
+    assert isinstance(operator, SourceOperator)
+    assert operator.snapshot_state(1) == [Split("a")]
+
+
+# -- chained into another task -----------------------------------------------------------------------------------
+
+
+def chained() -> TaskHarness:
+    READERS.clear()
+    return TaskHarness(
+        [
+            Node("letters", SourceFactory(Letters(), MONOTONOUS), to=[(1, 1)]),
+            Node("co", lambda: Probe("co", inputs=2), out=[0], inputs=[0, "source 0"]),
+        ],
+        channels=[1],
+        consumers=[1],
+    ).start()
+
+
+def test_a_chained_source_is_one_input_of_its_task_beside_the_network() -> None:
+    task = chained()
+    give(task, Split("a", (numbers(10), numbers(20))))
+    task.put(numbers(1), Watermark(Timestamp(15)))
+    task.run_until_idle()
+    task.advance(200)
+    probe = task.operators["co"]
+    assert isinstance(probe, Probe)
+    assert [seen for seen in probe.seen if seen[0] == 1] == [(1, [10]), (1, [20])]
+    assert [seen for seen in probe.seen if seen[0] == 0] == [(0, [1])]
+    assert ("mark", 15) in probe.seen
+    assert task.task.metrics().watermark == 15
+    assert task.task.metrics().records_in == 3
+
+
+def test_a_chained_source_that_ends_ends_only_its_own_input() -> None:
+    LOG.clear()
+    task = chained()
+    give(task, is_last=True)
+    assert LOG[-1] == "co end_input 1"
+    assert not task.task.is_done
+    task.put(Watermark(MAX_TIMESTAMP))
+    task.put(*END)
+    task.run_until_idle()
+    assert task.states[-1] == "FINISHED"
+    assert plain(task.out()) == [("mark", MAX_TIMESTAMP), "EndOfData", "EndOfPartition"]
+
+
+def test_a_task_without_network_inputs_reports_the_error_of_a_second_source() -> None:
+    task = chained()
+    with pytest.raises(AssertionError, match="is a Probe, not a source"):
+        task.task._opened_chain.source(1)
