@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import cloudpickle
-from flinkray.connectors.collect import CollectSink
 
 from actors.coordinators.base import CoordinatorContext, OperatorCoordinator
 from actors.coordinators.collect_coordinator import CollectCoordinator
 from actors.coordinators.source_coordinator import SourceCoordinator
+from flinkray.connectors.collect import CollectSink
 from flinkray.errors import FlinkrayError
 from flinkray.operator_factories import SinkFactory, SourceFactory
 from graphs.job_graph import CoordinatorConfig
