@@ -10,6 +10,7 @@ from flinkray.batch import Batch
 from flinkray.functions import Function, as_callable
 from flinkray.operator_factories import CoFlatMapFactory, CoMapFactory, CoProcessFactory
 from flinkray.types import RecordType
+from graphs.job_graph import OperatorCode
 
 
 class _TwoInputOperator(UserFunctionOperator):
@@ -37,30 +38,30 @@ class _TwoInputOperator(UserFunctionOperator):
         raise NotImplementedError
 
 
-class CoMapOperator(_TwoInputOperator):
-    """One result per row; it keeps the row's event time."""
+class CoRowOperator(_TwoInputOperator):
+    """A CoMapFunction (one result per row) or a CoFlatMapFunction (any number); they get the row's event time."""
 
-    def __init__(self, factory: CoMapFactory) -> None:
-        super().__init__(factory.function, factory.output_type, ("map1", "map2"))
-
-    def _take(self, index: int, value: Any, timestamp: int | None) -> None:
-        self._results.add(self._methods[index](value), timestamp)
-
-
-class CoFlatMapOperator(_TwoInputOperator):
-    """Any number of results per row; they get the row's event time."""
-
-    def __init__(self, factory: CoFlatMapFactory) -> None:
-        super().__init__(factory.function, factory.output_type, ("flat_map1", "flat_map2"))
+    def __init__(self, code: OperatorCode) -> None:
+        factory = code.factory
+        assert isinstance(factory, CoMapFactory | CoFlatMapFactory)
+        self._is_map = isinstance(factory, CoMapFactory)
+        methods = ("map1", "map2") if self._is_map else ("flat_map1", "flat_map2")
+        super().__init__(factory.function, factory.output_type, methods)
 
     def _take(self, index: int, value: Any, timestamp: int | None) -> None:
-        self._results.collect(self._methods[index](value), timestamp)
+        result = self._methods[index](value)
+        if self._is_map:
+            self._results.add(result, timestamp)
+        else:
+            self._results.collect(result, timestamp)
 
 
 class CoProcessOperator(_TwoInputOperator):
     """A CoProcessFunction or KeyedCoProcessFunction."""
 
-    def __init__(self, factory: CoProcessFactory) -> None:
+    def __init__(self, code: OperatorCode) -> None:
+        factory = code.factory
+        assert isinstance(factory, CoProcessFactory)
         super().__init__(factory.function, factory.output_type, ("process_element1", "process_element2"))
 
     def _take(self, index: int, value: Any, timestamp: int | None) -> None:

@@ -27,6 +27,7 @@ from flinkray.functions import (
 from flinkray.keys import KeySelector
 from flinkray.operator_factories import ProcessFactory
 from flinkray.types import RecordType, Timestamp
+from graphs.job_graph import OperatorCode
 
 _NAN = float("nan")
 
@@ -221,7 +222,9 @@ def _with_one_nan(key: Any) -> Any:
 class ProcessOperator(UserFunctionOperator):
     """Runs a ProcessFunction or KeyedProcessFunction, or a plain `function(value, ctx)`."""
 
-    def __init__(self, factory: ProcessFactory) -> None:
+    def __init__(self, code: OperatorCode) -> None:
+        factory = code.factory
+        assert isinstance(factory, ProcessFactory)
         super().__init__(factory.function, factory.output_type)
         self._process = as_callable(factory.function, "process_element")
 

@@ -37,9 +37,9 @@ def _timestamps(code: OperatorCode) -> Operator:
 
 
 def _process(code: OperatorCode) -> Operator:
-    from actors.operators.process import KeyedProcessOperator, ProcessOperator
+    from actors.operators.process import ProcessOperator
 
-    return ProcessOperator(code) if code.keys[0] is None else KeyedProcessOperator(code)
+    return ProcessOperator(code)
 
 
 def _co_row(code: OperatorCode) -> Operator:
@@ -49,9 +49,9 @@ def _co_row(code: OperatorCode) -> Operator:
 
 
 def _co_process(code: OperatorCode) -> Operator:
-    from actors.operators.co_process import CoProcessOperator, KeyedCoProcessOperator
+    from actors.operators.co_process import CoProcessOperator
 
-    return CoProcessOperator(code) if code.keys[0] is None else KeyedCoProcessOperator(code)
+    return CoProcessOperator(code)
 
 
 def _window(code: OperatorCode) -> Operator:

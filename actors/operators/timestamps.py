@@ -19,6 +19,7 @@ from flinkray.expressions import Expression
 from flinkray.operator_factories import TimestampsAndWatermarksFactory
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from flinkray.watermarks import WatermarkStrategy
+from graphs.job_graph import OperatorCode
 
 # To milliseconds: (multiply by, divide by).
 _UNITS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
@@ -220,8 +221,9 @@ class WatermarkTracker:
 class TimestampsAndWatermarksOperator(Operator):
     """Gives rows event time and makes watermarks; those from upstream are ignored, but for the one that ends it."""
 
-    def __init__(self, factory: TimestampsAndWatermarksFactory) -> None:
-        self._strategy = factory.strategy
+    def __init__(self, code: OperatorCode) -> None:
+        assert isinstance(code.factory, TimestampsAndWatermarksFactory)
+        self._strategy = code.factory.strategy
         self._periodic: Any = None
         self._has_ended = False
 

@@ -51,7 +51,7 @@ class ColumnarWindowOperator(WindowOperatorBase):
         kept = self._in_time(batch)
         if kept is None:
             return
-        starts, which = self._slices_of(self._timestamps(kept))
+        starts, which = self._times.slices_of_rows(self._timestamps(kept))
         keys = None if self._selector is None else key_columns(kept, self._selector, self._where)
         cells = self._store.add(kept.data, keys, starts, which)
         for start in starts:
@@ -60,24 +60,6 @@ class ColumnarWindowOperator(WindowOperatorBase):
                 self._wait_for_windows_over(start)
         if self._times.is_due(self._times.starts_over_slice(starts[0])[0], self._watermark):
             self._fire_again(cells, starts, which)
-
-    def _slices_of(self, timestamps: Times) -> tuple[list[int], npt.NDArray[Any] | None]:
-        """The distinct slices of the rows, ascending, and for each row which; None: there is only one."""
-        times = self._times
-        lowest, highest = (int(bound) for bound in times.slice_numbers(np.array([timestamps.min(), timestamps.max()])))
-        if lowest == highest:
-            return [times.slice_start(lowest)], None
-        numbers = times.slice_numbers(timestamps)
-        span = highest - lowest + 1
-        if span <= 4 * len(numbers):
-            numbers -= lowest
-            present = np.zeros(span, np.bool_)
-            present[numbers] = True
-            distinct = np.flatnonzero(present) + lowest
-            which = (np.cumsum(present) - 1)[numbers]
-        else:
-            distinct, which = np.unique(numbers, return_inverse=True)
-        return [times.slice_start(number) for number in distinct.tolist()], which
 
     def _wait_for_windows_over(self, slice_start: int) -> None:
         for start in self._times.starts_over_slice(slice_start):

@@ -53,12 +53,23 @@ class WindowTimes:
         first = last_start - (last_start - (timestamp - self.size + 1)) // self.slide * self.slide
         return list(range(first, last_start + 1, self.slide))
 
-    def slice_numbers(self, timestamps: Times) -> Times:
-        """Which slice each time is in; slice n starts at offset + n * slice."""
-        return (timestamps - self.offset) // self.slice
-
-    def slice_start(self, number: int) -> int:
-        return self.offset + number * self.slice
+    def slices_of_rows(self, timestamps: Times) -> tuple[list[int], npt.NDArray[Any] | None]:
+        """The starts of the distinct slices of the rows, ascending, and for each row which; None: there is only one."""
+        lowest = (int(timestamps.min()) - self.offset) // self.slice
+        highest = (int(timestamps.max()) - self.offset) // self.slice
+        if lowest == highest:
+            return [self.offset + lowest * self.slice], None
+        numbers = (timestamps - self.offset) // self.slice
+        span = highest - lowest + 1
+        if span <= 4 * len(numbers):  # cheaper than sorting
+            numbers -= lowest
+            present = np.zeros(span, np.bool_)
+            present[numbers] = True
+            distinct = np.flatnonzero(present) + lowest
+            which = (np.cumsum(present) - 1)[numbers]
+        else:
+            distinct, which = np.unique(numbers, return_inverse=True)
+        return (distinct * self.slice + self.offset).tolist(), which
 
     def starts_over_slice(self, slice_start: int) -> list[int]:
         """The starts of all windows that the slice is part of, ascending."""

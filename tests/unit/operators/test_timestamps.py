@@ -1,0 +1,354 @@
+"""Event time from columns and functions, generators with idleness, the operator, and several splits together."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from actors.elements import Watermark, WatermarkStatus
+from actors.operators.split_watermarks import SplitWatermarks
+from actors.operators.timestamps import (
+    Progress,
+    TimestampsAndWatermarksOperator,
+    WatermarkTracker,
+    assign_timestamps,
+    with_event_time,
+)
+from flinkray.batch import Batch
+from flinkray.errors import NullTimestampError, TypeMismatchError, UnknownColumnError, UserFunctionError
+from flinkray.expressions import col
+from flinkray.operator_factories import TimestampsAndWatermarksFactory
+from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+from flinkray.watermarks import WatermarkGenerator, WatermarkStrategy
+from tests.support.operators import FakeContext, OperatorHarness, as_batch, code
+
+WHERE = "flights (1/2)"
+MONOTONOUS = WatermarkStrategy.for_monotonous_timestamps()
+
+
+def times(batch: Batch, assigner: Any) -> list[int]:
+    assigned = assign_timestamps(batch, assigner, WHERE)
+    assert assigned.type == pa.int64()
+    assert assigned.null_count == 0
+    return list(assigned.to_pylist())
+
+
+# -- columns
+
+
+def test_integers_are_epoch_milliseconds() -> None:
+    assert times(as_batch({"t": [3, -1]}), "t") == [3, -1]
+    narrow = as_batch({"t": pa.array([3], pa.int32())})
+    assert times(narrow, "t") == [3]
+
+
+@pytest.mark.parametrize(
+    ("unit", "raw", "expected"),
+    [("s", [2, -2], [2000, -2000]), ("ms", [5], [5]), ("us", [1500, -1, -1000], [1, -1, -1]), ("ns", [-1], [-1])],
+)
+def test_arrow_timestamps_of_any_unit_become_milliseconds_rounded_down(
+    unit: str, raw: list[int], expected: list[int]
+) -> None:
+    assert times(as_batch({"t": pa.array(raw, pa.timestamp(unit))}), "t") == expected
+
+
+def test_a_naive_timestamp_is_read_as_utc_and_a_zoned_one_is_an_instant() -> None:
+    noon = datetime.datetime(2024, 1, 1, 12)
+    expected = [int(noon.replace(tzinfo=datetime.UTC).timestamp() * 1000)]
+    assert times(as_batch({"t": pa.array([noon], pa.timestamp("us"))}), "t") == expected
+    zoned = pa.array([noon.replace(tzinfo=datetime.UTC)], pa.timestamp("us", "Asia/Tokyo"))
+    assert times(as_batch({"t": zoned}), "t") == expected
+
+
+def test_an_expression_gives_the_time() -> None:
+    assert times(as_batch({"seconds": [1, 2]}), col("seconds") * 1000) == [1000, 2000]
+
+
+def test_a_column_that_is_not_there_is_an_error_with_the_nearest_name() -> None:
+    with pytest.raises(UnknownColumnError, match=r"flights \(1/2\).*did you mean 'departed_ms'"):
+        assign_timestamps(as_batch({"departed_ms": [1]}), "departed", WHERE)
+
+
+def test_a_column_of_another_type_is_an_error_that_names_column_and_type() -> None:
+    with pytest.raises(TypeMismatchError, match=r"flights \(1/2\).*'t' has type double"):
+        assign_timestamps(as_batch({"t": [1.5]}), "t", WHERE)
+
+
+def test_a_time_outside_the_range_of_milliseconds_is_an_error() -> None:
+    with pytest.raises(TypeMismatchError, match="'t'"):
+        assign_timestamps(as_batch({"t": pa.array([2**62], pa.timestamp("s"))}), "t", WHERE)
+
+
+@pytest.mark.parametrize("column", [[1, None, None], pa.array([0, None, 1], pa.timestamp("us"))])
+def test_a_null_timestamp_is_an_error_that_names_the_first_such_row(column: Any) -> None:
+    batch = as_batch({"t": column, "name": ["a", "b", "c"]})
+    with pytest.raises(NullTimestampError, match=r"flights \(1/2\).*column 't'.*row 1 of a batch of 3.*'b'"):
+        assign_timestamps(batch, "t", WHERE)
+
+
+def test_a_column_of_nulls_alone_is_a_null_timestamp() -> None:
+    with pytest.raises(NullTimestampError, match="row 0"):
+        assign_timestamps(as_batch({"t": [None]}), "t", WHERE)
+
+
+# -- functions
+
+
+def test_a_function_sees_the_value_and_the_time_that_the_row_has() -> None:
+    assert times(as_batch([1, 2], timestamps=[10, 20]), lambda value, time: value + time) == [11, 22]
+    assert times(as_batch([1]), lambda _value, time: time) == [MIN_TIMESTAMP]
+
+
+def test_an_object_with_extract_timestamp_is_an_assigner() -> None:
+    class Assigner:
+        def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+            return int(value.t) * 2
+
+    assert times(as_batch({"t": [4]}), Assigner()) == [8]
+
+
+def test_an_assigner_that_gives_none_is_a_null_timestamp() -> None:
+    with pytest.raises(NullTimestampError, match="the timestamp assigner gives no event time for row 1"):
+        assign_timestamps(as_batch([1, 2]), lambda value, _time: None if value == 2 else 1, WHERE)
+
+
+def test_an_assigner_that_gives_no_integer_is_an_error_with_value_and_type() -> None:
+    with pytest.raises(TypeMismatchError, match=r"1\.5 \(float\); the value was 7"):
+        assign_timestamps(as_batch([7]), lambda _value, _time: 1.5, WHERE)
+
+
+def test_an_assigner_that_raises_is_the_users_error() -> None:
+    with pytest.raises(UserFunctionError, match=r"flights \(1/2\).*ZeroDivisionError.*the value was 7"):
+        assign_timestamps(as_batch([7]), lambda value, _time: value // 0, WHERE)
+
+
+def test_without_an_assigner_rows_keep_the_time_they_have_and_need_one() -> None:
+    assert times(as_batch([1], timestamps=[5]), None) == [5]
+    with pytest.raises(NullTimestampError, match="with_timestamp_assigner"):
+        assign_timestamps(as_batch([1]), None, WHERE)
+
+
+def test_a_strategy_without_watermarks_and_assigner_leaves_rows_as_they_are() -> None:
+    batch = as_batch([1])
+    assert with_event_time(batch, WatermarkStrategy.no_watermarks(), WHERE) is batch
+
+
+# -- one generator
+
+
+def rows(*timestamps: int) -> tuple[Batch, pa.Array]:
+    batch = as_batch(list(timestamps), timestamps)
+    return batch, batch.timestamps
+
+
+def test_bounded_out_of_orderness_is_the_highest_time_minus_bound_minus_one() -> None:
+    tracker = WatermarkTracker(WatermarkStrategy.for_bounded_out_of_orderness(10))
+    assert tracker.on_batch(*rows(100, 50)) == Progress(None, None)
+    assert tracker.on_periodic(0) == Progress(Timestamp(89), None)
+
+
+def test_without_rows_the_watermark_stays_at_the_minimum() -> None:
+    tracker = WatermarkTracker(WatermarkStrategy.for_bounded_out_of_orderness(10))
+    assert tracker.on_periodic(0) == Progress(None, None)
+    assert tracker.watermark == MIN_TIMESTAMP
+
+
+def test_bounded_out_of_orderness_does_not_wrap_around_below_the_minimum() -> None:
+    tracker = WatermarkTracker(WatermarkStrategy.for_bounded_out_of_orderness(10))
+    tracker.on_batch(*rows(MIN_TIMESTAMP + 1))
+    assert tracker.on_periodic(0) == Progress(None, None)
+
+
+def test_a_watermark_comes_once_and_never_goes_back() -> None:
+    tracker = WatermarkTracker(MONOTONOUS)
+    tracker.on_batch(*rows(100))
+    assert tracker.on_periodic(0).watermark == 99
+    tracker.on_batch(*rows(50))
+    assert tracker.on_periodic(0).watermark is None
+    assert tracker.watermark == 99
+
+
+class EveryBatch(WatermarkGenerator):
+    """A punctuated generator: what the last row says, also when that goes back."""
+
+    def on_batch(self, batch: Batch, timestamps: pa.Array) -> Timestamp | None:
+        return Timestamp(timestamps[-1].as_py())
+
+    def on_periodic_emit(self) -> Timestamp | None:
+        return None
+
+
+def test_a_generator_may_emit_after_each_batch_but_not_backwards() -> None:
+    tracker = WatermarkTracker(WatermarkStrategy.for_generator(EveryBatch))
+    assert tracker.on_batch(*rows(5, 9)).watermark == 9
+    assert tracker.on_batch(*rows(3)).watermark is None
+
+
+def test_the_idleness_timer_starts_at_the_first_periodic_check_not_at_construction() -> None:
+    tracker = WatermarkTracker(MONOTONOUS.with_idleness(100))
+    assert tracker.on_periodic(1_000_000).is_idle is None
+    assert tracker.on_periodic(1_000_100).is_idle is None  # exactly the timeout is not longer than it
+    assert tracker.on_periodic(1_000_101).is_idle is True
+    assert tracker.on_periodic(1_000_200).is_idle is None
+
+
+def test_a_row_ends_idleness_at_once_and_restarts_the_timer() -> None:
+    tracker = WatermarkTracker(MONOTONOUS.with_idleness(100))
+    tracker.on_periodic(0)
+    tracker.on_periodic(101)
+    assert tracker.is_idle
+    assert tracker.on_batch(*rows(5)) == Progress(None, False)
+    assert tracker.on_periodic(300).watermark == 4
+    assert tracker.on_periodic(350).is_idle is None
+    assert tracker.on_periodic(450).is_idle is None
+    assert tracker.on_periodic(451).is_idle is True
+
+
+# -- the operator
+
+
+@pytest.fixture
+def harness() -> Iterator[OperatorHarness]:
+    strategy = WatermarkStrategy.for_bounded_out_of_orderness(10).with_timestamp_assigner("t").with_idleness(1000)
+    factory = TimestampsAndWatermarksFactory(strategy)
+    with OperatorHarness(TimestampsAndWatermarksOperator(code(factory)), operator_name="assign") as harness:
+        yield harness
+
+
+def test_the_operator_gives_rows_their_time_and_emits_watermarks_periodically(harness: OperatorHarness) -> None:
+    harness.push({"t": [100, 90]})
+    assert harness.output.timestamps == [100, 90]
+    harness.advance(199)
+    assert harness.output.watermarks == []
+    harness.advance(1)
+    assert harness.output.watermarks == [89]
+    harness.push({"t": [200]})
+    harness.advance(200)
+    assert harness.output.watermarks == [89, 189]
+
+
+def test_the_operator_ignores_upstream_watermarks_and_statuses_but_for_the_last_watermark(
+    harness: OperatorHarness,
+) -> None:
+    harness.watermark(500)
+    harness.status(True)
+    assert harness.output.elements == []
+    harness.watermark(MAX_TIMESTAMP)
+    harness.end()
+    assert harness.output.elements == [Watermark(MAX_TIMESTAMP)]
+
+
+def test_the_operator_emits_its_watermark_at_the_end_also_without_a_last_watermark(harness: OperatorHarness) -> None:
+    harness.push({"t": [100]})
+    harness.end()
+    assert harness.output.watermarks == [89]
+
+
+def test_the_operator_turns_idle_and_active_around_the_rows(harness: OperatorHarness) -> None:
+    harness.advance(1400)
+    assert harness.output.elements == [WatermarkStatus(True)]
+    harness.push({"t": [100]})
+    assert harness.output.elements[1] == WatermarkStatus(False)
+    assert isinstance(harness.output.elements[2], Batch)
+
+
+def test_an_idle_operator_is_active_again_for_the_last_watermark(harness: OperatorHarness) -> None:
+    harness.advance(1400)
+    harness.watermark(MAX_TIMESTAMP)
+    assert harness.output.elements[1:] == [WatermarkStatus(False), Watermark(MAX_TIMESTAMP)]
+
+
+def test_the_operator_has_no_timer_left_after_close() -> None:
+    factory = TimestampsAndWatermarksFactory(MONOTONOUS)
+    context = FakeContext()
+    with OperatorHarness(TimestampsAndWatermarksOperator(code(factory)), context=context):
+        pass
+    assert all(timer.is_cancelled for timer in context.timers)
+
+
+def test_a_punctuated_watermark_follows_its_batch() -> None:
+    factory = TimestampsAndWatermarksFactory(WatermarkStrategy.for_generator(EveryBatch).with_timestamp_assigner("t"))
+    with OperatorHarness(TimestampsAndWatermarksOperator(code(factory))) as harness:
+        harness.push({"t": [7]})
+        assert isinstance(harness.output.elements[0], Batch)
+        assert harness.output.elements[1] == Watermark(Timestamp(7))
+
+
+# -- several splits
+
+
+@pytest.fixture
+def splits() -> Iterator[SplitWatermarks]:
+    splits = SplitWatermarks(MONOTONOUS.with_idleness(100))
+    yield splits
+    splits.check()
+
+
+def test_the_slowest_split_holds_the_watermark(splits: SplitWatermarks) -> None:
+    splits.add_split("a")
+    splits.add_split("b")
+    splits.on_batch("a", *rows(100))
+    assert splits.on_periodic(0) == Progress(None, None)
+    splits.on_batch("b", *rows(50))
+    assert splits.on_periodic(0) == Progress(Timestamp(49), None)
+    assert (splits.split_watermark("a"), splits.split_watermark("b")) == (99, 49)
+
+
+def test_a_finished_split_holds_it_no_longer(splits: SplitWatermarks) -> None:
+    splits.add_split("a")
+    splits.add_split("b")
+    splits.on_batch("a", *rows(100))
+    splits.on_batch("b", *rows(50))
+    splits.on_periodic(0)
+    assert splits.remove_split("b") == Progress(Timestamp(99), None)
+
+
+def test_a_later_split_does_not_make_the_watermark_go_back(splits: SplitWatermarks) -> None:
+    splits.add_split("a")
+    splits.on_batch("a", *rows(100))
+    splits.on_periodic(0)
+    assert splits.add_split("b") == Progress(None, None)
+    splits.on_batch("b", *rows(10))
+    assert splits.on_periodic(0) == Progress(None, None)
+    assert splits.watermark == 99
+
+
+def test_an_idle_split_is_left_out_and_all_idle_splits_make_the_subtask_idle(splits: SplitWatermarks) -> None:
+    splits.add_split("a")
+    splits.add_split("b")
+    splits.on_batch("a", *rows(100))
+    splits.on_periodic(0)
+    assert splits.on_periodic(50) == Progress(None, None)
+    assert splits.on_periodic(101) == Progress(Timestamp(99), None)  # b saw nothing since 0, a since 50
+    assert splits.on_periodic(151) == Progress(None, True)
+    assert splits.on_periodic(200) == Progress(None, None)
+    assert splits.on_batch("b", *rows(120)) == Progress(None, False)
+
+
+def test_a_new_split_makes_an_idle_subtask_active(splits: SplitWatermarks) -> None:
+    splits.add_split("a")
+    splits.on_periodic(0)
+    splits.on_periodic(101)
+    assert splits.is_idle
+    assert splits.add_split("b") == Progress(None, False)
+
+
+def test_a_subtask_without_splits_turns_idle_after_the_timeout(splits: SplitWatermarks) -> None:
+    assert splits.on_periodic(0) == Progress(None, None)
+    assert splits.on_periodic(101) == Progress(None, True)
+    splits.add_split("a")
+    splits.on_batch("a", *rows(5))
+    assert splits.remove_split("a") == Progress(None, None)
+    assert splits.on_periodic(500) == Progress(None, None)
+    assert splits.on_periodic(601) == Progress(None, True)
+
+
+def test_without_idleness_no_split_ever_turns_idle() -> None:
+    splits = SplitWatermarks(MONOTONOUS)
+    splits.on_periodic(0)
+    splits.on_periodic(10**9)
+    assert not splits.is_idle
