@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 
 from actors.control_messages import JobOverview, SubmitJob
@@ -16,9 +17,22 @@ from graphs.job_graph import JobGraph
 ASK_TIMEOUT_MS = 60_000.0
 
 
+_JOB_CLUSTER = re.compile(r"job-[0-9a-f]{12}")
+
+
 def new_job_id() -> JobId:
     """32 random hex digits."""
     return JobId(uuid.uuid4().hex)
+
+
+def job_cluster_id(job_id: JobId) -> str:
+    """Name of the cluster that is started for one job."""
+    return f"job-{job_id[:12]}"
+
+
+def is_job_cluster(cluster_id: str) -> bool:
+    """Whether the name is one that `job_cluster_id` gives."""
+    return _JOB_CLUSTER.fullmatch(cluster_id) is not None
 
 
 def dispatcher_of(cluster_id: str) -> Address:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from actors.client.cluster import new_job_id, start_cluster, submit
+from actors.client.cluster import job_cluster_id, new_job_id, resource_manager_of, start_cluster, submit
 from actors.client.job_client import ClusterJobClient
-from actors.client.session import connect_to_session
+from actors.client.session import connect_to_session, no_such_session
+from actors.control_messages import ClusterResources
 from actors.ports import EndpointGone, Host
 from flinkray.config import Configuration
 from flinkray.errors import ConfigurationError
 from flinkray.execution import JobClient, Pipeline
 from flinkray.options import CLUSTER_ID
-from flinkray.types import JobId
 from graphs.job_graph import JobGraph
 from graphs.job_graph_generator import generate_job_graph
 
@@ -22,19 +22,24 @@ class LocalExecutor:
         from actors.hosts.local import LocalHost
 
         job_graph = generate_job_graph(pipeline, new_job_id())
-        return _run_in_own_cluster(LocalHost(), _cluster_of(job_graph.job_id), job_graph)
+        return _run_in_own_cluster(LocalHost(), job_cluster_id(job_graph.job_id), job_graph)
 
 
 class RayExecutor:
     """`execution.target: ray`. Every component is a Ray actor, in a cluster for the job that ends with this process."""
 
     def execute(self, pipeline: Pipeline) -> JobClient:
+        # A program that cannot be compiled is refused before Ray is started for it.
+        job_graph = generate_job_graph(pipeline, new_job_id())
+        cluster_id = job_cluster_id(job_graph.job_id)
+
+        from actors.hosts.ray.cluster import is_own_cluster, total_cpus
         from actors.hosts.ray.host import RayHost
 
-        # Preparing sources may start Spark, which needs Ray as well; what the program is wrong about comes before both.
-        job_graph = generate_job_graph(pipeline, new_job_id())
-        cluster_id = _cluster_of(job_graph.job_id)
-        return _run_in_own_cluster(RayHost(cluster_id), cluster_id, job_graph)
+        host = RayHost(cluster_id)
+        # A cluster that others have started may be one that grows by demand.
+        resources = ClusterResources(total_cpus(), is_autoscaled=not is_own_cluster())
+        return _run_in_own_cluster(host, cluster_id, job_graph, resources)
 
 
 class RaySessionExecutor:
@@ -47,15 +52,8 @@ class RaySessionExecutor:
         try:
             job = submit(host, cluster_id, job_graph)
         except EndpointGone as error:
-            raise ConfigurationError(
-                f"there is no session {cluster_id!r}; start it with `flinkray session start {cluster_id}`, or see "
-                "those that there are with `flinkray session list`"
-            ) from error
+            raise no_such_session(cluster_id) from error
         return ClusterJobClient(host, cluster_id, job, owns_cluster=False)
-
-
-def _cluster_of(job_id: JobId) -> str:
-    return f"job-{job_id[:12]}"
 
 
 def _session_of(configuration: Configuration) -> str:
@@ -65,10 +63,14 @@ def _session_of(configuration: Configuration) -> str:
     return cluster_id
 
 
-def _run_in_own_cluster(host: Host, cluster_id: str, job_graph: JobGraph) -> JobClient:
+def _run_in_own_cluster(
+    host: Host, cluster_id: str, job_graph: JobGraph, resources: ClusterResources | None = None
+) -> JobClient:
     """Starts the cluster and submits; nothing is left of it where that fails."""
     try:
         start_cluster(host, cluster_id, job_graph.configuration, is_per_job=True)
+        if resources is not None:
+            host.tell(resource_manager_of(cluster_id), resources)
         job = submit(host, cluster_id, job_graph)
     except BaseException:
         host.shutdown()

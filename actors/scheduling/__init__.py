@@ -1,1 +1,1 @@
-"""scheduling"""
+"""The decisions about slots and tasks, without any input, output, thread or clock."""

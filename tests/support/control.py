@@ -43,6 +43,9 @@ from tests.support.graphs import NumberSource, Program
 
 CLUSTER = "c"
 
+JOB = JobId("job")
+"""What `Program.job_graph` calls every job."""
+
 
 class QuietEnumerator(SplitEnumerator):
     """Has nothing to read."""
@@ -295,14 +298,14 @@ class World(Host):
         self.ask(dispatcher_of(CLUSTER), SubmitJob(graph))
         return graph.job_id
 
-    def status(self, job_id: JobId = JobId("job")) -> JobStatus:
+    def status(self, job_id: JobId = JOB) -> JobStatus:
         status: JobStatus = self.ask(dispatcher_of(CLUSTER), GetJobOverview(job_id)).status
         return status
 
-    def await_status(self, status: JobStatus, job_id: JobId = JobId("job")) -> None:
+    def await_status(self, status: JobStatus, job_id: JobId = JOB) -> None:
         self.run_until(lambda: self.status(job_id) is status)
 
-    def await_end(self, job_id: JobId = JobId("job")) -> JobDetails:
+    def await_end(self, job_id: JobId = JOB) -> JobDetails:
         self.run_until(lambda: self.status(job_id).is_terminal)
         details: JobDetails = self.ask(dispatcher_of(CLUSTER), GetArchivedJob(job_id))
         return details

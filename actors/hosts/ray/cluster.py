@@ -20,6 +20,8 @@ NAMESPACE = "flinkray"
 # and they mostly wait for each other, so a small machine may hold more of them than it has cores.
 LOCAL_CPUS = 16
 
+_started_here = False
+
 
 def ensure_ray(extra_cpus: float = 0.0) -> None:
     """Connects this process to Ray: the cluster of RAY_ADDRESS, else the one on this machine, else a fresh local one.
@@ -44,6 +46,8 @@ def start_local_cluster(extra_cpus: float = 0.0) -> None:
     _prepare_java()
     cpus = max(LOCAL_CPUS, os.cpu_count() or 1) + math.ceil(extra_cpus)
     ray.init(address="local", num_cpus=cpus, namespace=NAMESPACE, logging_level=logging.WARNING)
+    global _started_here
+    _started_here = True
     log.info("started a local Ray cluster with %d logical CPUs", cpus)
 
 
@@ -66,6 +70,11 @@ def dashboard_hint() -> str:
     if os.environ.get("RAY_AUTH_MODE") == "token" or Path(token).exists():
         text += f" (if it asks for a token: `ray get-auth-token` prints it, or see {token})"
     return text
+
+
+def is_own_cluster() -> bool:
+    """Whether this process started the Ray cluster that it is connected to, so that nothing can be added to it."""
+    return _started_here and ray.is_initialized()
 
 
 def total_cpus() -> float:

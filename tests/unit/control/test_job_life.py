@@ -122,7 +122,7 @@ def test_a_failed_task_fails_the_job_with_its_error_and_cancels_the_others(seed:
 
 
 @pytest.mark.parametrize("kind", ["TaskSlot", "TaskExecutor"])
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(25))
 def test_a_worker_that_dies_at_any_moment_never_leaves_the_job_stuck(seed: int, kind: str) -> None:
     world = World(seed)
     world.start()
@@ -221,7 +221,9 @@ def test_a_task_executor_that_hangs_is_noticed_by_its_heartbeats() -> None:
     details = world.await_end()
     assert details.status is JobStatus.FAILED
     assert details.error is not None
-    assert "its heartbeats stopped" in details.error.message
+    # The ResourceManager may notice first, and then ends what it cannot hear.
+    causes = ("c/te-1 is lost: its heartbeats stopped", "c/te-1 is lost: killed by c/resource-manager")
+    assert details.error.message.endswith(causes)
 
 
 def test_a_session_keeps_idle_workers_for_the_next_job_and_then_releases_them() -> None:
@@ -236,6 +238,7 @@ def test_a_session_keeps_idle_workers_for_the_next_job_and_then_releases_them() 
     second = type(graph)(JobId("second"), "second", False, graph.vertices, graph.configuration)
     world.submit(second)
     assert world.await_end(JobId("second")).status is JobStatus.FINISHED
+    world.run_for(1_000)
     assert world.alive("TaskExecutor") == workers
     assert world.overview().free_slots == 2
     world.run_for(40_000)

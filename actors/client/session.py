@@ -1,0 +1,116 @@
+"""Session clusters: started once by name, on a running Ray cluster, and used by many jobs (`ray-session`)."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+from actors.client.cluster import ASK_TIMEOUT_MS, dispatcher_of, is_job_cluster, resource_manager_of, start_cluster
+from actors.client.job_client import SHUTDOWN_TIMEOUT_S, Pause
+from actors.control_messages import (
+    CancelJob,
+    ClusterOverview,
+    GetClusterOverview,
+    JobOverview,
+    ListJobs,
+    ShutDownCluster,
+)
+from actors.ports import Address, EndpointGone, Host
+from flinkray.config import Configuration
+from flinkray.errors import ConfigurationError
+from flinkray.types import JobId
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def connect_to_session(name: str) -> Host:
+    """The host that the session lives on, whether it does (still) or not.
+
+    Raises:
+        ConfigurationError: no Ray cluster is running.
+    """
+    from actors.hosts.ray.host import RayHost
+    from actors.hosts.ray.sessions import connect_to_running_ray
+
+    connect_to_running_ray()
+    return RayHost(name, is_detached=True)
+
+
+def no_such_session(name: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"there is no session {name!r}; `flinkray session list` shows those that there are, and "
+        f"`flinkray session start {name}` starts it"
+    )
+
+
+def start_session(name: str, configuration: Configuration) -> None:
+    """Starts a session; returns when it takes jobs. It takes CPUs from Ray's pool only while it has workers.
+
+    Raises:
+        ConfigurationError: no Ray cluster is running, the name cannot be one, or it is taken.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(f"{name!r} cannot name a session: letters, digits, '.', '_' and '-' can")
+    host = connect_to_session(name)
+    if name in _cluster_ids():
+        raise ConfigurationError(f"there is a session {name!r} already; `flinkray session stop {name}` ends it")
+    try:
+        start_cluster(host, name, configuration, is_per_job=False)
+        host.ask(dispatcher_of(name), ListJobs(), ASK_TIMEOUT_MS)
+    except BaseException:
+        host.shutdown()
+        raise
+
+
+def stop_session(name: str) -> None:
+    """Cancels the session's jobs and ends its workers, then the session.
+
+    Raises:
+        ConfigurationError: there is no such session.
+    """
+    host = connect_to_session(name)
+    pause = Pause()
+    deadline = time.monotonic() + SHUTDOWN_TIMEOUT_S
+    try:
+        while not host.ask(dispatcher_of(name), ShutDownCluster(), ASK_TIMEOUT_MS) and time.monotonic() < deadline:
+            pause.wait(deadline)
+    except EndpointGone as error:
+        raise no_such_session(name) from error
+    host.shutdown()
+
+
+def list_sessions() -> list[str]:
+    """The names of the sessions that run, sorted."""
+    return sorted(name for name in _cluster_ids() if not is_job_cluster(name))
+
+
+def session_jobs(name: str) -> tuple[JobOverview, ...]:
+    """The session's jobs, oldest first, with those that have ended."""
+    jobs: tuple[JobOverview, ...] = _ask(name, dispatcher_of(name), ListJobs())
+    return jobs
+
+
+def session_overview(name: str) -> ClusterOverview:
+    """What the session has to give."""
+    overview: ClusterOverview = _ask(name, resource_manager_of(name), GetClusterOverview())
+    return overview
+
+
+def cancel_session_job(name: str, job_id: JobId) -> None:
+    """Asks the job to stop; returns at once."""
+    _ask(name, dispatcher_of(name), CancelJob(job_id))
+
+
+def _ask(name: str, address: Address, request: Any) -> Any:
+    try:
+        return connect_to_session(name).ask(address, request, ASK_TIMEOUT_MS)
+    except EndpointGone as error:
+        raise no_such_session(name) from error
+
+
+def _cluster_ids() -> frozenset[str]:
+    from actors.hosts.ray.sessions import cluster_ids, connect_to_running_ray
+
+    connect_to_running_ray()
+    return cluster_ids()

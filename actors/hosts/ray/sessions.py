@@ -1,0 +1,39 @@
+"""Clusters that outlive the process that started them: finding the Ray cluster that they live in, and them in it."""
+
+from __future__ import annotations
+
+import os
+
+import ray
+from ray.util import list_named_actors
+
+from actors.hosts.ray.cluster import NAMESPACE, ensure_ray
+from flinkray.errors import ConfigurationError
+
+
+def connect_to_running_ray() -> None:
+    """Connects this process to a Ray cluster that was there before it, since only such a one is there after it.
+
+    Raises:
+        ConfigurationError: there is none.
+    """
+    if ray.is_initialized():
+        return
+    if not os.environ.get("RAY_ADDRESS"):
+        # Ray then connects to the cluster on this machine, and never starts one.
+        os.environ["RAY_ADDRESS"] = "auto"
+    try:
+        ensure_ray()
+    except ConnectionError as error:
+        raise ConfigurationError(
+            "no Ray cluster is running here, and one that this process starts would end with it: start one with "
+            "`ray start --head`, or name one in RAY_ADDRESS"
+        ) from error
+
+
+def cluster_ids() -> frozenset[str]:
+    """The flinkray clusters in the connected Ray cluster whose Dispatcher lives."""
+    suffix = "/dispatcher"
+    named = list_named_actors(all_namespaces=True)
+    names = {actor["name"] for actor in named if actor["namespace"] == NAMESPACE}
+    return frozenset(name.removesuffix(suffix) for name in names if name.endswith(suffix))

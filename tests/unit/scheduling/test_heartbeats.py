@@ -1,0 +1,31 @@
+"""Who has been silent for too long."""
+
+from __future__ import annotations
+
+from actors.ports import Address
+from actors.scheduling.heartbeats import HeartbeatMonitor
+
+PEER = Address("c/te-1")
+
+
+def test_a_peer_is_lost_when_it_was_silent_for_the_whole_timeout() -> None:
+    monitor = HeartbeatMonitor(50)
+    monitor.add(PEER, now=0)
+    monitor.hear(PEER, now=40)
+    assert monitor.take_silent(now=89) == []
+    assert monitor.take_silent(now=90) == [PEER]
+
+
+def test_a_lost_peer_is_reported_once_and_stays_lost() -> None:
+    monitor = HeartbeatMonitor(50)
+    monitor.add(PEER, now=0)
+    assert monitor.take_silent(now=50) == [PEER]
+    monitor.hear(PEER, now=51)
+    assert monitor.take_silent(now=500) == []
+
+
+def test_adding_a_peer_again_does_not_count_as_hearing_from_it() -> None:
+    monitor = HeartbeatMonitor(50)
+    monitor.add(PEER, now=0)
+    monitor.add(PEER, now=40)
+    assert monitor.take_silent(now=50) == [PEER]

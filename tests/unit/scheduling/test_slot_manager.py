@@ -1,0 +1,236 @@
+"""Which slot goes to which job, and how many TaskExecutors are started for it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from actors.control_messages import ResourceProfile, SlotReport, SlotRequest
+from actors.messages import AllocationId, SessionId
+from actors.ports import Address
+from actors.scheduling.slot_manager import (
+    AllocateSlot,
+    Command,
+    JobTarget,
+    ReleaseTaskExecutor,
+    ReportShortage,
+    SlotManager,
+    StartTaskExecutor,
+)
+from flinkray.types import JobId
+
+CPU = ResourceProfile(1.0)
+JOB = JobTarget(JobId("job"), Address("c/job-master"), SessionId("s"))
+OTHER = JobTarget(JobId("other"), Address("c/other"), SessionId("t"))
+
+Make = Callable[..., SlotManager]
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    """Slot managers, each checked after the test."""
+    made: list[SlotManager] = []
+
+    def create(slots: int = 2, idle_timeout_ms: float = 1_000, releases_without_jobs: bool = False) -> SlotManager:
+        made.append(SlotManager("c", slots, CPU, idle_timeout_ms, releases_without_jobs))
+        return made[-1]
+
+    yield create
+    for manager in made:
+        manager.check()
+
+
+def requests(*labels: str, cpus: float = 1.0) -> list[SlotRequest]:
+    return [SlotRequest(ResourceProfile(cpus), label) for label in labels]
+
+
+def reports(count: int, profile: ResourceProfile = CPU) -> list[SlotReport]:
+    return [SlotReport(index, profile) for index in range(count)]
+
+
+def started(commands: list[Command]) -> list[Address]:
+    return [command.task_executor for command in commands if isinstance(command, StartTaskExecutor)]
+
+
+def allocated(commands: list[Command]) -> list[tuple[str, Address, int]]:
+    return [
+        (command.label, command.task_executor, command.slot_index)
+        for command in commands
+        if isinstance(command, AllocateSlot)
+    ]
+
+
+def released(commands: list[Command]) -> list[Address]:
+    return [command.task_executor for command in commands if isinstance(command, ReleaseTaskExecutor)]
+
+
+def test_missing_slots_start_just_as_many_task_executors_as_they_fill(make: Make) -> None:
+    manager = make(slots=2)
+    assert started(manager.declare(JOB, requests("a", "b", "c"), 0)) == ["c/te-1", "c/te-2"]
+
+
+def test_a_declaration_is_idempotent(make: Make) -> None:
+    manager = make()
+    manager.declare(JOB, requests("a"), 0)
+    assert manager.declare(JOB, requests("a"), 1) == []
+
+
+def test_a_slot_that_appears_serves_the_oldest_declaration(make: Make) -> None:
+    manager = make(slots=1)
+    manager.declare(JOB, requests("a"), 0)
+    manager.declare(OTHER, requests("b"), 1)
+    assert allocated(manager.register(Address("c/te-2"), reports(1), 2)) == [("a", "c/te-2", 0)]
+    assert allocated(manager.register(Address("c/te-1"), reports(1), 3)) == [("b", "c/te-1", 0)]
+
+
+def test_a_second_registration_of_the_same_worker_changes_nothing(make: Make) -> None:
+    manager = make()
+    manager.declare(JOB, requests("a"), 0)
+    manager.register(Address("c/te-1"), reports(2), 1)
+    assert manager.register(Address("c/te-1"), reports(2), 2) == []
+    assert manager.overview().free_slots == 1
+
+
+def test_a_freed_slot_goes_to_the_job_that_waits_for_it(make: Make) -> None:
+    manager = make(slots=1)
+    manager.declare(JOB, requests("a"), 0)
+    (allocation,) = manager.register(Address("c/te-1"), reports(1), 1)
+    assert isinstance(allocation, AllocateSlot)
+    manager.declare(OTHER, requests("b"), 2)
+    manager.remove_job(JOB.job_id, 3)
+    commands = manager.free_slot(Address("c/te-1"), 0, allocation.allocation_id, 4)
+    assert allocated(commands) == [("b", "c/te-1", 0)]
+    assert released(commands) == ["c/te-2"]  # started for b, and not needed before it has even come
+
+
+def test_a_report_about_a_past_allocation_is_ignored(make: Make) -> None:
+    manager = make()
+    manager.declare(JOB, requests("a"), 0)
+    manager.register(Address("c/te-1"), reports(2), 1)
+    assert manager.free_slot(Address("c/te-1"), 0, AllocationId("another"), 2) == []
+    assert manager.overview().free_slots == 1
+
+
+def test_a_lost_slot_is_replaced(make: Make) -> None:
+    manager = make(slots=1)
+    manager.declare(JOB, requests("a"), 0)
+    manager.register(Address("c/te-1"), reports(1), 1)
+    assert started(manager.remove_task_executor(Address("c/te-1"), "kill -9", 2)) == ["c/te-2"]
+
+
+def test_a_refused_allocation_is_tried_elsewhere(make: Make) -> None:
+    manager = make(slots=1)
+    manager.declare(JOB, requests("a"), 0)
+    (allocation,) = manager.register(Address("c/te-1"), reports(1), 1)
+    assert isinstance(allocation, AllocateSlot)
+    taken = SlotReport(0, CPU, AllocationId("older"), OTHER.job_id, "b")
+    commands = manager.refuse_allocation(Address("c/te-1"), allocation.allocation_id, taken, 2)
+    assert started(commands) == ["c/te-2"]
+
+
+def test_a_request_larger_than_a_slot_gets_a_worker_of_its_size(make: Make) -> None:
+    manager = make(slots=2)
+    commands = manager.declare(JOB, requests("big", cpus=3), 0)
+    assert commands == [StartTaskExecutor(Address("c/te-1"), 1, 2, ResourceProfile(3))]
+
+
+def test_what_counts_is_slots_and_not_their_labels(make: Make) -> None:
+    manager = make(slots=2)
+    manager.declare(JOB, requests("a", "b"), 0)
+    manager.register(Address("c/te-1"), reports(2), 1)
+    # The job holds two slots, and uses one of them for another request now.
+    assert manager.declare(JOB, requests("a", "c"), 2) == []
+
+
+def test_an_idle_worker_is_released_after_its_timeout(make: Make) -> None:
+    manager = make(slots=1, idle_timeout_ms=1_000)
+    manager.declare(JOB, requests("a"), 0)
+    (allocation,) = manager.register(Address("c/te-1"), reports(1), 10)
+    assert isinstance(allocation, AllocateSlot)
+    manager.remove_job(JOB.job_id, 20)
+    manager.free_slot(Address("c/te-1"), 0, allocation.allocation_id, 30)
+    assert released(manager.tick(1_029)) == []
+    assert released(manager.tick(1_030)) == ["c/te-1"]
+
+
+def test_a_cluster_for_one_job_releases_idle_workers_with_it(make: Make) -> None:
+    manager = make(slots=1, releases_without_jobs=True)
+    manager.declare(JOB, requests("a"), 0)
+    (allocation,) = manager.register(Address("c/te-1"), reports(1), 10)
+    assert isinstance(allocation, AllocateSlot)
+    assert released(manager.remove_job(JOB.job_id, 20)) == []
+    assert released(manager.free_slot(Address("c/te-1"), 0, allocation.allocation_id, 30)) == ["c/te-1"]
+
+
+def test_a_job_that_can_never_fit_is_told_once_and_after_a_grace(make: Make) -> None:
+    manager = make(slots=2)
+    manager.set_total(3.0, False, 0)
+    manager.declare(JOB, requests("a", "b", "c"), 0)
+    assert manager.tick(2_999) == []
+    (shortage,) = manager.tick(3_000)
+    # Two workers of two slots each: a worker is all or nothing.
+    assert shortage == ReportShortage(JOB, "its TaskExecutors take 4 CPUs, and the whole cluster has 3")
+    assert manager.tick(4_000) == []
+
+
+def test_a_job_that_only_waits_for_another_one_is_not_told_so(make: Make) -> None:
+    manager = make(slots=1)
+    manager.set_total(1.0, False, 0)
+    manager.declare(JOB, requests("a"), 0)
+    manager.declare(OTHER, requests("b"), 0)
+    assert manager.tick(10_000) == []
+
+
+def test_workers_that_never_come_up_fail_the_jobs_that_wait(make: Make) -> None:
+    manager = make(slots=1)
+    (start,) = manager.declare(JOB, requests("a"), 0)
+    for _ in range(2):
+        assert isinstance(start, StartTaskExecutor)
+        (start,) = manager.remove_task_executor(start.task_executor, "no such module", 1)
+    assert isinstance(start, StartTaskExecutor)
+    (shortage,) = manager.remove_task_executor(start.task_executor, "no such module", 2)
+    assert isinstance(shortage, ReportShortage)
+    assert "3 TaskExecutors in a row died before they could register; the last: no such module" in shortage.reason
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_whatever_happens_no_request_waits_beside_a_slot_that_fits(seed: int) -> None:
+    chance = random.Random(seed)
+    manager = SlotManager("c", chance.randint(1, 3), CPU, 100, chance.random() < 0.5)
+    jobs = [JOB, OTHER]
+    coming: list[StartTaskExecutor] = []
+    held: list[AllocateSlot] = []
+
+    def follow(commands: list[Command]) -> None:
+        for command in commands:
+            match command:
+                case StartTaskExecutor():
+                    coming.append(command)
+                case AllocateSlot():
+                    held.append(command)
+                case ReleaseTaskExecutor():
+                    coming[:] = [start for start in coming if start.task_executor != command.task_executor]
+                    assert all(allocation.task_executor != command.task_executor for allocation in held)
+
+    for now in range(300):
+        event = chance.randrange(6)
+        if event == 0:
+            labels = chance.sample("abcdef", chance.randint(0, 4))
+            follow(manager.declare(chance.choice(jobs), requests(*labels, cpus=chance.choice([1, 2])), now))
+        elif event == 1:
+            follow(manager.remove_job(chance.choice(jobs).job_id, now))
+        elif event == 2 and coming:
+            start = coming.pop(chance.randrange(len(coming)))
+            follow(manager.register(start.task_executor, reports(start.slots, start.profile), now))
+        elif event == 3 and held:
+            freed = held.pop(chance.randrange(len(held)))
+            follow(manager.free_slot(freed.task_executor, freed.slot_index, freed.allocation_id, now))
+        elif event == 4 and held and chance.random() < 0.3:
+            victim = chance.choice(held).task_executor
+            held[:] = [allocation for allocation in held if allocation.task_executor != victim]
+            follow(manager.remove_task_executor(victim, "kill -9", now))
+        else:
+            follow(manager.tick(now))
+        manager.check()
