@@ -45,13 +45,19 @@ def pipelined_regions(graph: ExecutionGraph) -> tuple[PipelinedRegion, ...]:
     sets = _UnionFind(order)
     for group in graph.edges.groups:
         if group.result_type.is_pipelined:
-            members = (*_producers(graph, group), *group.consumers)
-            for member in members[1:]:
-                sets.join(members[0], member)
-    for component in _cycles(_blocking_links(graph, sets)):
-        for member in component[1:]:
-            sets.join(component[0], member)
-    return _sorted_regions(graph, sets)
+            first, *others = (*_producers(graph, group), *group.consumers)
+            for other in others:
+                sets.join(first, other)
+    members: dict[ExecutionVertexId, list[ExecutionVertexId]] = {}
+    for vertex in graph.vertices:
+        members.setdefault(sets.find(vertex), []).append(vertex)
+    regions: list[PipelinedRegion] = []
+    for component in _topological_components(_links(graph, sets)):
+        vertices = [each for node in component if isinstance(node, ExecutionVertexId) for each in members[node]]
+        if vertices:
+            vertices.sort(key=order.__getitem__)
+            regions.append(PipelinedRegion(len(regions), tuple(vertices), _read_from_others(graph, vertices)))
+    return tuple(regions)
 
 
 def _producers(graph: ExecutionGraph, group: ConsumedPartitionGroup) -> Iterable[ExecutionVertexId]:
@@ -59,27 +65,45 @@ def _producers(graph: ExecutionGraph, group: ConsumedPartitionGroup) -> Iterable
     return (ExecutionVertexId(producer, partition.partition_index) for partition in group)
 
 
-def _blocking_links(graph: ExecutionGraph, sets: _UnionFind) -> dict[ExecutionVertexId, set[ExecutionVertexId]]:
-    """Region -> the regions that read from it, both by representative."""
-    links: dict[ExecutionVertexId, set[ExecutionVertexId]] = {sets.find(vertex): set() for vertex in graph.vertices}
+def _read_from_others(
+    graph: ExecutionGraph, vertices: Sequence[ExecutionVertexId]
+) -> tuple[ConsumedPartitionGroup, ...]:
+    own = set(vertices)
+    groups = dict.fromkeys(group for vertex in vertices for group in graph.edges.consumed_by(vertex))
+    return tuple(group for group in groups if any(each not in own for each in _producers(graph, group)))
+
+
+_Node = ExecutionVertexId | ConsumedPartitionGroup
+"""A set of subtasks, by its representative, or a blocking exchange."""
+
+
+def _links(graph: ExecutionGraph, sets: _UnionFind) -> dict[_Node, list[_Node]]:
+    """What waits for what: a blocking exchange for its producers, its consumers for the exchange.
+
+    With the exchanges as nodes of their own, an all-to-all costs as many links as it has subtasks.
+    """
+    links: dict[_Node, list[_Node]] = {sets.find(vertex): [] for vertex in graph.vertices}
     for group in graph.edges.groups:
         if not group.result_type.is_pipelined:
-            sources = {sets.find(producer) for producer in _producers(graph, group)}
-            targets = {sets.find(consumer) for consumer in group.consumers}
-            for source in sources:
-                links[source] |= targets - {source}
+            for producer in dict.fromkeys(sets.find(each) for each in _producers(graph, group)):
+                links[producer].append(group)
+            links[group] = list(dict.fromkeys(sets.find(each) for each in group.consumers))
     return links
 
 
-def _cycles(links: Mapping[ExecutionVertexId, set[ExecutionVertexId]]) -> list[list[ExecutionVertexId]]:
-    """The strongly connected components (Tarjan's algorithm, with a stack of its own in place of recursion)."""
-    index: dict[ExecutionVertexId, int] = {}
-    lowest: dict[ExecutionVertexId, int] = {}
-    open_nodes: list[ExecutionVertexId] = []
-    is_open: set[ExecutionVertexId] = set()
-    components = []
-    for root in links:
-        path = [(root, iter(sorted(links[root])))] if root not in index else []
+def _topological_components(links: dict[_Node, list[_Node]]) -> list[list[_Node]]:
+    """The strongly connected components, each before those that it links to.
+
+    Tarjan's algorithm, with a stack of its own in place of recursion. It finds components from the back, so it is
+    led through the nodes from the back: then unrelated ones come out in the order of the program.
+    """
+    index: dict[_Node, int] = {}
+    lowest: dict[_Node, int] = {}
+    open_nodes: list[_Node] = []
+    is_open: set[_Node] = set()
+    components: list[list[_Node]] = []
+    for root in reversed(links):
+        path = [(root, reversed(links[root]))] if root not in index else []
         while path:
             node, targets = path[-1]
             if node not in index:
@@ -98,36 +122,11 @@ def _cycles(links: Mapping[ExecutionVertexId, set[ExecutionVertexId]]) -> list[l
                     is_open.difference_update(component)
                     components.append(component)
             elif target not in index:
-                path.append((target, iter(sorted(links[target]))))
+                path.append((target, reversed(links[target])))
             elif target in is_open:
                 lowest[node] = min(lowest[node], index[target])
+    components.reverse()
     return components
-
-
-def _sorted_regions(graph: ExecutionGraph, sets: _UnionFind) -> tuple[PipelinedRegion, ...]:
-    members: dict[ExecutionVertexId, list[ExecutionVertexId]] = {}
-    for vertex in graph.vertices:
-        members.setdefault(sets.find(vertex), []).append(vertex)
-    links = _blocking_links(graph, sets)
-    waits_for = dict.fromkeys(members, 0)
-    for targets in links.values():
-        for target in targets:
-            waits_for[target] += 1
-    ready = [root for root in members if waits_for[root] == 0]
-    regions: list[PipelinedRegion] = []
-    for root in ready:
-        consumed = dict.fromkeys(
-            group
-            for vertex in members[root]
-            for group in graph.edges.consumed_by(vertex)
-            if not group.result_type.is_pipelined and any(sets.find(each) != root for each in _producers(graph, group))
-        )
-        regions.append(PipelinedRegion(len(regions), tuple(members[root]), tuple(consumed)))
-        for target in sorted(links[root]):
-            waits_for[target] -= 1
-            if waits_for[target] == 0:
-                ready.append(target)
-    return tuple(regions)
 
 
 class _UnionFind:

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from flinkray.partitioning import ForwardPartitioner, RescalePartitioner, ShufflePartitioner
+from flinkray.transformations import Transformation
 from graphs.execution_graph import ExecutionGraph, ExecutionVertexId
 from graphs.regions import PartitionReleaseStrategy, PipelinedRegion, RegionTopology, pipelined_regions
 from tests.support.graphs import Program
@@ -135,3 +139,47 @@ def test_results_that_a_second_region_reads_are_kept_for_it() -> None:
 def test_regions_of_a_wide_shuffle_are_found_without_a_link_per_pair() -> None:
     (region,) = pipelined_regions(staged("PIPELINED", parallelism=2_000))
     assert len(region.vertices) == 6_000
+
+
+def regions_of_the_model(graph: ExecutionGraph) -> set[frozenset[ExecutionVertexId]]:
+    """By the definition: a pipelined link ties both ways, a blocking one ties where there is a way back."""
+    reach = {vertex: {vertex} for vertex in graph.vertices}
+    for group in graph.edges.groups:
+        producer = graph.results[group.data_set_id].producer.id
+        for partition in group:
+            source = ExecutionVertexId(producer, partition.partition_index)
+            for consumer in group.consumers:
+                reach[source].add(consumer)
+                if group.result_type.is_pipelined:
+                    reach[consumer].add(source)
+    for middle in reach:
+        for start in reach:
+            if middle in reach[start]:
+                reach[start] |= reach[middle]
+    return {frozenset(other for other in reach[each] if each in reach[other]) for each in reach}
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_regions_are_those_of_the_definition_and_producers_come_first(data: st.DataObject) -> None:
+    program = Program(
+        {"parallelism.default": data.draw(st.integers(1, 3)), "pipeline.operator-chaining.enabled": False}
+    )
+    streams: list[Transformation] = [program.source()]
+    for index in range(data.draw(st.integers(1, 5))):
+        inputs = [
+            program.partition(
+                data.draw(st.sampled_from(streams)),
+                data.draw(st.sampled_from([RescalePartitioner(), ShufflePartitioner()])),
+                data.draw(st.sampled_from(["PIPELINED", "BATCH"])),
+            )
+            for _ in range(data.draw(st.integers(1, 2)))
+        ]
+        streams.append(program.map(program.union(*inputs), f"map {index}"))
+    program.sink(streams[-1])
+    graph = program.execution_graph()
+    topology = RegionTopology(graph)
+    assert {frozenset(region.vertices) for region in topology.regions} == regions_of_the_model(graph)
+    for region in topology.regions:
+        assert all(producer.index < region.index for producer in topology.producers_of(region))
+        assert all(region in topology.producers_of(consumer) for consumer in topology.consumers_of(region))
