@@ -46,8 +46,8 @@ class FloatingBuffers:
 class ByteBudget:
     """The bytes that a slot may have granted or received and not yet consumed, over all its channels.
 
-    Credits draw on it: a credit is granted only when a batch of the usual size would still fit. One credit per channel
-    is granted in any case, or a channel could wait for bytes that only its own progress frees.
+    Credits draw on it: a credit is granted only when a batch of the usual size would still fit. A channel whose sender
+    has data and nothing that could move gets one credit in any case, so that no channel waits for the others' progress.
     """
 
     def __init__(self, limit: int, bytes_per_credit: int) -> None:
@@ -141,7 +141,7 @@ class ReceiverCredit:
         return self._announceable
 
     def initial_credit(self) -> int:
-        """What the request for the subpartition grants: at least 1."""
+        """What the request for the subpartition grants; 0 where the slot's bytes are all granted to others."""
         self._fund()
         return self.take_announcement()
 
@@ -180,6 +180,7 @@ class ReceiverCredit:
                     self._floating.wait(self)
                 break
             self._add_floating()
+        self._fund()  # data that waits may entitle the channel to a credit beyond the byte budget
 
     def accept_floating(self) -> bool:
         """The pool offers a buffer. False: this channel is released or has enough; offer it to another."""
@@ -252,8 +253,8 @@ class ReceiverCredit:
 
     @property
     def _is_starved(self) -> bool:
-        """Without another credit nothing of this channel's would ever move again."""
-        return self._outstanding + self._announceable == 0 and not self._used
+        """Data waits at the sender, and without another credit it would wait for ever."""
+        return self._required > self.exclusive and self._outstanding + self._announceable == 0 and not self._used
 
     def statistics(self) -> CreditStatistics:
         return CreditStatistics(

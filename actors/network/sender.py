@@ -192,7 +192,10 @@ class PartitionSender:
             self._consider(reader)
 
     def _consider(self, reader: _Reader) -> None:
-        """Queues a reader that can send; announces the backlog of one that lacks credit, once."""
+        """Queues a reader that can send; announces the backlog of one that lacks credit, once.
+
+        The receiver grants a credit beyond its byte budget only to a channel that it knows to have data waiting.
+        """
         if reader.is_queued:
             return
         try:

@@ -163,13 +163,16 @@ def test_credits_wait_for_the_byte_budget() -> None:
     assert first.announce() == 0
 
 
-def test_every_channel_gets_one_credit_whatever_the_byte_budget_says() -> None:
+def test_a_channel_with_data_waiting_gets_one_credit_whatever_the_byte_budget_says() -> None:
     budget = ByteBudget(limit=1, bytes_per_credit=10)
-    channels = [Channel(2, FloatingBuffers(0), budget) for _ in range(3)]
-    assert [channel.granted for channel in channels] == [1, 1, 1]
-    channels[0].receive(nbytes=5)
-    channels[0].ledger.on_consumed()
-    assert channels[0].announce() == 1
+    idle, busy = Channel(2, FloatingBuffers(4), budget), Channel(2, FloatingBuffers(4), budget)
+    assert (idle.granted, busy.granted) == (0, 0)
+    busy.ledger.on_backlog(3)
+    assert (idle.announce(), busy.announce()) == (0, 1)
+    busy.receive(backlog=2, nbytes=5)
+    assert busy.announce() == 0, "the batch that it holds can still move"
+    busy.ledger.on_consumed()
+    assert busy.announce() == 1
 
 
 def test_a_batch_counts_with_its_own_size_once_it_has_come() -> None:

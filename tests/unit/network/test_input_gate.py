@@ -1,0 +1,235 @@
+"""How a task reads its channels, here those of its own slot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.elements import CheckpointBarrier, EndOfPartition
+from actors.network.input_gate import InputGate, SingleInputGate, UnionInputGate
+from actors.network.result_partition import ResultPartition
+from flinkray.errors import PartitionError
+from tests.support.network import World, numbers, partition_descriptor, values_of
+
+BARRIER = CheckpointBarrier(1, 0)
+END = EndOfPartition()
+
+
+class Slot:
+    """Some partitions of one subpartition each, and a gate that reads them all."""
+
+    def __init__(self, partitions: int) -> None:
+        self.world = World("slot")
+        self.partitions: list[ResultPartition] = [
+            self.world["slot"].create_partition(partition_descriptor(1, f"p{index}")) for index in range(partitions)
+        ]
+        self.gate: SingleInputGate = self.world.gate("slot", *((f"p{index}", 0, "slot") for index in range(partitions)))
+
+    def put(self, channel: int, *rows: int) -> None:
+        self.partitions[channel].emit(0, numbers(*rows))
+        self.partitions[channel].flush_all()
+
+
+def poll_all(gate: InputGate) -> list[tuple[int, Any]]:
+    seen: list[tuple[int, Any]] = []
+    while (polled := gate.poll()) is not None:
+        seen += [(polled[0], value) for value in values_of(polled[1])]
+    return seen
+
+
+def test_a_poll_of_nothing_gives_nothing_and_makes_the_gate_unavailable() -> None:
+    slot = Slot(1)
+    assert slot.gate.poll() is None
+    assert not slot.gate.availability.is_available
+
+
+def test_the_gate_turns_available_when_a_channel_turns_readable() -> None:
+    slot = Slot(2)
+    poll_all(slot.gate)
+    heard: list[int] = []
+    slot.gate.availability.on_available(lambda: heard.append(1))
+    slot.put(1, 7)
+    slot.put(1, 8)
+    assert heard == [1]
+    assert poll_all(slot.gate) == [(1, 7), (1, 8)]
+
+
+def test_a_channel_with_more_is_queued_again_behind_the_others() -> None:
+    slot = Slot(2)
+    for number in range(3):
+        slot.put(0, number)
+    slot.put(1, 10)
+    slot.put(1, 11)
+    assert poll_all(slot.gate) == [(0, 0), (1, 10), (0, 1), (1, 11), (0, 2)]
+
+
+def test_a_local_channel_gives_the_very_batch_that_was_written() -> None:
+    slot = Slot(1)
+    batch = numbers(*range(100_000))
+    slot.partitions[0].emit(0, batch)
+    polled = slot.gate.poll()
+    assert polled is not None
+    assert polled[1] is batch
+
+
+def test_the_gate_is_finished_when_every_channel_has_ended_and_is_available_from_then_on() -> None:
+    slot = Slot(2)
+    slot.put(0, 1)
+    slot.partitions[0].finish()
+    assert poll_all(slot.gate) == [(0, 1), (0, END)]
+    assert not slot.gate.is_finished
+    assert not slot.gate.availability.is_available
+    slot.partitions[1].finish()
+    assert poll_all(slot.gate) == [(1, END)]
+    assert slot.gate.is_finished
+    assert slot.gate.availability.is_available
+    assert slot.gate.poll() is None
+
+
+def test_a_consumed_partition_leaves_its_slot() -> None:
+    slot = Slot(1)
+    slot.put(0, 1)
+    slot.partitions[0].finish()
+    assert slot.world["slot"].unconsumed_partitions() == ("p0",)
+    poll_all(slot.gate)
+    assert slot.world["slot"].unconsumed_partitions() == ()
+
+
+def test_nothing_comes_on_a_channel_behind_an_aligned_barrier_until_it_is_resumed() -> None:
+    slot = Slot(2)
+    slot.partitions[0].broadcast_event(BARRIER)
+    slot.put(0, 1)
+    slot.put(1, 2)
+    assert poll_all(slot.gate) == [(0, BARRIER), (1, 2)]
+    slot.put(0, 3)
+    assert poll_all(slot.gate) == []
+    slot.gate.resume_consumption(0)
+    assert poll_all(slot.gate) == [(0, 1), (0, 3)]
+
+
+def test_a_local_channel_waits_for_a_partition_that_is_registered_later() -> None:
+    world = World("slot")
+    gate = world.gate("slot", ("p", 0, "slot"))
+    assert gate.poll() is None
+    partition = world["slot"].create_partition(partition_descriptor(1))
+    partition.emit(0, numbers(1))
+    partition.finish()
+    assert poll_all(gate) == [(0, 1), (0, END)]
+    assert len(world.time.waiting) == 1, "only the look for stalls is left"
+
+
+def test_a_partition_that_is_never_registered_fails_its_channel_by_name() -> None:
+    world = World("slot")
+    gate = world.gate("slot", ("p", 0, "slot"))
+    world.time.advance(9_999)
+    assert gate.poll() is None
+    world.time.advance(1)
+    with pytest.raises(PartitionError, match=r"channel consumer/0\.0 .*did not register the partition within 10000 ms"):
+        gate.poll()
+
+
+def test_a_released_gate_waits_for_nothing_and_gives_nothing() -> None:
+    world = World("slot")
+    gate = world.gate("slot", ("p", 0, "slot"))
+    world["slot"].release_gate(gate)
+    partition = world["slot"].create_partition(partition_descriptor(1))
+    partition.emit(0, numbers(1, 2))
+    assert gate.poll() is None
+    assert gate.availability.is_available
+
+
+def test_a_released_gate_lets_go_of_its_partitions() -> None:
+    slot = Slot(1)
+    slot.put(0, 1)
+    slot.world["slot"].release_gate(slot.gate)
+    assert slot.gate.poll() is None
+    assert slot.world["slot"].unconsumed_partitions() == ()
+
+
+def test_a_failed_producer_fails_its_consumers_with_its_cause() -> None:
+    slot = Slot(2)
+    slot.put(1, 1)
+    assert poll_all(slot.gate) == [(1, 1)]
+    slot.world["slot"].release_partition(slot.partitions[0].partition_id, ValueError("bad row"))
+    assert slot.gate.availability.is_available
+    with pytest.raises(PartitionError, match="p0 was released: ValueError: bad row"):
+        slot.gate.poll()
+
+
+def test_a_second_consumer_of_a_subpartition_is_refused() -> None:
+    slot = Slot(1)
+    second = slot.world.gate("slot", ("p0", 0, "slot"), attempt="another")
+    with pytest.raises(PartitionError, match="consumed already"):
+        second.poll()
+
+
+def test_task_events_reach_all_producers() -> None:
+    slot = Slot(2)
+    heard: list[tuple[int, str]] = []
+    for index, partition in enumerate(slot.partitions):
+        partition.on_task_event = lambda event, index=index: heard.append((index, event))  # type: ignore[misc]
+    slot.gate.send_task_event("superstep")
+    assert heard == [(0, "superstep"), (1, "superstep")]
+
+
+def test_statistics_of_a_channel_count_what_was_taken() -> None:
+    slot = Slot(1)
+    slot.put(0, 1, 2)
+    slot.put(0, 3)
+    slot.gate.poll()
+    (channel,) = slot.gate.statistics()
+    assert (channel.queued_buffers, channel.taken_buffers, channel.taken_bytes) == (1, 1, 16)
+    assert channel.is_local
+    assert channel.credit is None
+
+
+class Union:
+    """Two gates of two and one channels, as one."""
+
+    def __init__(self) -> None:
+        self.first, self.second = Slot(2), Slot(1)
+        self.gate = UnionInputGate([self.first.gate, self.second.gate])
+
+
+def test_a_union_counts_channels_through_and_takes_its_gates_in_turn() -> None:
+    union = Union()
+    for number in range(2):
+        union.first.put(1, number)
+        union.second.put(0, 10 + number)
+    assert union.gate.number_of_channels == 3
+    assert poll_all(union.gate) == [(1, 0), (2, 10), (1, 1), (2, 11)]
+
+
+def test_a_union_turns_available_with_any_of_its_gates() -> None:
+    union = Union()
+    for slot in (union.first, union.second):
+        assert union.gate.poll() is None
+        assert not union.gate.availability.is_available
+        slot.put(0, 5)
+        assert union.gate.availability.is_available
+        assert len(poll_all(union.gate)) == 1
+
+
+def test_a_union_does_not_stay_available_because_one_gate_is_finished() -> None:
+    union = Union()
+    union.second.partitions[0].finish()
+    assert poll_all(union.gate) == [(2, END)]
+    assert not union.gate.availability.is_available
+    assert not union.gate.is_finished
+    for partition in union.first.partitions:
+        partition.finish()
+    assert poll_all(union.gate) == [(0, END), (1, END)]
+    assert union.gate.is_finished
+    assert union.gate.availability.is_available
+
+
+def test_a_union_resumes_the_channel_that_was_meant() -> None:
+    union = Union()
+    union.second.partitions[0].broadcast_event(BARRIER)
+    union.second.put(0, 1)
+    assert poll_all(union.gate) == [(2, BARRIER)]
+    union.gate.resume_consumption(0)
+    assert poll_all(union.gate) == []
+    union.gate.resume_consumption(2)
+    assert poll_all(union.gate) == [(2, 1)]
