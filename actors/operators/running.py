@@ -10,9 +10,8 @@ import pyarrow as pa
 from actors.keys import key_columns
 from actors.operators.base import Operator
 from actors.operators.columns import evaluate, operator_label
+from actors.operators.group_columns import Choice, Improvements
 from actors.operators.running_aggregates import (
-    Choice,
-    Improvements,
     Running,
     RunningError,
     create_running,

@@ -5,22 +5,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from actors.operators.accumulator_base import grown, is_fixed_width, numpy_type, to_arrow, to_numpy
+from actors.operators.accumulator_base import grown, is_fixed_width, numpy_type, to_arrow
+from actors.operators.group_columns import Choice, GroupColumn, Improvements, State, extreme_of, numbers_of, valid_flags
 from actors.operators.segments import Flags, Ints, Segments, Values
 from actors.state.key_index import KeyIndex
 from actors.value_columns import merge_types, to_array, to_values
 from flinkray import aggregates as described
-
-State = dict[str, pa.Array]
-"""Columns with a row per group."""
 
 
 class RunningError(Exception):
@@ -41,55 +38,6 @@ class Running(ABC):
     def restore(self, state: State) -> None: ...
 
 
-class GroupColumn:
-    """A value, or null, per group: an array of numpy's for fixed-width types, else of Python objects."""
-
-    def __init__(self, arrow_type: pa.DataType) -> None:
-        self.type = arrow_type
-        self._is_fixed = is_fixed_width(arrow_type)
-        self._values: Values = np.zeros(0, numpy_type(arrow_type) if self._is_fixed else object)
-        self._is_set = np.zeros(0, np.bool_)
-
-    def get(self, groups: Ints) -> pa.Array:
-        if self._is_fixed:
-            return to_arrow(self._values[groups], self.type, ~self._is_set[groups])
-        return to_array(self._values[groups].tolist(), self.type)
-
-    def put(self, groups: Ints, values: pa.Array, size: int) -> None:
-        """Sets distinct groups; makes room for `size` groups."""
-        self._values = grown(self._values, size, 0 if self._is_fixed else None)
-        self._is_set = grown(self._is_set, size, False)
-        self._is_set[groups] = values.is_valid().to_numpy(zero_copy_only=False)
-        self._values[groups] = _numbers(values) if self._is_fixed else _objects(to_values(values))
-
-    def grow(self, size: int) -> None:
-        self._values = grown(self._values, size, 0 if self._is_fixed else None)
-        self._is_set = grown(self._is_set, size, False)
-
-    def is_set(self, groups: Ints) -> Flags:
-        flags: Flags = self._is_set[groups]
-        return flags
-
-
-def _objects(values: list[Any]) -> Values:
-    array = np.empty(len(values), object)
-    array[:] = values
-    return array
-
-
-def _numbers(values: pa.Array) -> Values:
-    """Fixed-width values as numpy; nulls as 0."""
-    if values.null_count:
-        zero = to_arrow(np.zeros(1, numpy_type(values.type)), values.type, np.zeros(1, np.bool_))
-        values = values.fill_null(zero[0])
-    return to_numpy(values)
-
-
-def _valid(values: pa.Array) -> Flags:
-    flags: Flags = values.is_valid().to_numpy(zero_copy_only=False)
-    return flags
-
-
 # -- counts and sums ---------------------------------------------------------------------------------------------
 
 
@@ -99,7 +47,7 @@ class RunningCount(Running):
 
     def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
         self._counts = grown(self._counts, size, 0)
-        counts = segments.count(segments.sort(_valid(values)), self._counts[segments.groups])
+        counts = segments.count(segments.sort(valid_flags(values)), self._counts[segments.groups])
         self._counts[segments.groups] = counts[segments.ends]
         return pa.array(segments.unsort(counts))
 
@@ -124,7 +72,7 @@ class RunningSum(Running):
 
     def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
         self._sums, self._counts = grown(self._sums, size, 0), grown(self._counts, size, 0)
-        counts = segments.count(segments.sort(_valid(values)), self._counts[segments.groups])
+        counts = segments.count(segments.sort(valid_flags(values)), self._counts[segments.groups])
         addends = segments.sort(self._addends(values))
         carried = self._sums[segments.groups]
         with np.errstate(all="ignore"):  # inf - inf is NaN, as in Python
@@ -144,7 +92,7 @@ class RunningSum(Running):
             as_double = values.cast(pa.float64(), safe=False).fill_null(zero)
             return as_double.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
         try:
-            return _numbers(values.cast(pa.int64()))
+            return numbers_of(values.cast(pa.int64()))
         except pa.ArrowInvalid as error:
             raise RunningError(f"a value does not fit an int64 sum ({error}); cast the column to double") from error
 
@@ -153,7 +101,7 @@ class RunningSum(Running):
         return {"sum": pa.array(sums, mask=counts == 0), "count": pa.array(counts)}
 
     def restore(self, state: State) -> None:
-        self._sums = _numbers(state["sum"]).astype(self._dtype)
+        self._sums = numbers_of(state["sum"]).astype(self._dtype)
         self._counts = state["count"].to_numpy().copy()
 
 
@@ -179,7 +127,7 @@ class RunningDecimalSum(Running):
         first = self._limbs(carried)
         totals = np.stack([segments.sum_exactly(limbs[:, i], first[:, i]) for i in range(self._limb_count)], axis=1)
         has_value = (
-            segments.count(segments.sort(_valid(values)), self._sums.is_set(segments.groups).astype(np.int64)) > 0
+            segments.count(segments.sort(valid_flags(values)), self._sums.is_set(segments.groups).astype(np.int64)) > 0
         )
         sums = self._from_limbs(totals, has_value)
         self._sums.put(segments.groups, sums.take(pa.array(segments.ends)), size)
@@ -228,22 +176,15 @@ class RunningExtreme(Running):
 
     def __init__(self, arrow_type: pa.DataType, is_max: bool) -> None:
         self._column = GroupColumn(arrow_type)
-        dtype = numpy_type(arrow_type)
-        if dtype.kind == "f":
-            self._function: np.ufunc = np.fmax if is_max else np.fmin
-            self._start: Any = np.nan
-        else:
-            limits = np.iinfo(dtype)
-            self._function = np.maximum if is_max else np.minimum
-            self._start = limits.min if is_max else limits.max
+        self._function, self._start = extreme_of(numpy_type(arrow_type), is_max)
 
     def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
         self._column.grow(size)
         groups = segments.groups
-        valid = segments.sort(_valid(values))
-        numbers = np.where(valid, segments.sort(_numbers(values)), self._start)
+        valid = segments.sort(valid_flags(values))
+        numbers = np.where(valid, segments.sort(numbers_of(values)), self._start)
         was_set = self._column.is_set(groups)
-        carried = np.where(was_set, _numbers(self._column.get(groups)), self._start).astype(numbers.dtype)
+        carried = np.where(was_set, numbers_of(self._column.get(groups)), self._start).astype(numbers.dtype)
         best = segments.scan(self._function, numbers, carried)
         has_value = segments.count(valid, was_set.astype(np.int64)) > 0
         result = to_arrow(segments.unsort(best), values.type, segments.unsort(~has_value))
@@ -259,40 +200,6 @@ class RunningExtreme(Running):
         self._column.put(np.arange(len(best)), best, len(best))
 
 
-class Choice:
-    """Which row of its group a result is taken from, row by row: a row of the batch, or the one carried in.
-
-    Args:
-        columns: the types of what is taken.
-    """
-
-    def __init__(self, columns: Sequence[pa.DataType]) -> None:
-        self._carried = [GroupColumn(arrow_type) for arrow_type in columns]
-
-    def take(self, segments: Segments, rows: Ints, columns: Sequence[pa.Array], size: int) -> list[pa.Array]:
-        """The columns at sorted position `rows` (-1: carried in; null where nothing was), in the batch's order."""
-        results = []
-        positions = np.where(rows < 0, segments.segment_of, len(segments.groups) + segments.order[rows])
-        for kept, column in zip(self._carried, columns, strict=True):
-            kept.grow(size)
-            candidates = pa.concat_arrays([kept.get(segments.groups), column])
-            results.append(candidates.take(pa.array(segments.unsort(positions))))
-            changed = rows[segments.ends] >= 0
-            chosen = candidates.take(pa.array(positions[segments.ends][changed]))
-            kept.put(segments.groups[changed], chosen, size)
-        return results
-
-    def state(self, size: int) -> State:
-        for kept in self._carried:
-            kept.grow(size)
-        return {f"c{index}": kept.get(np.arange(size)) for index, kept in enumerate(self._carried)}
-
-    def restore(self, state: State) -> None:
-        for index, kept in enumerate(self._carried):
-            values = state[f"c{index}"].cast(kept.type)
-            kept.put(np.arange(len(values)), values, len(values))
-
-
 class RunningEnd(Running):
     """The first or the last value that is not null."""
 
@@ -303,7 +210,7 @@ class RunningEnd(Running):
 
     def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
         self._has_value = grown(self._has_value, size, False)
-        valid = segments.sort(_valid(values))
+        valid = segments.sort(valid_flags(values))
         rows = segments.last_flagged(valid) if self._is_last else segments.first_flagged(valid)
         if not self._is_last:
             rows = np.where(self._has_value[segments.groups][segments.segment_of], -1, rows)
@@ -316,58 +223,6 @@ class RunningEnd(Running):
     def restore(self, state: State) -> None:
         self._has_value = state["has_value"].to_numpy(zero_copy_only=False).copy()
         self._choice.restore(state)
-
-
-class Improvements:
-    """The best value per group, and at which rows it gets better: strictly, so that the first of equal ones stays."""
-
-    def __init__(self, arrow_type: pa.DataType, is_max: bool) -> None:
-        self._is_max = is_max
-        self._best = GroupColumn(arrow_type)
-
-    def rows(self, segments: Segments, values: pa.Array, size: int) -> Ints:
-        """The row with the best value so far, at each row, sorted; -1: the one carried in, or none."""
-        self._best.grow(size)
-        both = pa.concat_arrays([self._best.get(segments.groups), values])
-        ranks = _ranks(both, self._is_max)
-        carried, current = ranks[: len(segments.groups)], segments.sort(ranks[len(segments.groups) :])
-        best = segments.scan(np.maximum, current, carried)
-        before = np.empty_like(best)
-        before[1:] = best[:-1]
-        before[segments.starts] = carried
-        rows = segments.last_flagged(current > before)
-        last = rows[segments.ends]
-        improved = last >= 0
-        chosen = values.take(pa.array(segments.order[last[improved]]))
-        self._best.put(segments.groups[improved], chosen, size)
-        return rows
-
-    def best(self, size: int) -> pa.Array:
-        """Per group."""
-        self._best.grow(size)
-        return self._best.get(np.arange(size))
-
-    def restore(self, best: pa.Array) -> None:
-        self._best.put(np.arange(len(best)), best.cast(self._best.type), len(best))
-
-
-_NULL_RANK = -1
-_NAN_RANK = 0
-"""Arrow ranks from 1."""
-
-
-def _ranks(values: pa.Array, is_max: bool) -> Ints:
-    """Integers that order as the values do, the best highest; NaN below all numbers, null below all."""
-    if pa.types.is_null(values.type):
-        return np.full(len(values), _NULL_RANK, np.int64)
-    encoded = values.dictionary_encode()
-    ranked = np.full(max(1, len(encoded.dictionary)), _NULL_RANK, np.int64)
-    order = "ascending" if is_max else "descending"
-    ranked[: len(encoded.dictionary)] = pc.rank(encoded.dictionary, sort_keys=order, tiebreaker="dense").to_numpy()
-    if pa.types.is_floating(values.type):
-        ranked[np.flatnonzero(np.isnan(encoded.dictionary.to_numpy()))] = _NAN_RANK
-    indices = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
-    return np.where(_valid(values), ranked[indices], _NULL_RANK)
 
 
 class RunningBest(Running):
@@ -421,7 +276,7 @@ class RunningDistinct(Running):
 
     def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
         self._counts = grown(self._counts, size, 0)
-        valid = segments.sort(_valid(values))
+        valid = segments.sort(valid_flags(values))
         groups = segments.groups[segments.segment_of]
         rows = np.flatnonzero(valid)
         is_new = np.zeros(len(values), np.bool_)

@@ -107,7 +107,7 @@ def batch_of(rows: list[dict[str, Any]], arrow_type: pa.DataType) -> pa.RecordBa
 
 
 @given(streams(), st.booleans())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_each_row_gets_the_aggregate_of_its_key_so_far(
     stream: tuple[pa.DataType, list[list[dict[str, Any]]]], restores: bool
 ) -> None:
@@ -255,7 +255,7 @@ def test_max_by_takes_the_first_row_until_one_has_a_value() -> None:
 
 
 @given(streams(), st.sampled_from(["min_by", "max_by", "min", "max"]), st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_extreme_rows_agree_with_a_model(
     stream: tuple[pa.DataType, list[list[dict[str, Any]]]], mode: str, restores: bool
 ) -> None:
