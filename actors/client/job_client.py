@@ -85,12 +85,16 @@ class ClusterJobClient(JobClient):
         return self._look()
 
     def progress(self) -> JobProgress:
-        if (ended := self._ended) is None:
+        if self._ended is None:
             try:
                 progress: JobProgress = self._ask(self._job.job_master, GetJobProgress())
                 return progress
             except EndpointGone:
-                ended = self._await_end(None)
+                # It has not started yet, or it has ended.
+                status = self._look()
+        ended = self._ended
+        if ended is None:
+            return JobProgress(status, 0, 0, None)
         return JobProgress(ended.status, ended.records_in, ended.records_out, ended.watermark)
 
     def details(self) -> JobDetails:
@@ -100,7 +104,9 @@ class ClusterJobClient(JobClient):
                 details: JobDetails = self._ask(self._job.job_master, GetJobDetails())
                 return details
             except EndpointGone:
-                return self._await_end(None)
+                status = self._look()
+        if self._ended is None:
+            return JobDetails(self.job_id, self._job.name, status, ((status, self._job.started_ms),))
         return self._ended
 
     def accumulators(self) -> dict[str, int | float]:
@@ -141,12 +147,20 @@ class ClusterJobClient(JobClient):
 
     def _take_all(self, collect_id: str) -> Iterator[Batch]:
         pause = Pause()
+        has_ended = False
         while True:
             try:
                 answer: Collected = self._ask(self._job.job_master, TakeCollected(collect_id, COLLECTED_BATCHES))
-            except EndpointGone:
-                _raise_unless_finished(self._await_end(None))
-                return
+            except EndpointGone as error:
+                if has_ended:
+                    _raise_unless_finished(self._await_end(None))
+                    lost = f"the rows that job {self._job.name!r} collected are gone: they can be read once"
+                    raise FlinkrayError(lost) from error
+                # The JobMaster may not have started yet. One that has ended its job stays until its rows are taken,
+                # so that it is asked again before they count as lost.
+                has_ended = self._look().is_terminal
+                pause.wait()
+                continue
             yield from answer.batches
             if answer.is_end:
                 _raise_unless_finished(self._await_end(None))

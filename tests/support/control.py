@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from actors.client.cluster import dispatcher_of, resource_manager_of, start_cluster
 from actors.control_messages import (
     ClusterOverview,
@@ -19,7 +21,15 @@ from actors.control_messages import (
     JobDetails,
     SubmitJob,
 )
-from actors.messages import AllocationId, CancelTask, DeliverOperatorEvent, SubmitTask, TaskDeployment, TaskStateChanged
+from actors.messages import (
+    CancelTask,
+    DeliverOperatorEvent,
+    OperatorEventSent,
+    RowsCollected,
+    SubmitTask,
+    TaskDeployment,
+    TaskStateChanged,
+)
 from actors.ports import (
     Address,
     Cancellable,
@@ -33,6 +43,7 @@ from actors.ports import (
     Payloads,
 )
 from actors.task_slot import TaskSlot
+from flinkray.batch import Batch
 from flinkray.config import Configuration
 from flinkray.connectors.source import SplitEnumerator, SplitEnumeratorContext
 from flinkray.errors import ErrorInfo
@@ -123,6 +134,20 @@ class FakeTaskSlot(Endpoint):
         )
 
 
+class CollectingSlot(FakeTaskSlot):
+    """Its collecting sinks send three rows each before they finish: 0 to 2 from the first subtask, 100 to 102 ..."""
+
+    def _submit(self, deployment: TaskDeployment) -> None:
+        super()._submit(deployment)
+        sinks = [operator for operator in deployment.operators if operator.name == "Sink: collect"]
+        for operator in sinks:
+            for sequence in range(3):
+                rows = pa.RecordBatch.from_pydict({"value": [100 * deployment.subtask_index + sequence]})
+                event = RowsCollected(deployment.subtask_index, sequence, Batch(rows))
+                sent = OperatorEventSent(deployment.job_id, deployment.attempt_id, operator.operator_id, event)
+                self.context.tell(self._task_executor, sent)
+
+
 @dataclass
 class _Timer:
     callback: Callable[[], None] | None
@@ -153,6 +178,7 @@ class World(Host):
         self.events: list[tuple[str, Any]] = []
         self.spawned: list[EndpointSpec] = []
         self.delivered: list[tuple[Address, Any]] = []
+        self.slot_endpoint: type[FakeTaskSlot] = FakeTaskSlot
         self.silenced: set[Address] = set()
         """Endpoints that hang: nothing reaches them."""
         self._processes: dict[Address, _Process] = {}
@@ -264,7 +290,7 @@ class World(Host):
 
     def _place(self, process: _Process) -> None:
         process.is_placed = True
-        endpoint: Any = FakeTaskSlot if process.spec.endpoint is TaskSlot else process.spec.endpoint
+        endpoint: Any = self.slot_endpoint if process.spec.endpoint is TaskSlot else process.spec.endpoint
         process.endpoint = endpoint(process.context, *process.spec.arguments)
         assert process.endpoint is not None
         process.endpoint.on_start()
@@ -360,7 +386,3 @@ class WorldContext(EndpointContext):
 
     def fatal(self, error: BaseException) -> None:
         self.world.end(self._address, None, str(error))
-
-
-def allocation(number: int) -> AllocationId:
-    return AllocationId(f"allocation-{number}")

@@ -1,0 +1,160 @@
+"""What a driver sees of a job: status, result, rows, and the end of a cluster of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.client import job_client
+from actors.client.cluster import submit
+from actors.client.job_client import ClusterJobClient
+from actors.ports import Address, EndpointGone
+from flinkray.connectors.collect import CollectSink
+from flinkray.errors import FlinkrayError, JobCanceledError, JobExecutionError
+from flinkray.execution import JobStatus
+from flinkray.operator_factories import SinkFactory
+from graphs.job_graph import JobGraph
+from tests.support.control import CLUSTER, CollectingSlot, QuietSource, World, four_vertices
+from tests.support.graphs import Program
+
+
+class Asked(World):
+    """A world that goes on a little with every question."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.is_shut_down = False
+        self.unregistered: set[Address] = set()
+
+    def ask(self, address: Address, request: Any, timeout_ms: float = 1000) -> Any:
+        for _ in range(self.random.randint(1, 30)):
+            self.step()
+        if address in self.unregistered:
+            self.unregistered.discard(address)
+            raise EndpointGone(address)
+        return super().ask(address, request, timeout_ms)
+
+    def shutdown(self) -> None:
+        self.is_shut_down = True
+        super().shutdown()
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_client, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(job_client, "LONGEST_PAUSE_S", 0.0)
+
+
+def client_of(world: World, graph: JobGraph, owns_cluster: bool = True) -> ClusterJobClient:
+    world.start(is_per_job=owns_cluster)
+    return ClusterJobClient(world, CLUSTER, submit(world, CLUSTER, graph), owns_cluster=owns_cluster)
+
+
+def collecting(parallelism: int = 2) -> JobGraph:
+    program = Program({"parallelism.default": parallelism}, name="collecting")
+    sink = SinkFactory(CollectSink("rows"))
+    program.operator("Sink: collect", sink, program.key_by(program.source(source=QuietSource()), "k"))
+    return program.job_graph()
+
+
+def test_a_result_holds_the_sum_of_the_accumulators() -> None:
+    client = client_of(Asked(1), four_vertices())
+    result = client.result(timeout=30)
+    assert result.job_name == "four"
+    assert result.accumulators == {"ended": 8}
+    assert client.accumulators() == {"ended": 8}
+    assert client.progress().status is JobStatus.FINISHED
+
+
+def test_a_cluster_of_the_jobs_own_ends_with_its_result() -> None:
+    world = Asked(2)
+    client_of(world, four_vertices()).result(timeout=30)
+    assert world.is_shut_down
+    assert world.alive("TaskExecutor") == []
+
+
+def test_a_session_goes_on_after_a_job() -> None:
+    world = Asked(2)
+    client = client_of(world, four_vertices(), owns_cluster=False)
+    client.result(timeout=30)
+    client.close()
+    assert not world.is_shut_down
+    assert world.alive("Dispatcher")
+
+
+def test_a_failed_job_raises_with_the_users_own_error_as_cause() -> None:
+    world = Asked(3)
+    world.behaviour = lambda deployment: "fail" if deployment.task_name == "first (1/2)" else "run"
+    with pytest.raises(JobExecutionError, match=r"job 'four' failed: ValueError: bad row in first \(1/2\)") as caught:
+        client_of(world, four_vertices()).result(timeout=30)
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert world.is_shut_down
+
+
+def test_a_cancelled_job_raises_so() -> None:
+    world = Asked(4)
+    world.behaviour = lambda _deployment: "run"
+    client = client_of(world, four_vertices())
+    client.cancel()
+    with pytest.raises(JobCanceledError, match="job 'four' was cancelled"):
+        client.result(timeout=30)
+
+
+def test_waiting_for_a_result_ends_with_its_timeout() -> None:
+    world = Asked(5)
+    world.behaviour = lambda _deployment: "run"
+    client = client_of(world, four_vertices())
+    with pytest.raises(TimeoutError, match="job 'four' is still"):
+        client.result(timeout=0)
+    client.close()
+
+
+def test_closing_cancels_a_job_that_runs_and_remembers_how_it_ended() -> None:
+    world = Asked(6)
+    world.behaviour = lambda _deployment: "run"
+    client = client_of(world, four_vertices())
+    client.close()
+    client.close()
+    assert world.is_shut_down
+    assert client.status() is JobStatus.CANCELED
+
+
+def test_a_lost_cluster_is_a_failure_of_the_job() -> None:
+    world = Asked(7)
+    client = client_of(world, four_vertices())
+    world.kill(world.alive("Dispatcher")[0])
+    with pytest.raises(JobExecutionError, match="cluster 'c' is gone"):
+        client.result(timeout=30)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_all_collected_rows_arrive_even_when_the_job_ends_first(seed: int) -> None:
+    world = Asked(seed)
+    world.slot_endpoint = CollectingSlot
+    client = client_of(world, collecting())
+    for _ in range(world.random.choice([0, 500])):
+        world.step()
+    # On Ray an actor's name may be known to others a moment after it was started.
+    world.unregistered.add(client._job.job_master)
+    values = [value for batch in client.collected("rows") for value in batch.data.column(0).to_pylist()]
+    assert sorted(values) == [0, 1, 2, 100, 101, 102]
+    assert client.result(timeout=30).accumulators == {"ended": 4}
+
+
+def test_rows_can_be_read_once() -> None:
+    world = Asked(1)
+    world.slot_endpoint = CollectingSlot
+    client = client_of(world, collecting(), owns_cluster=False)
+    assert len(list(client.collected("rows"))) == 6
+    with pytest.raises(FlinkrayError, match="they can be read once"):
+        list(client.collected("rows"))
+
+
+def test_reading_the_rows_of_a_job_that_fails_raises_its_failure() -> None:
+    world = Asked(2)
+    world.behaviour = lambda deployment: "fail" if deployment.task_name.startswith("Source") else "run"
+    client = client_of(world, collecting())
+    with pytest.raises(JobExecutionError, match="bad row in Source"):
+        list(client.collected("rows"))
+    client.close()
