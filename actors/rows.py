@@ -133,7 +133,8 @@ class RowEncoder:
         if python_type is tuple:
             return Kind.TUPLE
         if python_type is dict:
-            return Kind.ROW if all(isinstance(key, str) for key in first) else Kind.SCALAR
+            dicts = (value for value in values if type(value) is dict)
+            return Kind.ROW if all(isinstance(key, str) for value in dicts for key in value) else Kind.SCALAR
         return Kind.SCALAR if named_fields(python_type) is None else Kind.ROW
 
     # -- values to columns of values

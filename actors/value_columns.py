@@ -123,7 +123,7 @@ def infer_type(values: Sequence[Any]) -> pa.DataType:
 
     Raises:
         Misfit: no one type holds them all (a number and text).
-        Unholdable: a value that Arrow does not know.
+        Unholdable: a value that Arrow does not know, or cannot hold for what is in it.
     """
     families = {family(python_type) for python_type in set(map(type, values))}
     families.discard("null")
@@ -139,7 +139,12 @@ def infer_type(values: Sequence[Any]) -> pa.DataType:
     fixed = _FIXED_TYPES.get(name)
     if fixed is not None:
         return fixed
-    return _INFERENCES[name]([value for value in values if value is not None])
+    try:
+        return _INFERENCES[name]([value for value in values if value is not None])
+    except Misfit as misfit:
+        if name == "datetime":
+            raise
+        raise Unholdable(misfit.value) from misfit  # [1, "x"]: values of one type, within which types are mixed
 
 
 def _mixed_type(values: Sequence[Any], families: set[str]) -> pa.DataType:
