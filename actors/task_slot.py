@@ -72,6 +72,8 @@ class TaskSlot(Endpoint):
         self._schedule_report()
 
     def on_stop(self) -> None:
+        for running in self._running.values():
+            running.task.cancel()
         self._network.shutdown()
 
     def on_message(self, message: Any, payloads: Payloads) -> None:

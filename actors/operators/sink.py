@@ -130,18 +130,21 @@ class CollectWriter(SinkWriter):
         self._context = context
         self._waiting: deque[Batch] = deque()
         self._waiting_rows = 0
+        self._waiting_bytes = 0
         self._next_sequence = 0
         self._taken = 0
         """Messages that the driver has."""
 
     @property
     def is_available(self) -> bool:
-        return self._waiting_rows < self._context.batch_rows
+        return self._waiting_rows < self._context.batch_rows and self._waiting_bytes < self._context.batch_bytes
 
     def write(self, batch: Batch) -> None:
         # The driver sees the rows' values only.
-        self._waiting.append(Batch(batch.data, batch.kind))
-        self._waiting_rows += batch.num_rows
+        values = Batch(batch.data, batch.kind)
+        self._waiting.append(values)
+        self._waiting_rows += values.num_rows
+        self._waiting_bytes += values.nbytes
         self._send(COLLECT_WINDOW)
 
     def on_rows_taken(self, sequence: int) -> None:
@@ -155,12 +158,13 @@ class CollectWriter(SinkWriter):
 
     def close(self) -> None:
         self._waiting.clear()
-        self._waiting_rows = 0
+        self._waiting_rows = self._waiting_bytes = 0
 
     def check(self) -> None:
         """Raises AssertionError where an invariant does not hold."""
         assert self._taken <= self._next_sequence, "the driver took what was never sent"
         assert self._waiting_rows == sum(batch.num_rows for batch in self._waiting), "waiting rows are counted wrongly"
+        assert self._waiting_bytes == sum(batch.nbytes for batch in self._waiting), "waiting bytes are counted wrongly"
 
     def _send(self, window: int | None) -> None:
         while self._waiting and (window is None or self._next_sequence - self._taken < window):
@@ -171,14 +175,18 @@ class CollectWriter(SinkWriter):
 
     def _next_batch(self) -> Batch:
         first = self._waiting.popleft()
-        batches, rows = [first], first.num_rows
+        batches, rows, nbytes = [first], first.num_rows, first.nbytes
         while self._waiting:
             following = self._waiting[0]
-            if rows + following.num_rows > self._context.batch_rows or not is_same_layout(first, following):
+            rows_then, nbytes_then = rows + following.num_rows, nbytes + following.nbytes
+            if rows_then > self._context.batch_rows or nbytes_then > self._context.batch_bytes:
+                break
+            if not is_same_layout(first, following):
                 break
             batches.append(self._waiting.popleft())
-            rows += following.num_rows
+            rows, nbytes = rows_then, nbytes_then
         self._waiting_rows -= rows
+        self._waiting_bytes -= nbytes
         return concat(batches)
 
 

@@ -91,13 +91,22 @@ class SourceOperator(Operator):
             polled = self._opened_reader.poll()
         except Exception as error:
             self._raise(error)
-        if isinstance(polled, SourceBatch):
+        if isinstance(polled, SourceBatch) and polled.batch.num_rows:
             self._emit_batch(polled)
         self._remove_finished_splits()
-        if isinstance(polled, SourceBatch):
-            return InputStatus.MORE_AVAILABLE
-        if polled is ReaderStatus.NOTHING_AVAILABLE:
-            return InputStatus.NOTHING_AVAILABLE
+        match polled:
+            case SourceBatch():
+                return InputStatus.MORE_AVAILABLE
+            case ReaderStatus.NOTHING_AVAILABLE:
+                return InputStatus.NOTHING_AVAILABLE
+            case ReaderStatus.END_OF_INPUT:
+                return self._end_data()
+        raise TypeError(
+            f"operator {self._where!r}: poll of {type(self._reader).__name__} must give a SourceBatch or a "
+            f"ReaderStatus, not {polled!r}"
+        )
+
+    def _end_data(self) -> InputStatus:
         self._cancel_timers()
         if self._watermarks_of_splits.is_idle:
             self.output.emit_status(False)

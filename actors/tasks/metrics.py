@@ -8,27 +8,26 @@ from flinkray.batch import Batch
 
 
 class Stopwatch:
-    """Adds up stretches of time."""
+    """Adds up stretches of time. One thread starts and stops it; any may read it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._total_ms = 0.0
-        self._since: float | None = None
+        # One tuple, replaced as a whole: another thread must not see the end of a stretch before its length.
+        self._total_and_since: tuple[float, float | None] = (0.0, None)
 
     def start(self) -> None:
-        if self._since is None:
-            self._since = self._clock.monotonic_ms()
+        total_ms, since = self._total_and_since
+        if since is None:
+            self._total_and_since = (total_ms, self._clock.monotonic_ms())
 
     def stop(self) -> None:
-        since, self._since = self._since, None
-        if since is not None:
-            self._total_ms += self._clock.monotonic_ms() - since
+        self._total_and_since = (self.total_ms, None)
 
     @property
     def total_ms(self) -> float:
-        """With the stretch that is not over; may be off by one stretch when read while another thread stops it."""
-        since = self._since
-        return self._total_ms + (self._clock.monotonic_ms() - since if since is not None else 0.0)
+        """With the stretch that is not over."""
+        total_ms, since = self._total_and_since
+        return total_ms if since is None else total_ms + self._clock.monotonic_ms() - since
 
 
 class TaskAccumulator:

@@ -281,6 +281,20 @@ def test_an_error_of_the_reader_fails_the_task_and_names_the_source() -> None:
     assert READERS[0].is_closed
 
 
+def test_a_reader_that_gives_something_else_fails_the_task_instead_of_ending_the_stream() -> None:
+    task = source_task()
+    READERS[0].poll = lambda: None  # type: ignore[method-assign,assignment,return-value]
+    READERS[0].context.notify_available()
+    task.run_until_idle()
+    assert "poll of Reader must give a SourceBatch or a ReaderStatus, not None" in str(task.error)
+
+
+def test_an_empty_batch_of_a_reader_is_skipped() -> None:
+    task = source_task(MONOTONOUS)
+    give(task, Split("a", (numbers(), numbers(3))))
+    assert plain(task.out()) == [[3]]
+
+
 def test_a_source_can_be_cancelled_while_it_waits() -> None:
     task = source_task()
     give(task, Split("a"))
