@@ -20,9 +20,7 @@ def check_packages() -> None:
         own = root / package / "__init__.py"
         found = _location(package)
         if found is None:
-            raise ImportError(
-                f"flinkray's own package {package!r} is missing, expected at {own}; install flinkray anew"
-            )
+            raise ImportError(f"flinkray's package {package!r} is not at {own}; install flinkray anew")
         if found != own:
             raise ImportError(
                 f"{found} shadows flinkray's own package {package!r} at {own}. Rename it, or start the program from "

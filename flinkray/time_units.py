@@ -1,4 +1,4 @@
-"""`Time` and `Duration`: PyFlink's ways of making a length of time. They give a datetime.timedelta, which does as well."""
+"""`Time` and `Duration`: PyFlink's ways of making a length of time. They give a timedelta."""
 
 from __future__ import annotations
 

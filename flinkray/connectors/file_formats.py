@@ -133,30 +133,28 @@ class LineFormat(FileFormat):
     def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
         skip = split.row
         for lines, after in _line_blocks(split):
-            batch = self.parse(lines, schema).slice(skip)
-            skip = 0
-            done = split.row
-            for offset in range(0, batch.num_rows, batch_rows):
+            batch = self.parse(lines, schema)
+            for offset in range(min(skip, batch.num_rows), batch.num_rows, batch_rows):
                 piece = batch.slice(offset, batch_rows)
-                done += piece.num_rows
-                is_last = offset + batch_rows >= batch.num_rows
-                split = replace(split, start=after, row=0) if is_last else replace(split, row=done)
+                done = offset + piece.num_rows
+                # `start` is the byte where the block begins, until all of its rows are read.
+                split = replace(split, row=done) if done < batch.num_rows else replace(split, start=after, row=0)
                 yield piece, split
+            skip = max(0, skip - batch.num_rows)
 
 
 class JsonFormat(LineFormat):
     """One JSON object per line."""
 
     def schema(self, system: fs.FileSystem, path: str) -> pa.Schema:
-        with system.open_input_stream(path) as stream:
-            beginning = FileSplit("", path, system, 0, None)
-            first, _ = next(_line_blocks(beginning), (b"", 0))
-            del stream
+        first, _ = next(_line_blocks(FileSplit("", path, system)), (b"", 0))
         if not first:
             raise InvalidProgramError(f"the file {path} is empty and says nothing about its columns; set schema=")
         return _without_nulls(pa_json.read_json(io.BytesIO(first)).schema)
 
     def parse(self, lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
+        if not lines.strip():
+            return pa.RecordBatch.from_pylist([], schema=schema)
         options = pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
         block = pa_json.ReadOptions(use_threads=False, block_size=max(len(lines) + 1, 1024))
         table = pa_json.read_json(io.BytesIO(lines), read_options=block, parse_options=options).combine_chunks()
@@ -209,9 +207,7 @@ def format_of(path: str) -> str:
     for suffix, name in _SUFFIXES.items():
         if plain.endswith(suffix):
             return name
-    raise InvalidProgramError(
-        f"cannot tell the format of {path} by its name; set format= to one of {', '.join(FORMATS)}"
-    )
+    raise InvalidProgramError(f"the name of {path} tells no format; set format= to one of {', '.join(FORMATS)}")
 
 
 def _from_row(
@@ -232,7 +228,8 @@ def _from_row(
 
 def _line_blocks(split: FileSplit) -> Iterator[tuple[bytes, int]]:
     """Blocks of whole lines that begin in the split's range of bytes, each with the byte after it."""
-    with split.filesystem.open_input_stream(split.path) as stream:
+    system, path = split.filesystem, split.path
+    with system.open_input_stream(path) if path.endswith(_COMPRESSED) else system.open_input_file(path) as stream:
         position, rest = _to_first_line(stream, split.start)
         stop = split.stop
         while stop is None or position < stop:
@@ -261,7 +258,7 @@ def _to_first_line(stream: pa.NativeFile, start: int) -> tuple[int, bytes]:
     if stream.seekable():
         stream.seek(start - 1)
     else:
-        _skip(stream, start - 1)
+        _skip(stream, start - 1)  # compressed: only a restored split begins in the middle
     position = start - 1
     while chunk := stream.read(_READ_BYTES):
         found = chunk.find(b"\n")

@@ -48,9 +48,7 @@ class FileSink(Sink):
                 f"no file format {format!r}{did_you_mean(format, _WRITERS)}; there are {', '.join(_WRITERS)}"
             )
         if not prefix or prefix.startswith((".", "_")) or "/" in prefix:
-            raise InvalidProgramError(
-                f"file names cannot begin with {prefix!r}: readers would take them for hidden ones"
-            )
+            raise InvalidProgramError(f"a file name cannot begin with {prefix!r}, which readers take for hidden")
         self._filesystem, self._directory = resolve(directory, filesystem)
         self._format = format
         self._prefix = prefix

@@ -1,0 +1,32 @@
+"""An environment whose jobs go to a stand-in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import flinkray.environment
+from flinkray.environment import StreamExecutionEnvironment
+from flinkray.execution import EXECUTORS, load_plugin
+from tests.support.api import FakeExecutor
+
+
+@pytest.fixture
+def executor(monkeypatch: pytest.MonkeyPatch) -> FakeExecutor:
+    """Takes the place of every execution target."""
+    fake = FakeExecutor()
+
+    def load(group: str, name: str) -> Callable[..., Any]:
+        return fake if group == EXECUTORS else load_plugin(group, name)
+
+    monkeypatch.setattr(flinkray.environment, "load_plugin", load)
+    return fake
+
+
+@pytest.fixture
+def env(executor: FakeExecutor, monkeypatch: pytest.MonkeyPatch) -> StreamExecutionEnvironment:
+    assert executor is not None  # its plug-in is in place
+    monkeypatch.delenv("FLINKRAY_CONF_DIR", raising=False)
+    return StreamExecutionEnvironment.get_execution_environment()
