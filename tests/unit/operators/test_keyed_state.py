@@ -82,7 +82,7 @@ def test_a_map_has_entries_and_may_change_while_it_is_read(backend: MemoryKeyedS
     state.put("x", 1)
     state.put("y", None)
     assert (state.get("x"), state.get("z"), state.contains("y"), state.contains("z")) == (1, None, True, False)
-    for key in state.keys():
+    for key in list(state.keys()):
         state.remove(key)
     assert state.is_empty()
     assert list(state.keys()) == list(state.values()) == []
