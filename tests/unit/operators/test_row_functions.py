@@ -1,0 +1,302 @@
+"""Fused row functions do what the functions do one after the other, and errors know whose they are."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.operators.registry import create_operator
+from flinkray.batch import Batch
+from flinkray.errors import InvalidProgramError, TypeMismatchError, UserFunctionError
+from flinkray.functions import FilterFunction, FlatMapFunction, MapFunction, RuntimeContext
+from flinkray.operator_factories import FilterFactory, FlatMapFactory, MapFactory, OperatorFactory
+from flinkray.rows import Row
+from flinkray.state import ValueStateDescriptor
+from flinkray.types import Kind, RecordType
+from tests.support.operators import OperatorHarness, RecordedOutput, code, scalar
+
+
+def fused(*factories: OperatorFactory, names: str = "abcdef", **settings: Any) -> OperatorHarness:
+    operator = create_operator([code(factory) for factory in factories], list(names[: len(factories)]))
+    return OperatorHarness(operator, **settings)
+
+
+MAPS: list[Callable[[int], Any]] = [lambda v: v + 1, lambda v: v * 2, lambda v: -v]
+FILTERS: list[Callable[[int], bool]] = [lambda v: v % 2 == 0, lambda v: v > 0, lambda v: v % 3 != 1]
+FLAT_MAPS: list[Callable[[int], Any]] = [
+    lambda v: [v, v + 100],
+    lambda v: None if v % 2 else range(v % 4),
+    lambda v: (v for _ in range(2)),
+    lambda _: [],
+]
+steps = st.one_of(
+    st.tuples(st.just(MapFactory), st.sampled_from(MAPS)),
+    st.tuples(st.just(FilterFactory), st.sampled_from(FILTERS)),
+    st.tuples(st.just(FlatMapFactory), st.sampled_from(FLAT_MAPS)),
+)
+
+
+def model(chain: list[tuple[Any, Any]], rows: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """(value, event time) after the chain, function by function."""
+    for factory, function in chain:
+        if factory is MapFactory:
+            rows = [(function(value), time) for value, time in rows]
+        elif factory is FilterFactory:
+            rows = [(value, time) for value, time in rows if function(value)]
+        else:
+            rows = [(result, time) for value, time in rows for result in function(value) or ()]
+    return rows
+
+
+@given(
+    st.lists(steps, min_size=1, max_size=5),
+    st.lists(st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 99)), min_size=1, max_size=12), max_size=3),
+    st.booleans(),
+    st.integers(1, 5),
+)
+@settings(max_examples=200, deadline=None)
+def test_a_fused_chain_gives_what_its_functions_give(
+    chain: list[tuple[Any, Any]], batches: list[list[tuple[int, int]]], has_times: bool, batch_rows: int
+) -> None:
+    driven = fused(*(factory(function) for factory, function in chain), batch_rows=batch_rows)
+    for rows in batches:
+        driven.push([value for value, _ in rows], [time for _, time in rows] if has_times else None)
+    expected = model(chain, [row for rows in batches for row in rows])
+    assert driven.output.rows == [value for value, _ in expected]
+    assert driven.output.timestamps == [time if has_times else None for _, time in expected]
+    assert all(batch.num_rows <= 4 * batch_rows for batch in driven.output.batches)
+
+
+def test_an_exploding_flat_map_is_cut_while_it_runs() -> None:
+    made = 0
+
+    def many(value: int) -> Iterator[int]:
+        nonlocal made
+        for made in range(1_000):  # noqa: B007  (counts for the test)
+            yield value
+
+    class Watching(RecordedOutput):
+        def emit(self, batch: Batch) -> None:
+            ahead.append(made)
+            super().emit(batch)
+
+    ahead: list[int] = []
+    driven = fused(FlatMapFactory(many), MapFactory(str), batch_rows=100, output=Watching())
+    driven.push([1])
+    assert [batch.num_rows for batch in driven.output.batches] == [100] * 10
+    assert ahead[0] == 99, "the first batch left before more than it was made"
+
+
+def test_large_rows_are_cut_by_bytes() -> None:
+    driven = fused(MapFactory(lambda _: "x" * 1_000), batch_bytes=10_000)
+    driven.push(list(range(200)))
+    assert len(driven.output.rows) == 200
+    assert max(batch.nbytes for batch in driven.output.batches) <= 4 * 10_000
+    exploding = fused(FlatMapFactory(lambda _: ["y" * 1_000] * 300), batch_bytes=10_000, batch_rows=1_000)
+    exploding.push([1, 2, 3])
+    assert len(exploding.output.rows) == 900
+    assert max(batch.nbytes for batch in exploding.output.batches) <= 4 * 10_000
+
+
+def test_filters_keep_the_columns_as_they_are() -> None:
+    schema = pa.schema([("a", pa.int8()), ("b", pa.large_string()), ("c", pa.float32())])
+    data = pa.RecordBatch.from_pylist([{"a": i, "b": str(i), "c": i / 3} for i in range(6)], schema)
+    driven = fused(FilterFactory(lambda row: row.a % 2 == 0), FilterFactory(lambda row: row["b"] != "2"))
+    driven.push(data, [10, 11, 12, 13, 14, 15])
+    assert driven.output.batches[0].data.equals(data.take(pa.array([0, 4])))
+    assert driven.output.timestamps == [10, 14]
+    kept = fused(FilterFactory(lambda _: True))
+    kept.push(data)
+    assert kept.output.batches[0].data is data
+
+
+def test_a_filter_that_drops_all_emits_nothing() -> None:
+    driven = fused(FilterFactory(lambda _: False))
+    driven.push([1, 2])
+    assert driven.output.elements == []
+
+
+@dataclasses.dataclass
+class Person:
+    name: str
+    age: int
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{"name": "Ann", "age": 3}, Person("Ann", 3), Row(name="Ann", age=3), ("Ann", 3, [1, (2,)]), np.int64(5), [1, 2]],
+)
+def test_the_next_function_sees_the_same_value_fused_or_behind_a_batch(value: Any) -> None:
+    seen: list[Any] = []
+
+    def look(got: Any) -> int:
+        seen.append(got)
+        return 0
+
+    fused(MapFactory(lambda _: value), MapFactory(look)).push([1])
+    first = fused(MapFactory(lambda _: value))
+    first.push([1])
+    alone = fused(MapFactory(look))
+    alone.push(first.output.batches[0])
+    assert seen[0] == seen[1]
+    assert type(seen[0]) is type(seen[1])
+
+
+def test_a_declared_type_between_fused_functions_holds() -> None:
+    row = RecordType(Kind.ROW, pa.schema([("name", pa.string()), ("age", pa.float64())]))
+    for declared, given_value, expected in (
+        (scalar(pa.float64()), 3, 3.0),
+        (row, {"age": 3, "name": "Ann"}, Row(name="Ann", age=3.0)),
+        (RecordType(Kind.TUPLE, pa.schema([("f0", pa.int32()), ("f1", pa.string())])), (1, None), (1, None)),
+        (scalar(pa.list_(pa.float64())), [1, 2], [1.0, 2.0]),
+    ):
+        seen: list[Any] = []
+        chain = fused(MapFactory(lambda _, v=given_value: v, declared), MapFactory(lambda got, s=seen: s.append(got)))
+        chain.push([1, 2], [10, 20])
+        assert seen == [expected] * 2
+        assert list(map(type, seen)) == [type(expected)] * 2
+
+
+@pytest.mark.parametrize("arrow_type", [pa.int32(), pa.list_(pa.int64())])
+def test_a_value_outside_its_declared_type_names_the_function_that_made_it(arrow_type: pa.DataType) -> None:
+    driven = fused(MapFactory(lambda _: 2**31, scalar(arrow_type)), MapFactory(str), names="xy")
+    with pytest.raises(TypeMismatchError, match=r"operator 'x'.*value 2147483648"):
+        driven.push([1])
+
+
+def fail_on_three(value: int) -> int:
+    if value == 3:
+        raise ValueError("three is bad")
+    return value
+
+
+def generate_until_three(value: int) -> Iterator[int]:
+    yield value
+    fail_on_three(value)
+
+
+@pytest.mark.parametrize(
+    ("position", "factory"),
+    list(
+        itertools.product(
+            range(3),
+            [
+                MapFactory(fail_on_three),
+                FlatMapFactory(generate_until_three),
+                FilterFactory(lambda v: fail_on_three(v) + 1),
+            ],
+        )
+    ),
+)
+def test_an_error_names_the_operator_the_value_and_only_the_users_lines(position: int, factory: Any) -> None:
+    harmless = [
+        MapFactory(lambda value: value),
+        FilterFactory(lambda _: True),
+        FlatMapFactory(lambda value: [value]),
+    ]
+    chain = [*harmless[:position], factory, *harmless[position:]]
+    driven = fused(*chain, names=["p", "q", "r", "s"])
+    with pytest.raises(UserFunctionError) as caught:
+        driven.push([1, 2, 3, 4], [1, 2, 3, 4])
+    error = caught.value
+    assert (error.operator, error.subtask, error.value) == ("pqrs"[position], "1 of 1", "3")
+    assert error.message == "ValueError: three is bad"
+    assert "fail_on_three" in error.cause_traceback
+    assert "actors/operators" not in error.cause_traceback
+    assert isinstance(error.__cause__, ValueError)
+
+
+def test_an_error_of_a_later_operator_is_not_this_ones() -> None:
+    class Failing(RecordedOutput):
+        def emit(self, batch: Batch) -> None:
+            raise KeyError("downstream")
+
+    for factory in (MapFactory(str), FlatMapFactory(lambda value: [value]), FilterFactory(bool)):
+        with pytest.raises(KeyError, match="downstream"):
+            fused(factory, output=Failing(), batch_rows=1).push([1, 2])
+
+
+def test_an_empty_next_in_a_function_is_an_error_not_the_end() -> None:
+    driven = fused(MapFactory(lambda _: next(iter(()))))
+    with pytest.raises(UserFunctionError, match=r"operator 'a'.*the value was 1"):
+        driven.push([1])
+
+
+def test_a_flat_map_that_returns_no_iterable_is_the_functions_error() -> None:
+    with pytest.raises(UserFunctionError, match="'int' object is not iterable"):
+        fused(FlatMapFactory(lambda value: value)).push([1])
+
+
+class Recording(MapFunction, FilterFunction, FlatMapFunction):
+    """Notes its life cycle."""
+
+    def __init__(self, log: list[str], name: str, fails: bool = False) -> None:
+        self.log, self.name, self.fails = log, name, fails
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.log.append(f"open {self.name} as {runtime_context.get_task_name()}")
+        if self.fails:
+            raise RuntimeError("no open")
+
+    def close(self) -> None:
+        self.log.append(f"close {self.name}")
+
+    def map(self, value: Any) -> Any:
+        return value
+
+    def filter(self, value: Any) -> bool:
+        return True
+
+    def flat_map(self, value: Any) -> Any:
+        return [value]
+
+
+def test_functions_are_opened_from_the_tail_and_each_closed_once() -> None:
+    log: list[str] = []
+    chain = [MapFactory(Recording(log, "1")), FilterFactory(Recording(log, "2")), FlatMapFactory(Recording(log, "3"))]
+    with fused(*chain) as driven:
+        driven.push([1])
+        assert log == ["open 3 as c", "open 2 as b", "open 1 as a"]
+        driven.operator.close()
+    assert sorted(log[3:]) == ["close 1", "close 2", "close 3"]
+
+
+def test_a_failing_open_names_its_operator_and_what_was_opened_is_closed() -> None:
+    log: list[str] = []
+    chain = [MapFactory(Recording(log, "1", fails=True)), MapFactory(Recording(log, "2"))]
+    operator = create_operator([code(factory) for factory in chain], ["first", "second"])
+    with pytest.raises(UserFunctionError, match=r"operator 'first'.*RuntimeError: no open"):
+        OperatorHarness(operator)
+    operator.close()
+    assert "close 2" in log
+
+
+def test_keyed_state_outside_a_keyed_function_is_refused_with_the_way_out() -> None:
+    class Stateful(Recording):
+        def open(self, runtime_context: RuntimeContext) -> None:
+            runtime_context.get_state(ValueStateDescriptor("seen"))
+
+    with pytest.raises(InvalidProgramError, match=r"state 'seen'.*key_by"):
+        fused(MapFactory(Stateful([], "s")))
+
+
+def test_runtime_context_says_where_the_function_runs() -> None:
+    seen: dict[str, Any] = {}
+
+    class Asking(Recording):
+        def open(self, runtime_context: RuntimeContext) -> None:
+            seen["name"] = runtime_context.get_task_name_with_subtasks()
+            seen["index"] = runtime_context.get_index_of_this_subtask()
+            runtime_context.add_accumulator("n").add(2)
+
+    driven = fused(MapFactory(Asking([], "s")), subtask_index=1, parallelism=3)
+    assert seen == {"name": "a (2/3)", "index": 1}
+    assert driven.context.accumulators["n"].value == 2
