@@ -129,7 +129,8 @@ class JobCanceledError(JobExecutionError):
 class ErrorInfo:
     """An exception on its way between processes: always picklable, whatever the exception was.
 
-    `pickled` is the exception itself where it pickles, so that the driver can raise the user's own class as cause.
+    `traceback_text` is empty for errors that the user can mend: their message says where. `pickled` is the exception
+    itself where it pickles, so that the driver can raise the user's own class as cause.
     """
 
     type_name: str
@@ -145,12 +146,17 @@ class ErrorInfo:
         except Exception:
             # Many exception classes cannot be rebuilt from their args; their text is kept instead.
             pickled = None
+        # An error that the user can mend says itself where; the runtime's frames would only hide that.
+        is_user_error = isinstance(error, FlinkrayError) and error.origin == "user"
         return ErrorInfo(
             type_name=type(error).__name__,
             message=str(error),
-            traceback_text="".join(traceback.format_exception(error)),
+            traceback_text="" if is_user_error else "".join(traceback.format_exception(error)),
             pickled=pickled,
         )
+
+    def __str__(self) -> str:
+        return f"{self.type_name}: {self.message}\n{self.traceback_text}".rstrip()
 
     def exception(self) -> BaseException:
         """The exception again, or a FlinkrayError with its text where it cannot be rebuilt in this process."""
@@ -160,9 +166,10 @@ class ErrorInfo:
             except Exception:
                 error = None  # its class is not importable here: the text below says what it was
             if isinstance(error, BaseException):
-                error.add_note(self.traceback_text)
+                if self.traceback_text:
+                    error.add_note(self.traceback_text)
                 return error
-        return FlinkrayError(f"{self.type_name}: {self.message}\n{self.traceback_text}")
+        return FlinkrayError(str(self))
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

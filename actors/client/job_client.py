@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -12,6 +13,7 @@ from actors.client.cluster import ASK_TIMEOUT_MS, dispatcher_of
 from actors.control_messages import (
     CancelJob,
     Collected,
+    CollectedReceived,
     GetArchivedJob,
     GetJobDetails,
     GetJobOverview,
@@ -163,6 +165,8 @@ class ClusterJobClient(JobClient):
                 continue
             yield from answer.batches
             if answer.is_end:
+                with contextlib.suppress(EndpointGone):  # with the JobMaster gone, nobody waits for this
+                    self._host.tell(self._job.job_master, CollectedReceived(collect_id))
                 _raise_unless_finished(self._await_end(None))
                 return
             if answer.batches:
@@ -230,6 +234,6 @@ def _raise_unless_finished(ended: JobDetails) -> None:
 
 def _failure(job_name: str, cause: ErrorInfo) -> JobExecutionError:
     """Holds the first failure as its cause, and the traceback of its process in the message."""
-    error = JobExecutionError(f"job {job_name!r} failed: {cause.type_name}: {cause.message}\n{cause.traceback_text}")
+    error = JobExecutionError(f"job {job_name!r} failed: {cause}")
     error.__cause__ = cause.exception()
     return error
