@@ -14,7 +14,7 @@ from actors.ports import Address
 from flinkray.batch import Batch
 from flinkray.config import Configuration
 from flinkray.errors import ErrorInfo
-from flinkray.types import JobId, OperatorId
+from flinkray.types import JobId, OperatorId, Timestamp
 from graphs.execution_graph import AttemptId, PartitionId
 from graphs.job_graph import JobVertexId, OperatorConfig, ResultPartitionType, TaskKind
 
@@ -196,6 +196,20 @@ class AddSplits:
 @dataclass(frozen=True, slots=True)
 class NoMoreSplits:
     """Coordinator -> source operator."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkReported:
+    """Source operator -> coordinator, periodically where its strategy aligns: how far the subtask has come."""
+
+    watermark: Timestamp
+
+
+@dataclass(frozen=True, slots=True)
+class WatermarkLimited:
+    """Coordinator -> source operator: while its watermark is above this, it reads no more."""
+
+    highest: Timestamp
 
 
 # -- the collect coordinator's events ----------------------------------------------------------------------------

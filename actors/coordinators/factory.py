@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cloudpickle
 
+from actors.coordinators.alignment import WatermarkAlignment
 from actors.coordinators.base import CoordinatorContext, OperatorCoordinator
 from actors.coordinators.collect_coordinator import CollectCoordinator
 from actors.coordinators.source_coordinator import SourceCoordinator
@@ -13,8 +14,13 @@ from flinkray.operator_factories import SinkFactory, SourceFactory
 from graphs.job_graph import CoordinatorConfig
 
 
-def create_coordinator(config: CoordinatorConfig, context: CoordinatorContext) -> OperatorCoordinator:
+def create_coordinator(
+    config: CoordinatorConfig, context: CoordinatorContext, alignment: WatermarkAlignment | None = None
+) -> OperatorCoordinator:
     """The coordinator, not started yet.
+
+    Args:
+        alignment: shared by all coordinators of a job; without, a source is aligned only with itself.
 
     Raises:
         FlinkrayError: the operator's code cannot be loaded in this process; names the operator.
@@ -27,7 +33,9 @@ def create_coordinator(config: CoordinatorConfig, context: CoordinatorContext) -
             f"({type(error).__name__}: {error}); is every module that it imports installed on the cluster?"
         ) from error
     if isinstance(factory, SourceFactory):
-        return SourceCoordinator(config.operator_name, factory.source, context)
+        return SourceCoordinator(
+            config.operator_name, factory.source, factory.watermark_strategy, context, alignment or WatermarkAlignment()
+        )
     if isinstance(factory, SinkFactory) and isinstance(factory.sink, CollectSink):
         return CollectCoordinator(config.operator_name, factory.sink.collect_id, context)
     raise FlinkrayError(f"operator {config.operator_name!r} of {type(factory).__name__} has no coordinator")

@@ -8,10 +8,21 @@ from typing import Any
 
 import cloudpickle
 
+from actors.coordinators.alignment import WatermarkAlignment
 from actors.coordinators.base import CoordinatorContext, OperatorCoordinator
-from actors.messages import AddSplits, NoMoreSplits, ReaderRegistered, SourceEvent, SplitRequested
+from actors.messages import (
+    AddSplits,
+    NoMoreSplits,
+    ReaderRegistered,
+    SourceEvent,
+    SplitRequested,
+    WatermarkLimited,
+    WatermarkReported,
+)
 from actors.user_code import NO_VALUE, user_function_error
 from flinkray.connectors.source import Source, SplitEnumerator
+from flinkray.types import Millis
+from flinkray.watermarks import WatermarkStrategy
 
 
 class SourceCoordinator(OperatorCoordinator):
@@ -19,11 +30,23 @@ class SourceCoordinator(OperatorCoordinator):
 
     What the enumerator raises fails the job. What it assigns to a reader that is not there (yet) waits for it, where
     Flink would fail; if that reader is lost, everything it was given comes back through `add_splits_back`.
+
+    Args:
+        alignment: the one that all sources of the job share, so that groups reach across them.
     """
 
-    def __init__(self, operator_name: str, source: Source, context: CoordinatorContext) -> None:
+    def __init__(
+        self,
+        operator_name: str,
+        source: Source,
+        strategy: WatermarkStrategy,
+        context: CoordinatorContext,
+        alignment: WatermarkAlignment,
+    ) -> None:
         self._operator_name = operator_name
         self._source = source
+        self._strategy = strategy
+        self._alignment = alignment
         self._context = context
         self._enumerator: SplitEnumerator | None = None
         self._registered: set[int] = set()
@@ -38,6 +61,8 @@ class SourceCoordinator(OperatorCoordinator):
             self._enumerator.start()
 
         self._guard("start", create)
+        if self._strategy.alignment_group is not None:
+            self._align_later()
 
     def handle_event(self, subtask_index: int, event: Any) -> None:
         enumerator = self._enumerator
@@ -50,11 +75,15 @@ class SourceCoordinator(OperatorCoordinator):
                 self._guard("handle_split_request", lambda: enumerator.handle_split_request(subtask_index))
             case SourceEvent():
                 self._guard("handle_source_event", lambda: enumerator.handle_source_event(subtask_index, event.event))
+            case WatermarkReported():
+                group = self._strategy.alignment_group or ""
+                self._alignment.report(group, (id(self), subtask_index), event.watermark)
             case _:
                 raise TypeError(f"the coordinator of source {self._operator_name!r} cannot handle {event!r}")
 
     def subtask_failed(self, subtask_index: int) -> None:
         self._registered.discard(subtask_index)
+        self._alignment.forget(self._strategy.alignment_group or "", (id(self), subtask_index))
         self._waiting.pop(subtask_index, None)
         splits = self._assigned.pop(subtask_index, [])
         enumerator = self._enumerator
@@ -106,6 +135,19 @@ class SourceCoordinator(OperatorCoordinator):
         for event in self._waiting.pop(subtask_index, []):
             self._context.send_event(subtask_index, event)
         self._guard("add_reader", lambda: enumerator.add_reader(subtask_index))
+
+    def _align_later(self) -> None:
+        self._context.call_later(self._strategy.alignment_update_interval_ms or 0, self._align)
+
+    def _align(self) -> None:
+        if self._is_closed:
+            return
+        limit = self._alignment.limit(
+            self._strategy.alignment_group or "", self._strategy.alignment_max_drift_ms or Millis(0)
+        )
+        for subtask_index in sorted(self._registered):
+            self._context.send_event(subtask_index, WatermarkLimited(limit))
+        self._align_later()
 
     def _guard(self, method: str, call: Callable[[], None]) -> None:
         try:

@@ -8,7 +8,15 @@ from typing import Any, NoReturn
 import cloudpickle
 
 from actors.elements import LatencyMarker
-from actors.messages import AddSplits, NoMoreSplits, ReaderRegistered, SourceEvent, SplitRequested
+from actors.messages import (
+    AddSplits,
+    NoMoreSplits,
+    ReaderRegistered,
+    SourceEvent,
+    SplitRequested,
+    WatermarkLimited,
+    WatermarkReported,
+)
 from actors.operators.base import Operator
 from actors.operators.input_status import InputStatus
 from actors.operators.split_watermarks import SplitWatermarks
@@ -39,6 +47,8 @@ class SourceOperator(Operator):
         self._timers: dict[str, Any] = {}
         self._splits: set[str] = set()
         self._finished_splits: list[str] = []
+        self._limit = MAX_TIMESTAMP
+        """While the watermark is above it, the source waits for the others of its alignment group."""
 
     @property
     def number_of_inputs(self) -> int:
@@ -62,6 +72,8 @@ class SourceOperator(Operator):
         except Exception as error:
             self._raise(error)
         self._repeat("watermarks", context.auto_watermark_interval_ms, self._on_periodic)
+        if self._strategy.alignment_group is not None and self._strategy.generator is not None:
+            self._repeat("alignment", self._strategy.alignment_update_interval_ms or 0, self._report_watermark)
         self._repeat("latency marker", context.latency_interval_ms, self._emit_latency_marker)
 
     def snapshot_state(self, checkpoint_id: int) -> Any:
@@ -87,6 +99,8 @@ class SourceOperator(Operator):
             self._status = InputStatus.END_OF_INPUT
             return self._status
         self._is_announced = False
+        if self._watermarks_of_splits.watermark > self._limit:
+            return InputStatus.NOTHING_AVAILABLE
         try:
             polled = self._opened_reader.poll()
         except Exception as error:
@@ -108,6 +122,8 @@ class SourceOperator(Operator):
 
     def _end_data(self) -> InputStatus:
         self._cancel_timers()
+        if self._strategy.alignment_group is not None:
+            self.context.send_to_coordinator(WatermarkReported(MAX_TIMESTAMP))
         if self._watermarks_of_splits.is_idle:
             self.output.emit_status(False)
         self.output.emit_watermark(MAX_TIMESTAMP)
@@ -138,6 +154,8 @@ class SourceOperator(Operator):
                     self._add_splits(cloudpickle.loads(event.splits_bytes))
                 case NoMoreSplits():
                     reader.notify_no_more_splits()
+                case WatermarkLimited():
+                    self._limit = event.highest
                 case SourceEvent():
                     reader.handle_source_event(event.event)
                 case _:
@@ -205,6 +223,12 @@ class SourceOperator(Operator):
         self.output.emit_latency_marker(
             LatencyMarker(context.clock.now_ms(), context.operator_id, context.subtask_index)
         )
+
+    def _report_watermark(self) -> None:
+        """Nobody is to wait for a source that has nothing to read, or whose splits are idle."""
+        waits = not self._splits or self._watermarks_of_splits.is_idle
+        watermark = MAX_TIMESTAMP if waits else self._watermarks_of_splits.watermark
+        self.context.send_to_coordinator(WatermarkReported(watermark))
 
     def _repeat(self, name: str, interval_ms: int, action: Callable[[], None]) -> None:
         """Runs `action` every `interval_ms` until the end of data; 0: never."""

@@ -9,7 +9,7 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from actors.coordinators import CollectCoordinator, SourceCoordinator, create_coordinator
+from actors.coordinators import CollectCoordinator, SourceCoordinator, WatermarkAlignment, create_coordinator
 from actors.messages import (
     AddSplits,
     NoMoreSplits,
@@ -18,6 +18,8 @@ from actors.messages import (
     RowsTaken,
     SourceEvent,
     SplitRequested,
+    WatermarkLimited,
+    WatermarkReported,
 )
 from flinkray.connectors.collect import CollectSink
 from flinkray.connectors.discard import DiscardSink
@@ -31,7 +33,7 @@ from flinkray.connectors.source import (
 )
 from flinkray.errors import FlinkrayError, UserFunctionError
 from flinkray.operator_factories import SinkFactory, SourceFactory
-from flinkray.types import OperatorId
+from flinkray.types import MAX_TIMESTAMP, OperatorId, Timestamp
 from flinkray.watermarks import WatermarkStrategy
 from graphs.job_graph import CoordinatorConfig
 from tests.support.tasks import ManualTime, numbers
@@ -120,8 +122,16 @@ def job_master() -> FakeJobMaster:
     return FakeJobMaster()
 
 
-def started(job_master: FakeJobMaster, source: Letters) -> SourceCoordinator:
-    coordinator = SourceCoordinator("letters", source, job_master)
+NONE = WatermarkStrategy.no_watermarks()
+
+
+def started(
+    job_master: FakeJobMaster,
+    source: Letters,
+    strategy: WatermarkStrategy = NONE,
+    alignment: WatermarkAlignment | None = None,
+) -> SourceCoordinator:
+    coordinator = SourceCoordinator("letters", source, strategy, job_master, alignment or WatermarkAlignment())
     coordinator.start()
     return coordinator
 
@@ -222,6 +232,45 @@ def test_callbacks_of_an_enumerator_stop_with_the_job(job_master: FakeJobMaster)
     job_master.time.advance(100)
     assert found == ["in time"]
     assert source.enumerator.log.count("close") == 1
+
+
+# -- alignment ---------------------------------------------------------------------------------------------------
+
+
+def limits(job_master: FakeJobMaster) -> list[int]:
+    """What the readers were last told."""
+    told = [event.highest for _, event in job_master.sent if isinstance(event, WatermarkLimited)]
+    job_master.sent.clear()
+    return told
+
+
+def test_readers_of_a_group_are_limited_by_its_slowest_across_sources() -> None:
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_watermark_alignment("g", 100, 1000)
+    alignment = WatermarkAlignment()
+    masters = FakeJobMaster(parallelism=1), FakeJobMaster(parallelism=1)
+    fast, slow = (started(master, Letters(""), strategy, alignment) for master in masters)
+    for coordinator, watermark in ((fast, 5000), (slow, 300)):
+        coordinator.handle_event(0, ReaderRegistered(0))
+        coordinator.handle_event(0, WatermarkReported(Timestamp(watermark)))
+    for master in masters:
+        master.time.advance(1000)
+    assert [limits(master) for master in masters] == [[400], [400]]
+    slow.handle_event(0, WatermarkReported(MAX_TIMESTAMP))
+    masters[0].time.advance(1000)
+    assert limits(masters[0]) == [5100]
+    fast.subtask_failed(0)
+    masters[1].time.advance(1000)
+    assert limits(masters[1]) == [MAX_TIMESTAMP]
+    slow.close()
+    masters[1].time.advance(5000)
+    assert limits(masters[1]) == []
+
+
+def test_a_source_without_alignment_sends_no_limits(job_master: FakeJobMaster) -> None:
+    coordinator = started(job_master, Letters(""))
+    coordinator.handle_event(0, ReaderRegistered(0))
+    job_master.time.advance(10_000)
+    assert limits(job_master) == []
 
 
 # -- collected rows ----------------------------------------------------------------------------------------------

@@ -11,7 +11,15 @@ import cloudpickle
 import pytest
 
 from actors.elements import LatencyMarker, Watermark
-from actors.messages import AddSplits, NoMoreSplits, ReaderRegistered, SourceEvent, SplitRequested
+from actors.messages import (
+    AddSplits,
+    NoMoreSplits,
+    ReaderRegistered,
+    SourceEvent,
+    SplitRequested,
+    WatermarkLimited,
+    WatermarkReported,
+)
 from actors.operators.source import SourceOperator
 from flinkray.batch import Batch
 from flinkray.config import Configuration
@@ -255,6 +263,32 @@ def test_latency_markers_come_only_when_an_interval_is_set() -> None:
     task = source_task(**{"metrics.latency.interval": "1 s"})
     task.advance(2500)
     assert [marker.marked_ms - task.time.now for marker in events_of(task.out(), LatencyMarker)] == [-1500, -500]
+
+
+def test_a_source_above_its_limit_waits_until_the_limit_rises() -> None:
+    task = source_task(MONOTONOUS.with_watermark_alignment("group", 10, 500))
+    operator_id = task.deployment.operators[0].operator_id
+    give(task, Split("a", (numbers(100),)))
+    task.advance(500)
+    assert task.sent[-1][1] == WatermarkReported(Timestamp(99))
+    task.task.deliver_event(operator_id, WatermarkLimited(Timestamp(50)))
+    task.run_until_idle()
+    task.out()
+    READERS[0].add_items("a", numbers(200))
+    task.run_until_idle()
+    assert task.out() == []
+    task.task.deliver_event(operator_id, WatermarkLimited(Timestamp(99)))
+    task.run_until_idle()
+    assert plain(task.out()) == [[200]]
+
+
+def test_nobody_waits_for_a_source_that_has_no_splits_or_has_ended() -> None:
+    task = source_task(MONOTONOUS.with_watermark_alignment("group", 10, 500))
+    task.advance(500)
+    assert task.sent[-1][1] == WatermarkReported(MAX_TIMESTAMP)
+    give(task, Split("a", (numbers(100),)), is_last=True)
+    assert task.sent[-1][1] == WatermarkReported(MAX_TIMESTAMP)
+    assert task.states[-1] == "FINISHED"
 
 
 def test_no_timer_of_a_source_is_left_at_its_end() -> None:
