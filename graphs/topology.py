@@ -18,9 +18,8 @@ def sort_topologically(vertices: Sequence[JobVertex]) -> tuple[JobVertex, ...]:
     consumers: dict[JobVertexId, list[JobVertex]] = {}
     waits_for: dict[JobVertexId, int] = {}
     for vertex in vertices:
-        producers = list(dict.fromkeys(edge.source_vertex for edge in vertex.inputs))
-        waits_for[vertex.id] = len(producers)
-        for producer in producers:
+        waits_for[vertex.id] = len(vertex.inputs)
+        for producer in (edge.source_vertex for edge in vertex.inputs):
             if producer not in known:
                 raise InvalidProgramError(f"vertex {vertex.name!r} reads from {producer}, which is not part of the job")
             consumers.setdefault(producer, []).append(vertex)

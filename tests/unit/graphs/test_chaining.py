@@ -206,13 +206,31 @@ def test_all_inputs_of_an_operator_may_be_chained_sources() -> None:
     assert [each.operator_name for each in vertex.coordinators] == ["Source: a", "Source: b"]
 
 
-def test_a_source_with_a_second_reader_is_not_taken_into_a_chain() -> None:
+@pytest.mark.parametrize("is_merged_first", [False, True])
+def test_a_source_with_a_second_reader_is_not_taken_into_a_chain(is_merged_first: bool) -> None:
     program = Program()
     numbers = program.source()
-    program.sink(numbers)
+    if not is_merged_first:
+        program.sink(numbers)
     program.sink(program.multiple("merge", numbers, program.source("Source: b")), "Sink: merged")
+    if is_merged_first:
+        program.sink(numbers)
     names = vertex_names(program.job_graph())
     assert names == ["Source: numbers -> Sink: out", "merge [Source: b] -> Sink: merged"]
+
+
+def test_chain_index_is_the_distance_from_the_head_on_every_branch() -> None:
+    program = Program()
+    numbers = program.source()
+    program.sink(program.map(numbers, "long"), "Sink: long")
+    program.sink(numbers, "Sink: short")
+    (vertex,) = program.job_graph().vertices
+    assert [(each.name, each.chain_index) for each in vertex.operators] == [
+        ("Source: numbers", 1),
+        ("long", 2),
+        ("Sink: short", 2),
+        ("Sink: long", 3),
+    ]
 
 
 def test_a_source_united_with_another_is_not_taken_into_a_chain() -> None:
