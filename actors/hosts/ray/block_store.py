@@ -111,8 +111,8 @@ class RayBlockStore:
         return self._name
 
     def put(self, block_id: str, rows: pa.RecordBatch) -> None:
-        reference = ray.put(rows)
-        self._ask("put", block_id, [reference])
+        self._connect()  # first, or ray.put would start a cluster of its own
+        self._ask("put", block_id, [ray.put(rows)])
 
     def get(self, block_id: str) -> pa.RecordBatch:
         references = self._ask("get", block_id)
@@ -171,10 +171,13 @@ class RayBlockStore:
 
     def _find(self) -> Any:
         if self._holder is None:
-            if not ray.is_initialized():
-                ray.init(address=self._address, namespace=NAMESPACE, logging_level=logging.ERROR, log_to_driver=False)
+            self._connect()
             try:
                 self._holder = ray.get_actor(self._name, namespace=NAMESPACE)
             except ValueError as error:
                 raise PartitionError(f"{self._name}, which held rows between Spark and this job, is gone") from error
         return self._holder
+
+    def _connect(self) -> None:
+        if not ray.is_initialized():
+            ray.init(address=self._address, namespace=NAMESPACE, logging_level=logging.ERROR, log_to_driver=False)
