@@ -237,6 +237,13 @@ class Collected:
     """Nothing will follow."""
 
 
+@dataclass(frozen=True, slots=True)
+class CollectedReceived:
+    """Client -> JobMaster: it has all the rows that it wants. The JobMaster of an ended job stays until then."""
+
+    collect_id: str
+
+
 # -- Dispatcher <-> JobMaster ------------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ from actors.control_messages import (
     CancelExecutionGraph,
     ClusterOverview,
     Collected,
+    CollectedReceived,
     CollectedRowsTaken,
     DeclareRequirements,
     DisconnectJobMaster,
@@ -194,6 +195,8 @@ class JobMaster(Endpoint):
                 log.debug("%s did not get %r: %s", message.address, message.message, message.cause)
             case _TickDue() | _HeartbeatDue() | _RegisterAgain() | _OverviewOverdue() | _CoordinatorCall():
                 self._on_own_message(message)
+            case CollectedReceived():
+                self._on_received(message.collect_id)
             case _JobBroken():
                 self._fail_with(message.error)
             case _ if getattr(message, "session", None) != self._session:
@@ -511,12 +514,12 @@ class JobMaster(Endpoint):
         if coordinator is None:
             raise FlinkrayError(f"job {self._job_graph.name!r} has no sink that collects {request.collect_id!r}")
         batches, is_end = coordinator.take(request.max_batches)
-        if is_end and request.collect_id in self._undrained:
-            self._undrained.discard(request.collect_id)
-            if not self._undrained:
-                taken = CollectedRowsTaken(self._session, self._job_graph.job_id)
-                self.context.tell(self._dispatcher, taken)
         return Collected(tuple(batches), is_end)
+
+    def _on_received(self, collect_id: str) -> None:
+        self._undrained.discard(collect_id)
+        if self._is_ended and not self._undrained:
+            self.context.tell(self._dispatcher, CollectedRowsTaken(self._session, self._job_graph.job_id))
 
 
 class _CoordinatorContext:

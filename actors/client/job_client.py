@@ -133,6 +133,8 @@ class ClusterJobClient(JobClient):
             yield from self._take_all(collect_id)
         finally:
             self._open_collects.discard(collect_id)
+            with contextlib.suppress(EndpointGone):  # with the JobMaster gone, nobody waits for this
+                self._host.tell(self._job.job_master, CollectedReceived(collect_id))
 
     def close(self) -> None:
         """A cluster of the job's own is shut down, and the job cancelled where it still runs; a session goes on."""
@@ -165,8 +167,6 @@ class ClusterJobClient(JobClient):
                 continue
             yield from answer.batches
             if answer.is_end:
-                with contextlib.suppress(EndpointGone):  # with the JobMaster gone, nobody waits for this
-                    self._host.tell(self._job.job_master, CollectedReceived(collect_id))
                 _raise_unless_finished(self._await_end(None))
                 return
             if answer.batches:

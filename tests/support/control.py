@@ -225,6 +225,10 @@ class World(Host):
         process = self._processes.pop(address, None)
         if process is None:
             return
+        for (sender, _), queue in self._channels.items():
+            if sender == address:  # what it has sent may not have left its process
+                for _ in range(self.random.randint(0, len(queue))):
+                    queue.pop()
         for watcher in sorted(process.watchers - {killer, address}):
             self.send(address, watcher, EndpointDied(address, cause))
         children = [a for a, p in self._processes.items() if p.spec.dies_with_spawner and a.startswith(f"{address}/")]
@@ -309,6 +313,9 @@ class World(Host):
             self.send(address, sender, DeliveryFailed(address, message, "it does not exist"))
 
     # -- what tests do and ask -----------------------------------------------------------------------------------
+
+    def addresses(self) -> set[Address]:
+        return set(self._processes)
 
     def alive(self, kind: str) -> list[Address]:
         """Addresses of the live endpoints of a class."""

@@ -20,7 +20,7 @@ from tests.support.graphs import Program
 
 
 class Asked(World):
-    """A world that goes on a little with every question."""
+    """A world that goes on a little with every question, before it is asked and before the answer arrives."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -33,7 +33,12 @@ class Asked(World):
         if address in self.unregistered:
             self.unregistered.discard(address)
             raise EndpointGone(address)
-        return super().ask(address, request, timeout_ms)
+        answer = super().ask(address, request, timeout_ms)
+        for _ in range(self.random.randint(0, 10)):
+            self.step()
+        if address not in self.addresses():
+            raise EndpointGone(address)  # it died before its answer was out
+        return answer
 
     def shutdown(self) -> None:
         self.is_shut_down = True
