@@ -51,6 +51,10 @@ def _with_floor(function: Callable[..., npt.NDArray[Any]]) -> Callable[[Datum, D
         left, right = left.cast(target), right.cast(target)
         is_null = pc.or_(pc.is_null(left), pc.is_null(right))
         dividend, divisor = _numbers(left, 0), _numbers(right, 1)
+        skipped = np.asarray(
+            is_null.as_py() if isinstance(is_null, pa.Scalar) else is_null.to_numpy(zero_copy_only=False)
+        )
+        divisor = np.where(skipped, np.ones_like(divisor), divisor)
         if not is_float and not np.all(divisor):
             raise pa.ArrowInvalid("divide by zero")
         if not is_float and np.any((divisor == -1) & (dividend == np.iinfo(np.int64).min)):
@@ -59,7 +63,7 @@ def _with_floor(function: Callable[..., npt.NDArray[Any]]) -> Callable[[Datum, D
             result = function(dividend, divisor)
         if isinstance(is_null, pa.Scalar):
             return pa.scalar(None if is_null.as_py() else result[()], target)
-        return pa.array(result, target, mask=is_null.to_numpy(zero_copy_only=False))
+        return pa.array(result, target, mask=skipped)
 
     return kernel
 
