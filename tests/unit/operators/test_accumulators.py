@@ -1,0 +1,344 @@
+"""Columnar accumulators: exactness at the edges of types, types that widen, merging, and what is refused."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from actors.operators.accumulators import AggregateColumns
+from actors.operators.entry_accumulators import ListAccumulator
+from flinkray.aggregates import (
+    Aggregate,
+    ArgMax,
+    ArgMin,
+    Avg,
+    CollectList,
+    Count,
+    CountDistinct,
+    First,
+    Last,
+    Max,
+    Min,
+    Sum,
+    TopN,
+)
+from flinkray.errors import InvalidProgramError, TypeMismatchError, UnknownColumnError
+from flinkray.expressions import col
+
+WHERE = "window (1/2)"
+ALL: dict[str, Aggregate] = {
+    "rows": Count(),
+    "count": Count("x"),
+    "sum": Sum("x"),
+    "avg": Avg("x"),
+    "min": Min("x"),
+    "max": Max("x"),
+    "first": First("x"),
+    "last": Last("x"),
+    "distinct": CountDistinct("x"),
+    "top": TopN("x", 2),
+    "list": CollectList("x"),
+    "at_min": ArgMin("y", by="x"),
+    "at_max": ArgMax("y", by="x"),
+}
+
+
+class Table:
+    """Aggregates of a few cells, fed batch by batch."""
+
+    def __init__(self, cells: int = 1, **aggregates: Aggregate) -> None:
+        self.columns = AggregateColumns(tuple(aggregates.items()), WHERE)
+        self.columns.grow(cells)
+        self.cells = cells
+        self.position = 0
+
+    def add(self, data: dict[str, Any], cells: list[int] | None = None) -> Table:
+        batch = pa.RecordBatch.from_pydict(data)
+        chosen = np.array(cells if cells is not None else [0] * batch.num_rows, np.int64)
+        self.columns.add(batch, chosen, self.position)
+        self.position += batch.num_rows
+        return self
+
+    def result(self) -> dict[str, list[Any]]:
+        arrays = self.columns.results(np.arange(self.cells, dtype=np.int64))
+        return {name: array.to_pylist() for name, array in zip(self.columns.names, arrays, strict=True)}
+
+    def types(self) -> list[pa.DataType]:
+        return [array.type for array in self.columns.results(np.arange(self.cells, dtype=np.int64))]
+
+
+def one(aggregate: Aggregate, *batches: Any) -> Any:
+    table = Table(result=aggregate)
+    for values in batches:
+        table.add({"x": values})
+    return table.result()["result"][0]
+
+
+# -- nulls and empty groups
+
+
+def test_nulls_are_left_out_and_a_group_of_nulls_alone_gives_null_or_a_count_of_zero() -> None:
+    table = Table(3, **ALL)
+    table.add({"x": [1, None, 5, None], "y": ["a", "b", "c", "d"]}, [0, 0, 0, 1])
+    result = table.result()
+    assert {name: values[0] for name, values in result.items()} == {
+        "rows": 3, "count": 2, "sum": 6, "avg": 3.0, "min": 1, "max": 5, "first": 1, "last": 5, "distinct": 2,
+        "top": [5, 1], "list": [1, 5], "at_min": "a", "at_max": "c",
+    }  # fmt: skip
+    for cell in (1, 2):
+        counts = {"rows": 2 - cell, "count": 0, "distinct": 0}
+        assert {name: values[cell] for name, values in result.items()} == {name: counts.get(name) for name in ALL}
+
+
+def test_a_column_that_is_null_at_first_gets_its_type_later() -> None:
+    table = Table(**ALL)
+    table.add({"x": [None, None], "y": ["a", "b"]})
+    assert table.result()["sum"] == table.result()["list"] == [None]
+    assert table.result()["distinct"] == [0]
+    table.add({"x": [2.5], "y": ["c"]})
+    assert table.result()["sum"] == [2.5]
+    assert table.result()["at_min"] == ["c"]
+
+
+def test_the_value_that_goes_with_the_extreme_may_be_null() -> None:
+    table = Table(at_min=ArgMin("y", by="x"))
+    table.add({"x": [1, 2], "y": [None, None]}).add({"x": [3], "y": ["late"]})
+    assert table.result() == {"at_min": [None]}
+    table.add({"x": [0], "y": ["zero"]})
+    assert table.result() == {"at_min": ["zero"]}
+
+
+def test_of_equal_extremes_the_first_row_counts() -> None:
+    for kind in (ArgMin, ArgMax):
+        table = Table(at=kind("y", by="x")).add({"x": [1, 1], "y": ["a", "b"]}).add({"x": [1], "y": ["c"]})
+        assert table.result() == {"at": ["a"]}
+
+
+# -- sums
+
+
+def test_an_integer_sum_that_fits_is_exact_up_to_the_last_one() -> None:
+    assert one(Sum("x"), [2**63 - 3, 1], [1]) == 2**63 - 1
+    assert one(Sum("x"), [-(2**63) + 1], [-1]) == -(2**63)
+
+
+@pytest.mark.parametrize(
+    "batches", [([2**63 - 1, 1],), ([2**63 - 1], [1]), ([-(2**63)], [-1]), ([2**62] * 4,), ([2**60] * 4, [2**60] * 4)]
+)
+def test_an_integer_sum_that_overflows_is_an_error_that_names_the_column(batches: tuple[list[int], ...]) -> None:
+    with pytest.raises(TypeMismatchError, match=r"window \(1/2\).*result=Sum\(x\).*does not fit int64.*decimal128"):
+        one(Sum("x"), *batches)
+
+
+def test_a_sum_whose_parts_overflow_and_come_back_within_a_batch_is_right() -> None:
+    assert one(Sum("x"), [2**63 - 1, 5, -10]) == 2**63 - 6
+
+
+def test_only_the_cell_that_overflows_matters() -> None:
+    table = Table(2, total=Sum("x")).add({"x": [2**63 - 1, 2**63 - 1]}, [0, 1]).add({"x": [-5, -6]}, [0, 1])
+    assert table.result() == {"total": [2**63 - 6, 2**63 - 7]}
+
+
+def test_unsigned_and_narrow_integers_and_booleans_sum_to_int64() -> None:
+    for arrow_type in (pa.int8(), pa.uint16(), pa.uint64()):
+        table = Table(total=Sum("x")).add({"x": pa.array([100, 27], arrow_type)}).add({"x": pa.array([1], arrow_type)})
+        assert (table.result(), table.types()) == ({"total": [128]}, [pa.int64()])
+    assert one(Sum("x"), [True, False, True]) == 2
+
+
+def test_a_uint64_too_big_for_a_sum_is_an_error_but_not_for_a_maximum() -> None:
+    big = pa.array([2**64 - 1], pa.uint64())
+    assert one(Max("x"), big) == 2**64 - 1
+    with pytest.raises(TypeMismatchError, match="uint64"):
+        one(Sum("x"), big)
+
+
+def test_decimals_sum_exactly_and_an_overflow_is_an_error() -> None:
+    values = pa.array([decimal.Decimal("99999999.99"), decimal.Decimal("0.01")], pa.decimal128(10, 2))
+    table = Table(total=Sum("x"), mean=Avg("x")).add({"x": values})
+    assert table.result() == {"total": [decimal.Decimal("100000000.00")], "mean": [50_000_000.0]}
+    assert table.types()[0] == pa.decimal128(38, 2)
+    huge = pa.array([decimal.Decimal(9 * 10**37)] * 3, pa.decimal128(38, 0))
+    with pytest.raises(TypeMismatchError, match=r"does not fit decimal128\(38, 0\)"):
+        one(Sum("x"), huge)
+
+
+def test_durations_sum_to_durations() -> None:
+    values = pa.array([datetime.timedelta(seconds=1), datetime.timedelta(seconds=2)], pa.duration("ms"))
+    assert one(Sum("x"), values) == datetime.timedelta(seconds=3)
+
+
+# -- values of any type
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([3, 1, 2], pa.int16()),
+        pa.array([3, 1, 2], pa.uint64()),
+        pa.array([1.5, -2.5, 0.0], pa.float32()),
+        pa.array([True, False, True]),
+        pa.array(["b", "", "é"]),
+        pa.array([b"b", b"", b"\xff"], pa.binary()),
+        pa.array([datetime.date(2024, 1, 2), datetime.date(1969, 1, 1)], pa.date32()),
+        pa.array([datetime.time(1, 2), datetime.time(0, 1)], pa.time32("s")),
+        pa.array([1, -1], pa.timestamp("ns", "UTC")),
+        pa.array([decimal.Decimal("1.5"), decimal.Decimal("-3.25")], pa.decimal128(8, 2)),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_values_keep_their_type_and_come_back_unchanged(values: pa.Array) -> None:
+    table = Table(low=Min("x"), high=Max("x"), first=First("x"), last=Last("x"), every=CollectList("x"), n=Count("x"))
+    table.add({"x": values.slice(0, 1)}).add({"x": values.slice(1)})
+    plain = values.to_pylist()
+    assert table.result() == {
+        "low": [min(plain)], "high": [max(plain)], "first": [plain[0]], "last": [plain[-1]], "every": [plain],
+        "n": [len(plain)],
+    }  # fmt: skip
+    assert table.types()[:5] == [values.type] * 4 + [pa.list_(values.type)]
+
+
+def test_lists_and_structs_have_a_first_and_a_last_and_can_be_collected() -> None:
+    for plain in ([[1], [2, 3], None, []], [{"a": 1}, {"a": 2}, None, {"a": None}]):
+        table = Table(first=First("x"), last=Last("x"), every=CollectList("x")).add({"x": plain})
+        assert table.result() == {
+            "first": [plain[0]],
+            "last": [plain[-1]],
+            "every": [[value for value in plain if value is not None]],
+        }
+
+
+def test_a_dictionary_column_counts_as_its_values() -> None:
+    column = pa.array(["a", "b", "a"]).dictionary_encode()
+    table = Table(distinct=CountDistinct("x"), low=Min("x")).add({"x": column})
+    assert table.result() == {"distinct": [2], "low": ["a"]}
+
+
+def test_minus_zero_is_zero_and_every_nan_is_one_value() -> None:
+    assert one(CountDistinct("x"), [0.0, -0.0, math.nan], [math.nan, 1.0]) == 3
+
+
+def test_top_n_counts_equal_values_and_gives_fewer_where_there_are_fewer() -> None:
+    assert one(TopN("x", 3), [1, 5, 5], [5, 2]) == [5, 5, 5]
+    assert one(TopN("x", 3), ["b"], ["c"]) == ["c", "b"]
+
+
+def test_an_aggregate_may_be_over_an_expression() -> None:
+    table = Table(gross=Sum(col("x") * 2), also=Max(col("x") + 1)).add({"x": [1, 2]})
+    assert table.result() == {"gross": [6], "also": [3]}
+
+
+# -- types that change
+
+
+def test_a_column_that_widens_from_whole_numbers_to_floats_keeps_its_state() -> None:
+    table = Table(2, **ALL)
+    table.add({"x": [1, 4, 2], "y": [1, 2, 3]}, [0, 0, 1]).add({"x": [2.5], "y": [4.5]}, [0])
+    result = table.result()
+    assert {name: values[0] for name, values in result.items()} == {
+        "rows": 3, "count": 3, "sum": 7.5, "avg": 2.5, "min": 1.0, "max": 4.0, "first": 1.0, "last": 2.5,
+        "distinct": 3, "top": [4.0, 2.5], "list": [1.0, 4.0, 2.5], "at_min": 1.0, "at_max": 2.0,
+    }  # fmt: skip
+    assert result["min"][1] == 2.0
+    table.add({"x": [7], "y": [0]}, [1])  # and whole numbers after that
+    assert table.result()["sum"][1] == 9.0
+
+
+def test_a_column_that_changes_to_another_type_is_an_error() -> None:
+    with pytest.raises(TypeMismatchError, match="its column was int64 and is string now"):
+        one(Max("x"), [1], ["a"])
+
+
+# -- refused
+
+
+@pytest.mark.parametrize("aggregate", [Sum("x"), Avg("x")])
+def test_text_cannot_be_summed(aggregate: Aggregate) -> None:
+    with pytest.raises(TypeMismatchError, match=r"\(x\): it takes numbers, and its column is string"):
+        one(aggregate, ["a"])
+
+
+@pytest.mark.parametrize("aggregate", [Min("x"), TopN("x"), ArgMax("x", by="x")])
+def test_lists_have_no_order(aggregate: Aggregate) -> None:
+    with pytest.raises(TypeMismatchError, match="have no order"):
+        one(aggregate, [[1]])
+
+
+def test_distinct_lists_cannot_be_counted() -> None:
+    with pytest.raises(TypeMismatchError, match="plain values"):
+        one(CountDistinct("x"), [[1]])
+
+
+def test_a_missing_column_is_an_error_with_the_nearest_name() -> None:
+    with pytest.raises(UnknownColumnError, match=r"window \(1/2\).*did you mean 'value'"):
+        Table(total=Sum("valeu")).add({"value": [1]})
+
+
+def test_an_aggregate_without_a_column_is_an_error() -> None:
+    with pytest.raises(InvalidProgramError, match="takes a column name or an expression, not None"):
+        one(Sum(), [1])
+
+
+# -- merging
+
+
+def test_cells_combine_as_if_their_rows_had_come_to_one() -> None:
+    rows = [(5, "a"), (None, "b"), (2, "c"), (9, "d"), (2, "e"), (7, "f")]
+    apart, together = Table(4, **ALL), Table(2, **ALL)
+    for index, (x, y) in enumerate(rows):
+        data = {"x": pa.array([x], pa.int64()), "y": [y]}
+        apart.add(data, [index % 3])
+        together.add(data, [0])
+        if index % 3 == 1:
+            together.columns.add(pa.RecordBatch.from_pydict(data), np.array([1]), index)
+    combined = Table(2, **ALL)
+    # Cells 0, 1 and 2 make the first group, cell 1 alone the second: cells may be in several groups.
+    combined.columns = apart.columns.combine(np.array([2, 0, 1, 1, 3]), np.array([0, 0, 0, 1, 1]), 2)
+    assert combined.result() == together.result()
+
+
+def test_taking_cells_copies_them_under_new_numbers_and_survives_pickling() -> None:
+    table = Table(3, **ALL).add({"x": [1, 2, 3, 4], "y": ["a", "b", "c", "d"]}, [0, 1, 2, 2])
+    taken = Table(2, **ALL)
+    taken.columns = pickle.loads(pickle.dumps(table.columns.take(np.array([2, 0]))))
+    taken.position, before = table.position, table.result()
+    taken.add({"x": [9], "y": ["z"]}, [0])
+    assert taken.result()["list"] == [[3, 4, 9], [1]]
+    assert taken.result()["sum"] == [16, 1]
+    assert table.result() == before
+
+
+def test_merging_states_of_different_widths_widens_both() -> None:
+    whole = Table(total=Sum("x"), every=CollectList("x")).add({"x": [1, 2]})
+    floats = Table(total=Sum("x"), every=CollectList("x")).add({"x": [0.5]})
+    whole.columns.merge(floats.columns, np.array([0]), np.array([0]))
+    assert whole.result()["total"] == [3.5]
+    assert sorted(whole.result()["every"][0]) == [0.5, 1.0, 2.0]
+
+
+def test_entries_that_no_longer_matter_are_dropped_while_rows_come_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.operators.entry_accumulators._APPENDED_BEFORE_REDUCING", 100)
+    table = Table(top=TopN("x", 2), distinct=CountDistinct("x"), first=First("s"))
+    for number in range(300):
+        table.add({"x": [number % 7], "s": [str(number)]})
+    assert table.result() == {"top": [[6, 6]], "distinct": [7], "first": ["0"]}
+    for slot in table.columns._slots:
+        accumulator: Any = slot._accumulator
+        assert sum(chunk.num_rows for chunk in accumulator._chunks) <= 120
+
+
+def test_kept_values_do_not_hold_on_to_the_received_batch() -> None:
+    before = pa.total_allocated_bytes()
+    wide = pa.record_batch({"x": ["some text that is long enough to count"] * 50_000})
+    table = Table(every=CollectList("x"))
+    table.columns.add(wide.slice(3, 2), np.array([0, 0]), 0)
+    del wide
+    assert isinstance(table.columns._slots[0]._accumulator, ListAccumulator)
+    assert pa.total_allocated_bytes() - before < 100_000
