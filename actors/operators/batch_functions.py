@@ -62,8 +62,8 @@ class MapBatchesOperator(Operator):
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         shown = f"a batch of {batch.num_rows} rows with columns {', '.join(batch.data.schema.names)}"
+        argument = _TO_FORMAT[self._factory.batch_format](batch)
         with attributed(self.context, _Shown(shown)):
-            argument = _TO_FORMAT[self._factory.batch_format](batch)
             returned = self._function(argument)
         results = self._parts(returned, _Shown(shown))
         for result in results:
@@ -208,7 +208,7 @@ def _to_numpy(batch: Batch) -> dict[str, np.ndarray[Any, Any]]:
 def _numpy_column(column: pa.Array) -> np.ndarray[Any, Any]:
     if pa.types.is_fixed_size_list(column.type) and column.null_count == 0:
         flat = _numpy_column(column.flatten())
-        return flat.reshape(len(column), column.type.list_size)
+        return flat.reshape(len(column), column.type.list_size, *flat.shape[1:])
     if pa.types.is_nested(column.type) or pa.types.is_decimal(column.type):
         return _object_array(to_values(column))
     values: np.ndarray[Any, Any] = column.to_numpy(zero_copy_only=False)
