@@ -50,13 +50,17 @@ class NetworkLoop:
             self._since_round = 0
             has_sent = [send() for send in self._rounds]
         except Exception as error:
-            self._is_done = True
+            self._end()
             self._on_error(error)
             return False
         is_busy = any(has_sent) or bool(self._commands)
         if self._is_stopping and not is_busy:
-            self._is_done = True
+            self._end()
         return is_busy
+
+    def _end(self) -> None:
+        self._is_done = True
+        self._signal.set()  # a host that waits before it looks at is_done must not wait for ever
 
     def wait(self, timeout_ms: float | None) -> None:
         self._signal.wait(None if timeout_ms is None else timeout_ms / 1000)

@@ -138,7 +138,6 @@ class PartitionReceiver:
         for entry in message.entries:
             channel = self._channels.get(entry.channel_id)
             if channel is not None:
-                self._asking.pop(channel, None)
                 self._receive(channel, entry, payloads)
 
     def _receive(self, channel: RemoteInputChannel, entry: BufferEntry, payloads: Payloads) -> None:

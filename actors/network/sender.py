@@ -271,8 +271,6 @@ class PartitionSender:
             self._remove(reader)
         elif reader.can_send(polled.next_kind):
             self._queue(reader)
-        elif polled.next_kind is NextKind.DATA:
-            reader.has_announced = True  # this very entry says that more waits
         return entry
 
     def _entry(self, channel_id: ChannelId, polled: Polled, payloads: list[BatchRef]) -> BufferEntry:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.elements import Element
+from actors.elements import Element, EndOfPartition
 from actors.messages import (
     AddCredit,
     BufferEntry,
@@ -32,6 +32,8 @@ from flinkray.config import Configuration
 from flinkray.types import Kind
 from graphs.execution_graph import AttemptId, PartitionId
 from graphs.job_graph import ResultPartitionType
+
+END = EndOfPartition()
 
 
 def numbers(*values: int) -> Batch:

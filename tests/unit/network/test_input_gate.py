@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from actors.elements import CheckpointBarrier, EndOfPartition
+from actors.elements import CheckpointBarrier
 from actors.network.input_gate import InputGate, SingleInputGate, UnionInputGate
 from actors.network.result_partition import ResultPartition
 from flinkray.errors import PartitionError
-from tests.support.network import World, numbers, partition_descriptor, values_of
+from tests.support.network import END, World, numbers, partition_descriptor, values_of
 
 BARRIER = CheckpointBarrier(1, 0)
-END = EndOfPartition()
 
 
 class Slot:

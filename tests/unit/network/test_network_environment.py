@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.elements import CheckpointBarrier, EndOfPartition, Watermark
+from actors.elements import CheckpointBarrier, Watermark
 from actors.messages import (
     AddCredit,
     AnnounceBacklog,
@@ -24,10 +24,9 @@ from actors.ports import Address, DeliveryFailed
 from flinkray.config import Configuration
 from flinkray.errors import PartitionError
 from flinkray.types import Timestamp
-from tests.support.network import World, drain, numbers, partition_descriptor
+from tests.support.network import END, World, drain, numbers, partition_descriptor
 
 BARRIER = CheckpointBarrier(1, 0)
-END = EndOfPartition()
 MARK = Watermark(Timestamp(1))
 CHANNEL = ChannelId("consumer/0.0")
 

@@ -93,6 +93,16 @@ def test_a_view_hears_when_it_turns_readable_and_only_then() -> None:
     assert heard == [0, 0]
 
 
+def test_rows_for_one_consumer_make_an_earlier_broadcast_readable_for_all() -> None:
+    heard: list[int] = []
+    result = partition(2)
+    view = result.create_view(1, lambda: heard.append(1))
+    result.broadcast(numbers(1))
+    result.emit(0, numbers(2))
+    assert heard == [1]
+    assert read(view) == [1]
+
+
 def test_the_producer_is_unavailable_while_too_much_waits() -> None:
     woken: list[int] = []
     result = partition(1, max_buffers=2)

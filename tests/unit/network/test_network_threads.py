@@ -1,0 +1,107 @@
+"""The same exchange on real threads: no wake-up may be lost. It ends by itself; the deadline only catches a hang."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from actors.network.environment import NetworkEnvironment
+from actors.network.input_gate import SingleInputGate
+from actors.network.record_writer import RecordWriter
+from actors.ports import Address
+from flinkray.batch import Batch
+from flinkray.config import Configuration
+from flinkray.partitioning import RebalancePartitioner
+from tests.support.network import World, numbers, partition_descriptor, values_of
+
+DEADLINE = 20.0
+BATCHES = 300
+
+
+class DirectWorld(World):
+    """Delivers at once, on the sender's thread."""
+
+    def send(self, sender: Address, receiver: Address, message: Any, payloads: list[Batch]) -> None:
+        self.slots[receiver].on_message(message, payloads)
+
+
+def run_loop(environment: NetworkEnvironment) -> None:
+    while not environment.loop.is_done:
+        if not environment.loop.step():
+            environment.loop.wait(DEADLINE * 1_000)
+
+
+@contextmanager
+def threads(*targets: Callable[[], None]) -> Iterator[list[threading.Thread]]:
+    running = [threading.Thread(target=target, daemon=True) for target in targets]
+    for thread in running:
+        thread.start()
+    yield running
+    for thread in running:
+        thread.join(DEADLINE)
+        assert not thread.is_alive(), "a thread waits for a wake-up that never comes"
+
+
+def produce(world: World, address: str, name: str, first: int) -> None:
+    partition = world[address].create_partition(partition_descriptor(2, name))
+    writer = RecordWriter(
+        partition,
+        RebalancePartitioner(),
+        buffer_timeout_ms=0,
+        timers=world.time,
+        target_rows=4,
+        target_bytes=1 << 20,
+        generator=random.Random(first),
+        where=name,
+    )
+    room = threading.Event()
+    for number in range(BATCHES):
+        while not writer.is_available:
+            room.clear()
+            writer.availability.on_available(room.set)
+            assert room.wait(DEADLINE)
+        writer.emit(numbers(first + 2 * number, first + 2 * number + 1))
+    partition.finish()
+
+
+def consume(gate: SingleInputGate, seen: list[int]) -> None:
+    data = threading.Event()
+    while not gate.is_finished:
+        polled = gate.poll()
+        if polled is None:
+            data.clear()
+            gate.availability.on_available(data.set)
+            assert gate.is_finished or data.wait(DEADLINE)
+        elif isinstance(polled[1], Batch):
+            seen += values_of(polled[1])
+
+
+def test_no_wake_up_is_lost_between_threads() -> None:
+    settings = {
+        "taskmanager.network.memory.buffers-per-channel": 1,
+        "taskmanager.network.memory.floating-buffers-per-gate": 1,
+    }
+    world = DirectWorld("a", "b", configuration=Configuration(settings))
+    seen: list[list[int]] = [[], []]
+    with threads(*(lambda slot=slot: run_loop(slot) for slot in world.slots.values())):
+        gates = [
+            world.gate("b", ("p", 0, "a"), ("q", 0, "b"), attempt="first"),
+            world.gate("a", ("p", 1, "a"), ("q", 1, "b"), attempt="second"),
+        ]
+        with threads(
+            lambda: produce(world, "a", "p", 0),
+            lambda: produce(world, "b", "q", 100_000),
+            lambda: consume(gates[0], seen[0]),
+            lambda: consume(gates[1], seen[1]),
+        ) as running:
+            # What is not registered yet when it is asked for is asked for again: by timers, which this test moves.
+            while any(thread.is_alive() for thread in running):
+                world.time.advance(10)
+                running[-1].join(0.01)
+        for slot in world.slots.values():
+            slot.shutdown()
+    everything = sorted(seen[0] + seen[1])
+    assert everything == [*range(2 * BATCHES), *range(100_000, 100_000 + 2 * BATCHES)]
