@@ -204,6 +204,12 @@ class _ParquetFile(_OpenFile):
         self._write_group()
         self._writer.close()
 
+    def abandon(self) -> None:
+        try:
+            self._writer.close()  # else it closes itself later, on a stream that is closed
+        finally:
+            self._stream.close()
+
 
 class _ArrowFile(_OpenFile):
     def _start(self) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +23,9 @@ from flinkray.operator_factories import SinkFactory
 from flinkray.row_codec import RowEncoder, decode
 from flinkray.transformations import PhysicalTransformation
 from flinkray.types import JobId
+
+DEADLINE = 30.0
+"""Seconds that a test waits for another thread at most."""
 
 
 class FakeClient(JobClient):
@@ -222,3 +226,32 @@ def batch_of(*values: Any) -> Batch:
 
 def column(batches: list[Batch], name: str) -> list[Any]:
     return pa.chunked_array([batch.data.column(name) for batch in batches]).to_pylist() if batches else []
+
+
+class ThreadedRun:
+    """One reader that reads on a thread, polled until it ends; waits for its announcements, with a deadline."""
+
+    def __init__(self, source: Source, context: SubtaskContext | None = None, splits: Sequence[Any] = ()) -> None:
+        self.context = context or SubtaskContext()
+        self.available = threading.Event()
+        self.context.on_available = self.available.set
+        self.reader = source.create_reader(self.context)
+        if splits:
+            self.reader.add_splits(splits)
+        self.reader.start()
+        self.reader.notify_no_more_splits()
+
+    def poll(self) -> SourceBatch | ReaderStatus:
+        """The next batch or the end."""
+        while True:
+            self.available.clear()
+            polled = self.reader.poll()
+            if polled is not ReaderStatus.NOTHING_AVAILABLE:
+                return polled
+            assert self.available.wait(DEADLINE), "the reader never announced more"
+
+    def read(self) -> list[Any]:
+        batches = []
+        while isinstance(polled := self.poll(), SourceBatch):
+            batches.append(polled.batch)
+        return rows_of(batches)

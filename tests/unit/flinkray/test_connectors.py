@@ -1,0 +1,481 @@
+"""Sources and sinks without files: what they give, where they go on, and how they end."""
+
+# ruff: noqa: ARG005  (a field of generated data gets the row numbers)
+
+from __future__ import annotations
+
+import io
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from flinkray import (
+    ArrowSource,
+    CollectionSource,
+    CollectSink,
+    DataGenSource,
+    DiscardSink,
+    InvalidProgramError,
+    PandasSource,
+    PrintSink,
+    RandomField,
+    Row,
+    SequenceField,
+    SequenceSource,
+    SinkFunction,
+    Source,
+    SourceContext,
+    SourceFunction,
+    UserFunctionError,
+)
+from flinkray.connectors.generator_function import GeneratorFunctionSource
+from flinkray.connectors.handover import Handover
+from flinkray.connectors.sink_function import SinkFunctionSink
+from flinkray.connectors.source import ReaderStatus, SourceBatch
+from tests.support.api import DEADLINE, SourceRun, SubtaskContext, ThreadedRun, batch_of, column, rows_of
+
+# -- sources of splits
+
+GENERATED = {"i": SequenceField(), "r": RandomField(0, 9), "t": RandomField(length=5)}
+SOURCES: dict[str, Callable[[], Source]] = {
+    "collection": lambda: CollectionSource([(n, str(n)) for n in range(30)]),
+    "sequence": lambda: SequenceSource(-5, 24),
+    "arrow": lambda: ArrowSource(pa.table({"n": list(range(30))})),
+    "datagen": lambda: DataGenSource(GENERATED, rows=30),
+}
+
+
+@pytest.mark.parametrize("name", sorted(SOURCES))
+@pytest.mark.parametrize("parallelism", [1, 2, 7])
+def test_every_row_comes_exactly_once_at_any_parallelism(name: str, parallelism: int) -> None:
+    once = rows_of(SourceRun(SOURCES[name]()).read_batches())
+    assert len(once) == 30
+    run = SourceRun(SOURCES[name](), parallelism)
+    assert sorted(rows_of(run.read_batches())) == sorted(once)
+    given = [split.split_id for splits in run.assignments.assigned.values() for split in splits]
+    assert sorted(given) == sorted(split for context in run.contexts for split in context.finished)
+
+
+@pytest.mark.parametrize("name", sorted(SOURCES))
+def test_one_subtask_gives_rows_in_order_in_batches_of_the_target_size(name: str) -> None:
+    batches = SourceRun(SOURCES[name](), batch_rows=8).read_batches()
+    assert [batch.num_rows for batch in batches] == [8, 8, 8, 6]
+    first = batches[0].data.schema.names[0]
+    numbers = column(batches, first)
+    assert numbers == sorted(numbers)
+
+
+@pytest.mark.parametrize("name", sorted(SOURCES))
+@pytest.mark.parametrize("batches_before", [0, 1, 3, 5])
+def test_a_restored_source_goes_on_where_the_snapshot_was(name: str, batches_before: int) -> None:
+    source = SOURCES[name]()
+    expected = sorted(rows_of(SourceRun(source).read_batches()))
+    run = SourceRun(source, parallelism=2)
+    before = run.read_batches(batches_before)
+    state = cloudpickle.loads(cloudpickle.dumps(run.snapshot()))
+    after = SourceRun(source, parallelism=2, restored=state).read_batches()
+    assert sorted(rows_of(before) + rows_of(after)) == expected
+
+
+@pytest.mark.parametrize("name", sorted(SOURCES))
+def test_batches_have_the_type_that_the_source_says_and_it_survives_pickling(name: str) -> None:
+    source = cloudpickle.loads(cloudpickle.dumps(SOURCES[name]()))
+    assert {batch.record_type for batch in SourceRun(source, 3).read_batches()} == {source.output_type}
+
+
+def test_splits_of_a_lost_reader_are_given_again() -> None:
+    source = SequenceSource(1, 10)
+    run = SourceRun(source, parallelism=2)
+    run.poll(0)
+    lost = run.assignments.assigned[0]
+    run.enumerator.add_splits_back(lost, 0)
+    state = run.enumerator.snapshot_state(1)
+    again = SourceRun(source, parallelism=2, restored=(state, [[], []])).read_batches()
+    assert sorted(rows_of(again)) == list(range(1, 11))
+
+
+def test_a_reader_asks_for_a_split_only_when_it_has_none() -> None:
+    run = SourceRun(ArrowSource(pa.table({"n": list(range(16))})), parallelism=2, batch_rows=1)
+    assert run.contexts[0].requests == 1
+    polled = [run.poll(0), run.poll(0)]
+    assert all(isinstance(each, SourceBatch) for each in polled)
+    assert run.contexts[0].requests == 0
+    assert run.contexts[0].finished == []
+    assert run.poll(0) is ReaderStatus.NOTHING_AVAILABLE
+    assert (run.contexts[0].requests, run.contexts[0].finished) == (1, ["0"])
+
+
+def test_collections_keep_kinds() -> None:
+    for values in ([1, 2], [("a", 1)], [Row(a=1, b="x")], [None, 3], [[1], [2, 3]], [{1}, object]):
+        assert rows_of(SourceRun(CollectionSource(values)).read_batches()) == values
+    assert rows_of(SourceRun(CollectionSource([], str)).read_batches()) == []
+
+
+def test_a_sequence_may_be_as_long_as_64_bits_allow() -> None:
+    run = SourceRun(SequenceSource(-(2**63), 2**63 - 2), parallelism=2)
+    assert rows_of(run.read_batches(2)) == [*range(-(2**63), -(2**63) + 4), *range(-1, 3)]
+
+
+def test_a_data_frame_loses_its_index_and_its_metadata() -> None:
+    import pandas as pd
+
+    source = PandasSource(pd.DataFrame({"a": [1, 2]}, index=["x", "y"]))
+    assert source.output_type is not None
+    assert source.output_type.schema.metadata is None
+    assert rows_of(SourceRun(source).read_batches()) == [Row(a=1), Row(a=2)]
+
+
+def test_arrow_comes_in_every_form() -> None:
+    table = pa.table({"a": [1, 2, 3]})
+    for data in (table, table.to_batches()[0], table.to_reader(), _Stream(table)):
+        assert column(SourceRun(ArrowSource(data)).read_batches(), "a") == [1, 2, 3]
+
+
+class _Stream:
+    """Only the Arrow stream interface, as of a foreign library."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+# -- generated data
+
+
+def test_generated_rows_are_a_function_of_their_number_and_the_seed() -> None:
+    def rows(seed: int, parallelism: int = 1, batch_rows: int = 7) -> list[Any]:
+        source = DataGenSource(GENERATED, rows=100, seed=seed)
+        return sorted(rows_of(SourceRun(source, parallelism, batch_rows).read_batches()))
+
+    assert rows(1) == rows(1, parallelism=3, batch_rows=2)
+    assert rows(1) != rows(2)
+
+
+def test_fields_stay_in_their_ranges() -> None:
+    fields = {
+        "loop": SequenceField(10, 12),
+        "down": SequenceField(0, step=-2),
+        "digit": RandomField(-2, 2),
+        "share": RandomField(0.0, 0.5),
+        "all": RandomField(-(2**63), 2**63 - 1),
+        "name": RandomField(choices=("ann", "bob")),
+        "text": RandomField(length=33),
+        "double": lambda rows: rows * 2,
+    }
+    batches = SourceRun(DataGenSource(fields, rows=2000), batch_rows=500).read_batches()
+    assert column(batches, "loop")[:4] == [10, 11, 12, 10]
+    assert column(batches, "down")[:3] == [0, -2, -4]
+    assert set(column(batches, "digit")) == {-2, -1, 0, 1, 2}
+    shares = column(batches, "share")
+    assert 0 <= min(shares) < 0.01
+    assert 0.49 < max(shares) < 0.5
+    assert min(column(batches, "all")) < 0 < max(column(batches, "all"))
+    assert set(column(batches, "name")) == {"ann", "bob"}
+    texts = column(batches, "text")
+    assert {len(text) for text in texts} == {33}
+    assert len(set(texts)) == 2000
+    assert set("".join(texts)) == set("0123456789abcdef")
+    assert column(batches, "double")[:3] == [0, 2, 4]
+
+
+def test_two_random_fields_of_one_range_differ() -> None:
+    source = DataGenSource({"a": RandomField(), "b": RandomField()}, rows=50)
+    batches = SourceRun(source).read_batches()
+    assert column(batches, "a") != column(batches, "b")
+
+
+def test_a_rate_limit_makes_rows_as_time_passes_and_never_waits() -> None:
+    run = SourceRun(DataGenSource({"i": SequenceField()}, rows=10, rows_per_second=1000), batch_rows=4)
+    context = run.contexts[0]
+    assert run.poll() is ReaderStatus.NOTHING_AVAILABLE
+    assert run.poll() is ReaderStatus.NOTHING_AVAILABLE
+    assert len(context.timers) == 1
+    woken: list[int] = []
+    context.on_available = lambda: woken.append(context.now)
+    context.advance(3)
+    assert woken == [3]
+    assert rows_of([run.poll().batch]) == [Row(i=0), Row(i=1), Row(i=2)]  # type: ignore[union-attr]
+    assert run.poll() is ReaderStatus.NOTHING_AVAILABLE
+    context.advance(100)
+    rest = [run.poll(), run.poll()]
+    assert [each.batch.num_rows for each in rest] == [4, 3]  # type: ignore[union-attr]
+    assert [run.poll(), run.poll()] == [ReaderStatus.NOTHING_AVAILABLE, ReaderStatus.END_OF_INPUT]
+
+
+def test_a_rate_is_shared_by_the_subtasks() -> None:
+    run = SourceRun(DataGenSource({"i": SequenceField()}, rows_per_second=100), parallelism=2, batch_rows=1000)
+    assert [run.poll(subtask) for subtask in (0, 1)] == [ReaderStatus.NOTHING_AVAILABLE] * 2
+    for context in run.contexts:
+        context.advance(1000)
+    assert [run.poll(subtask).batch.num_rows for subtask in (0, 1)] == [50, 50]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"fields": {}}, "at least one field"),
+        ({"fields": GENERATED, "rows": -1}, "rows must not be negative"),
+        ({"fields": GENERATED, "rows_per_second": 0}, "rows_per_second must be positive"),
+        ({"fields": {"x": lambda rows: np.zeros(3)}}, "'x' gave 3 values for 1 rows"),
+    ],
+)
+def test_wrong_generated_data(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidProgramError, match=message):
+        DataGenSource(**arguments)
+
+
+# -- functions as sources
+
+
+def threads_of(name: str) -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == name]
+
+
+def counts() -> Iterator[int]:
+    yield from range(10)
+
+
+def which(ctx: SourceContext) -> Iterator[tuple[int, int]]:
+    yield ctx.subtask_index, ctx.parallelism
+
+
+class Counter(SourceFunction):
+    """Calls ctx.collect_with_timestamp, and writes down its life."""
+
+    def __init__(self) -> None:
+        self.life: list[str] = []
+
+    def open(self, runtime_context: Any) -> None:
+        self.life.append(f"open {runtime_context.get_task_name_with_subtasks()}")
+
+    def run(self, ctx: SourceContext) -> None:
+        for number in range(5):
+            ctx.collect_with_timestamp(number, number * 10)
+
+    def close(self) -> None:
+        self.life.append("close")
+
+
+def test_what_a_function_yields_comes_in_order_and_then_the_end() -> None:
+    run = ThreadedRun(GeneratorFunctionSource(counts))
+    assert run.read() == list(range(10))
+    assert run.poll() is ReaderStatus.END_OF_INPUT
+
+
+def test_a_function_may_take_its_context() -> None:
+    run = ThreadedRun(GeneratorFunctionSource(which), SubtaskContext(1, 3))
+    assert run.read() == [(1, 3)]
+
+
+def test_a_source_function_collects_with_event_times_between_open_and_close() -> None:
+    function = Counter()
+    run = ThreadedRun(GeneratorFunctionSource(function))
+    polled = run.poll()
+    assert isinstance(polled, SourceBatch)
+    assert polled.batch.timestamps is not None
+    times = polled.batch.timestamps.to_pylist()
+    assert times == [number * 10 for number in range(len(times))]
+    run.read()
+    assert function.life == ["open Source: test (1/1)", "close"]
+
+
+def test_the_error_of_a_function_comes_after_its_rows_with_its_own_traceback() -> None:
+    def fails() -> Iterator[int]:
+        yield 1
+        raise LookupError("no such exchange")
+
+    run = ThreadedRun(GeneratorFunctionSource(fails))
+    assert isinstance(run.poll(), SourceBatch)
+    with pytest.raises(LookupError, match="no such exchange") as caught:
+        run.poll()
+    assert caught.traceback[-1].name == "fails"
+
+
+def test_a_function_is_never_far_ahead() -> None:
+    made: list[int] = []
+    filled = threading.Event()
+    context = SubtaskContext(batch_rows=4)
+
+    def endless() -> Iterator[int]:
+        while True:
+            made.append(len(made))
+            if len(made) == 9:  # 8 values wait; the ninth waits for room
+                filled.set()
+            yield len(made)
+
+    # The function shares lists with the test, so it is not pickled here.
+    source = GeneratorFunctionSource(counts)
+    source._function = endless
+    run = ThreadedRun(source, context)
+    assert filled.wait(DEADLINE)
+    assert len(made) == 9
+    polled = run.poll()
+    assert isinstance(polled, SourceBatch)
+    assert polled.batch.num_rows == 4
+    run.reader.close()
+    assert threads_of("Source: test") == []
+
+
+def test_closing_ends_generators_and_source_functions() -> None:
+    ended: list[str] = []
+
+    class Endless(SourceFunction):
+        def run(self, ctx: SourceContext) -> None:
+            try:
+                while True:
+                    try:
+                        ctx.collect(1)
+                    except Exception:
+                        ended.append("an except clause of the user's must not see the end")
+            finally:
+                ended.append("run")
+
+        def cancel(self) -> None:
+            ended.append("cancel")
+
+        def close(self) -> None:
+            ended.append("close")
+
+    def endless() -> Iterator[int]:
+        try:
+            while True:
+                yield 1
+        finally:
+            ended.append("generator")
+
+    for function in (Endless(), endless):
+        source = GeneratorFunctionSource(counts)
+        source._function = function
+        run = ThreadedRun(source)
+        assert isinstance(run.poll(), SourceBatch)
+        run.reader.close()
+    assert threads_of("Source: test") == []
+    assert ended.count("generator") == 1
+    assert sorted(ended) == ["cancel", "close", "generator", "run"]
+
+
+def test_a_function_may_yield_whole_record_batches() -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        for start in (0, 3):
+            yield pa.record_batch({"n": [start, start + 1]})
+
+    def mixed() -> Iterator[Any]:
+        yield pa.record_batch({"n": [1]})
+        yield 2
+
+    assert ThreadedRun(GeneratorFunctionSource(batches)).read() == [Row(n=0), Row(n=1), Row(n=3), Row(n=4)]
+    with pytest.raises((InvalidProgramError, TypeError)):
+        ThreadedRun(GeneratorFunctionSource(mixed)).read()
+
+
+def test_the_type_of_a_function_is_its_annotation() -> None:
+    assert str(GeneratorFunctionSource(counts).output_type) == "scalar<value: int64>"
+    assert GeneratorFunctionSource(lambda: iter([1])).output_type is None
+
+
+def test_a_handover_gives_at_least_one_item_whatever_it_weighs() -> None:
+    announced: list[int] = []
+    handover: Handover[str] = Handover(10, lambda: announced.append(1))
+    assert handover.offer("heavy", 50)
+    assert handover.take_nowait(4) == ["heavy"]
+    assert handover.offer("a", 3)
+    assert handover.offer("b", 3)
+    assert handover.take_nowait(4) == ["a"]
+    assert not handover.is_drained
+    handover.finish()
+    assert handover.take_nowait(4) == ["b"]
+    assert handover.is_drained
+    assert len(announced) == 3
+    handover.close()
+    assert not handover.offer("c")
+
+
+# -- sinks
+
+
+def test_printed_lines_have_the_subtask_where_there_are_several(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for sink, subtask, parallelism in ((PrintSink(), 0, 1), (PrintSink(), 1, 2), (PrintSink("id"), 1, 2)):
+        writer = sink.create_writer(SubtaskContext(subtask, parallelism))
+        writer.write(batch_of(("a", 1), ("b", None)))
+        writer.close()
+    writer = PrintSink("id", is_error_stream=True).create_writer(SubtaskContext())
+    writer.write(batch_of(Row(a=1)))
+    captured = capsys.readouterr()
+    lines = ["('a', 1)", "('b', None)"]
+    assert captured.out.splitlines() == [*lines, *(f"2> {line}" for line in lines), *(f"id:2> {x}" for x in lines)]
+    assert captured.err == "id> Row(a=1)\n"
+
+
+def test_printing_is_one_write_per_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stream(io.StringIO):
+        writes = 0
+
+        def write(self, text: str) -> int:
+            Stream.writes += 1
+            return super().write(text)
+
+    monkeypatch.setattr("sys.stdout", Stream())
+    PrintSink().create_writer(SubtaskContext()).write(batch_of(*range(100)))
+    assert Stream.writes == 1
+
+
+def test_a_sink_function_is_opened_called_and_closed() -> None:
+    life: list[Any] = []
+
+    class Store(SinkFunction):
+        def open(self, runtime_context: Any) -> None:
+            life.append(("open", runtime_context.get_index_of_this_subtask()))
+
+        def invoke(self, value: Any) -> None:
+            life.append(value)
+
+        def close(self) -> None:
+            life.append("close")
+
+    writer = SinkFunctionSink(Store()).create_writer(SubtaskContext(1, 2))
+    writer.write(batch_of(1, 2))
+    writer.close()
+    assert life == [("open", 1), 1, 2, "close"]
+
+
+def test_the_error_of_a_sink_function_names_operator_subtask_and_value() -> None:
+    def fails(value: int) -> float:
+        return 1 / (value - 2)
+
+    writer = SinkFunctionSink(fails).create_writer(SubtaskContext(1, 2))
+    with pytest.raises(UserFunctionError) as caught:
+        writer.write(batch_of(1, 2, 3))
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert (error.operator, error.subtask, error.value) == ("Source: test", "2 of 2", "2")
+    assert "ZeroDivisionError" in str(error)
+    assert "return 1 / (value - 2)" in str(error)
+    assert "sink_function.py" not in str(error)
+
+
+def test_state_is_refused_where_there_is_none() -> None:
+    class Stateful(SinkFunction):
+        def open(self, runtime_context: Any) -> None:
+            runtime_context.add_accumulator("rows")
+
+        def invoke(self, value: Any) -> None: ...
+
+    with pytest.raises(InvalidProgramError, match="accumulator 'rows' is not available to a source or sink"):
+        SinkFunctionSink(Stateful()).create_writer(SubtaskContext())
+
+
+def test_discard_takes_everything_and_collect_belongs_to_the_runtime() -> None:
+    DiscardSink().create_writer(SubtaskContext()).write(batch_of(1))
+    assert CollectSink("a") == CollectSink("a")
+    assert CollectSink.needs_coordinator
+    with pytest.raises(InvalidProgramError, match="runtime itself"):
+        CollectSink("a").create_writer(SubtaskContext())

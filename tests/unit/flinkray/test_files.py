@@ -1,0 +1,366 @@
+"""Files as source and sink: formats, splits, exact positions, and what is visible when."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import gzip
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import fs
+
+import flinkray.connectors.file_formats
+from flinkray import FileSink, FileSource, FlinkrayError, InvalidProgramError, RecordError, Row, UnknownColumnError
+from flinkray.batch import Batch
+from flinkray.connectors.file_formats import FileSplit
+from flinkray.connectors.json_lines import to_json_lines
+from flinkray.connectors.source import SourceBatch
+from flinkray.types import Kind
+from tests.support.api import Assignments, SubtaskContext, ThreadedRun, batch_of, rows_of
+
+TABLE = pa.table({"n": list(range(100)), "word": [f"w{n}" if n % 7 else None for n in range(100)]})
+FORMATS = ["parquet", "csv", "json", "arrow"]
+
+
+def write(path: Path, format: str, table: pa.Table = TABLE) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if format == "parquet":
+        pq.write_table(table, path, row_group_size=30)
+    elif format == "csv":
+        pyarrow.csv.write_csv(table, path)
+    elif format == "json":
+        path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+    else:
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table, max_chunksize=30)
+
+
+def splits_of(source: FileSource) -> list[FileSplit]:
+    assignments = Assignments()
+    enumerator = source.prepare().create_enumerator(assignments)
+    while not assignments.ended:
+        enumerator.handle_split_request(0)
+    return assignments.assigned.get(0, [])
+
+
+def read(source: FileSource, splits: list[FileSplit] | None = None, batch_rows: int = 8) -> list[Batch]:
+    shipped = cloudpickle.loads(cloudpickle.dumps(source.prepare()))
+    run = ThreadedRun(shipped, SubtaskContext(batch_rows=batch_rows), splits_of(source) if splits is None else splits)
+    batches = []
+    while isinstance(polled := run.poll(), SourceBatch):
+        batches.append(polled.batch)
+    run.reader.close()
+    return batches
+
+
+def table_of(batches: list[Batch]) -> pa.Table:
+    return pa.Table.from_batches([batch.data for batch in batches])
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_every_format_is_read_as_it_was_written(tmp_path: Path, format: str) -> None:
+    write(tmp_path / f"a.{format}", format)
+    source = FileSource(tmp_path / f"a.{format}")
+    batches = read(source)
+    expected = TABLE.to_pydict()
+    if format == "csv":  # which does not tell null from empty text
+        expected["word"] = [word or "" for word in expected["word"]]
+    assert table_of(batches).to_pydict() == expected
+    assert max(batch.num_rows for batch in batches) == 8
+    assert {batch.record_type for batch in batches} == {source.output_type}
+
+
+@pytest.mark.parametrize("format", [*FORMATS, "text"])
+def test_a_restored_reader_goes_on_with_the_next_row(
+    tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flinkray.connectors.file_formats, "_READ_BYTES", 100)
+    write(tmp_path / "a", "json" if format == "text" else format)
+    source = FileSource(tmp_path / "a", format=format)
+    everything = rows_of(read(source))
+    for position in (1, 4, 9):
+        run = ThreadedRun(source.prepare(), SubtaskContext(batch_rows=8), splits_of(source))
+        before = [run.poll() for _ in range(position)]
+        state = cloudpickle.loads(cloudpickle.dumps(run.reader.snapshot_state(1)))
+        run.reader.close()
+        after = read(source, state)
+        assert rows_of([each.batch for each in before]) + rows_of(after) == everything  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("range_bytes", [1, 7, 50, 1000])
+@pytest.mark.parametrize("read_bytes", [3, 64, 10_000])
+def test_ranges_of_lines_cover_each_line_once(
+    tmp_path: Path, range_bytes: int, read_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flinkray.connectors.file_formats, "_RANGE_BYTES", range_bytes)
+    monkeypatch.setattr(flinkray.connectors.file_formats, "_READ_BYTES", read_bytes)
+    lines = ["one", "", "three äöü", "x" * 40, "", "", "last"]
+    for end in ("", "\n"):
+        (tmp_path / "a.txt").write_text("\n".join(lines) + end)
+        source = FileSource(tmp_path / "a.txt")
+        splits = splits_of(source)
+        assert len(splits) == -(-(tmp_path / "a.txt").stat().st_size // range_bytes)
+        assert rows_of([batch for split in splits for batch in read(source, [split])]) == lines
+
+
+def test_windows_line_ends_are_no_part_of_a_line(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"a\r\nb\r\n\r\nc")
+    assert rows_of(read(FileSource(tmp_path / "a.txt"))) == ["a", "b", "", "c"]
+
+
+def test_compressed_lines_are_one_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flinkray.connectors.file_formats, "_RANGE_BYTES", 10)
+    monkeypatch.setattr(flinkray.connectors.file_formats, "_READ_BYTES", 20)
+    with gzip.open(tmp_path / "a.json.gz", "wt") as file:
+        file.writelines(json.dumps(row) + "\n" for row in TABLE.to_pylist())
+    source = FileSource(tmp_path / "a.json.gz")
+    (split,) = splits_of(source)
+    assert table_of(read(source)).to_pydict() == TABLE.to_pydict()
+    run = ThreadedRun(source.prepare(), SubtaskContext(), [split])
+    before = [run.poll(), run.poll()]
+    rest = read(source, run.reader.snapshot_state(1))
+    run.reader.close()
+    assert rows_of([each.batch for each in before] + rest) == rows_of(read(source))  # type: ignore[union-attr]
+
+
+def test_row_groups_and_batches_are_splits(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", "parquet")
+    assert [(s.start, s.stop) for s in splits_of(FileSource(tmp_path / "a.parquet"))] == [
+        (0, 1),
+        (1, 2),
+        (2, 3),
+        (3, 4),
+    ]
+    with pa.ipc.new_file(tmp_path / "a.arrow", TABLE.schema) as writer:
+        writer.write_table(TABLE, max_chunksize=10)
+    assert [(s.start, s.stop) for s in splits_of(FileSource(tmp_path / "a.arrow"))] == [(0, 8), (8, 10)]
+
+
+def test_directories_and_patterns_leave_hidden_files_out(tmp_path: Path) -> None:
+    for name in ("b/x.csv", "a.csv", ".hidden.csv", "_logs/c.csv", "a.txt"):
+        write(tmp_path / name, "csv")
+
+    def found(path: Any, **options: Any) -> list[str]:
+        splits = splits_of(FileSource(path, format="csv", **options))
+        return [str(Path(split.path).relative_to(tmp_path)) for split in splits]
+
+    assert found(tmp_path) == ["a.csv", "a.txt", "b/x.csv"]
+    assert found(f"{tmp_path}/*.csv") == ["a.csv"]
+    assert found(f"{tmp_path}/**.csv") == ["a.csv", "b/x.csv"]
+    assert found([tmp_path / "b", f"file://{tmp_path}/a.csv"]) == ["b/x.csv", "a.csv"]
+    assert found(str(tmp_path / "a.csv"), filesystem=fs.LocalFileSystem()) == ["a.csv"]
+
+
+def test_columns_and_schema_say_what_is_read(tmp_path: Path) -> None:
+    for format in FORMATS:
+        write(tmp_path / f"a.{format}", format)
+        assert rows_of(read(FileSource(tmp_path / f"a.{format}", columns=["word"])))[1] == Row(word="w1")
+        source = FileSource(tmp_path / f"a.{format}", schema={"n": float})
+        assert rows_of(read(source))[1] == Row(n=1.0)
+        with pytest.raises(UnknownColumnError, match="did you mean 'word'"):
+            _ = FileSource(tmp_path / f"a.{format}", columns=["wrod"]).output_type
+
+
+def test_a_column_that_begins_empty_is_text(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n1,\n2,\n")
+    assert str(FileSource(tmp_path / "a.csv").output_type) == "row<a: int64, b: string>"
+
+
+def test_a_quoted_line_break_is_part_of_a_csv_value(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('a;b\n1;"x\ny"\n')
+    assert rows_of(read(FileSource(tmp_path / "a.csv", delimiter=";"))) == [Row(a=1, b="x\ny")]
+
+
+def test_what_cannot_be_read_names_operator_file_and_way_out(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    (tmp_path / "b.csv").write_text("a\nx\n")
+    with pytest.raises(
+        RecordError, match=r"operator 'Source: test' \(subtask 1 of 1\): cannot read .*b.csv.*set schema="
+    ):
+        read(FileSource(tmp_path))
+    pq.write_table(pa.table({"a": [1.5]}), tmp_path / "c.parquet")
+    with pytest.raises(RecordError, match=r"c\.parquet"):
+        read(FileSource(tmp_path / "c.parquet", schema={"a": int}))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"paths": []}, "at least one path"),
+        ({"paths": "x.csv", "format": "cvs"}, "did you mean 'csv'"),
+        ({"paths": "/nowhere/x.csv"}, "there is no file at '/nowhere/x.csv'"),
+        ({"paths": "nosuch://x/y.csv"}, "no filesystem for"),
+    ],
+)
+def test_wrong_file_sources(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidProgramError, match=message):
+        _ = FileSource(**arguments).output_type
+
+
+def test_a_name_without_a_known_ending_needs_a_format(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a\n")
+    with pytest.raises(InvalidProgramError, match="set format="):
+        _ = FileSource(tmp_path / "data").output_type
+    assert rows_of(read(FileSource(tmp_path / "data", format="text"))) == ["a"]
+
+
+def test_closing_a_reader_ends_its_thread(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", "parquet")
+    source = FileSource(tmp_path / "a.parquet")
+    run = ThreadedRun(source.prepare(), SubtaskContext(batch_rows=1), splits_of(source))
+    assert isinstance(run.poll(), SourceBatch)
+    run.reader.close()
+    assert [thread for thread in threading.enumerate() if thread.name.startswith("read ")] == []
+
+
+# -- the sink
+
+
+def visible(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir() if not path.name.startswith("."))
+
+
+def hidden(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir() if path.name.startswith("."))
+
+
+ROWS = [Row(n=1, word="a"), Row(n=2, word=None), Row(n=3, word='q"\\\n')]
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_committed_files_read_back_as_they_were_written(tmp_path: Path, format: str) -> None:
+    sink = cloudpickle.loads(cloudpickle.dumps(FileSink(tmp_path / "out", format)))
+    writer, committer = sink.create_writer(SubtaskContext(1, 2)), sink.create_committer()
+    writer.write(batch_of(*ROWS[:2]))
+    writer.write(batch_of(ROWS[2]))
+    writer.flush(end_of_input=True)
+    committables = cloudpickle.loads(cloudpickle.dumps(writer.prepare_commit()))
+    assert visible(tmp_path / "out") == []
+    committer.commit(committables)
+    committer.commit(committables)
+    writer.close()
+    assert visible(tmp_path / "out") == [f"part-01234567-1-0-0.{format}"]
+    assert hidden(tmp_path / "out") == []
+    rows = rows_of(read(FileSource(tmp_path / "out", format)))
+    assert rows == ([Row(n=1, word="a"), Row(n=2, word=""), ROWS[2]] if format == "csv" else ROWS)
+
+
+def test_each_checkpoint_has_a_file_of_its_own_and_nothing_gives_none(tmp_path: Path) -> None:
+    writer = FileSink(tmp_path).create_writer(SubtaskContext())
+    for _ in range(2):
+        writer.write(batch_of(1))
+        (committable,) = writer.prepare_commit()
+        assert committable.final.startswith(str(tmp_path / "part-01234567-0-0-"))
+        assert writer.prepare_commit() == []
+    assert len(hidden(tmp_path)) == 2
+    writer.close()
+    assert len(hidden(tmp_path)) == 2  # prepared files belong to the committer
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_closed_writer_leaves_nothing_that_was_not_prepared(tmp_path: Path, format: str) -> None:
+    writer = FileSink(tmp_path, format).create_writer(SubtaskContext())
+    writer.write(batch_of(Row(a=1)))
+    writer.write(batch_of(Row(a="another type")))
+    assert len(hidden(tmp_path)) == 2
+    writer.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_aborted_files_are_removed(tmp_path: Path) -> None:
+    sink = FileSink(tmp_path)
+    writer, committer = sink.create_writer(SubtaskContext()), sink.create_committer()
+    assert committer is not None
+    writer.write(batch_of(1))
+    committables = writer.prepare_commit()
+    committer.abort(committables)
+    committer.abort(committables)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(FlinkrayError, match="is gone"):
+        committer.commit(committables)
+
+
+def test_small_batches_make_large_row_groups(tmp_path: Path) -> None:
+    sink = FileSink(tmp_path)
+    writer, committer = sink.create_writer(SubtaskContext()), sink.create_committer()
+    assert committer is not None
+    for _ in range(50):
+        writer.write(batch_of(*range(10)))
+    committer.commit(writer.prepare_commit())
+    (file,) = tmp_path.iterdir()
+    assert pq.ParquetFile(file).num_row_groups == 1
+
+
+def test_objects_have_no_columns_to_write(tmp_path: Path) -> None:
+    with pytest.raises(FlinkrayError, match="Python objects"):
+        FileSink(tmp_path).create_writer(SubtaskContext()).write(batch_of({1, 2}))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"format": "parket"}, "did you mean 'parquet'"),
+        ({"prefix": ".x"}, "hidden"),
+        ({"prefix": "a/b"}, "cannot begin"),
+    ],
+)
+def test_wrong_file_sinks(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidProgramError, match=message):
+        FileSink(tmp_path, **arguments)
+
+
+# -- JSON
+
+
+def test_json_lines_hold_what_python_reads_back() -> None:
+    zone = datetime.UTC
+    table = pa.table(
+        {
+            'na"me': [1, None],
+            "text": ['a"\\ä', "line\nbreak\x01"],
+            "plain": ["x", 'q"'],
+            "float": [0.5, float("nan")],
+            "flag": [True, False],
+            "decimal": [decimal.Decimal("1.50"), None],
+            "date": [datetime.date(2013, 1, 2), None],
+            "naive": [datetime.datetime(2013, 1, 2, 3), None],
+            "aware": [datetime.datetime(2013, 1, 2, 3, tzinfo=zone), None],
+            "list": [[1, None], [float("inf")]],
+            "struct": [{"a": datetime.date(2013, 1, 2)}, None],
+            "bytes": [b"\x00\xff", None],
+        }
+    )
+    lines = [json.loads(line) for line in to_json_lines(table.to_batches()[0]).decode().splitlines()]
+    assert lines[0] == {
+        'na"me': 1,
+        "text": 'a"\\ä',
+        "plain": "x",
+        "float": 0.5,
+        "flag": True,
+        "decimal": 1.5,
+        "date": "2013-01-02",
+        "naive": "2013-01-02T03:00:00.000000",
+        "aware": "2013-01-02T03:00:00.000000Z",
+        "list": [1, None],
+        "struct": {"a": "2013-01-02"},
+        "bytes": "AP8=",
+    }
+    values = {"text": "line\nbreak\x01", "plain": 'q"', "flag": False, "list": [None]}
+    assert lines[1] == dict.fromkeys(table.column_names) | values
+    assert to_json_lines(table.to_batches()[0].slice(0, 0)) == b""
+
+
+def test_lines_of_text_are_scalars(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x y\n")
+    source = FileSource(tmp_path / "a.txt")
+    assert source.output_type is not None
+    assert source.output_type.kind is Kind.SCALAR
