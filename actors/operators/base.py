@@ -162,13 +162,16 @@ class Operator(ABC):
         """An input turned idle or active; the operator is idle exactly while all its inputs are."""
         was_idle = all(self._idle)
         self._idle[input_index] = is_idle
-        if all(self._idle) != was_idle:
-            self.output.emit_status(is_idle)
+        # A watermark travels before IDLE and after ACTIVE: what is idle sends none.
+        if was_idle and not is_idle:
+            self.output.emit_status(is_idle=False)
         self._advance()
+        if not was_idle and all(self._idle):
+            self.output.emit_status(is_idle=True)
 
     def _advance(self) -> None:
         active = [mark for mark, idle in zip(self._watermarks, self._idle, strict=True) if not idle]
-        combined = min(active) if active else max(self._watermarks)
+        combined = min(active, default=self._combined)
         if combined > self._combined:
             self._combined = combined
             self.on_watermark(Timestamp(combined))

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from actors.operators.accumulator_base import Cells, grown
 from actors.operators.accumulators import AggregateColumns
+from actors.operators.cell_cache import UNKNOWN, CellCache
 from actors.state.key_index import Ids, KeyIndex
 from flinkray.aggregates import Aggregate
 
@@ -38,6 +39,7 @@ class SliceStore:
 
     def _forget_cells(self) -> None:
         self._codes = KeyIndex()
+        self._cache = CellCache()
         self._cell_keys: Ids = np.empty(0, np.int64)
         self._cell_count = 0
         self._released_count = 0
@@ -68,7 +70,7 @@ class SliceStore:
         key_ids = np.zeros(data.num_rows, np.int64) if keys is None else self._keys.ids(keys)
         shifted = np.array([self._number(start) << _KEY_BITS for start in starts], np.int64)
         codes = key_ids | (shifted[0] if which is None else shifted[which])
-        cells = self._cells(codes, starts)
+        cells = self._cached_cells(codes, key_ids, starts, which)
         self._aggregates.add(data, cells, self._next_position)
         self._next_position += data.num_rows
         return cells
@@ -78,6 +80,17 @@ class SliceStore:
         if number is None:
             number = self._numbers[slice_start] = len(self._numbers)
         return number
+
+    def _cached_cells(self, codes: Ids, key_ids: Ids, starts: list[int], which: npt.NDArray[Any] | None) -> Cells:
+        places = self._cache.places(starts, which, key_ids, max(1, len(self._keys)))
+        if places is None:
+            return self._cells(codes, starts)
+        cells = self._cache.read(places)
+        unknown = np.flatnonzero(cells == UNKNOWN)
+        if len(unknown):
+            cells[unknown] = self._cells(codes[unknown], starts)
+            self._cache.write(places[unknown], cells[unknown])
+        return cells
 
     def _cells(self, codes: Ids, starts: list[int]) -> Cells:
         """The cell of each code; new ones are entered in their slices."""
