@@ -38,6 +38,7 @@ from actors.control_messages import (
     SlotRequest,
     TakeCollected,
 )
+from actors.coordinators.alignment import WatermarkAlignment
 from actors.coordinators.base import OperatorCoordinator
 from actors.coordinators.collect_coordinator import CollectCoordinator
 from actors.coordinators.factory import create_coordinator
@@ -265,11 +266,12 @@ class JobMaster(Endpoint):
         self._with_scheduler(lambda scheduler: scheduler.start(self._now()))
 
     def _create_coordinators(self, graph: ExecutionGraph) -> None:
+        alignment = WatermarkAlignment()
         for vertex in graph.job_vertices.values():
             coordinated = self._coordinated.setdefault(vertex.id, [])
             for config in vertex.coordinators:
                 context = _CoordinatorContext(self, config.operator_id, vertex.id, vertex.parallelism)
-                coordinator = create_coordinator(config, context)
+                coordinator = create_coordinator(config, context, alignment)
                 self._coordinators[config.operator_id] = coordinator
                 coordinated.append(coordinator)
                 if isinstance(coordinator, CollectCoordinator):

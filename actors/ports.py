@@ -188,7 +188,7 @@ class Endpoint(ABC):
         raise TypeError(f"{type(self).__name__} does not answer {type(request).__name__}")
 
     def on_stop(self) -> None:
-        """Called before an orderly end; not after a kill."""
+        """Called before the end where the host can: ask the loops to end. A killed process does not get here."""
 
 
 class Host(ABC):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Sequence
 
@@ -21,29 +22,28 @@ def prepared(transformations: Sequence[Transformation]) -> tuple[Transformation,
     The originals stay as they are, so that a stream can be part of a later job, which prepares it anew.
     """
     copies: dict[int, Transformation] = {}
-    # A stack instead of recursion: a long program must not meet Python's recursion limit.
-    stack = list(reversed(transformations))
-    while stack:
-        transformation = stack[-1]
-        missing = [each for each in transformation.inputs if id(each) not in copies]
-        if missing:
-            stack.extend(missing)
-            continue
-        stack.pop()
+    waiting = list(transformations)
+    while waiting:
+        transformation = waiting.pop()
         if id(transformation) not in copies:
-            copies[id(transformation)] = _copy(transformation, [copies[id(each)] for each in transformation.inputs])
+            copies[id(transformation)] = copy.copy(transformation)
+            waiting.extend(transformation.inputs)
+    # Connected only now, so that a loop is copied as it is: the compiler refuses it by name.
+    for each in copies.values():
+        _connect(each, copies)
     return tuple(copies[id(each)] for each in transformations)
 
 
-def _copy(transformation: Transformation, inputs: list[Transformation]) -> Transformation:
+def _connect(transformation: Transformation, copies: dict[int, Transformation]) -> None:
+    """Lets a copy read from copies, and prepares what it does."""
+    inputs = tuple(copies[id(each)] for each in transformation.inputs)
     if isinstance(transformation, PhysicalTransformation):
-        factory = _prepared_factory(transformation.factory)
-        return dataclasses.replace(transformation, factory=factory, input_transformations=tuple(inputs))
-    if isinstance(transformation, UnionTransformation):
-        return dataclasses.replace(transformation, union_inputs=tuple(inputs))
-    if isinstance(transformation, PartitionTransformation | SideOutputTransformation):
-        return dataclasses.replace(transformation, input=inputs[0])
-    return transformation
+        transformation.input_transformations = inputs
+        transformation.factory = _prepared_factory(transformation.factory)
+    elif isinstance(transformation, UnionTransformation):
+        transformation.union_inputs = inputs
+    elif isinstance(transformation, PartitionTransformation | SideOutputTransformation):
+        transformation.input = inputs[0]
 
 
 def _prepared_factory(factory: OperatorFactory) -> OperatorFactory:

@@ -15,12 +15,12 @@ from graphs.job_graph import CoordinatorConfig
 
 
 def create_coordinator(
-    config: CoordinatorConfig, context: CoordinatorContext, alignment: WatermarkAlignment | None = None
+    config: CoordinatorConfig, context: CoordinatorContext, alignment: WatermarkAlignment
 ) -> OperatorCoordinator:
     """The coordinator, not started yet.
 
     Args:
-        alignment: shared by all coordinators of a job; without, a source is aligned only with itself.
+        alignment: shared by all coordinators of a job.
 
     Raises:
         FlinkrayError: the operator's code cannot be loaded in this process; names the operator.
@@ -33,9 +33,7 @@ def create_coordinator(
             f"({type(error).__name__}: {error}); is every module that it imports installed on the cluster?"
         ) from error
     if isinstance(factory, SourceFactory):
-        return SourceCoordinator(
-            config.operator_name, factory.source, factory.watermark_strategy, context, alignment or WatermarkAlignment()
-        )
+        return SourceCoordinator(config.operator_name, factory.source, factory.watermark_strategy, context, alignment)
     if isinstance(factory, SinkFactory) and isinstance(factory.sink, CollectSink):
         return CollectCoordinator(config.operator_name, factory.sink.collect_id, context)
     raise FlinkrayError(f"operator {config.operator_name!r} of {type(factory).__name__} has no coordinator")

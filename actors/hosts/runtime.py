@@ -37,6 +37,9 @@ log = logging.getLogger(__name__)
 # A loop that waits for work looks at least this often whether its endpoint was ended meanwhile.
 LOOP_WAIT_MS = 200.0
 
+# How long an endpoint that ends waits for its loops, for example for a task that closes its operators.
+LOOP_GRACE_S = 2.0
+
 
 class SystemClock:
     """The machine's own time."""
@@ -155,6 +158,7 @@ class EndpointRuntime:
         self._clock = SystemClock()
         self._pool: ThreadPoolExecutor | None = None
         self._ended = threading.Event()
+        self._loops_must_end = threading.Event()
         self._threads: list[threading.Thread] = []
         self._thread = threading.Thread(target=self._run, name=str(spec.address), daemon=True)
 
@@ -263,7 +267,7 @@ class EndpointRuntime:
 
     def _run_loop(self, loop: Loop) -> None:
         try:
-            while not loop.is_done and not self._ended.is_set():
+            while not loop.is_done and not self._loops_must_end.is_set():
                 if not loop.step() and not loop.is_done:
                     loop.wait(LOOP_WAIT_MS)
         except BaseException as error:  # a loop raises nothing: this is a bug, and must not pass unseen
@@ -304,13 +308,12 @@ class EndpointRuntime:
 
     def _close(self, endpoint: Endpoint | None) -> None:
         self._ended.set()
-        for thread in self._threads:
-            thread.join(timeout=2)
         if endpoint is not None:
             try:
                 endpoint.on_stop()
             except Exception:
                 log.exception("%s failed in on_stop", self.address)
+        self._end_loops()
         self._timers.close()
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
@@ -318,3 +321,10 @@ class EndpointRuntime:
             entry = self._inbox.get()
             if isinstance(entry, _Request):
                 entry.answer.set_exception(EndpointGone(self.address))
+
+    def _end_loops(self) -> None:
+        """Lets the loops come to the end that on_stop has asked them for; those that do not are left where they are."""
+        deadline = time.monotonic() + LOOP_GRACE_S
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        self._loops_must_end.set()

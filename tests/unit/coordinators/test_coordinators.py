@@ -351,19 +351,21 @@ def config(factory: Any) -> CoordinatorConfig:
 
 
 def test_sources_and_collecting_sinks_have_coordinators(job_master: FakeJobMaster) -> None:
-    source = create_coordinator(config(SourceFactory(Letters("a"), WatermarkStrategy.no_watermarks())), job_master)
+    source = create_coordinator(
+        config(SourceFactory(Letters("a"), WatermarkStrategy.no_watermarks())), job_master, WatermarkAlignment()
+    )
     assert isinstance(source, SourceCoordinator)
-    sink = create_coordinator(config(SinkFactory(CollectSink("rows"))), job_master)
+    sink = create_coordinator(config(SinkFactory(CollectSink("rows"))), job_master, WatermarkAlignment())
     assert isinstance(sink, CollectCoordinator)
     assert sink.collect_id == "rows"
 
 
 def test_other_operators_have_none(job_master: FakeJobMaster) -> None:
     with pytest.raises(FlinkrayError, match="operator 'numbers' of SinkFactory has no coordinator"):
-        create_coordinator(config(SinkFactory(DiscardSink())), job_master)
+        create_coordinator(config(SinkFactory(DiscardSink())), job_master, WatermarkAlignment())
 
 
 def test_code_that_cannot_be_loaded_at_the_job_master_is_named(job_master: FakeJobMaster) -> None:
     broken = CoordinatorConfig(OperatorId("id"), "numbers", b"cno.such.module\nname\n.")
     with pytest.raises(FlinkrayError, match="operator 'numbers': its code cannot be loaded at the JobMaster"):
-        create_coordinator(broken, job_master)
+        create_coordinator(broken, job_master, WatermarkAlignment())
