@@ -7,9 +7,12 @@ anything else that Arrow holds SCALAR. A list and a one-dimensional array of num
 
 from __future__ import annotations
 
+import copy
+import datetime
 import logging
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -72,6 +75,34 @@ def as_row(value: Any) -> Any:
     return row_class(names)._maker()(tuple(map(decoded_form, fields)))
 
 
+def snapshot(value: Any) -> Any:
+    """The value as it is now, whatever the user's code does to it later; itself where nothing can change it.
+
+    A function may give the same list again and again, longer each time. Rows are encoded a batch at a time, so without
+    a copy all of them would show its last state. (Flink copies between operators, unless object reuse is on.)
+    """
+    python_type = type(value)
+    if python_type in _IMMUTABLE_TYPES:
+        return value
+    if python_type is list:
+        return list(value) if PLAIN_TYPES.issuperset(map(type, value)) else [snapshot(item) for item in value]
+    if python_type is dict:
+        return {key: snapshot(item) for key, item in value.items()}
+    if isinstance(value, tuple) and PLAIN_TYPES.issuperset(map(type, value)):
+        return value
+    if python_type is tuple:
+        return tuple([snapshot(item) for item in value])
+    if isinstance(value, Row):
+        return python_type._maker()(tuple([snapshot(item) for item in value]))
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # runs the value's own code
+        return value  # where it cannot be encoded either, the encoder says so
+
+
+_IMMUTABLE_TYPES = PLAIN_TYPES | {Decimal, datetime.datetime, datetime.date, datetime.time, datetime.timedelta}
+
+
 class RowEncoder:
     """Turns the values of one output back into batches, and holds the output's type.
 
@@ -98,6 +129,14 @@ class RowEncoder:
         if self._kind is None:
             return None
         return RecordType(self._kind, self._current_schema())
+
+    def appender(self, values: list[Any]) -> Callable[[Any], None]:
+        """How to collect results for `encode`: appends to the list, with a copy of what could still change."""
+        if self._kind in (None, Kind.OBJECT) or not all(map(_holds_immutable, self._types.values())):
+            return lambda value: values.append(snapshot(value))
+        if self._kind is Kind.ROW:
+            return lambda value: values.append(value if isinstance(value, tuple) else copy.copy(value))
+        return values.append
 
     def encode(self, values: Sequence[Any], timestamps: pa.Array | None) -> Batch:
         """The values as one batch.
@@ -218,15 +257,16 @@ class RowEncoder:
     def _array(self, name: str, values: Sequence[Any]) -> pa.Array:
         field = "" if self._kind is Kind.SCALAR or name == SCALAR_COLUMN else name
         known = self._types.get(name)
+        python_types = set(map(type, values))
         try:
-            if known is not None and (self._is_declared or _is_plain_match(known, values)):
-                return to_array(values, known)
+            if known is not None and (self._is_declared or _is_plain_match(known, python_types)):
+                return to_array(values, known, python_types)
             seen = infer_type(values)
             merged = seen if known is None else merge_types(known, seen)
             if merged is None:
                 odd = next(value for value in values if value is not None)
                 raise Misfit(odd, f"{known}, the type of earlier rows")
-            array = to_array(values, merged)
+            array = to_array(values, merged, python_types)
         except Misfit as misfit:
             raise self._mismatch(field + misfit.field, misfit.value, misfit.expected) from misfit.__cause__
         if known is None:
@@ -273,10 +313,16 @@ class RowEncoder:
         )
 
 
-def _is_plain_match(known: pa.DataType, values: Sequence[Any]) -> bool:
+def _holds_immutable(arrow_type: pa.DataType) -> bool:
+    types = pa.types
+    is_number = types.is_integer(arrow_type) or types.is_floating(arrow_type) or types.is_boolean(arrow_type)
+    return bool(is_number or types.is_string(arrow_type) or types.is_large_string(arrow_type))
+
+
+def _is_plain_match(known: pa.DataType, python_types: set[type]) -> bool:
     """The common case, cheaper than inferring the type anew: a column of numbers or text like the ones before."""
     python_type = _PLAIN.get(known)
-    return python_type is not None and set(map(type, values)) <= {python_type, type(None)}
+    return python_type is not None and python_types <= {python_type, type(None)}
 
 
 _PLAIN: dict[pa.DataType, type] = {

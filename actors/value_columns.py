@@ -284,13 +284,13 @@ def _merge_structs(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     return pa.struct(list(types.items()))
 
 
-def to_array(values: Sequence[Any], target: pa.DataType) -> pa.Array:
-    """The values as a column of that type.
+def to_array(values: Sequence[Any], target: pa.DataType, python_types: set[type] | None = None) -> pa.Array:
+    """The values as a column of that type; `python_types` are theirs, where the caller knows them.
 
     Raises:
         Misfit: a value that the type does not hold exactly.
     """
-    python_types = set(map(type, values))
+    python_types = set(map(type, values)) if python_types is None else python_types
     if python_types == {int} and target == pa.int64():
         try:
             return pa.array(np.fromiter(values, np.int64, len(values)))

@@ -43,13 +43,14 @@ class MultipleInputOperator(Operator):
     def _loop(self, values: list[Any], input_index: int, outputs: list[Any], rows: list[int]) -> Iterator[None]:
         """Fills the lists; yields whenever a batch is full, so that what emits it is not mistaken for the function."""
         function, target = self._factory.function, self.context.batch_rows
+        append = self._encoder.appender(outputs)
         for row, value in enumerate(values):
             self._value = value
             results = function(input_index, value)
             if results is None:
                 continue
             for result in results:
-                outputs.append(result)
+                append(result)
                 rows.append(row)
                 if len(outputs) >= target:
                     yield

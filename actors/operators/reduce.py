@@ -50,13 +50,14 @@ class ReduceOperator(Operator):
     def _reduce(self, ids: list[int], values: list[Any]) -> list[Any]:
         function, reduced = self._function, self._reduced
         results: list[Any] = []
+        append = self._encoder.appender(results)
         value: Any = None
         try:
             for key, value in zip(ids, values, strict=True):
                 before = reduced[key]
                 after = value if before is _NOTHING else as_row(function(before, value))
                 reduced[key] = after
-                results.append(after)
+                append(after)
         except Exception as error:
             raise_attributed(self.context.operator_name, self.context.subtask, value, error)
         return results

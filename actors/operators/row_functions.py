@@ -133,7 +133,12 @@ class _Loop:
         outputs: list[Any] = []
         rows: list[int] = []
         loop = self._source.start(
-            self._namespace, decode(batch), outputs, rows if needs_rows else None, lambda: self._target
+            self._namespace,
+            decode(batch),
+            self._encoder.appender(outputs),
+            outputs,
+            rows if needs_rows else None,
+            lambda: self._target,
         )
         while self._advance(loop):
             yield self._encode(batch, outputs, rows)
@@ -148,6 +153,8 @@ class _Loop:
             return False
         except Exception as error:
             stage, value = self._source.culprit(error)
+            if isinstance(error.__cause__, StopIteration):
+                error = error.__cause__  # the generator made a RuntimeError of it
             raise_attributed(stage.name, self._context.subtask, value, error)
         return True
 
@@ -166,7 +173,8 @@ class _Loop:
     def _filter(self, batch: Batch) -> Iterator[Batch]:
         """Only filters: the rows that stay are picked from the columns as they came."""
         rows: list[int] = []
-        loop = self._source.start(self._namespace, decode(batch), [], rows, lambda: self._target)
+        outputs: list[Any] = []
+        loop = self._source.start(self._namespace, decode(batch), outputs.append, outputs, rows, lambda: self._target)
         self._advance(loop)
         if len(rows) == batch.num_rows:
             yield batch
@@ -209,18 +217,19 @@ class _Source:
         self,
         namespace: dict[str, Any],
         values: list[Any],
+        append: Callable[[Any], None],
         outputs: list[Any],
         rows: list[int] | None,
         limit: Callable[[], int],
     ) -> Iterator[None]:
-        """A generator that fills `outputs` (and `rows`, with the position of the row each comes from).
+        """A generator that appends to `outputs` (and to `rows` the position of the row that each comes from).
 
         It yields whenever there are limit() outputs; the caller empties the lists before it goes on.
         """
         if rows is None:
-            loop: Iterator[None] = namespace["loop"](values, outputs.append, outputs, limit)
+            loop: Iterator[None] = namespace["loop"](values, append, outputs, limit)
         else:
-            loop = namespace["loop_with_rows"](values, outputs.append, rows.append, outputs, limit)
+            loop = namespace["loop_with_rows"](values, append, rows.append, outputs, limit)
         return loop
 
     def culprit(self, error: BaseException) -> tuple[Stage, Any]:
@@ -228,7 +237,7 @@ class _Source:
         found = _loop_frame(error.__traceback__)
         cause = error.__cause__
         if found is None and cause is not None:
-            found = _loop_frame(cause.__traceback__)  # a StopIteration, which the generator turned into RuntimeError
+            found = _loop_frame(cause.__traceback__)
         if found is None:
             return self._stages[0], NO_VALUE
         line, values = found

@@ -74,6 +74,15 @@ def test_an_error_names_operator_and_value() -> None:
         harness.push([("a", "y"), ("a", "x")])
 
 
+def test_a_function_that_changes_its_accumulator_gives_each_state_of_it() -> None:
+    harness = driven(lambda so_far, value: so_far.extend(value) or so_far, FunctionKey(lambda _: 0))
+    harness.push([[1], [2], [3]])
+    assert harness.output.rows == [[1], [1, 2], [1, 2, 3]]
+    sets = driven(lambda so_far, value: so_far.update(value) or so_far, FunctionKey(lambda _: 0))
+    sets.push([{1}, {2}])
+    assert sets.output.rows == [{1}, {1, 2}]
+
+
 def test_reduce_without_key_is_refused() -> None:
     harness = OperatorHarness(create_operator([code(ReduceFactory(add))], ["sum"]))
     with pytest.raises(InvalidProgramError, match="needs key_by"):

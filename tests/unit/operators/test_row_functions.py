@@ -224,6 +224,22 @@ def test_an_error_of_a_later_operator_is_not_this_ones() -> None:
             fused(factory, output=Failing(), batch_rows=1).push([1, 2])
 
 
+@pytest.mark.parametrize("make", [list, lambda seen: (1, seen), lambda seen: {"seen": seen}, set])
+def test_a_function_that_gives_the_same_object_again_gives_what_it_was_each_time(make: Callable[[Any], Any]) -> None:
+    seen: list[int] = []
+    same: Any = make(seen)
+
+    def remember(value: int) -> Any:
+        (same.add if isinstance(same, set) else seen.append)(value)
+        return same if isinstance(same, set | tuple | dict) else seen
+
+    harness = fused(MapFactory(remember))
+    harness.push([1, 2])
+    harness.push([3])
+    sizes = [len(row if isinstance(row, set | list) else row[-1]) for row in harness.output.rows]
+    assert sizes == [1, 2, 3]
+
+
 def test_an_empty_next_in_a_function_is_an_error_not_the_end() -> None:
     driven = fused(MapFactory(lambda _: next(iter(()))))
     with pytest.raises(UserFunctionError, match=r"operator 'a'.*the value was 1"):
