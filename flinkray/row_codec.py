@@ -121,7 +121,8 @@ class RowEncoder:
         if python_type is tuple:
             return Kind.TUPLE
         if python_type is dict:
-            return Kind.ROW if all(isinstance(key, str) for key in first) else Kind.SCALAR
+            dicts = (value for value in values if type(value) is dict)
+            return Kind.ROW if all(isinstance(key, str) for value in dicts for key in value) else Kind.SCALAR
         return Kind.SCALAR if named_fields(python_type) is None else Kind.ROW
 
     # -- values to columns of values
@@ -243,7 +244,12 @@ class RowEncoder:
 
     def _pickled(self, values: Sequence[Any], timestamps: pa.Array | None) -> Batch:
         # cloudpickle, since a class of the user's main script cannot be found by name in a worker.
-        column = pa.array([cloudpickle.dumps(value) for value in values], self._current_schema().field(0).type)
+        try:
+            pickles = [cloudpickle.dumps(value) for value in values]
+        except Exception as error:  # pickling runs the values' own code
+            odd = next(value for value in values if not _can_pickle(value))
+            raise self._mismatch("", odd, "a value that can be pickled") from error
+        column = pa.array(pickles, self._current_schema().field(0).type)
         return Batch(pa.RecordBatch.from_arrays([column], schema=self._current_schema()), Kind.OBJECT, timestamps)
 
     def _mismatch(self, field: str, value: Any, expected: str) -> TypeMismatchError:
@@ -275,3 +281,11 @@ def _dict_values(values: Sequence[Any], name: str) -> list[Any]:
         return list(map(itemgetter(name), values))
     except KeyError:
         return [value.get(name) for value in values]
+
+
+def _can_pickle(value: Any) -> bool:
+    try:
+        cloudpickle.dumps(value)
+    except Exception:
+        return False
+    return True

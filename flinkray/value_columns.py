@@ -123,7 +123,7 @@ def infer_type(values: Sequence[Any]) -> pa.DataType:
 
     Raises:
         Misfit: no one type holds them all (a number and text).
-        Unholdable: a value that Arrow does not know.
+        Unholdable: a value that Arrow does not know, or cannot hold for what is in it.
     """
     families = {family(python_type) for python_type in set(map(type, values))}
     families.discard("null")
@@ -139,7 +139,12 @@ def infer_type(values: Sequence[Any]) -> pa.DataType:
     fixed = _FIXED_TYPES.get(name)
     if fixed is not None:
         return fixed
-    return _INFERENCES[name]([value for value in values if value is not None])
+    try:
+        return _INFERENCES[name]([value for value in values if value is not None])
+    except Misfit as misfit:
+        if name == "datetime":
+            raise
+        raise Unholdable(misfit.value) from misfit  # [1, "x"]: values of one type, within which types are mixed
 
 
 def _mixed_type(values: Sequence[Any], families: set[str]) -> pa.DataType:
@@ -279,13 +284,13 @@ def _merge_structs(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     return pa.struct(list(types.items()))
 
 
-def to_array(values: Sequence[Any], target: pa.DataType) -> pa.Array:
-    """The values as a column of that type.
+def to_array(values: Sequence[Any], target: pa.DataType, python_types: set[type] | None = None) -> pa.Array:
+    """The values as a column of that type; `python_types` are theirs, where the caller knows them.
 
     Raises:
         Misfit: a value that the type does not hold exactly.
     """
-    python_types = set(map(type, values))
+    python_types = set(map(type, values)) if python_types is None else python_types
     if python_types == {int} and target == pa.int64():
         try:
             return pa.array(np.fromiter(values, np.int64, len(values)))
