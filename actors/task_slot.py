@@ -37,6 +37,11 @@ _DATA_MESSAGES = get_args(DataMessage)
 
 
 @dataclass(frozen=True, slots=True)
+class GetNetworkStatistics:
+    """Asked of a slot; the answer is its `actors.network.environment.NetworkStatistics`."""
+
+
+@dataclass(frozen=True, slots=True)
 class _ReportMetrics:
     """To itself, periodically."""
 
@@ -98,6 +103,11 @@ class TaskSlot(Endpoint):
                 self._network.on_delivery_failed(message)
             case _:
                 raise TypeError(f"a task slot does not understand {message!r}")
+
+    def on_request(self, request: Any) -> Any:
+        if isinstance(request, GetNetworkStatistics):
+            return self._network.statistics()
+        return super().on_request(request)
 
     # -- commands ------------------------------------------------------------------------------------------------
 
