@@ -170,7 +170,7 @@ class NetworkEnvironment:
         gate.release()
 
     def unconsumed_partitions(self) -> tuple[PartitionId, ...]:
-        """Partitions that still hold something for a consumer: a slot that ends now would lose it."""
+        """Partitions that a consumer has not read to the end: a slot that ends now could lose something of them."""
         return tuple(partition.partition_id for partition in self._registry.all())
 
     def shutdown(self) -> None:

@@ -236,7 +236,7 @@ class RemoteInputChannel(InputChannel):
         self._received: deque[tuple[Element, int]] = deque()
         self._next_sequence = 0
         self.has_ended = False
-        """The producer has sent everything: it needs neither credit nor a cancellation any more."""
+        """Everything has arrived, though it may not be read yet: the producer needs no credit any more."""
         self.credit = ReceiverCredit(exclusive_buffers, floating, budget, partial(connector.announce_credit, self))
 
     def request(self) -> None:

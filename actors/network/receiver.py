@@ -129,9 +129,9 @@ class PartitionReceiver:
         if self._channels.pop(channel.channel_id, None) is not None:
             producer = self._producer(channel)
             producer.credit_due.pop(channel, None)
-            if not channel.has_ended:
-                producer.cancelled.append(channel.channel_id)
-                self._queue(producer)
+            # Also after the last element: it tells the producer's slot that it need not stay for this channel.
+            producer.cancelled.append(channel.channel_id)
+            self._queue(producer)
 
     def on_buffers(self, message: Buffers, payloads: Payloads) -> None:
         """Hands the elements to their channels. One for a channel that is gone is dropped: its producer knows."""
@@ -185,9 +185,12 @@ class PartitionReceiver:
         self._release(channel)
 
     def fail_producer(self, address: Address, cause: str) -> None:
-        """The slot is gone, and with it what its partitions still held."""
+        """The slot is gone, and with it what its partitions still held. Channels that have everything go on."""
         for channel in [each for each in self._channels.values() if each.descriptor.producer == address]:
-            self._fail(channel, PartitionError(f"{channel}: its slot {address} is gone: {cause}"))
+            if channel.has_ended:
+                del self._channels[channel.channel_id]
+            else:
+                self._fail(channel, PartitionError(f"{channel}: its slot {address} is gone: {cause}"))
         self._producers.pop(address, None)
 
     def fail_channels(self, channel_ids: tuple[ChannelId, ...], cause: str) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
-from actors.elements import EndOfPartition
 from actors.messages import (
     AddCredit,
     AnnounceBacklog,
@@ -267,9 +266,8 @@ class PartitionSender:
         reader.sent_buffers += 1
         reader.sent_bytes += buffer.nbytes
         entry = self._entry(reader.channel_id, polled, payloads)
-        if isinstance(buffer.event, EndOfPartition):
-            self._remove(reader)
-        elif reader.can_send(polled.next_kind):
+        # After its last event too the reader stays until the consumer cancels: only then everything has arrived.
+        if reader.can_send(polled.next_kind):
             self._queue(reader)
         return entry
 

@@ -271,4 +271,4 @@ class CreditMachine(RuleBasedStateMachine):
 
 
 TestCreditMachine = CreditMachine.TestCase
-TestCreditMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestCreditMachine.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.keys import key_columns, key_groups, key_hashes, key_values
@@ -118,6 +118,7 @@ VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
 
 
 @pytest.mark.parametrize("name", VALUES)
+@settings(deadline=None, max_examples=60)
 @given(data=st.data())
 def test_hash_of_a_row_does_not_depend_on_the_batch_around_it(name: str, data: st.DataObject) -> None:
     arrow_type, strategy = VALUES[name]

@@ -319,6 +319,25 @@ def test_a_lost_producer_slot_fails_its_channels() -> None:
         pair.gate.poll()
 
 
+def test_a_partition_stays_in_its_slot_until_its_last_element_has_been_read_elsewhere() -> None:
+    pair = Pair()
+    pair.partition.finish()
+    pair.world.settle()
+    assert pair.world["up"].unconsumed_partitions() == ("p",)
+    drain(pair.world, pair.gate)
+    assert pair.world["up"].unconsumed_partitions() == ()
+
+
+def test_a_slot_that_goes_after_everything_has_arrived_fails_nobody() -> None:
+    pair = Pair()
+    pair.put(1)
+    pair.partition.finish()
+    pair.world.settle()
+    pair.world.kill("up")
+    assert drain(pair.world, pair.gate) == [(0, 1), (0, END)]
+    assert pair.world["down"].statistics().bytes_reserved == 0
+
+
 def test_a_lost_consumer_slot_fails_the_writers_that_fed_it() -> None:
     pair = Pair(subpartitions=2)
     pair.world.kill("down")

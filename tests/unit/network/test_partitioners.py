@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.keys import key_groups
@@ -64,6 +64,7 @@ def test_broadcast_gives_everything_to_every_channel() -> None:
     assert split(selector(BroadcastPartitioner(), 3), numbers(1, 2)) == {0: [1, 2], 1: [1, 2], 2: [1, 2]}
 
 
+@settings(deadline=None, max_examples=60)
 @given(rows=LISTS, channels=st.integers(1, 9), max_parallelism=st.integers(9, 200))
 def test_a_key_goes_to_the_subtask_that_owns_its_key_group(
     rows: list[int], channels: int, max_parallelism: int
@@ -76,6 +77,7 @@ def test_a_key_goes_to_the_subtask_that_owns_its_key_group(
     assert split(chosen, numbers(*rows)) == by_row(rows, owner)
 
 
+@settings(deadline=None, max_examples=60)
 @given(rows=LISTS, channels=st.integers(1, 9))
 def test_a_custom_partitioner_decides_per_key(rows: list[int], channels: int) -> None:
     chosen = selector(CustomPartitioner(lambda key, count: abs(key) % count, BY_VALUE), channels)
@@ -83,6 +85,7 @@ def test_a_custom_partitioner_decides_per_key(rows: list[int], channels: int) ->
 
 
 @pytest.mark.parametrize("partitioner", [RebalancePartitioner(), RescalePartitioner()])
+@settings(deadline=None, max_examples=60)
 @given(sizes=st.lists(st.integers(1, 30), min_size=1, max_size=12), channels=st.integers(1, 9), seed=st.integers(0, 99))
 def test_round_robin_never_gives_a_channel_more_than_one_row_more_than_another(
     partitioner: Partitioner, sizes: list[int], channels: int, seed: int

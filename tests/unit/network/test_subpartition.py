@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.elements import CheckpointBarrier, EndOfData, Watermark
@@ -129,6 +129,7 @@ ACTIONS = st.lists(
 )
 
 
+@settings(deadline=None, max_examples=60)
 @given(actions=ACTIONS)
 def test_whatever_is_done_all_comes_in_order_and_once(actions: list[tuple[str, Any]]) -> None:
     limit = QueueLimit(100, 1 << 30)
