@@ -22,7 +22,7 @@ _NOTHING = object()
 
 
 class FiringContext:
-    """The `context` of a ProcessWindowFunction (flinkray.functions.WindowContext)."""
+    """The `context` of a ProcessWindowFunction or a plain function (flinkray.functions.WindowContext)."""
 
     def __init__(self, operator: RowWindowOperator) -> None:
         self._operator = operator
@@ -53,9 +53,7 @@ class RowWindowOperator(WindowOperatorBase):
         self._panes: dict[int, dict[Any, Any]] = {}
         """Window start -> key -> contents."""
         self._add, self._result = _contents(factory)
-        process = factory.process
-        is_plain = process is not None and not isinstance(process, ProcessWindowFunction)
-        self._apply = as_callable(process, "apply") if process is not None and is_plain else None
+        self._process = None if factory.process is None else as_callable(factory.process, "process")
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -133,15 +131,12 @@ class RowWindowOperator(WindowOperatorBase):
                 raise_attributed(self.context.operator_name, self.context.subtask, NO_VALUE, error)
 
     def _call(self, key: Any, window: Window, contents: Any) -> None:
-        process = self._factory.process
         timestamp = window.max_timestamp()
         result = self._result(contents)
-        if isinstance(process, ProcessWindowFunction):
-            self._results.collect(process.process(key, self._firing, result), timestamp)
-        elif self._apply is not None:
-            self._results.collect(self._apply(key, window, result), timestamp)
-        else:
+        if self._process is None:
             self._results.add(result, timestamp)
+        else:
+            self._results.collect(self._process(key, self._firing, result), timestamp)
 
     def _clear(self, start: int) -> None:
         keys = self._panes.pop(start)

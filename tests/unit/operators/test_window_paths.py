@@ -30,10 +30,11 @@ from flinkray.aggregates import (
     TopN,
 )
 from flinkray.batch import Batch
+from flinkray.functions import WindowContext
 from flinkray.keys import ColumnKey
 from flinkray.operator_factories import WindowFactory
 from flinkray.types import Kind, Millis, OutputTag
-from flinkray.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows, Window, WindowAssigner
+from flinkray.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
 from tests.support.operators import OperatorHarness, code
 from tests.support.windows import Event, Firing, WindowModel, random_steps
 
@@ -171,8 +172,8 @@ def test_row_windows_agree_with_the_model(seed: int) -> None:
     steps = random_steps(chance, ["a", "b", None, "c"], [None, 1, 2, 3], most_rows=chance.choice((1, 10, 80)))
     numbered = [step if isinstance(step, int) else [e._replace(value=(e.value, 0)) for e in step] for step in steps]
 
-    def listed(key: Any, window: Window, elements: Iterable[Any]) -> list[tuple[int, Any, list[Any]]]:
-        return [(window.start, key, [element.value for element in elements])]
+    def listed(key: Any, context: WindowContext, elements: Iterable[Any]) -> list[tuple[int, Any, list[Any]]]:
+        return [(context.window().start, key, [element.value for element in elements])]
 
     factory = WindowFactory(assigner, process=listed, allowed_lateness_ms=Millis(lateness), late_tag=OutputTag("late"))
     model = WindowModel(assigner, lateness)

@@ -26,8 +26,8 @@ SLIDING = SlidingEventTimeWindows.of(10, 5)
 KEY = (ColumnKey(("key",)),)
 
 
-def listed(key: Any, window: Window, elements: Iterable[Any]) -> list[tuple[Any, int, list[Any]]]:
-    return [(key, window.start, [element.value for element in elements])]
+def listed(key: Any, context: WindowContext, elements: Iterable[Any]) -> list[tuple[Any, int, list[Any]]]:
+    return [(key, context.window().start, [element.value for element in elements])]
 
 
 class Windows:
@@ -383,16 +383,16 @@ def test_an_aggregate_function_gives_its_result() -> None:
 
 
 def test_a_window_function_after_reduce_or_aggregate_gets_the_one_result() -> None:
-    def tell(key: Any, window: Window, elements: Iterable[Any]) -> list[Any]:
+    def tell(key: Any, context: WindowContext, elements: Iterable[Any]) -> list[Any]:
         (element,) = elements
-        return [(key, window.end, element)]
+        return [(key, context.window().end, element)]
 
     assert run_rows(WindowFactory(TUMBLING, aggregate=Mean(), process=tell)).output.rows == [
         ("a", 10, 2.0),
         ("b", 10, 5.0),
     ]
     reduced = WindowFactory(
-        TUMBLING, reduce=lambda _left, right: right, process=lambda k, _w, e: [(k, next(iter(e)).value)]
+        TUMBLING, reduce=lambda _left, right: right, process=lambda k, _c, e: [(k, next(iter(e)).value)]
     )
     assert run_rows(reduced).output.rows == [("a", 3), ("b", 5)]
 
