@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from actors.rows import decode
 from actors.user_code import short_repr, user_function_error
-from actors.value_columns import Misfit, Unholdable, infer_type, to_array, to_values
 from flinkray.batch import Batch
 from flinkray.errors import TypeMismatchError, UnknownColumnError
 from flinkray.keys import ColumnKey, FunctionKey, KeySelector
 from flinkray.types import Kind
+from flinkray.value_columns import Misfit, Unholdable, infer_type, to_array, to_values
 
 Hashes = npt.NDArray[np.uint64]
 KeyGroups = npt.NDArray[np.int32]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import reprlib
 import traceback
 from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
@@ -15,6 +14,7 @@ import graphs
 from actors.operators.base import OperatorContext
 from flinkray.errors import FlinkrayError, InvalidProgramError, UserFunctionError
 from flinkray.functions import Accumulator, Function
+from flinkray.row_codec import short_repr as short_repr
 from flinkray.state import (
     AggregatingState,
     AggregatingStateDescriptor,
@@ -36,17 +36,6 @@ _FRAMEWORK_DIRECTORIES = tuple(
 )
 FUSED_FILENAME = "<flinkray fused row functions>"
 """The file name of generated code, which is the framework's too."""
-
-_SHORT = reprlib.Repr()
-_SHORT.maxlevel = 3
-_SHORT.maxstring = _SHORT.maxother = 120
-_SHORT.maxtuple = _SHORT.maxlist = _SHORT.maxdict = 8
-
-
-def short_repr(value: Any) -> str:
-    """A repr of at most about 200 characters, whatever the value's own repr does."""
-    text = _SHORT.repr(value)
-    return text if len(text) <= 200 else text[:197] + "..."
 
 
 def user_function_error(operator: str, subtask: str, value: Any, error: BaseException) -> UserFunctionError:

@@ -7,10 +7,13 @@ anything else that Arrow holds SCALAR. A list and a one-dimensional array of num
 
 from __future__ import annotations
 
+import copy
+import datetime
 import logging
 import pickle
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -24,6 +27,8 @@ from flinkray.types import SCALAR_COLUMN, Kind, RecordType, tuple_columns
 from flinkray.value_columns import (
     Misfit,
     Unholdable,
+    decoded_form,
+    family,
     infer_type,
     merge_types,
     named_fields,
@@ -60,6 +65,55 @@ def decode(batch: Batch) -> list[Any]:
     return list(row_class(tuple(data.schema.names))._from_columns(columns))
 
 
+PLAIN_TYPES = frozenset({int, float, str, bool, bytes, type(None)})
+"""Types whose values come out of a batch as they went in."""
+
+
+def as_row(value: Any) -> Any:
+    """The value as a row function behind a batch of its own would see it (see `decoded_form`)."""
+    python_type = type(value)
+    if python_type in PLAIN_TYPES:
+        return value
+    is_settled = python_type is tuple or (isinstance(value, Row) and value._is_named)
+    if is_settled and PLAIN_TYPES.issuperset(map(type, value)):
+        return value
+    names = tuple(value) if type(value) is dict else named_fields(type(value))
+    if not names or not all(isinstance(name, str) for name in names):
+        return decoded_form(value)
+    fields = value.values() if type(value) is dict else [getattr(value, name, None) for name in names]
+    if any(family(type(field)) == "other" for field in fields):
+        return value  # it travels pickled
+    return row_class(names)._maker()(tuple(map(decoded_form, fields)))
+
+
+def snapshot(value: Any) -> Any:
+    """The value as it is now, whatever the user's code does to it later; itself where nothing can change it.
+
+    A function may give the same list again and again, longer each time. Rows are encoded a batch at a time, so without
+    a copy all of them would show its last state. (Flink copies between operators, unless object reuse is on.)
+    """
+    python_type = type(value)
+    if python_type in _IMMUTABLE_TYPES:
+        return value
+    if python_type is list:
+        return list(value) if PLAIN_TYPES.issuperset(map(type, value)) else [snapshot(item) for item in value]
+    if python_type is dict:
+        return {key: snapshot(item) for key, item in value.items()}
+    if isinstance(value, tuple) and PLAIN_TYPES.issuperset(map(type, value)):
+        return value
+    if python_type is tuple:
+        return tuple([snapshot(item) for item in value])
+    if isinstance(value, Row):
+        return python_type._maker()(tuple([snapshot(item) for item in value]))
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # runs the value's own code
+        return value  # where it cannot be encoded either, the encoder says so
+
+
+_IMMUTABLE_TYPES = PLAIN_TYPES | {Decimal, datetime.datetime, datetime.date, datetime.time, datetime.timedelta}
+
+
 class RowEncoder:
     """Turns the values of one output back into batches, and holds the output's type.
 
@@ -86,6 +140,14 @@ class RowEncoder:
         if self._kind is None:
             return None
         return RecordType(self._kind, self._current_schema())
+
+    def appender(self, values: list[Any]) -> Callable[[Any], None]:
+        """How to collect results for `encode`: appends to the list, with a copy of what could still change."""
+        if self._kind in (None, Kind.OBJECT) or not all(map(_holds_immutable, self._types.values())):
+            return lambda value: values.append(snapshot(value))
+        if self._kind is Kind.ROW:
+            return lambda value: values.append(value if isinstance(value, tuple) else copy.copy(value))
+        return values.append
 
     def encode(self, values: Sequence[Any], timestamps: pa.Array | None) -> Batch:
         """The values as one batch.
@@ -206,15 +268,16 @@ class RowEncoder:
     def _array(self, name: str, values: Sequence[Any]) -> pa.Array:
         field = "" if self._kind is Kind.SCALAR or name == SCALAR_COLUMN else name
         known = self._types.get(name)
+        python_types = set(map(type, values))
         try:
-            if known is not None and (self._is_declared or _is_plain_match(known, values)):
-                return to_array(values, known)
+            if known is not None and (self._is_declared or _is_plain_match(known, python_types)):
+                return to_array(values, known, python_types)
             seen = infer_type(values)
             merged = seen if known is None else merge_types(known, seen)
             if merged is None:
                 odd = next(value for value in values if value is not None)
                 raise Misfit(odd, f"{known}, the type of earlier rows")
-            array = to_array(values, merged)
+            array = to_array(values, merged, python_types)
         except Misfit as misfit:
             raise self._mismatch(field + misfit.field, misfit.value, misfit.expected) from misfit.__cause__
         if known is None:
@@ -261,10 +324,16 @@ class RowEncoder:
         )
 
 
-def _is_plain_match(known: pa.DataType, values: Sequence[Any]) -> bool:
+def _holds_immutable(arrow_type: pa.DataType) -> bool:
+    types = pa.types
+    is_number = types.is_integer(arrow_type) or types.is_floating(arrow_type) or types.is_boolean(arrow_type)
+    return bool(is_number or types.is_string(arrow_type) or types.is_large_string(arrow_type))
+
+
+def _is_plain_match(known: pa.DataType, python_types: set[type]) -> bool:
     """The common case, cheaper than inferring the type anew: a column of numbers or text like the ones before."""
     python_type = _PLAIN.get(known)
-    return python_type is not None and set(map(type, values)) <= {python_type, type(None)}
+    return python_type is not None and python_types <= {python_type, type(None)}
 
 
 _PLAIN: dict[pa.DataType, type] = {
@@ -276,16 +345,16 @@ _PLAIN: dict[pa.DataType, type] = {
 }
 
 
-def _dict_values(values: Sequence[Any], name: str) -> list[Any]:
-    try:
-        return list(map(itemgetter(name), values))
-    except KeyError:
-        return [value.get(name) for value in values]
-
-
 def _can_pickle(value: Any) -> bool:
     try:
         cloudpickle.dumps(value)
     except Exception:
         return False
     return True
+
+
+def _dict_values(values: Sequence[Any], name: str) -> list[Any]:
+    try:
+        return list(map(itemgetter(name), values))
+    except KeyError:
+        return [value.get(name) for value in values]

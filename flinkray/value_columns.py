@@ -435,6 +435,32 @@ def field_values(values: Iterable[Any], name: str) -> list[Any]:
     return [getattr(value, name, None) for value in values]
 
 
+def decoded_form(value: Any) -> Any:
+    """The value as it comes back from a column of its own kind, without the trip: numpy's scalars as Python's,
+    records within values as dicts, sequences as lists. A value that Arrow cannot hold stays as it is."""
+    try:
+        return _decoded_form(value)
+    except Unholdable:
+        return value
+
+
+def _decoded_form(value: Any) -> Any:
+    name = family(type(value))
+    if name == "other":
+        raise Unholdable(value)
+    if name == "list":
+        return [_decoded_form(item) for item in value]
+    if name == "tuple":
+        return tuple(_decoded_form(item) for item in value)
+    if name == "dict":
+        return {key: _decoded_form(item) for key, item in value.items()}
+    if name == "record":
+        return {field: _decoded_form(getattr(value, field)) for field in named_fields(type(value)) or ()}
+    if isinstance(value, np.generic | bytearray):
+        return bytes(value) if isinstance(value, bytearray) else value.item()
+    return value
+
+
 # -- columns to values -------------------------------------------------------------------------------------------
 
 

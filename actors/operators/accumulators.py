@@ -30,7 +30,6 @@ from actors.operators.numeric_accumulators import (
     FloatSumAccumulator,
     IntegerSumAccumulator,
 )
-from actors.value_columns import merge_types
 from flinkray.aggregates import (
     Aggregate,
     ArgMax,
@@ -48,6 +47,7 @@ from flinkray.aggregates import (
 )
 from flinkray.errors import InvalidProgramError, TypeMismatchError, UnknownColumnError
 from flinkray.expressions import Expression
+from flinkray.value_columns import merge_types
 
 
 class AggregateColumns:

@@ -15,12 +15,12 @@ from actors.operators.base import Operator
 from actors.operators.columns import operator_label
 from actors.rows import decode
 from actors.user_code import NO_VALUE, TaskRuntimeContext, UserFunctions, attributed
-from actors.value_columns import Misfit, Unholdable, infer_type, to_array, to_values
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError, TypeMismatchError
 from flinkray.functions import Function
 from flinkray.operator_factories import MapBatchesFactory
 from flinkray.types import SCALAR_COLUMN, Kind, RecordType, tuple_columns
+from flinkray.value_columns import Misfit, Unholdable, infer_type, to_array, to_values
 
 _ACCEPTED = (
     "return a pyarrow.RecordBatch or Table, a pandas DataFrame, a dict of arrays or lists, None, "

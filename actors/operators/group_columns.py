@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from actors.operators.accumulator_base import grown, is_fixed_width, numpy_type, to_arrow, to_numpy
 from actors.operators.segments import Flags, Ints, Segments, Values
-from actors.value_columns import to_array, to_values
+from flinkray.value_columns import to_array, to_values
 
 State = dict[str, pa.Array]
 """Columns with a row per group."""

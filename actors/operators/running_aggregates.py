@@ -16,8 +16,8 @@ from actors.operators.accumulator_base import grown, is_fixed_width, numpy_type,
 from actors.operators.group_columns import Choice, GroupColumn, Improvements, State, extreme_of, numbers_of, valid_flags
 from actors.operators.segments import Flags, Ints, Segments, Values
 from actors.state.key_index import KeyIndex
-from actors.value_columns import merge_types, to_array, to_values
 from flinkray import aggregates as described
+from flinkray.value_columns import merge_types, to_array, to_values
 
 
 class RunningError(Exception):

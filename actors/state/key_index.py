@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from actors.value_columns import merge_types, to_values
 from flinkray.errors import TypeMismatchError
+from flinkray.value_columns import merge_types, to_values
 
 Ids = npt.NDArray[np.int64]
 """Shape (rows,): the number of each row's key."""
