@@ -84,26 +84,32 @@ class _Buffer:
         self._rows = context.batch_rows
         self._encoder = encoder
         self._emit = emit
+        self._reset()
+
+    def _reset(self) -> None:
         self._values: list[Any] = []
         self._timestamps: list[int | None] = []
+        self._append = self._encoder.appender(self._values)  # copies what the function could still change
 
     @property
     def is_full(self) -> bool:
         return len(self._values) >= self._rows
 
     def add(self, value: Any, timestamp: int | None) -> None:
-        self._values.append(value)
+        self._append(value)
         self._timestamps.append(timestamp)
 
     def flush(self) -> None:
-        values, self._values = self._values, []
-        timestamps, self._timestamps = self._timestamps, []
+        values, timestamps = self._values, self._timestamps
+        if not values:
+            return
         start = 0
         while start < len(values):
             end = self._end_of_batch(timestamps, start)
             times = None if timestamps[start] is None else pa.array(timestamps[start:end], pa.int64())
             self._emit(self._encoder.encode(values[start:end], times))
             start = end
+        self._reset()
 
     def _end_of_batch(self, timestamps: list[int | None], start: int) -> int:
         end = min(start + self._rows, len(timestamps))

@@ -373,3 +373,17 @@ def test_a_co_process_function_without_keys_works() -> None:
     harness.push([1], input_index=0)
     harness.push([1], input_index=1)
     assert harness.output.rows == [2, 0]
+
+
+def test_a_result_is_what_it_was_when_it_was_given_also_where_the_function_goes_on_changing_it() -> None:
+    kept: list[int] = []
+
+    def grow(value: int, _ctx: ProcessContext) -> Iterator[Any]:
+        kept.append(value)
+        yield kept
+        yield LATE, kept
+
+    harness = process(grow)
+    harness.push([1, 2])
+    harness.push([3])
+    assert harness.output.rows == harness.output.side("late") == [[1], [1, 2], [1, 2, 3]]
