@@ -60,6 +60,7 @@ from flinkray.transformations import (
     UnionTransformation,
 )
 from flinkray.type_hints import from_annotation, record_type
+from flinkray.type_info import TypeInformation
 from flinkray.types import OutputTag, RecordType
 from flinkray.watermarks import WatermarkStrategy
 
@@ -197,7 +198,7 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
 
     # -- partitioning
 
-    def key_by(self, *keys: str | KeyFunction | Expression, key_type: Any = None) -> KeyedStream:
+    def key_by(self, *keys: str | KeyFunction | Expression | TypeInformation, key_type: Any = None) -> KeyedStream:
         """Partitions by key: all records of a key go to the same subtask, in order.
 
         Args:
@@ -209,6 +210,8 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
         """
         from flinkray.keyed_stream import KeyedStream
 
+        if len(keys) == 2 and key_type is None and isinstance(keys[-1], TypeInformation):
+            keys, key_type = keys[:-1], keys[-1]  # PyFlink's second argument is the type
         return KeyedStream(self, self._key_selector("key_by", keys, key_type))
 
     def forward(self) -> DataStream:

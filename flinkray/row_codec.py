@@ -24,17 +24,8 @@ from flinkray.batch import Batch
 from flinkray.errors import TypeMismatchError
 from flinkray.rows import Row, row_class
 from flinkray.types import SCALAR_COLUMN, Kind, RecordType, tuple_columns
-from flinkray.value_columns import (
-    Misfit,
-    Unholdable,
-    decoded_form,
-    family,
-    infer_type,
-    merge_types,
-    named_fields,
-    to_array,
-    to_values,
-)
+from flinkray.value_columns import decoded_form, to_array, to_values
+from flinkray.value_types import Misfit, Unholdable, family, infer_type, merge_types, named_fields
 
 _LOG = logging.getLogger(__name__)
 

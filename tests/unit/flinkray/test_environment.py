@@ -34,6 +34,7 @@ from flinkray.operator_factories import SinkFactory, SourceFactory
 from flinkray.options import ATTACHED, BATCH_ROWS, BUFFER_TIMEOUT, OPERATOR_CHAINING, PARALLELISM, TARGET
 from flinkray.preparation import prepared
 from flinkray.progress import ProgressLine
+from flinkray.testing import run_locally
 from flinkray.transformations import PhysicalTransformation, Transformation
 from flinkray.watermarks import WatermarkStrategy
 from tests.support.api import FakeExecutor, batch_of
@@ -468,3 +469,15 @@ def test_the_progress_line_shows_rate_and_watermark() -> None:
 def test_an_environment_is_not_dragged_along_by_functions(env: Env) -> None:
     stream = env.from_collection([1])
     assert pickle.dumps(stream._transformation.factory)  # type: ignore[attr-defined]
+
+
+def test_run_locally_runs_in_this_process_and_leaves_the_target(
+    executor: FakeExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    targets: list[str] = []
+    monkeypatch.setattr(flinkray.environment, "load_plugin", lambda group, name: targets.append(name) or executor)
+    env = Env.get_execution_environment({TARGET.key: "ray-session"})
+    env.from_collection([1]).print()
+    assert run_locally(env, "job").job_name == "job"
+    assert targets == ["local"]
+    assert env.configuration.get(TARGET) == "ray-session"

@@ -1,0 +1,7 @@
+"""`pyflink.common.time`."""
+
+from __future__ import annotations
+
+from flinkray.time_units import Duration, Time
+
+__all__ = ["Duration", "Time"]

@@ -1,0 +1,91 @@
+"""`pyflink.datastream.functions`. The same classes, with the nested names and brackets that programs annotate with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flinkray import functions
+from flinkray.functions import (
+    AggregateFunction,
+    CoFlatMapFunction,
+    CoMapFunction,
+    FilterFunction,
+    FlatMapFunction,
+    Function,
+    MapFunction,
+    OnTimerContext,
+    ProcessContext,
+    ReduceFunction,
+    RuntimeContext,
+    SinkFunction,
+    SourceFunction,
+    TimeDomain,
+    WindowContext,
+)
+from flinkray.functions import KeySelectorFunction as KeySelector
+
+__all__ = [
+    "AggregateFunction",
+    "CoFlatMapFunction",
+    "CoMapFunction",
+    "CoProcessFunction",
+    "FilterFunction",
+    "FlatMapFunction",
+    "Function",
+    "KeySelector",
+    "KeyedCoProcessFunction",
+    "KeyedProcessFunction",
+    "MapFunction",
+    "ProcessFunction",
+    "ProcessWindowFunction",
+    "ReduceFunction",
+    "RuntimeContext",
+    "SinkFunction",
+    "SourceFunction",
+    "TimeDomain",
+    "WindowFunction",
+]
+
+
+class _Context:
+    """Stands for a context in annotations such as `ProcessWindowFunction.Context[TimeWindow]`."""
+
+    def __init__(self, protocol: type) -> None:
+        self.protocol = protocol
+
+    def __getitem__(self, _parameters: Any) -> type:
+        return self.protocol
+
+
+class ProcessFunction(functions.ProcessFunction):
+    Context = ProcessContext
+
+
+class KeyedProcessFunction(functions.KeyedProcessFunction):
+    Context = ProcessContext
+    OnTimerContext = OnTimerContext
+
+
+class CoProcessFunction(functions.CoProcessFunction):
+    Context = ProcessContext
+
+
+class KeyedCoProcessFunction(functions.KeyedCoProcessFunction):
+    Context = ProcessContext
+    OnTimerContext = OnTimerContext
+
+
+class ProcessWindowFunction(functions.ProcessWindowFunction):
+    """`ProcessWindowFunction[IN, OUT, KEY, TimeWindow]` is the class itself."""
+
+    Context = _Context(WindowContext)
+
+    def __class_getitem__(cls, _parameters: Any) -> type[ProcessWindowFunction]:
+        return cls
+
+
+class WindowFunction(functions.WindowFunction):
+    """`WindowFunction[IN, OUT, KEY, TimeWindow]` is the class itself."""
+
+    def __class_getitem__(cls, _parameters: Any) -> type[WindowFunction]:
+        return cls
