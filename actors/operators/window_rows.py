@@ -10,7 +10,7 @@ from actors.operators.process import operator_keys
 from actors.operators.results import ResultCollector
 from actors.operators.window_base import WindowOperatorBase
 from actors.operators.window_times import PendingWindows
-from actors.rows import decode
+from actors.rows import as_row, decode
 from actors.user_code import NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.functions import AggregateFunction, ProcessWindowFunction, as_callable
@@ -176,7 +176,7 @@ def _contents(factory: WindowFactory) -> tuple[Callable[[Any, Any], Any], Callab
     if factory.reduce is not None:
         reduce = as_callable(factory.reduce, "reduce")
         return (
-            lambda contents, value: value if contents is _NOTHING else reduce(contents, value),
+            lambda contents, value: value if contents is _NOTHING else as_row(reduce(contents, value)),
             (lambda contents: [contents]) if goes_on else (lambda contents: contents),
         )
     if factory.aggregate is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -110,7 +111,7 @@ class PendingWindows:
             self._starts.add(start)
             heapq.heappush(self._heap, start)
 
-    def pop_while(self, is_wanted: Any) -> list[int]:
+    def pop_while(self, is_wanted: Callable[[int], bool]) -> list[int]:
         """Takes out the lowest starts as long as `is_wanted(start)`, ascending."""
         popped = []
         while self._heap and is_wanted(self._heap[0]):

@@ -378,6 +378,14 @@ def test_reduce_gives_the_reduced_row() -> None:
     ]
 
 
+def test_what_reduce_returns_comes_back_to_it_as_the_stream_would_give_it() -> None:
+    factory = WindowFactory(TUMBLING, reduce=lambda left, right: {"key": left.key, "value": left.value + right.value})
+    harness = OperatorHarness(create_window_operator(code(factory, "key")), keys=KEY)
+    harness.push({"key": ["a", "a", "a"], "value": [1, 2, 4]}, [1, 2, 3])
+    harness.watermark(9)
+    assert harness.output.dicts == [{"key": "a", "value": 7}]
+
+
 def test_an_aggregate_function_gives_its_result() -> None:
     assert run_rows(WindowFactory(TUMBLING, aggregate=Mean())).output.rows == [2.0, 5.0]
 
