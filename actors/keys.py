@@ -22,7 +22,8 @@ from flinkray.batch import Batch
 from flinkray.errors import TypeMismatchError, UnknownColumnError
 from flinkray.keys import ColumnKey, FunctionKey, KeySelector
 from flinkray.types import Kind
-from flinkray.value_columns import Misfit, Unholdable, infer_type, to_array, to_values
+from flinkray.value_columns import to_array, to_values
+from flinkray.value_types import Misfit, Unholdable, infer_type
 
 Hashes = npt.NDArray[np.uint64]
 KeyGroups = npt.NDArray[np.int32]

@@ -47,7 +47,7 @@ from flinkray.aggregates import (
 )
 from flinkray.errors import InvalidProgramError, TypeMismatchError, UnknownColumnError
 from flinkray.expressions import Expression
-from flinkray.value_columns import merge_types
+from flinkray.value_types import merge_types
 
 
 class AggregateColumns:

@@ -20,7 +20,8 @@ from flinkray.errors import InvalidProgramError, TypeMismatchError
 from flinkray.functions import Function
 from flinkray.operator_factories import MapBatchesFactory
 from flinkray.types import SCALAR_COLUMN, Kind, RecordType, tuple_columns
-from flinkray.value_columns import Misfit, Unholdable, infer_type, to_array, to_values
+from flinkray.value_columns import to_array, to_values
+from flinkray.value_types import Misfit, Unholdable, infer_type
 
 _ACCEPTED = (
     "return a pyarrow.RecordBatch or Table, a pandas DataFrame, a dict of arrays or lists, None, "

@@ -17,7 +17,8 @@ from actors.operators.group_columns import Choice, GroupColumn, Improvements, St
 from actors.operators.segments import Flags, Ints, Segments, Values
 from actors.state.key_index import KeyIndex
 from flinkray import aggregates as described
-from flinkray.value_columns import merge_types, to_array, to_values
+from flinkray.value_columns import to_array, to_values
+from flinkray.value_types import merge_types
 
 
 class RunningError(Exception):

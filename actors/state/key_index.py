@@ -16,7 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from flinkray.errors import TypeMismatchError
-from flinkray.value_columns import merge_types, to_values
+from flinkray.value_columns import to_values
+from flinkray.value_types import merge_types
 
 Ids = npt.NDArray[np.int64]
 """Shape (rows,): the number of each row's key."""
