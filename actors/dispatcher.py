@@ -38,6 +38,9 @@ log = logging.getLogger(__name__)
 # How long the rows of a finished job wait for a driver that does not fetch them.
 COLLECTED_ROWS_TIMEOUT_MS = 600_000.0
 
+# How long a cluster that ends by itself can still be asked what became of its job.
+LINGER_MS = 60_000.0
+
 
 class UnknownJobError(FlinkrayError):
     """The Dispatcher has no job with this id."""
@@ -60,6 +63,11 @@ class _RowsExpired:
     job_id: JobId
 
 
+@dataclass(frozen=True, slots=True)
+class _LingeredEnough:
+    """To itself."""
+
+
 @dataclass(slots=True)
 class _Job:
     name: str
@@ -73,15 +81,24 @@ class _Job:
 class Dispatcher(Endpoint):
     """See the module."""
 
-    def __init__(self, context: EndpointContext, cluster_id: str, resource_manager: Address, is_per_job: bool) -> None:
+    def __init__(
+        self,
+        context: EndpointContext,
+        cluster_id: str,
+        resource_manager: Address,
+        is_per_job: bool,
+        ends_by_itself: bool = False,
+    ) -> None:
         """
         Args:
             is_per_job: takes one job only (Flink's MiniDispatcher).
+            ends_by_itself: ends the cluster some time after that job, as no client will.
         """
         super().__init__(context)
         self._cluster_id = cluster_id
         self._resource_manager = resource_manager
         self._is_per_job = is_per_job
+        self._ends_by_itself = ends_by_itself
         self._sessions = context.random("session")
         self._jobs: dict[JobId, _Job] = {}
         self._is_shutting_down = False
@@ -118,13 +135,15 @@ class Dispatcher(Endpoint):
             case _RowsExpired():
                 self.context.kill(self._jobs[message.job_id].job_master)
             case AllTaskExecutorsReleased():
-                self._is_down = True
+                self._on_down()
+            case _LingeredEnough():
+                self._shut_down()
             case EndpointDied():
                 self._on_endpoint_died(message)
             case DeliveryFailed():
                 log.debug("%s did not get %r: %s", message.address, message.message, message.cause)
                 if isinstance(message.message, ReleaseAllTaskExecutors):
-                    self._is_down = True  # with the ResourceManager gone, nothing is left to release
+                    self._on_down()  # with the ResourceManager gone, nothing is left to release
             case _:
                 raise TypeError(f"the Dispatcher does not understand {message!r}")
 
@@ -185,6 +204,12 @@ class Dispatcher(Endpoint):
                 self.context.kill(job.job_master)
             self.context.tell(self._resource_manager, ReleaseAllTaskExecutors(self.context.address))
 
+    def _on_down(self) -> None:
+        self._is_down = True
+        if self._ends_by_itself:
+            self.context.kill(self._resource_manager)
+            self.context.kill(self.context.address)
+
     # -- jobs ----------------------------------------------------------------------------------------------------
 
     def _current(self, job_id: JobId, session: SessionId) -> _Job | None:
@@ -220,3 +245,5 @@ class Dispatcher(Endpoint):
         job.archived = details
         log.info("job %r is %s", job.name, details.status.value)
         self._release_if_jobless()
+        if self._ends_by_itself:
+            self.context.tell_self_later(LINGER_MS, _LingeredEnough())

@@ -39,7 +39,6 @@ from actors.messages import (
 from actors.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, EndpointSpec, Payloads
 from actors.scheduling.heartbeats import HeartbeatMonitor
 from actors.scheduling.slot_table import Lease, SlotTable
-from actors.task_slot import TaskSlot
 from flinkray.config import Configuration
 from flinkray.errors import FlinkrayError
 from flinkray.options import HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT
@@ -234,6 +233,9 @@ class TaskExecutor(Endpoint):
         self._heartbeats.add(request.job_master, self.context.clock.monotonic_ms())
 
     def _reserve(self, request: RequestSlot) -> None:
+        # Its module brings all operators, which the ResourceManager, that imports this one, has no use for.
+        from actors.task_slot import TaskSlot
+
         self._slots_started += 1
         address = Address(f"{self.context.address}/slot-{request.slot_index}.{self._slots_started}")
         self._table.reserve(request.slot_index, request.allocation_id, address, request.job_id, request.label)

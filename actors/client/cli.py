@@ -25,7 +25,7 @@ from flinkray.types import JobId
 PROGRAM = click.argument("program", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 ARGUMENTS = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 SETTINGS = click.option("-D", "settings", multiple=True, metavar="KEY=VALUE", help="Sets an option; may be repeated.")
-CLUSTER = click.option("--cluster", required=True, metavar="NAME", help="The session that the jobs run in.")
+CLUSTER = click.option("--cluster", required=True, metavar="NAME", help="What the job runs in, as `list` shows it.")
 
 
 def _speaks_plainly(command: Callable[..., None]) -> Callable[..., None]:
@@ -108,11 +108,12 @@ def list_sessions() -> None:
 
 
 @main.command("list")
-@CLUSTER
+@click.option("--cluster", metavar="NAME", help="Only those of this cluster.")
 @_speaks_plainly
-def list_jobs(cluster: str) -> None:
-    """List the jobs of a session, oldest first."""
-    _print_jobs(sessions.session_jobs(cluster))
+def list_jobs(cluster: str | None) -> None:
+    """List the jobs on the running Ray cluster, oldest first."""
+    clusters = [cluster] if cluster else sessions.list_clusters()
+    _print_jobs([(name, job) for name in clusters for job in sessions.session_jobs(name)])
 
 
 @main.command("cancel")
@@ -120,7 +121,7 @@ def list_jobs(cluster: str) -> None:
 @click.argument("job_id")
 @_speaks_plainly
 def cancel_job(cluster: str, job_id: str) -> None:
-    """Cancel the job JOB_ID of a session."""
+    """Cancel the job JOB_ID."""
     sessions.cancel_session_job(cluster, JobId(job_id))
     click.echo(f"job {job_id} is asked to stop")
 
@@ -152,10 +153,11 @@ def _java_line() -> str:
     return f"java {java.version} of {java.origin} ({java.path})"
 
 
-def _print_jobs(jobs: tuple[JobOverview, ...]) -> None:
-    table = Table("job id", "name", "status", "started", box=None, pad_edge=False)
-    for job in jobs:
-        table.add_row(job.job_id, job.name, job.status.value, _time(job.started_ms))
+def _print_jobs(jobs: list[tuple[str, JobOverview]]) -> None:
+    """(cluster, job) line by line."""
+    table = Table("cluster", "job id", "name", "status", "started", box=None, pad_edge=False)
+    for cluster, job in sorted(jobs, key=lambda entry: entry[1].started_ms):
+        table.add_row(cluster, job.job_id, job.name, job.status.value, _time(job.started_ms))
     Console(soft_wrap=True).print(table)
 
 

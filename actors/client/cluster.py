@@ -43,11 +43,14 @@ def resource_manager_of(cluster_id: str) -> Address:
     return Address(f"{cluster_id}/resource-manager")
 
 
-def start_cluster(host: Host, cluster_id: str, configuration: Configuration, *, is_per_job: bool) -> None:
+def start_cluster(
+    host: Host, cluster_id: str, configuration: Configuration, *, is_per_job: bool, ends_by_itself: bool = False
+) -> None:
     """Starts a ResourceManager and a Dispatcher; TaskExecutors come when a job needs them. Returns at once.
 
     Args:
         is_per_job: the cluster takes one job, and keeps no worker after it.
+        ends_by_itself: it is gone some time after that job, without a client's doing.
     """
     resource_manager = resource_manager_of(cluster_id)
     host.spawn(
@@ -62,7 +65,7 @@ def start_cluster(host: Host, cluster_id: str, configuration: Configuration, *, 
         EndpointSpec(
             dispatcher_of(cluster_id),
             Dispatcher,
-            (cluster_id, resource_manager, is_per_job),
+            (cluster_id, resource_manager, is_per_job, ends_by_itself),
             display_name=f"Dispatcher({cluster_id})",
         )
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from actors.client.cluster import job_cluster_id, new_job_id, resource_manager_of, start_cluster, submit
 from actors.client.job_client import ClusterJobClient
 from actors.client.session import connect_to_session, no_such_session
@@ -10,15 +12,22 @@ from actors.ports import EndpointGone, Host
 from flinkray.config import Configuration
 from flinkray.errors import ConfigurationError
 from flinkray.execution import JobClient, Pipeline
-from flinkray.options import CLUSTER_ID
+from flinkray.options import ATTACHED, CLUSTER_ID, TARGET
 from graphs.job_graph import JobGraph
 from graphs.job_graph_generator import generate_job_graph
+
+log = logging.getLogger(__name__)
 
 
 class LocalExecutor:
     """`execution.target: local`. Every component is a thread of this process, in a cluster for the job."""
 
     def execute(self, pipeline: Pipeline) -> JobClient:
+        if not pipeline.configuration.get(ATTACHED):
+            raise ConfigurationError(
+                f"{ATTACHED.key!r} = false needs a cluster that outlives this process, and {TARGET.key!r} is 'local': "
+                "use 'ray' or 'ray-session', or execute_async()"
+            )
         from actors.hosts.local import LocalHost
 
         job_graph = generate_job_graph(pipeline, new_job_id())
@@ -26,20 +35,27 @@ class LocalExecutor:
 
 
 class RayExecutor:
-    """`execution.target: ray`. Every component is a Ray actor, in a cluster for the job that ends with this process."""
+    """`execution.target: ray`. Every component is a Ray actor, in a cluster for the job.
+
+    It ends with the job's client or with this process; with `execution.attached` = false it outlives both, and ends a
+    minute after the job.
+    """
 
     def execute(self, pipeline: Pipeline) -> JobClient:
         # A program that cannot be compiled is refused before Ray is started for it.
         job_graph = generate_job_graph(pipeline, new_job_id())
         cluster_id = job_cluster_id(job_graph.job_id)
+        is_attached = pipeline.configuration.get(ATTACHED)
 
         from actors.hosts.ray.cluster import is_own_cluster, total_cpus
         from actors.hosts.ray.host import RayHost
 
-        host = RayHost(cluster_id)
+        host = RayHost(cluster_id, is_detached=not is_attached)
+        if is_own_cluster() and not is_attached:
+            log.warning("job %r ends with this process, as the Ray cluster does that was started here", pipeline.name)
         # A cluster that others have started may be one that grows by demand.
         resources = ClusterResources(total_cpus(), is_autoscaled=not is_own_cluster())
-        return _run_in_own_cluster(host, cluster_id, job_graph, resources)
+        return _run_in_own_cluster(host, cluster_id, job_graph, resources, is_attached=is_attached)
 
 
 class RaySessionExecutor:
@@ -64,15 +80,20 @@ def _session_of(configuration: Configuration) -> str:
 
 
 def _run_in_own_cluster(
-    host: Host, cluster_id: str, job_graph: JobGraph, resources: ClusterResources | None = None
+    host: Host,
+    cluster_id: str,
+    job_graph: JobGraph,
+    resources: ClusterResources | None = None,
+    *,
+    is_attached: bool = True,
 ) -> JobClient:
     """Starts the cluster and submits; nothing is left of it where that fails."""
     try:
-        start_cluster(host, cluster_id, job_graph.configuration, is_per_job=True)
+        start_cluster(host, cluster_id, job_graph.configuration, is_per_job=True, ends_by_itself=not is_attached)
         if resources is not None:
             host.tell(resource_manager_of(cluster_id), resources)
         job = submit(host, cluster_id, job_graph)
     except BaseException:
         host.shutdown()
         raise
-    return ClusterJobClient(host, cluster_id, job, owns_cluster=True)
+    return ClusterJobClient(host, cluster_id, job, owns_cluster=is_attached)

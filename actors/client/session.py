@@ -80,9 +80,14 @@ def stop_session(name: str) -> None:
     host.shutdown()
 
 
+def list_clusters() -> list[str]:
+    """The names of all clusters that run, sorted: sessions, and those that were started for one job."""
+    return sorted(_cluster_ids())
+
+
 def list_sessions() -> list[str]:
     """The names of the sessions that run, sorted."""
-    return sorted(name for name in _cluster_ids() if not is_job_cluster(name))
+    return [name for name in list_clusters() if not is_job_cluster(name)]
 
 
 def session_jobs(name: str) -> tuple[JobOverview, ...]:

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from actors.client.cluster import dispatcher_of, resource_manager_of
+from actors.client.cluster import dispatcher_of, resource_manager_of, start_cluster
 from actors.control_messages import CancelJob, ClusterResources, ShutDownCluster
 from actors.messages import TaskDeployment
+from flinkray.config import Configuration
 from flinkray.errors import InvalidProgramError
 from flinkray.execution import JobStatus
 from flinkray.types import JobId
@@ -303,3 +304,14 @@ def test_channels_lead_to_the_slots_of_their_producers() -> None:
     channels = [c for _, deployment in world.deployed for gate in deployment.gates for c in gate.channels]
     assert len(channels) == 3 * 4
     assert all(slots[channel.partition_id] == channel.producer for channel in channels)
+
+
+def test_a_detached_cluster_ends_a_while_after_its_job() -> None:
+    world = World(13)
+    start_cluster(world, CLUSTER, Configuration(), is_per_job=True, ends_by_itself=True)
+    world.submit(four_vertices())
+    assert world.await_end().status is JobStatus.FINISHED
+    world.run_for(55_000)
+    assert world.status() is JobStatus.FINISHED
+    world.run_for(10_000)
+    assert world.addresses() == set()
