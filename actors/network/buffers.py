@@ -6,10 +6,6 @@ from actors.elements import CheckpointBarrier, Element, Event
 from actors.ports import BatchRef, ObjectStore
 from flinkray.batch import Batch, concat, is_same_layout
 
-COMPACT_RATIO = 1.25
-"""A slice that keeps more than this many times its own bytes alive is copied before it leaves the process: pickling
-and the object store take whole buffers, not the part of them that the slice shows."""
-
 
 class Buffer:
     """An event or a batch; a broadcast puts one buffer into the queues of all its consumers.
@@ -60,31 +56,14 @@ class Buffer:
     def element(self) -> Element:
         return self.event if self.event is not None else self.batch
 
-    def portable_batch(self) -> Batch:
-        """The batch without bytes of its neighbours, ready to leave the process."""
-        batch = self.batch
-        if _kept_bytes(batch) > COMPACT_RATIO * self.nbytes:
-            batch = concat([batch, batch.slice(0, 0)])  # concatenating is Arrow's way of copying just a slice
-            self._batches = [batch]
-        return batch
-
     def reference(self, objects: ObjectStore) -> BatchRef:
         """The batch in the object store: put once, however many consumers get it. Only the network loop calls this.
 
         The buffer keeps the reference as long as a queue holds the buffer, and no longer.
         """
         if self._ref is None:
-            self._ref = objects.put(self.portable_batch())
+            self._ref = objects.put(self.batch)
         return self._ref
-
-
-def _kept_bytes(batch: Batch) -> int:
-    kept = int(batch.data.get_total_buffer_size())
-    if batch.timestamps is not None:
-        kept += int(batch.timestamps.get_total_buffer_size())
-    if batch.keys is not None:
-        kept += int(batch.keys.get_total_buffer_size())
-    return kept
 
 
 class Coalescer:

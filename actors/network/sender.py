@@ -276,8 +276,7 @@ class PartitionSender:
         if buffer.is_event:
             return BufferEntry(channel_id, polled.sequence, polled.backlog, buffer.event)
         if buffer.nbytes <= self._inline_bytes:
-            batch = buffer.portable_batch()
-            return BufferEntry(channel_id, polled.sequence, polled.backlog, batch, nbytes=buffer.nbytes)
+            return BufferEntry(channel_id, polled.sequence, polled.backlog, buffer.batch, nbytes=buffer.nbytes)
         payloads.append(buffer.reference(self._context.objects))
         return BufferEntry(
             channel_id,

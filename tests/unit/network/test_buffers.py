@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import pytest
 
 from actors.elements import CheckpointBarrier, EndOfData, Watermark
@@ -70,18 +68,6 @@ def test_a_buffer_of_several_batches_has_their_rows_and_bytes() -> None:
 )
 def test_only_an_aligned_exactly_once_barrier_blocks_what_is_behind_it(event: object, blocks: bool) -> None:
     assert Buffer.of_event(event).blocks_upstream is blocks  # type: ignore[arg-type]
-
-
-def test_a_slice_leaves_the_process_without_the_bytes_of_its_neighbours() -> None:
-    whole = numbers(*range(100_000))
-    buffer = Buffer.of_batch(whole.slice(5, 10))
-    assert values_of(buffer.portable_batch()) == list(range(5, 15))
-    assert len(pickle.dumps(buffer.portable_batch(), protocol=5)) < 2_000
-
-
-def test_a_whole_batch_leaves_the_process_without_a_copy() -> None:
-    whole = numbers(*range(1_000))
-    assert Buffer.of_batch(whole).portable_batch() is whole
 
 
 def test_a_buffer_is_put_into_the_object_store_once_and_lets_go_of_it_with_its_own_end() -> None:

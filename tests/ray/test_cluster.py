@@ -1,0 +1,155 @@
+"""Jobs on a real Ray cluster: what they take, how they read, and that nothing of them is left."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from flinkray import (
+    DataGenSource,
+    DataStream,
+    DiscardSink,
+    JobClient,
+    JobExecutionError,
+    SequenceField,
+    StreamExecutionEnvironment,
+    WatermarkStrategy,
+)
+from tests.support.jobs import environment
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(180)]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(ray_cluster: None) -> Iterator[None]:
+    import ray
+
+    before = ray.cluster_resources()
+    yield
+    assert eventually(live_actors, lambda actors: not actors) == []
+    # Every CPU is free again, and no byte of the object store is in use.
+    eventually(ray.available_resources, lambda free: free == before)
+
+
+def live_actors() -> list[Any]:
+    """The actors of flinkray that live now, as `ray list actors` shows them."""
+    import ray
+    from ray.util.state import list_actors
+
+    actors = list_actors(address=ray.get_runtime_context().gcs_address, limit=1000, detail=True)
+    return [actor for actor in actors if actor.ray_namespace == "flinkray" and actor.state != "DEAD"]
+
+
+def numbers(env: StreamExecutionEnvironment) -> DataStream:
+    """A thousand rows a second, for ever."""
+    source = DataGenSource({"number": SequenceField()}, rows_per_second=1000)
+    return env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers")
+
+
+def endless(env: StreamExecutionEnvironment) -> None:
+    """Four vertices at the environment's parallelism, which run until cancelled."""
+    doubled = numbers(env).rebalance().map(lambda row: row).name("map").disable_chaining()
+    doubled.rebalance().filter(lambda row: True).name("filter").disable_chaining().rebalance().sink_to(DiscardSink()).name("end")
+
+
+def slots() -> list[str]:
+    return [actor.repr_name for actor in live_actors() if actor.class_name == "TaskSlot"]
+
+
+def running(client: JobClient) -> None:
+    eventually(lambda: client.progress().records_out, lambda rows: rows > 0, deadline_s=60)
+
+
+def test_actors_read_as_job_vertex_and_subtask_and_measure_on_rays_endpoint() -> None:
+    env = environment({"metrics.fetcher.update-interval": "200 ms"}, target="ray")
+    endless(env)
+    client = env.execute_async("actors")
+    try:
+        running(client)
+        names = {actor.class_name: actor.repr_name for actor in live_actors()}
+        assert names["JobMaster"] == "JobMaster(actors)"
+        assert {"Dispatcher", "ResourceManager", "TaskExecutor", "TaskSlot"} <= set(names)
+        assert len(slots()) == 2, "one slot sharing group at parallelism 2 takes two slots"
+        vertices = ("Source: numbers", "map", "filter", "Sink: end")
+        assert sorted(slots()) == [
+            f"TaskSlot(actors: {', '.join(f'{vertex} ({subtask}/2)' for vertex in vertices)})" for subtask in (1, 2)
+        ]
+        metrics = eventually(metrics_page, lambda page: "flinkray_task_records_out" in page, deadline_s=60)
+        assert 'job_name="actors"' in metrics
+        assert "subtask_index=" in metrics
+    finally:
+        client.cancel()
+        client.close()
+
+
+def metrics_page() -> str:
+    """All that this node exports."""
+    import ray
+
+    node = ray.nodes()[0]
+    with urllib.request.urlopen(f"http://127.0.0.1:{node['MetricsExportPort']}/metrics", timeout=10) as answer:
+        page: str = answer.read().decode()
+    return page
+
+
+def test_two_slot_sharing_groups_at_parallelism_two_take_four_slots() -> None:
+    env = environment(target="ray")
+    numbers(env).map(lambda row: row).slot_sharing_group("other").sink_to(DiscardSink())
+    client = env.execute_async("two groups")
+    try:
+        running(client)
+        assert len(slots()) == 4
+    finally:
+        client.cancel()
+        client.close()
+
+
+def test_a_failed_job_shows_the_users_line_and_leaves_nothing() -> None:
+    def inverse(value: int) -> float:
+        return 10 / (value - 5)
+
+    with pytest.raises(JobExecutionError, match=r"operator 'inverse' \(subtask"):
+        environment(target="ray").from_sequence(0, 9).map(inverse).name("inverse").to_arrow()
+
+
+def test_a_slot_that_is_killed_fails_its_job_by_name() -> None:
+    import os
+    import signal
+
+    env = environment(target="ray")
+    endless(env)
+    client = env.execute_async("killed")
+    try:
+        running(client)
+        victim = next(actor for actor in live_actors() if actor.class_name == "TaskSlot")
+        os.kill(victim.pid, signal.SIGKILL)
+        with pytest.raises(JobExecutionError, match="process died"):
+            client.result(timeout=60)
+    finally:
+        client.close()
+
+
+ONE_CPU_PROGRAM = """
+import ray
+from flinkray import Configuration, StreamExecutionEnvironment
+
+ray.init(address="local", num_cpus=1, include_dashboard=False)
+configuration = Configuration({"parallelism.default": 2, "slot.request.timeout": "5 s"})
+env = StreamExecutionEnvironment.get_execution_environment(configuration)
+env.from_sequence(0, 9).print()
+env.execute("too large")
+"""
+
+
+def test_a_job_that_the_cluster_cannot_hold_says_what_it_needs_and_what_to_do() -> None:
+    done = subprocess.run([sys.executable, "-c", ONE_CPU_PROGRAM], capture_output=True, text=True, timeout=150)
+    assert done.returncode != 0
+    assert "NoResourceAvailableError" in done.stderr
+    assert "needs 2 slot(s)" in done.stderr
+    assert "has: " in done.stderr and "parallelism.default" in done.stderr
