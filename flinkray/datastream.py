@@ -358,7 +358,8 @@ def check_watermark_strategy(strategy: object, known: KnownType) -> None:
         raise InvalidProgramError(
             f"a watermark strategy is needed, such as WatermarkStrategy.for_monotonous_timestamps(), not {strategy!r}"
         )
-    check_serializable(strategy, "watermark strategy")
+    check_serializable(strategy.generator, "watermark generator")
+    check_serializable(strategy.assigner, "timestamp assigner")
     if isinstance(strategy.assigner, str):
         known.require([strategy.assigner], "timestamp assigner")
     elif isinstance(strategy.assigner, Expression):

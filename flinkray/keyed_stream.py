@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from flinkray.aggregates import Aggregate
-from flinkray.datastream import DataStream
+from flinkray.datastream import DataStream, check_function
 from flinkray.errors import InvalidProgramError
 from flinkray.expressions import Expression
 from flinkray.functions import KeyedProcessFunction, ProcessContext, ReduceFunction, RuntimeContext
@@ -16,6 +16,7 @@ from flinkray.operator_factories import ReduceFactory, RunningAggregateFactory, 
 from flinkray.partitioning import KeyGroupPartitioner, Partitioner
 from flinkray.state import ValueState, ValueStateDescriptor
 from flinkray.transformations import PartitionTransformation
+from flinkray.type_hints import record_type
 from flinkray.types import Kind, tuple_columns
 from flinkray.windowing import WindowAssigner
 
@@ -35,11 +36,15 @@ class KeyedStream(DataStream):
 
     # -- functions
 
-    def reduce(self, function: ReduceFunction | Callable[[Any, Any], Any]) -> DataStream:
-        """Per key, each value reduced with all before it: one result per value (the first value as it is)."""
-        if not callable(function) and not isinstance(function, ReduceFunction):
-            raise InvalidProgramError(f"reduce takes a function of two values, not {function!r}")
-        return self._one_input("Keyed Reduce", ReduceFactory(function, self._known.record_type), self._known)
+    def reduce(self, function: ReduceFunction | Callable[[Any, Any], Any], output_type: Any = None) -> DataStream:
+        """Per key, each value reduced with all before it: one result per value (the first value as it is).
+
+        Args:
+            output_type: by default the stream's own type, which results have too.
+        """
+        check_function(function, "reduce")
+        known = self._known if output_type is None else KnownType.of(record_type(output_type))
+        return self._one_input("Keyed Reduce", ReduceFactory(function, known.record_type), known)
 
     def map_with_state(
         self,

@@ -55,7 +55,8 @@ class SparkSink(Sink):
     Args:
         write: called as `write(dataframe, checkpoint_id)`, one checkpoint after the other; checkpoint_id is None for
             the rows after the last checkpoint, so for all rows of a job without checkpoints. The job ends when it has
-            had everything, and fails when it raises. Checkpoints without rows are left out.
+            had everything, and fails when it raises. Checkpoints without rows are left out. The DataFrame can be read
+            while `write` runs (any number of times); afterwards its rows are freed.
     """
 
     def __init__(self, write: Callable[[Any, int | None], object]) -> None:

@@ -18,8 +18,9 @@ from flinkray.connectors.source import (
     SourceReader,
     SplitEnumerator,
 )
+from flinkray.datastream import DataStream
 from flinkray.execution import JobClient, JobExecutionResult, JobProgress, JobStatus, Pipeline
-from flinkray.operator_factories import SinkFactory
+from flinkray.operator_factories import OperatorFactory, SinkFactory
 from flinkray.row_codec import RowEncoder, decode
 from flinkray.transformations import PhysicalTransformation
 from flinkray.types import JobId
@@ -255,3 +256,17 @@ class ThreadedRun:
         while isinstance(polled := self.poll(), SourceBatch):
             batches.append(polled.batch)
         return rows_of(batches)
+
+
+def operator(stream: Any) -> PhysicalTransformation:
+    transformation = stream._transformation
+    assert isinstance(transformation, PhysicalTransformation)
+    return transformation
+
+
+def factory(stream: Any) -> OperatorFactory:
+    return operator(stream).factory
+
+
+def columns(stream: DataStream) -> tuple[str, ...] | None:
+    return stream._known.columns

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import flinkray.environment
+from flinkray.datastream import DataStream
 from flinkray.environment import StreamExecutionEnvironment
 from flinkray.execution import EXECUTORS, load_plugin
 from tests.support.api import FakeExecutor
@@ -30,3 +32,9 @@ def env(executor: FakeExecutor, monkeypatch: pytest.MonkeyPatch) -> StreamExecut
     assert executor is not None  # its plug-in is in place
     monkeypatch.delenv("FLINKRAY_CONF_DIR", raising=False)
     return StreamExecutionEnvironment.get_execution_environment()
+
+
+@pytest.fixture
+def rows(env: StreamExecutionEnvironment) -> DataStream:
+    """Columns word: string, n: int64, price: double."""
+    return env.from_arrow(pa.table({"word": ["a"], "n": [1], "price": [1.5]}))

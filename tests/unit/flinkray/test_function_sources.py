@@ -1,0 +1,210 @@
+"""Generator functions and SourceFunctions as sources: threads, order, back-pressure, errors and ends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flinkray import (
+    InvalidProgramError,
+    Row,
+    SourceContext,
+    SourceFunction,
+)
+from flinkray.connectors.generator_function import GeneratorFunctionSource
+from flinkray.connectors.handover import Handover
+from flinkray.connectors.source import ReaderStatus, SourceBatch
+from tests.support.api import DEADLINE, SubtaskContext, ThreadedRun
+
+# -- functions as sources
+
+
+def threads_of(name: str) -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == name]
+
+
+def counts() -> Iterator[int]:
+    yield from range(10)
+
+
+def which(ctx: SourceContext) -> Iterator[tuple[int, int]]:
+    yield ctx.subtask_index, ctx.parallelism
+
+
+class Counter(SourceFunction):
+    """Calls ctx.collect_with_timestamp, and writes down its life."""
+
+    def __init__(self) -> None:
+        self.life: list[str] = []
+
+    def open(self, runtime_context: Any) -> None:
+        self.life.append(f"open {runtime_context.get_task_name_with_subtasks()}")
+
+    def run(self, ctx: SourceContext) -> None:
+        for number in range(5):
+            ctx.collect_with_timestamp(number, number * 10)
+
+    def close(self) -> None:
+        self.life.append("close")
+
+
+def test_what_a_function_yields_comes_in_order_and_then_the_end() -> None:
+    run = ThreadedRun(GeneratorFunctionSource(counts))
+    assert run.read() == list(range(10))
+    assert run.poll() is ReaderStatus.END_OF_INPUT
+
+
+def test_a_function_may_take_its_context() -> None:
+    run = ThreadedRun(GeneratorFunctionSource(which), SubtaskContext(1, 3))
+    assert run.read() == [(1, 3)]
+
+
+def test_a_source_function_collects_with_event_times_between_open_and_close() -> None:
+    function = Counter()
+    run = ThreadedRun(GeneratorFunctionSource(function))
+    polled = run.poll()
+    assert isinstance(polled, SourceBatch)
+    assert polled.batch.timestamps is not None
+    times = polled.batch.timestamps.to_pylist()
+    assert times == [number * 10 for number in range(len(times))]
+    run.read()
+    assert function.life == ["open Source: test (1/1)", "close"]
+
+
+def test_the_error_of_a_function_comes_after_its_rows_with_its_own_traceback() -> None:
+    def fails() -> Iterator[int]:
+        yield 1
+        raise LookupError("no such exchange")
+
+    run = ThreadedRun(GeneratorFunctionSource(fails))
+    assert isinstance(run.poll(), SourceBatch)
+    with pytest.raises(LookupError, match="no such exchange") as caught:
+        run.poll()
+    assert caught.traceback[-1].name == "fails"
+
+
+def test_a_function_is_never_far_ahead() -> None:
+    made: list[int] = []
+    filled = threading.Event()
+    context = SubtaskContext(batch_rows=4)
+
+    def endless() -> Iterator[int]:
+        while True:
+            made.append(len(made))
+            if len(made) == 9:  # 8 values wait; the ninth waits for room
+                filled.set()
+            yield len(made)
+
+    # The function shares lists with the test, so it is not pickled here.
+    source = GeneratorFunctionSource(counts)
+    source._function = endless
+    run = ThreadedRun(source, context)
+    assert filled.wait(DEADLINE)
+    assert len(made) == 9
+    polled = run.poll()
+    assert isinstance(polled, SourceBatch)
+    assert polled.batch.num_rows == 4
+    run.reader.close()
+    assert threads_of("Source: test") == []
+
+
+def test_closing_ends_generators_and_source_functions() -> None:
+    ended: list[str] = []
+
+    class Endless(SourceFunction):
+        def run(self, ctx: SourceContext) -> None:
+            try:
+                while True:
+                    try:
+                        ctx.collect(1)
+                    except Exception:
+                        ended.append("an except clause of the user's must not see the end")
+            finally:
+                ended.append("run")
+
+        def cancel(self) -> None:
+            ended.append("cancel")
+
+        def close(self) -> None:
+            ended.append("close")
+
+    def endless() -> Iterator[int]:
+        try:
+            while True:
+                yield 1
+        finally:
+            ended.append("generator")
+
+    for function in (Endless(), endless):
+        source = GeneratorFunctionSource(counts)
+        source._function = function
+        run = ThreadedRun(source)
+        assert isinstance(run.poll(), SourceBatch)
+        run.reader.close()
+    assert threads_of("Source: test") == []
+    assert ended.count("generator") == 1
+    assert sorted(ended) == ["cancel", "close", "generator", "run"]
+
+
+def test_a_function_may_yield_whole_record_batches() -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        for start in (0, 3):
+            yield pa.record_batch({"n": [start, start + 1]})
+
+    def mixed() -> Iterator[Any]:
+        yield pa.record_batch({"n": [1]})
+        yield 2
+
+    assert ThreadedRun(GeneratorFunctionSource(batches)).read() == [Row(n=0), Row(n=1), Row(n=3), Row(n=4)]
+    with pytest.raises((InvalidProgramError, TypeError)):
+        ThreadedRun(GeneratorFunctionSource(mixed)).read()
+
+
+def test_the_type_of_a_function_is_its_annotation() -> None:
+    assert str(GeneratorFunctionSource(counts).output_type) == "scalar<value: int64>"
+    assert GeneratorFunctionSource(lambda: iter([1])).output_type is None
+
+
+def test_a_handover_gives_at_least_one_item_whatever_it_weighs() -> None:
+    announced: list[int] = []
+    handover: Handover[str] = Handover(10, lambda: announced.append(1))
+    assert handover.offer("heavy", 50)
+    assert handover.take_nowait(4) == ["heavy"]
+    assert handover.take_nowait(4) == []
+    assert handover.offer("a", 3)
+    assert handover.offer("b", 3)
+    assert handover.take_nowait(4) == ["a"]
+    assert not handover.is_drained
+    handover.finish()
+    assert handover.take_nowait(4) == ["b"]
+    assert handover.is_drained
+    assert len(announced) == 3  # "heavy", then "a" since nothing was there, then the end
+    handover.close()
+    assert not handover.offer("c")
+
+
+@pytest.mark.parametrize("capacity", [1, 3, 1000])
+def test_a_handover_loses_nothing_between_two_threads(capacity: int) -> None:
+    available = threading.Event()
+    handover: Handover[int] = Handover(capacity, available.set)
+
+    def produce() -> None:
+        for number in range(5000):
+            handover.offer(number, 1 + number % 3)
+        handover.finish()
+
+    thread = threading.Thread(target=produce, daemon=True)
+    thread.start()
+    taken: list[int] = []
+    while not handover.is_drained:
+        available.clear()
+        new = handover.take_nowait(7)
+        taken += new
+        if not new and not handover.is_drained:
+            assert available.wait(DEADLINE), "the producer announced nothing"
+    thread.join(DEADLINE)
+    assert taken == list(range(5000))
