@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Callable
+from datetime import datetime
 from functools import wraps
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -12,7 +13,6 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from actors.client import session as sessions
@@ -154,14 +154,14 @@ def _java_line() -> str:
 
 
 def _print_jobs(jobs: list[tuple[str, JobOverview]]) -> None:
-    """(cluster, job) line by line."""
-    table = Table("cluster", "job id", "name", "status", "started", box=None, pad_edge=False)
+    """(cluster, job) line by line; nothing is cut, as ids are there to be copied."""
+    rows = [("cluster", "job id", "status", "started", "name")]
     for cluster, job in sorted(jobs, key=lambda entry: entry[1].started_ms):
-        table.add_row(cluster, job.job_id, job.name, job.status.value, _time(job.started_ms))
-    Console(soft_wrap=True).print(table)
+        rows.append((cluster, job.job_id, job.status.value, _time(job.started_ms), job.name))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def _time(milliseconds: int) -> str:
-    from datetime import datetime
-
     return f"{datetime.fromtimestamp(milliseconds / 1000):%Y-%m-%d %H:%M:%S}"

@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from actors.client import session
 from actors.client.cli import main
+from actors.control_messages import JobOverview
+from actors.ports import Address
+from flinkray.execution import JobStatus
+from flinkray.types import JobId
 
 PROGRAM = """
 import sys
@@ -70,6 +75,16 @@ def test_a_program_that_executes_nothing_cannot_be_rendered(tmp_path: Path) -> N
     result = CliRunner().invoke(main, ["render", str(path)])
     assert result.exit_code == 1
     assert "executed nothing" in result.output
+
+
+def test_list_shows_whole_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    job = JobOverview(JobId("0123456789abcdef" * 2), "word count", JobStatus.RUNNING, 0, Address("c/job-master"))
+    monkeypatch.setattr(session, "session_jobs", lambda _name: (job,))
+    result = CliRunner().invoke(main, ["list", "--cluster", "mine"])
+    header, line = result.output.splitlines()
+    assert header.split() == ["cluster", "job", "id", "status", "started", "name"]
+    assert line.startswith(f"mine     {job.job_id}  RUNNING  ")
+    assert line.endswith("  word count")
 
 
 def test_doctor_says_what_there_is() -> None:
