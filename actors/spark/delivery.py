@@ -8,10 +8,11 @@ for one checkpoint after the other as soon as every subtask has committed it. At
 from __future__ import annotations
 
 import logging
+import math
 import pickle
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +28,11 @@ WriteFunction = Callable[[DataFrame, int | None], object]
 """Called with a checkpoint's rows and its id; None for the rows after the last checkpoint."""
 
 POLL_SECONDS = 0.2
+POLL_SECONDS_AFTER_END = 5.0
 DRIVER_SILENCE_SECONDS = 120.0
+
+_END = math.inf
+"""Sorts after every checkpoint."""
 
 _DELIVERED = "delivered/"
 _FAILED = "failed/delivery"
@@ -43,41 +48,45 @@ class Group:
 
 
 def due_groups(
-    found: Iterable[Committable], checkpoint_of: dict[str, int], delivered: frozenset[str]
+    found: Sequence[Committable], checkpoint_of: Mapping[str, int], delivered: Collection[str]
 ) -> tuple[list[Group], bool]:
     """What can be handed over now, in the order of checkpoints, and whether that is all there will ever be.
 
-    A checkpoint is due when each subtask has committed for it or had ended before; a later one waits for it.
+    A checkpoint is due when each subtask has committed for it or for a later one, or has ended: a subtask commits in
+    order, and one that did not take part in a checkpoint that was aborted commits those rows with the next.
     """
-    committables = list(found)
-    if not committables:
+    if not found:
         return [], False
-    groups: dict[int | None, list[Committable]] = {}
-    for committable in committables:
-        groups.setdefault(checkpoint_of.get(committable.key), []).append(committable)
-    ordered = sorted(groups, key=lambda checkpoint: (checkpoint is None, checkpoint or 0))
+    progress: dict[int, float] = {}
+    groups: dict[float, list[Committable]] = {}
+    for each in found:
+        checkpoint = checkpoint_of.get(each.key, _END)
+        groups.setdefault(checkpoint, []).append(each)
+        progress[each.subtask] = max(progress.get(each.subtask, 0), _END if each.is_last else checkpoint)
     due: list[Group] = []
-    ended: set[int] = set()
-    for checkpoint in ordered:
+    for checkpoint in sorted(groups):
         members = groups[checkpoint]
-        parallelism = members[0].parallelism
-        if len({member.subtask for member in members} | ended) < parallelism:
+        if any(progress.get(subtask, -1) < checkpoint for subtask in range(members[0].parallelism)):
             return due, False
-        ended |= {member.subtask for member in members if member.is_last}
         remaining = tuple(member for member in members if member.key not in delivered)
         if remaining:
-            due.append(Group(checkpoint, remaining))
-    return due, len(ended) == committables[0].parallelism
+            due.append(Group(None if checkpoint == _END else int(checkpoint), remaining))
+    is_all = all(progress.get(subtask, -1) == _END for subtask in range(found[-1].parallelism))
+    return due, is_all
 
 
 class Delivery:
-    """The driver's thread of one sink. `start` it before the job, `stop` it after."""
+    """The driver's thread of one sink. `start` it before the job, `stop` it after.
+
+    It goes on after everything has come, because a job that is restarted at its very end commits again.
+    """
 
     def __init__(self, spark: SparkSession, store: BlockStore, write: WriteFunction) -> None:
         self._spark = spark
         self._store = store
         self._write = write
         self._delivered: set[str] = set()
+        self._has_delivered_end = False
         self._stopped = threading.Event()
         # A daemon: if the program ends without its job, nothing is left to wait for.
         self._thread = threading.Thread(target=self._run, name="spark-sink-delivery", daemon=True)
@@ -94,23 +103,26 @@ class Delivery:
 
     def _run(self) -> None:
         try:
-            while not self._stopped.wait(POLL_SECONDS):
+            pause = POLL_SECONDS
+            while not self._stopped.wait(pause):
                 self._store.record(_ALIVE, str(time.time()).encode())
-                if self.step():
-                    return
+                pause = POLL_SECONDS_AFTER_END if self.step() else POLL_SECONDS
         except Exception as error:
             log.error("the rows of a checkpoint could not be handed to Spark: %s", error)
             self._store.record(_FAILED, pickle.dumps(ErrorInfo.of(error)))
 
     def step(self) -> bool:
         """Hands over what is due; whether that was all."""
-        due, is_all = due_groups(committed(self._store), checkpoints(self._store), frozenset(self._delivered))
+        due, is_all = due_groups(committed(self._store), checkpoints(self._store), self._delivered)
         for group in due:
             blocks = [block for committable in group.committables for block in committable.blocks]
-            if blocks:
+            # What follows the last checkpoint comes once: if the job is restarted after that, it is the same again.
+            is_again = group.checkpoint_id is None and self._has_delivered_end
+            if blocks and not is_again:
                 schema = common_schema(blocks, None)
                 rows = read_blocks(self._spark, self._store, [block.block_id for block in blocks], schema)
                 self._write(rows, group.checkpoint_id)
+            self._has_delivered_end = self._has_delivered_end or group.checkpoint_id is None
             for committable in group.committables:
                 self._delivered.add(committable.key)
                 self._store.record(_DELIVERED + committable.key, b"")

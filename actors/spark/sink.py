@@ -156,9 +156,16 @@ class BlockCommitter(Committer):
 
 
 def committed(store: BlockStore) -> list[Committable]:
-    """All that was committed so far, by subtask and in the order it was written there."""
+    """All that was committed so far and counts, by subtask and in the order it was written there.
+
+    What a subtask commits at the end of its input, outside any checkpoint, is replaced by what a later attempt commits
+    there: without checkpoints a restarted job begins anew, also where a subtask had already ended.
+    """
     records = store.records(COMMITTED)
-    return [pickle.loads(records[key]) for key in sorted(records)]
+    found: list[Committable] = [pickle.loads(records[key]) for key in sorted(records)]
+    in_checkpoint = checkpoints(store)
+    newest = {each.subtask: each.order[0] for each in found if each.key not in in_checkpoint}
+    return [each for each in found if each.key in in_checkpoint or each.order[0] == newest[each.subtask]]
 
 
 def checkpoints(store: BlockStore) -> dict[str, int]:

@@ -81,7 +81,11 @@ class SpillBlockStore:
         os.replace(aside, self._path(key, _RECORD))
 
     def records(self, prefix: str) -> Mapping[str, bytes]:
-        return {key: self._path(key, _RECORD).read_bytes() for key in self._names(_RECORD) if key.startswith(prefix)}
+        keys = self._record_keys(prefix)
+        # One look at a directory may miss a record and show another that was made after it; two that agree do not.
+        while keys != (again := self._record_keys(prefix)):
+            keys = again
+        return {key: self._path(key, _RECORD).read_bytes() for key in keys}
 
     def renew_lease(self) -> None:
         (self._directory / _ENDED).unlink(missing_ok=True)
@@ -100,6 +104,9 @@ class SpillBlockStore:
 
     def close(self) -> None:
         shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _record_keys(self, prefix: str) -> list[str]:
+        return [key for key in self._names(_RECORD) if key.startswith(prefix)]
 
     def _aside(self) -> Path:
         return self._directory / f".{uuid.uuid4().hex}"

@@ -19,7 +19,7 @@ from pyspark.sql import types as T
 
 from actors.spark.bridge import SparkBridge
 from actors.spark.spill import SpillBlockStore
-from flinkray.errors import ConfigurationError, InvalidProgramError, UnknownColumnError
+from flinkray.errors import ConfigurationError, InvalidProgramError, NoResourceAvailableError, UnknownColumnError
 from flinkray.spark import init_spark, stop_spark
 from tests.support.spark_io import SourceDriver, WriterContext, write_all
 
@@ -203,6 +203,15 @@ def test_a_committing_sink_hands_each_checkpoint_over_once_in_order(spark: Spark
 def test_only_one_session_at_a_time() -> None:
     with pytest.raises(ConfigurationError, match="stop_spark"):
         init_spark("second", on_ray=False)
+
+
+def test_executors_that_do_not_fit_are_refused_with_what_there_is(spark: SparkSession) -> None:
+    if not spark.sparkContext.master.startswith("ray"):
+        pytest.skip("a plain session asks Ray for nothing")
+    from actors.hosts.ray.resources import require_free
+
+    with pytest.raises(NoResourceAvailableError, match=r"900 Spark executors need 900 CPUs .* of \d+ CPUs"):
+        require_free(900, 1 << 30, "900 Spark executors")
 
 
 def test_rows_of_a_source_outlive_its_session(spark: SparkSession) -> None:

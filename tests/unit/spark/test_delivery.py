@@ -42,11 +42,14 @@ def test_a_checkpoint_is_due_when_every_subtask_has_committed_it() -> None:
 
 
 def test_checkpoints_are_due_in_order_and_a_later_one_waits_for_an_earlier_one() -> None:
-    found = [committable(0, 0), committable(0, 1), committable(1, 1)]
-    labels = {found[0].key: 7, found[1].key: 8, found[2].key: 8}
+    found = [committable(0, 0), committable(0, 1)]
+    labels = {found[0].key: 7, found[1].key: 8}
     assert ids(found, labels) == ([], False)
     found.append(committable(1, 0))
-    labels[found[3].key] = 7
+    labels[found[2].key] = 7
+    assert ids(found, labels) == ([(7, [0, 1])], False)
+    found.append(committable(1, 1))
+    labels[found[3].key] = 8
     assert ids(found, labels) == ([(7, [0, 1]), (8, [0, 1])], False)
 
 
@@ -54,6 +57,16 @@ def test_a_subtask_that_has_ended_is_not_waited_for() -> None:
     found = [committable(0, 0, is_last=True), committable(1, 0), committable(1, 1)]
     labels = {found[0].key: 7, found[1].key: 7, found[2].key: 8}
     assert ids(found, labels) == ([(7, [0, 1]), (8, [1])], False)
+
+
+def test_a_subtask_that_did_not_take_part_in_an_aborted_checkpoint_is_not_waited_for() -> None:
+    """Subtask 0 prepared for checkpoint 7, which was aborted, and commits those rows together with checkpoint 8's."""
+    found = [committable(0, 0), committable(0, 1)]
+    labels = {found[0].key: 7, found[1].key: 8}
+    assert ids(found, labels) == ([], False)
+    found.append(committable(1, 0))
+    labels[found[2].key] = 8
+    assert ids(found, labels) == ([(7, [0]), (8, [0, 1])], False)
 
 
 def test_rows_after_the_last_checkpoint_come_last_and_complete_the_job() -> None:
@@ -82,6 +95,33 @@ def test_committing_twice_is_the_same_as_once_and_uncommitted_blocks_do_not_coun
     assert committed(store) == prepared
     assert [block.rows for each in committed(store) for block in each.blocks] == [2]
     assert checkpoints(store)[prepared[0].key] == 41
+
+
+def test_without_checkpoints_a_restarted_subtask_replaces_what_its_earlier_attempt_committed(tmp_path: Path) -> None:
+    store = SpillBlockStore.create(str(tmp_path))
+    for attempt, values in enumerate([(1, 2), (3, 4, 5)]):
+        writer = BlockSink(store).create_writer(WriterContext(attempt_number=attempt))
+        writer.write(batch(*values))
+        writer.flush(end_of_input=True)
+        BlockSink(store).create_committer().commit(writer.prepare_commit())
+    assert [block.rows for each in committed(store) for block in each.blocks] == [3]
+
+
+def test_what_follows_the_last_checkpoint_is_handed_over_once_even_if_the_job_restarts_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handed: list[object] = []
+    monkeypatch.setattr(delivery, "read_blocks", lambda _spark, _store, block_ids, _schema: block_ids)
+    store = SpillBlockStore.create(str(tmp_path))
+    thread = Delivery(None, store, lambda rows, checkpoint: handed.append((rows, checkpoint)))
+    for attempt in range(2):
+        writer = BlockSink(store).create_writer(WriterContext(attempt_number=attempt))
+        writer.write(batch(1, 2))
+        writer.flush(end_of_input=True)
+        BlockSink(store).create_committer().commit(writer.prepare_commit())
+        assert thread.step()
+        after_commit(store, is_last=True)  # would raise or wait if it were not delivered
+    assert handed == [(["000000-000000-000000000"], None)]
 
 
 def test_aborting_frees_the_blocks(tmp_path: Path) -> None:
@@ -113,7 +153,9 @@ def test_small_batches_become_one_block_and_a_change_of_type_begins_another(tmp_
     assert [block.rows for each in committed(store) for block in each.blocks] == [3, 1]
 
 
-def test_a_write_function_that_raises_fails_the_commit_with_its_own_error(tmp_path: Path, monkeypatch) -> None:
+def test_a_write_function_that_raises_fails_the_commit_with_its_own_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def write(_rows: object, _checkpoint_id: int | None) -> None:
         raise ZeroDivisionError("the table is locked")
 
@@ -128,7 +170,9 @@ def test_a_write_function_that_raises_fails_the_commit_with_its_own_error(tmp_pa
     thread.stop()
 
 
-def test_the_last_commit_waits_for_the_delivery_and_a_gone_driver_is_noticed(tmp_path: Path, monkeypatch) -> None:
+def test_the_last_commit_waits_for_the_delivery_and_a_gone_driver_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(delivery, "POLL_SECONDS", 0.001)
     monkeypatch.setattr(delivery, "DRIVER_SILENCE_SECONDS", -1.0)
     store = SpillBlockStore.create(str(tmp_path))

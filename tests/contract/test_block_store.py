@@ -1,0 +1,108 @@
+"""What both stores of blocks promise: files, and Ray's object store behind a holder."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from actors.spark.blocks import BlockStore
+from actors.spark.spill import SpillBlockStore
+from flinkray.errors import PartitionError
+from tests.support.waiting import eventually
+
+
+@pytest.fixture(params=["spill", pytest.param("ray", marks=pytest.mark.ray)])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlockStore]:
+    made: BlockStore
+    if request.param == "ray":
+        request.getfixturevalue("ray_cluster")
+        from actors.hosts.ray.block_store import RayBlockStore
+
+        made = RayBlockStore.create(outlives_driver=False)
+    else:
+        made = SpillBlockStore.create(str(tmp_path))
+    yield made
+    made.close()
+
+
+def rows(*values: int) -> pa.RecordBatch:
+    return pa.record_batch({"x": pa.array(values, pa.int64()), "text": pa.array([f"row {n}" for n in values])})
+
+
+def test_a_block_comes_back_as_it_was_put_through_any_handle(store: BlockStore) -> None:
+    store.put("a/b c", rows(1, 2, 3))
+    assert pickle.loads(pickle.dumps(store)).get("a/b c").equals(rows(1, 2, 3))
+
+
+def test_a_block_that_was_put_as_a_slice_is_only_that_slice(store: BlockStore) -> None:
+    store.put("a", rows(*range(1000)).slice(10, 2))
+    assert store.get("a").equals(rows(10, 11))
+
+
+def test_putting_an_id_again_replaces_the_block(store: BlockStore) -> None:
+    store.put("a", rows(1))
+    store.put("a", rows(2))
+    assert store.get("a").equals(rows(2))
+
+
+def test_a_block_that_is_not_there_is_named(store: BlockStore) -> None:
+    with pytest.raises(PartitionError, match="'nowhere'"):
+        store.get("nowhere")
+
+
+def test_discarded_and_not_retained_blocks_are_gone_and_unknown_ones_are_no_error(store: BlockStore) -> None:
+    for name in "abcd":
+        store.put(name, rows(1))
+    store.discard(["a", "unknown"])
+    store.retain(["b", "c", "unknown"])
+    for name in "ad":
+        with pytest.raises(PartitionError):
+            store.get(name)
+    assert store.get("b").equals(store.get("c"))
+
+
+def test_records_are_found_by_prefix_and_the_last_value_counts(store: BlockStore) -> None:
+    for key, value in (("committed/1", b"x"), ("committed/2", b"y"), ("other/1", b"z"), ("committed/1", b"w")):
+        store.record(key, value)
+    assert store.records("committed/") == {"committed/1": b"w", "committed/2": b"y"}
+
+
+def test_a_block_stays_readable_after_the_store_is_closed_while_it_is_held(store: BlockStore) -> None:
+    store.put("a", rows(*range(10_000)))
+    held = store.get("a")
+    store.close()
+    assert held.equals(rows(*range(10_000)))
+
+
+def test_a_closed_store_says_that_it_is_gone_and_closes_again(store: BlockStore) -> None:
+    store.put("a", rows(1))
+    store.close()
+    store.close()
+    with pytest.raises(PartitionError):
+        pickle.loads(pickle.dumps(store)).get("a")
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_holder_that_outlives_the_driver_ends_when_its_lease_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    from actors.hosts.ray import block_store
+
+    monkeypatch.setattr(block_store, "GRACE_SECONDS", 0.0)
+    held = block_store.RayBlockStore.create(outlives_driver=True)
+    held.put("a", rows(1))
+    held.renew_lease()
+    assert held.get("a").equals(rows(1))
+    held.end_lease()
+    eventually(lambda: is_gone(held), deadline_s=30)
+
+
+def is_gone(store: BlockStore) -> bool:
+    try:
+        store.get("a")
+    except PartitionError:
+        return True
+    return False
