@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,6 +22,9 @@ from flinkray.operator_factories import MapBatchesFactory
 from flinkray.types import SCALAR_COLUMN, Kind, RecordType, tuple_columns
 from flinkray.value_columns import to_array, to_values
 from flinkray.value_types import Misfit, Unholdable, infer_type
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _ACCEPTED = (
     "return a pyarrow.RecordBatch or Table, a pandas DataFrame, a dict of arrays or lists, None, "
@@ -83,7 +86,7 @@ class MapBatchesOperator(Operator):
         """The batches that a call gave, one at a time; a generator runs inside the error handling too."""
         if returned is None:
             return
-        if isinstance(returned, Mapping | pa.RecordBatch | pa.Table | pd.DataFrame):
+        if isinstance(returned, Mapping | pa.RecordBatch | pa.Table) or _is_frame(returned):
             yield returned
             return
         if not isinstance(returned, Iterator | list | tuple):
@@ -102,7 +105,7 @@ class MapBatchesOperator(Operator):
             data = result
         elif isinstance(result, pa.Table):
             data = _one_batch(result)
-        elif isinstance(result, pd.DataFrame):
+        elif _is_frame(result):
             data = self._from_pandas(result)
         elif isinstance(result, Mapping):
             data = self._from_mapping(result)
@@ -192,7 +195,16 @@ def _to_pyarrow(batch: Batch) -> pa.RecordBatch:
     return batch.data
 
 
+def _is_frame(result: object) -> TypeGuard[pd.DataFrame]:
+    """Whether it is a pandas DataFrame. Nobody can have made one before pandas is imported, which takes half a second:
+    a slot that meets no DataFrame must not pay for it."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(result, pandas.DataFrame)
+
+
 def _to_pandas(batch: Batch) -> pd.DataFrame:
+    import pandas as pd
+
     if batch.kind is Kind.OBJECT:
         return pd.DataFrame({SCALAR_COLUMN: pd.Series(decode(batch), dtype=object)})
     frame: pd.DataFrame = batch.data.to_pandas()
