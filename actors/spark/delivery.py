@@ -7,6 +7,7 @@ for one checkpoint after the other as soon as every subtask has committed it. At
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import pickle
@@ -20,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from actors.spark.blocks import BlockStore
 from actors.spark.sink import Committable, checkpoints, committed, common_schema
 from actors.spark.transfer import read_blocks
-from flinkray.errors import ErrorInfo, FlinkrayError
+from flinkray.errors import ErrorInfo, FlinkrayError, PartitionError
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +110,8 @@ class Delivery:
                 pause = POLL_SECONDS_AFTER_END if self.step() else POLL_SECONDS
         except Exception as error:
             log.error("the rows of a checkpoint could not be handed to Spark: %s", error)
-            self._store.record(_FAILED, pickle.dumps(ErrorInfo.of(error)))
+            with contextlib.suppress(PartitionError):  # the store is gone, and with it the job that would hear of it
+                self._store.record(_FAILED, pickle.dumps(ErrorInfo.of(error)))
 
     def step(self) -> bool:
         """Hands over what is due; whether that was all."""

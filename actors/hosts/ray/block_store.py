@@ -3,6 +3,9 @@
 An object of the store dies with the process that made it, and Spark's Python workers and a job's slots end before
 their rows are read. So the holder has a task copy each block: the copy belongs to the holder, and lies on the node
 where the block was written (Ray runs the task where its argument is). The rows never pass through the holder itself.
+
+A driver has two holders at most, each for any number of stores: one that ends with the driver, and a detached one for
+what a job may still need after it, which gives up a store whose lease has run out and ends when it has none.
 """
 
 from __future__ import annotations
@@ -10,17 +13,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pyarrow as pa
 import ray
 
 from flinkray.errors import PartitionError
-
-log = logging.getLogger(__name__)
 
 NAMESPACE = "flinkray"
 
@@ -30,6 +34,9 @@ LEASE_SECONDS = 60.0
 # After the job's end: a job that is restarted ends its lease and takes it up again.
 GRACE_SECONDS = 30.0
 
+# How often a detached holder looks at its leases, and so how long it may stay after the last.
+WATCH_SECONDS = 5.0
+
 
 @ray.remote(num_cpus=0, num_returns=2, max_retries=0)
 def _copy(rows: Any) -> tuple[Any, bool]:
@@ -37,91 +44,130 @@ def _copy(rows: Any) -> tuple[Any, bool]:
     return rows, True
 
 
+@dataclass(slots=True)
+class _Store:
+    expires: float
+    blocks: dict[str, Any] = field(default_factory=dict)
+    records: dict[str, bytes] = field(default_factory=dict)
+
+
 class _BlockHolder:
-    """The actor: knows each block's reference. Its methods never wait for data."""
+    """The actor: knows each block's reference. Its methods never wait for data, and name their store first."""
 
     def __init__(self) -> None:
-        self._blocks: dict[str, Any] = {}
-        self._records: dict[str, bytes] = {}
-        self._expires = 0.0
+        self._stores: dict[str, _Store] = {}
+        # One copy at a time on each node: more would each map the node's shared memory in a process of its own.
+        self._copying: dict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(1))
         self._watch: asyncio.Task[None] | None = None
 
-    async def start(self, has_lease: bool) -> None:
-        if has_lease:
-            self._expires = time.monotonic() + FIRST_LEASE_SECONDS
+    async def open(self, store_id: str, has_lease: bool) -> None:
+        self._stores[store_id] = _Store(time.monotonic() + FIRST_LEASE_SECONDS if has_lease else math.inf)
+        if has_lease and self._watch is None:
             self._watch = asyncio.get_running_loop().create_task(self._end_when_unused())
 
-    async def put(self, block_id: str, references: list[Any]) -> None:
-        copy, is_there = cast(Sequence[Any], _copy.remote(references[0]))
-        await is_there
-        self._blocks[block_id] = copy
+    async def close(self, store_id: str) -> None:
+        self._stores.pop(store_id, None)
 
-    async def get(self, block_id: str) -> list[Any]:
+    async def put(self, store_id: str, block_id: str, references: list[Any], node_id: str) -> bool:
+        """Whether the store is there."""
+        async with self._copying[node_id]:
+            copy, is_there = cast(Sequence[Any], _copy.remote(references[0]))
+            await is_there
+        if store_id in self._stores:
+            self._stores[store_id].blocks[block_id] = copy
+        return store_id in self._stores
+
+    async def get(self, store_id: str, block_id: str) -> list[Any]:
         """In a list, so that the reference arrives and not the rows; empty where there is no such block."""
-        return [self._blocks[block_id]] if block_id in self._blocks else []
+        blocks = self._stores[store_id].blocks if store_id in self._stores else {}
+        return [blocks[block_id]] if block_id in blocks else []
 
-    async def discard(self, block_ids: list[str]) -> None:
-        for block_id in block_ids:
-            self._blocks.pop(block_id, None)
+    async def discard(self, store_id: str, block_ids: list[str]) -> None:
+        if store_id in self._stores:
+            for block_id in block_ids:
+                self._stores[store_id].blocks.pop(block_id, None)
 
-    async def retain(self, block_ids: list[str]) -> None:
-        self._blocks = {block_id: self._blocks[block_id] for block_id in block_ids if block_id in self._blocks}
+    async def retain(self, store_id: str, block_ids: list[str]) -> None:
+        if store_id in self._stores:
+            store = self._stores[store_id]
+            store.blocks = {block_id: store.blocks[block_id] for block_id in block_ids if block_id in store.blocks}
 
-    async def record(self, key: str, value: bytes) -> None:
-        self._records[key] = value
+    async def record(self, store_id: str, key: str, value: bytes) -> bool:
+        """Whether the store is there."""
+        if store_id in self._stores:
+            self._stores[store_id].records[key] = value
+        return store_id in self._stores
 
-    async def records(self, prefix: str) -> dict[str, bytes]:
-        return {key: value for key, value in self._records.items() if key.startswith(prefix)}
+    async def records(self, store_id: str, prefix: str) -> dict[str, bytes]:
+        records = self._stores[store_id].records if store_id in self._stores else {}
+        return {key: value for key, value in records.items() if key.startswith(prefix)}
 
-    async def lease(self, seconds: float) -> None:
-        self._expires = time.monotonic() + seconds
+    async def lease(self, store_id: str, seconds: float) -> None:
+        if store_id in self._stores:
+            self._stores[store_id].expires = time.monotonic() + seconds
 
     async def _end_when_unused(self) -> None:
-        while time.monotonic() < self._expires:
-            await asyncio.sleep(min(5.0, LEASE_SECONDS / 4))
+        while self._stores:
+            await asyncio.sleep(WATCH_SECONDS)
+            now = time.monotonic()
+            self._stores = {name: store for name, store in self._stores.items() if store.expires > now}
         ray.kill(ray.get_runtime_context().current_actor)
 
 
 class RayBlockStore:
     """Implements `actors.spark.blocks.BlockStore`; connects a process to Ray where it is not (Spark's workers)."""
 
-    def __init__(self, name: str, address: str) -> None:
-        self._name = name
+    def __init__(self, store_id: str, holder_name: str, address: str) -> None:
+        self._store_id = store_id
+        self._holder_name = holder_name
         self._address = address
         self._holder: Any = None
+        self._is_own = False
+        """Whether this process made the store, and so is connected, or its cluster has been shut down."""
 
     @staticmethod
     def create(outlives_driver: bool) -> RayBlockStore:
         """A new store in the connected cluster.
 
         Args:
-            outlives_driver: whether it stays when this process ends; it then ends when no job renews its lease for
+            outlives_driver: whether it stays when this process ends; it is then freed when no job renews its lease for
                 a minute. Otherwise it ends with this process.
         """
-        name = f"flinkray-blocks-{uuid.uuid4().hex[:12]}"
-        store = RayBlockStore(name, ray.get_runtime_context().gcs_address)
+        store_id = f"blocks-{uuid.uuid4().hex[:12]}"
+        address = ray.get_runtime_context().gcs_address
+        known = _own_holders.get((address, outlives_driver))
+        if known is not None:
+            # A detached holder that had no store any more may have ended since; then there must be a new one.
+            with contextlib.suppress(ray.exceptions.RayActorError):
+                ray.get(known._holder.open.remote(store_id, outlives_driver))
+                return known._sibling(store_id)
+        store = RayBlockStore(store_id, f"flinkray-{uuid.uuid4().hex[:12]}", address)
         lifetime = {"lifetime": "detached"} if outlives_driver else {}
         remote = ray.remote(num_cpus=0, max_restarts=0)(_BlockHolder)
-        store._holder = remote.options(name=name, namespace=NAMESPACE, **lifetime).remote()
-        ray.get(store._holder.start.remote(outlives_driver))
+        store._is_own = True
+        store._holder = remote.options(name=store._holder_name, namespace=NAMESPACE, **lifetime).remote()
+        ray.get(store._holder.open.remote(store_id, outlives_driver))
+        _own_holders[address, outlives_driver] = store
         return store
 
     @property
     def store_id(self) -> str:
-        return self._name
+        return self._store_id
 
     def put(self, block_id: str, rows: pa.RecordBatch) -> None:
         self._connect()  # first, or ray.put would start a cluster of its own
-        self._ask("put", block_id, [ray.put(rows)])
+        node_id = ray.get_runtime_context().get_node_id()
+        if not self._ask("put", block_id, [ray.put(rows)], node_id):
+            raise self._gone()
 
     def get(self, block_id: str) -> pa.RecordBatch:
         references = self._ask("get", block_id)
         if not references:
-            raise PartitionError(f"block {block_id!r} is not (or no longer) in {self._name}")
+            raise PartitionError(f"block {block_id!r} is not (or no longer) in {self._store_id}")
         try:
             return ray.get(references[0])
         except ray.exceptions.RayError as error:
-            raise PartitionError(f"block {block_id!r} of {self._name} was lost: {error}") from error
+            raise PartitionError(f"block {block_id!r} of {self._store_id} was lost: {error}") from error
 
     def discard(self, block_ids: Collection[str]) -> None:
         self._ask("discard", list(block_ids))
@@ -130,7 +176,8 @@ class RayBlockStore:
         self._ask("retain", list(block_ids))
 
     def record(self, key: str, value: bytes) -> None:
-        self._ask("record", key, value)
+        if not self._ask("record", key, value):
+            raise self._gone()
 
     def records(self, prefix: str) -> Mapping[str, bytes]:
         answer: dict[str, bytes] = self._ask("records", prefix)
@@ -144,40 +191,56 @@ class RayBlockStore:
 
     @property
     def is_unused(self) -> bool:
-        """Never: the holder ends itself with its lease."""
+        """Never: the holder sees to its leases itself."""
         return False
 
     def close(self) -> None:
         if not ray.is_initialized():
             return  # the cluster is gone, and the holder with it
         with contextlib.suppress(PartitionError):
-            ray.kill(self._find())
+            self._ask("close")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RayBlockStore, (self._name, self._address)
+        return RayBlockStore, (self._store_id, self._holder_name, self._address)
+
+    def _sibling(self, store_id: str) -> RayBlockStore:
+        """A handle of another store of the same holder."""
+        store = RayBlockStore(store_id, self._holder_name, self._address)
+        store._holder, store._is_own = self._holder, True
+        return store
 
     def _lease(self, seconds: float) -> None:
         with contextlib.suppress(PartitionError):  # a reader that needs the store will say that it is gone
-            self._find().lease.remote(seconds)
+            self._find().lease.remote(self._store_id, seconds)
 
     def _ask(self, method: str, *arguments: Any) -> Any:
         try:
-            return ray.get(getattr(self._find(), method).remote(*arguments))
+            return ray.get(getattr(self._find(), method).remote(self._store_id, *arguments))
         except ray.exceptions.RayActorError as error:
-            raise PartitionError(
-                f"{self._name}, which held rows between Spark and this job, has ended: {error}. It ends with the "
-                f"driver, with stop_spark(), or a minute after the job; run the program again"
-            ) from error
+            raise self._gone() from error
 
     def _find(self) -> Any:
+        self._connect()
         if self._holder is None:
-            self._connect()
             try:
-                self._holder = ray.get_actor(self._name, namespace=NAMESPACE)
+                self._holder = ray.get_actor(self._holder_name, namespace=NAMESPACE)
             except ValueError as error:
-                raise PartitionError(f"{self._name}, which held rows between Spark and this job, is gone") from error
+                raise self._gone() from error
         return self._holder
+
+    def _gone(self) -> PartitionError:
+        return PartitionError(
+            f"{self._store_id}, which held rows between Spark and this job, is gone: it ends with the driver, with "
+            f"stop_spark(), or a minute after the job; run the program again"
+        )
 
     def _connect(self) -> None:
         if not ray.is_initialized():
+            if self._is_own:
+                raise self._gone()
             ray.init(address=self._address, namespace=NAMESPACE, logging_level=logging.ERROR, log_to_driver=False)
+
+
+# This process's holders, by cluster and whether they outlive it: a store in each, which also keeps the handle that a
+# holder that is not detached lives by.
+_own_holders: dict[tuple[str, bool], RayBlockStore] = {}
