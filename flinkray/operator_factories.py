@@ -47,7 +47,8 @@ class OperatorFactory:
     @property
     def user_functions(self) -> tuple[object, ...]:
         """The user's code in here, for checking that it can be pickled and for accurate errors."""
-        return ()
+        held = (getattr(self, name, None) for name in ("function", "reduce", "aggregate", "process"))
+        return tuple(function for function in held if function is not None)
 
 
 # -- sources and sinks -------------------------------------------------------------------------------------------
@@ -80,10 +81,6 @@ class MapFactory(OperatorFactory):
     output_type: RecordType | None = None
     is_row_function = True
 
-    @property
-    def user_functions(self) -> tuple[object, ...]:
-        return (self.function,)
-
 
 @dataclass(frozen=True, slots=True)
 class FlatMapFactory(OperatorFactory):
@@ -91,19 +88,11 @@ class FlatMapFactory(OperatorFactory):
     output_type: RecordType | None = None
     is_row_function = True
 
-    @property
-    def user_functions(self) -> tuple[object, ...]:
-        return (self.function,)
-
 
 @dataclass(frozen=True, slots=True)
 class FilterFactory(OperatorFactory):
     function: Function | Callable[[Any], bool]
     is_row_function = True
-
-    @property
-    def user_functions(self) -> tuple[object, ...]:
-        return (self.function,)
 
 
 # -- columnar functions ------------------------------------------------------------------------------------------
@@ -120,10 +109,6 @@ class MapBatchesFactory(OperatorFactory):
     function: Callable[[Any], Any]
     batch_format: str = "pyarrow"
     output_type: RecordType | None = None
-
-    @property
-    def user_functions(self) -> tuple[object, ...]:
-        return (self.function,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +163,6 @@ class ReduceFactory(OperatorFactory):
     function: Function | Callable[[Any, Any], Any]
     output_type: RecordType | None = None
 
-    @property
-    def user_functions(self) -> tuple[object, ...]:
-        return (self.function,)
-
 
 @dataclass(frozen=True, slots=True)
 class ProcessFactory(OperatorFactory):
@@ -191,10 +172,6 @@ class ProcessFactory(OperatorFactory):
     function: Function | Callable[..., Any]
     output_type: RecordType | None = None
 
-    @property
-    def user_functions(self) -> tuple[object, ...]:
-        return (self.function,)
-
 
 @dataclass(frozen=True, slots=True)
 class CoMapFactory(OperatorFactory):
@@ -202,20 +179,12 @@ class CoMapFactory(OperatorFactory):
     output_type: RecordType | None = None
     inputs = 2
 
-    @property
-    def user_functions(self) -> tuple[object, ...]:
-        return (self.function,)
-
 
 @dataclass(frozen=True, slots=True)
 class CoFlatMapFactory(OperatorFactory):
     function: Function
     output_type: RecordType | None = None
     inputs = 2
-
-    @property
-    def user_functions(self) -> tuple[object, ...]:
-        return (self.function,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,10 +194,6 @@ class CoProcessFactory(OperatorFactory):
     function: Function
     output_type: RecordType | None = None
     inputs = 2
-
-    @property
-    def user_functions(self) -> tuple[object, ...]:
-        return (self.function,)
 
 
 # -- windows -----------------------------------------------------------------------------------------------------
@@ -250,10 +215,6 @@ class WindowFactory(OperatorFactory):
     late_tag: OutputTag | None = None
     output_type: RecordType | None = None
 
-    @property
-    def user_functions(self) -> tuple[object, ...]:
-        return tuple(f for f in (self.reduce, self.aggregate, self.process) if f is not None)
-
 
 @dataclass(frozen=True, slots=True)
 class WindowCoGroupFactory(OperatorFactory):
@@ -270,10 +231,6 @@ class WindowCoGroupFactory(OperatorFactory):
     output_type: RecordType | None = None
     inputs = 2
 
-    @property
-    def user_functions(self) -> tuple[object, ...]:
-        return () if self.function is None else (self.function,)
-
 
 @dataclass(frozen=True, slots=True)
 class MultipleInputFactory(OperatorFactory):
@@ -284,10 +241,6 @@ class MultipleInputFactory(OperatorFactory):
     number_of_inputs: int
     output_type: RecordType | None = None
     default_strategy = ChainingStrategy.HEAD_WITH_SOURCES
-
-    @property
-    def user_functions(self) -> tuple[object, ...]:
-        return (self.function,)
 
 
 def input_count(factory: OperatorFactory) -> int:
