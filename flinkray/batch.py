@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, SupportsIndex
 
 import pyarrow as pa
@@ -27,6 +27,8 @@ class Batch:
     kind: Kind = Kind.ROW
     timestamps: pa.Array | None = None
     keys: pa.RecordBatch | None = None
+    _nbytes: int | None = field(default=None, init=False, repr=False, compare=False)
+    """Arrow takes some 10 us to add its buffers up, and every task on the way asks."""
 
     @property
     def num_rows(self) -> int:
@@ -35,11 +37,14 @@ class Batch:
     @property
     def nbytes(self) -> int:
         """Bytes of the rows themselves, whatever buffers they are slices of."""
+        if self._nbytes is not None:
+            return self._nbytes
         total = int(self.data.nbytes)
         if self.timestamps is not None:
             total += int(self.timestamps.nbytes)
         if self.keys is not None:
             total += int(self.keys.nbytes)
+        object.__setattr__(self, "_nbytes", total)  # the class is frozen; the value is the same for everyone
         return total
 
     @property

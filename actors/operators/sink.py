@@ -20,6 +20,10 @@ from graphs.job_graph import OperatorCode
 # more than one, so that the next is there when the driver comes for more.
 COLLECT_WINDOW = 4
 
+# A round trip to the driver takes some 20 ms, however few rows it carries: the rows that wait for it go together, even
+# where the job's own batches are tiny.
+COLLECT_ROWS = 8_192
+
 
 class SinkOperator(Operator):
     """The end of a chain. Without checkpoints, what the writer prepared is committed when its input has ended.
@@ -122,8 +126,8 @@ class SinkOperator(Operator):
 class CollectWriter(SinkWriter):
     """Sends rows to the collect coordinator, at most COLLECT_WINDOW messages ahead of the driver.
 
-    Rows that come while the window is full wait and are put together, up to the target size of a batch. Once that is
-    full too, the writer is not available. At the end of input everything is sent: the rows are in memory anyway.
+    Rows that come while the window is full wait and are put together, up to COLLECT_ROWS. Once those are there too, the
+    writer is not available. At the end of input everything is sent: the rows are in memory anyway.
     """
 
     def __init__(self, context: OperatorContext) -> None:
@@ -137,7 +141,7 @@ class CollectWriter(SinkWriter):
 
     @property
     def is_available(self) -> bool:
-        return self._waiting_rows < self._context.batch_rows and self._waiting_bytes < self._context.batch_bytes
+        return self._waiting_rows < COLLECT_ROWS and self._waiting_bytes < self._context.batch_bytes
 
     def write(self, batch: Batch) -> None:
         # The driver sees the rows' values only.
@@ -179,7 +183,7 @@ class CollectWriter(SinkWriter):
         while self._waiting:
             following = self._waiting[0]
             rows_then, nbytes_then = rows + following.num_rows, nbytes + following.nbytes
-            if rows_then > self._context.batch_rows or nbytes_then > self._context.batch_bytes:
+            if rows_then > COLLECT_ROWS or nbytes_then > self._context.batch_bytes:
                 break
             if not is_same_layout(first, following):
                 break

@@ -192,8 +192,11 @@ def test_small_batches_that_wait_for_the_driver_go_together() -> None:
     assert sent(task)[-1] == (COLLECT_WINDOW, list(range(COLLECT_WINDOW, 10)))
 
 
-def test_a_driver_that_takes_nothing_holds_the_task_and_not_more_than_a_batch_of_rows() -> None:
-    task = collecting(**{"flinkray.batch.target-rows": 3})
+def test_a_driver_that_takes_nothing_holds_the_task_and_not_more_than_a_messages_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("actors.operators.sink.COLLECT_ROWS", 3)
+    task = collecting()
     task.put(*(numbers(value) for value in range(20)))
     task.run_until_idle()
     assert task.channel().recycled == COLLECT_WINDOW + 3
