@@ -128,7 +128,10 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
         return self._one_input(self._process_name, ProcessFactory(function, declared), KnownType.of(declared))
 
     def map_batches(
-        self, function: Callable[[Any], Any], batch_format: str = "pyarrow", output_type: Any = None
+        self,
+        function: Callable[[Any], Any] | type[Any],
+        batch_format: str = "pyarrow",
+        output_type: Any = None,
     ) -> DataStream:
         """Whole batches into a function: the fast way for numpy, pandas, pyarrow and torch code.
 
