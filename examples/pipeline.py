@@ -49,6 +49,7 @@ from flinkray import (
     col,
     if_else,
 )
+from flinkray.dashboard import ray_dashboard
 from flinkray.functions import ProcessContext
 from flinkray.spark import init_spark, stop_spark
 
@@ -216,8 +217,8 @@ def run(target: str, out: Path, parallelism: int) -> None:
         env = StreamExecutionEnvironment.get_execution_environment(
             Configuration({"execution.target": target, "parallelism.default": parallelism})
         )
-        if target == "ray":
-            print_dashboard()
+        if dashboard := ray_dashboard():
+            print(f"Ray dashboard: {dashboard}")
         met, without_weather, alerts = build(env, spark)
 
         def write_hourly(rows: DataFrame, _checkpoint_id: int | None) -> None:
@@ -247,14 +248,6 @@ def report(spark: SparkSession, out: Path, hours_without_weather: int) -> None:
     alerts = spark.read.parquet(str(out / "alerts")).count() if (out / "alerts").exists() else 0
     print(f"{hourly.count()} hours with weather are in {out / 'hourly'}; {hours_without_weather} had none")
     print(f"{alerts} alerts are in {out / 'alerts'}")
-
-
-def print_dashboard() -> None:
-    from actors.hosts.ray.cluster import dashboard_hint
-
-    address = dashboard_hint()
-    if address:
-        print(f"Ray dashboard: {address}")
 
 
 def main() -> None:

@@ -7,12 +7,14 @@ import logging
 from actors.client.cluster import job_cluster_id, new_job_id, resource_manager_of, start_cluster, submit
 from actors.client.job_client import ClusterJobClient
 from actors.client.session import connect_to_session, no_such_session
-from actors.control_messages import ClusterResources
+from actors.control_messages import ClusterResources, ResourceProfile
 from actors.ports import EndpointGone, Host
+from actors.scheduling.slot_sharing import share_slots
 from flinkray.config import Configuration
 from flinkray.errors import ConfigurationError
 from flinkray.execution import JobClient, Pipeline
-from flinkray.options import ATTACHED, CLUSTER_ID, TARGET
+from flinkray.options import ATTACHED, CLUSTER_ID, SLOT_CPUS, TARGET
+from graphs.execution_graph import ExecutionGraph
 from graphs.job_graph import JobGraph
 from graphs.job_graph_generator import generate_job_graph
 
@@ -50,7 +52,7 @@ class RayExecutor:
         from actors.hosts.ray.cluster import is_own_cluster, total_cpus
         from actors.hosts.ray.host import RayHost
 
-        host = RayHost(cluster_id, is_detached=not is_attached)
+        host = RayHost(cluster_id, is_detached=not is_attached, cpus=_cpus_of_slots(job_graph))
         if is_own_cluster() and not is_attached:
             log.warning("job %r ends with this process, as the Ray cluster does that was started here", pipeline.name)
         # A cluster that others have started may be one that grows by demand.
@@ -70,6 +72,13 @@ class RaySessionExecutor:
         except EndpointGone as error:
             raise no_such_session(cluster_id) from error
         return ClusterJobClient(host, cluster_id, job, owns_cluster=False)
+
+
+def _cpus_of_slots(job_graph: JobGraph) -> float:
+    """What the job's slots will take of the cluster together."""
+    profile = ResourceProfile(job_graph.configuration.get(SLOT_CPUS))
+    shared = share_slots(ExecutionGraph.from_job_graph(job_graph), profile)
+    return sum(slot.request.profile.cpus for slot in shared)
 
 
 def _session_of(configuration: Configuration) -> str:

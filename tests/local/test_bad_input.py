@@ -77,7 +77,9 @@ def test_a_value_that_does_not_fit_the_type_of_earlier_rows_says_so() -> None:
 
 def test_an_unknown_column_in_an_expression_offers_the_nearest() -> None:
     prices = environment().from_arrow(pa.table({"price": [1.0, 2.0], "quantity": [1, 2]}))
-    with pytest.raises(UnknownColumnError, match=r"no column 'prise'; did you mean 'price'\?; columns: price, quantity"):
+    with pytest.raises(
+        UnknownColumnError, match=r"no column 'prise'; did you mean 'price'\?; columns: price, quantity"
+    ):
         prices.select(double=col("prise") * 2).to_arrow()
 
 

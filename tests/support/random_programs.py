@@ -167,7 +167,9 @@ class RandomProgram:
         ).assign_timestamps_and_watermarks(
             WatermarkStrategy.for_bounded_out_of_orderness(6000).with_timestamp_assigner("time")
         )
-        totals = stamped.key_by("key").window(TumblingEventTimeWindows.of(size)).aggregate(n=Count(), total=Sum("value"))
+        totals = (
+            stamped.key_by("key").window(TumblingEventTimeWindows.of(size)).aggregate(n=Count(), total=Sum("value"))
+        )
         groups: dict[tuple[int, int], list[int]] = defaultdict(list)
         for x in branch.rows:
             groups[x % keys, (x * 7919) % 5000 // size * size].append(x)

@@ -17,8 +17,9 @@ log = logging.getLogger(__name__)
 NAMESPACE = "flinkray"
 
 # A local cluster declares at least this many logical CPUs: slots and Spark executors each take one from Ray's pool,
-# and they mostly wait for each other, so a small machine may hold more of them than it has cores.
-LOCAL_CPUS = 16
+# and they mostly wait for each other, so a small machine may hold more of them than it has cores. Ray starts as many
+# idle workers with the cluster, which jobs take over; on two cores, more of them only delay the first job.
+LOCAL_CPUS = 8
 
 _started_here = False
 
@@ -30,8 +31,12 @@ def ensure_ray(extra_cpus: float = 0.0) -> None:
     """
     if ray.is_initialized():
         return
+    address = os.environ.get("RAY_ADDRESS")
+    if address == "local":
+        start_local_cluster(extra_cpus)
+        return
     _prepare_java()
-    if os.environ.get("RAY_ADDRESS"):
+    if address:
         ray.init(namespace=NAMESPACE, log_to_driver=True, logging_level=logging.WARNING)
         return
     try:
@@ -61,6 +66,8 @@ def _prepare_java() -> None:
 
 def dashboard_hint() -> str:
     """Where the connected cluster's dashboard is, and how to get in where it asks for a token; "" without one."""
+    if not ray.is_initialized():
+        return ""
     # Initialising again changes nothing; it is how Ray's public interface gives the running connection's context.
     url = ray.init(ignore_reinit_error=True, logging_level=logging.ERROR).dashboard_url
     if not url:

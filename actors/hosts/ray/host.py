@@ -21,10 +21,13 @@ class RayHost(Host):
     """Starts and asks endpoints of one cluster; all its addresses begin with `<cluster_id>/`.
 
     A detached cluster outlives this process. Any other ends with it, as its actors belong to those that started them.
+
+    Args:
+        cpus: what the job's slots will take; a local Ray that is started for it declares that many more.
     """
 
-    def __init__(self, cluster_id: str, is_detached: bool = False) -> None:
-        ensure_ray()
+    def __init__(self, cluster_id: str, is_detached: bool = False, cpus: float = 0.0) -> None:
+        ensure_ray(cpus)
         self._cluster_id = cluster_id
         self._is_detached = is_detached
         self._handles: dict[Address, Handle] = {}
