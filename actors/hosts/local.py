@@ -116,12 +116,16 @@ class LocalHost(Host):
         self._end(address, killer=None, cause="killed by the client")
 
     def shutdown(self) -> None:
-        for address in list(self._runtimes):
-            self._end(address, killer=None, cause="the host is shut down")
-        for runtime in self._ending:
-            if not runtime.join(JOIN_TIMEOUT_S):
-                log.warning("a thread of %s did not end within %.0f s", runtime.address, JOIN_TIMEOUT_S)
-        self._ending.clear()
+        while True:
+            for address in self.addresses():
+                self._end(address, killer=None, cause="the host is shut down")
+            with self._lock:
+                ending, self._ending = self._ending, []
+            if not ending:
+                return
+            for runtime in ending:
+                if not runtime.join(JOIN_TIMEOUT_S):
+                    log.warning("a thread of %s did not end within %.0f s", runtime.address, JOIN_TIMEOUT_S)
 
     def addresses(self) -> frozenset[Address]:
         """The endpoints that live now."""
@@ -174,6 +178,11 @@ class LocalHost(Host):
     def _start(self, spec: EndpointSpec, watcher: Address | None) -> None:
         runtime = EndpointRuntime(spec, _LocalTransport(self))
         with self._lock:
+            if watcher is not None and watcher not in self._runtimes:
+                # The spawner has been ended in the middle of a message. A process would not have got here, and
+                # nobody is left to end what it starts.
+                log.debug("%s is not started: its spawner %s has ended", spec.address, watcher)
+                return
             if spec.address in self._runtimes:
                 raise ValueError(f"an endpoint {spec.address!r} exists already")
             self._runtimes[spec.address] = runtime
@@ -181,7 +190,7 @@ class LocalHost(Host):
                 self._watchers[spec.address].add(watcher)
                 if spec.dies_with_spawner:
                     self._children[watcher].add(spec.address)
-        runtime.start()
+            runtime.start()  # under the lock, so that whoever ends it finds a thread to wait for
 
     def _end(self, address: Address, killer: Address | None, cause: str) -> None:
         with self._lock:

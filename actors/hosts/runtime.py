@@ -13,7 +13,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -75,7 +75,7 @@ NO_PAYLOADS: Payloads = ()
 
 
 class ThreadTimers:
-    """One thread that runs callbacks when they are due."""
+    """One thread that runs callbacks when they are due; it begins with the first of them."""
 
     def __init__(self, name: str) -> None:
         self._condition = threading.Condition()
@@ -83,12 +83,15 @@ class ThreadTimers:
         self._order = itertools.count()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=f"{name} timers", daemon=True)
-        self._thread.start()
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Cancellable:
         timer = _Timer(callback)
         due = time.monotonic() + max(0.0, delay_ms) / 1000
         with self._condition:
+            if self._closed:
+                return timer  # it never fires, and nothing is to be held for it
+            if self._thread.ident is None:
+                self._thread.start()
             heapq.heappush(self._heap, (due, next(self._order), timer))
             if self._heap[0][2] is timer:
                 self._condition.notify()
@@ -99,7 +102,7 @@ class ThreadTimers:
             self._closed = True
             self._heap.clear()
             self._condition.notify()
-        if threading.current_thread() is not self._thread:
+        if self._thread.ident is not None and threading.current_thread() is not self._thread:
             self._thread.join(timeout=5)
 
     def _run(self) -> None:
@@ -156,10 +159,11 @@ class EndpointRuntime:
         self._inbox: queue.SimpleQueue[_Message | _Request | None] = queue.SimpleQueue()
         self._timers = ThreadTimers(spec.address)
         self._clock = SystemClock()
-        self._pool: ThreadPoolExecutor | None = None
         self._ended = threading.Event()
         self._loops_must_end = threading.Event()
-        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        self._loops: list[threading.Thread] = []
+        self._blocking: list[threading.Thread] = []
         self._thread = threading.Thread(target=self._run, name=str(spec.address), daemon=True)
 
     def start(self) -> None:
@@ -176,10 +180,15 @@ class EndpointRuntime:
         self._inbox.put(_Message(message, payloads))
 
     def request(self, request: Any, timeout_ms: float) -> Any:
-        """The endpoint's answer; waits for it."""
+        """The endpoint's answer; waits for it.
+
+        Raises:
+            EndpointGone: the endpoint has ended, or ends before it gets to the request.
+            TimeoutError: no answer in time.
+        """
         entry = _Request(request)
         self._inbox.put(entry)
-        if self._ended.is_set():
+        if self._ended.is_set():  # perhaps nobody looks into the inbox any more
             raise EndpointGone(self._spec.address)
         return entry.answer.result(timeout_ms / 1000)
 
@@ -191,10 +200,11 @@ class EndpointRuntime:
     def join(self, timeout_s: float) -> bool:
         """Whether all threads of the endpoint have ended in time."""
         deadline = time.monotonic() + timeout_s
-        for thread in (self._thread, *self._threads):
-            if thread is not threading.current_thread() and thread.ident is not None:
-                thread.join(max(0.0, deadline - time.monotonic()))
-        return not any(thread.is_alive() for thread in (self._thread, *self._threads))
+        if not _join(self._thread, deadline):
+            return False
+        with self._lock:  # not before: the endpoint's last message may have started some of them
+            others = (*self._loops, *self._blocking)
+        return all(_join(thread, deadline) for thread in others)
 
     # -- EndpointContext -----------------------------------------------------------------------------------------
 
@@ -240,9 +250,6 @@ class EndpointRuntime:
         self._transport.kill(self.address, address)
 
     def run_blocking(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], Any]) -> None:
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(4, thread_name_prefix=f"{self.address} io")
-
         def run() -> None:
             result: Any = None
             error: BaseException | None = None
@@ -252,18 +259,22 @@ class EndpointRuntime:
                 error = raised
             self.deliver(done(result, error))
 
-        self._pool.submit(run)
+        self._start_thread(self._blocking, "io", run)
 
     def start_loop(self, name: str, loop: Loop) -> None:
-        thread = threading.Thread(target=self._run_loop, args=(loop,), name=f"{self.address} {name}", daemon=True)
-        self._threads = [known for known in self._threads if known.is_alive()] + [thread]
-        thread.start()
+        self._start_thread(self._loops, name, lambda: self._run_loop(loop))
 
     def fatal(self, error: BaseException) -> None:
         log.critical("%s cannot go on", self.address, exc_info=error)
         self._transport.fatal(self.address, error)
 
     # -- threads -------------------------------------------------------------------------------------------------
+
+    def _start_thread(self, kind: list[threading.Thread], name: str, run: Callable[[], None]) -> None:
+        thread = threading.Thread(target=run, name=f"{self.address} {name}", daemon=True)
+        with self._lock:
+            kind[:] = [known for known in kind if known.is_alive()] + [thread]
+            thread.start()
 
     def _run_loop(self, loop: Loop) -> None:
         try:
@@ -292,7 +303,10 @@ class EndpointRuntime:
         A method of its own, so that nothing here holds the last message's batches while it waits for the next one.
         """
         entry = self._inbox.get()
-        if entry is None or self._ended.is_set():
+        if entry is None:
+            return False
+        if self._ended.is_set():
+            self._refuse(entry)
             return False
         if isinstance(entry, _Message):
             endpoint.on_message(entry.message, entry.payloads)
@@ -315,16 +329,27 @@ class EndpointRuntime:
                 log.exception("%s failed in on_stop", self.address)
         self._end_loops()
         self._timers.close()
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
         while not self._inbox.empty():
-            entry = self._inbox.get()
-            if isinstance(entry, _Request):
-                entry.answer.set_exception(EndpointGone(self.address))
+            self._refuse(self._inbox.get())
+
+    def _refuse(self, entry: _Message | _Request | None) -> None:
+        """The endpoint has ended: who waits for an answer gets none."""
+        if isinstance(entry, _Request):
+            entry.answer.set_exception(EndpointGone(self.address))
 
     def _end_loops(self) -> None:
         """Lets the loops come to the end that on_stop has asked them for; those that do not are left where they are."""
         deadline = time.monotonic() + LOOP_GRACE_S
-        for thread in self._threads:
+        with self._lock:
+            loops = tuple(self._loops)
+        for thread in loops:
             thread.join(max(0.0, deadline - time.monotonic()))
         self._loops_must_end.set()
+
+
+def _join(thread: threading.Thread, deadline: float) -> bool:
+    """Whether the thread has ended by then; nobody waits for itself."""
+    if thread is threading.current_thread():
+        return False
+    thread.join(max(0.0, deadline - time.monotonic()))
+    return not thread.is_alive()

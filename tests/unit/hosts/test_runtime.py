@@ -1,0 +1,169 @@
+"""Rules of an endpoint's end, on threads: nothing waits for what is gone, and nothing is left of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from actors.hosts.local import LocalHost
+from actors.hosts.runtime import ThreadTimers
+from actors.ports import Address, Endpoint, EndpointContext, EndpointGone, EndpointSpec, Payloads
+from tests.support.waiting import eventually
+
+DEADLINE_S = 10.0
+
+
+class Scripted(Endpoint):
+    """Does what a message says, a function of itself; answers every request with its address."""
+
+    def on_message(self, message: Any, payloads: Payloads) -> None:
+        if callable(message):
+            message(self)
+
+    def on_request(self, request: Any) -> Any:
+        return self.context.address
+
+
+def scripted(address: str, **options: Any) -> EndpointSpec:
+    return EndpointSpec(Address(address), Scripted, **options)
+
+
+@pytest.fixture
+def host() -> Iterator[LocalHost]:
+    before = set(threading.enumerate())
+    host = LocalHost()
+    yield host
+    host.shutdown()
+    assert host.addresses() == frozenset()
+    assert set(threading.enumerate()) <= before
+
+
+class Held:
+    """An endpoint that is in the middle of a message until it is let go."""
+
+    def __init__(self, host: LocalHost, address: str, then: Callable[[Scripted], None] = lambda _: None) -> None:
+        self._entered = threading.Event()
+        self._go = threading.Event()
+
+        def hold(endpoint: Scripted) -> None:
+            self._entered.set()
+            assert self._go.wait(DEADLINE_S)
+            then(endpoint)
+
+        host.spawn(scripted(address))
+        host.tell(Address(address), hold)
+        assert self._entered.wait(DEADLINE_S)
+
+    def let_go(self) -> None:
+        self._go.set()
+
+
+def test_a_request_that_waits_when_its_endpoint_ends_is_told_so_at_once(host: LocalHost) -> None:
+    held = Held(host, "a")
+    answers: list[BaseException | Any] = []
+
+    def ask() -> None:
+        try:
+            answers.append(host.ask(Address("a"), "who", DEADLINE_S * 1000))
+        except BaseException as error:
+            answers.append(error)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    runtime = host._runtimes[Address("a")]
+    eventually(lambda: runtime._inbox.qsize(), lambda waiting: waiting == 1)
+    host.kill(Address("a"))
+    held.let_go()
+    asking.join(DEADLINE_S / 2)
+    assert isinstance(answers[0], EndpointGone)
+
+
+def test_an_endpoint_that_was_ended_in_the_middle_of_a_message_starts_no_other(host: LocalHost) -> None:
+    spec = scripted("child", dies_with_spawner=True, node_of=Address("parent"))
+    held = Held(host, "parent", lambda endpoint: endpoint.context.spawn(spec))
+    host.kill(Address("parent"))
+    held.let_go()
+    host.shutdown()
+    assert host.addresses() == frozenset(), "nobody is left who could end the child"
+
+
+def test_shutdown_waits_for_endpoints_that_had_ended_before(host: LocalHost) -> None:
+    held = Held(host, "a")
+    host.kill(Address("a"))
+    threading.Timer(0.05, held.let_go).start()
+    host.shutdown()
+    assert not [thread for thread in threading.enumerate() if thread.name == "a"]
+
+
+def test_blocking_work_is_over_after_shutdown_and_may_begin_while_its_endpoint_ends(host: LocalHost) -> None:
+    finished = threading.Event()
+
+    def work() -> None:
+        assert begun.wait(DEADLINE_S)
+        finished.set()
+
+    begun = threading.Event()
+    held = Held(host, "a", lambda endpoint: endpoint.context.run_blocking(work, lambda _result, _error: "done"))
+    host.kill(Address("a"))
+    held.let_go()
+    threading.Timer(0.05, begun.set).start()
+    host.shutdown()
+    assert finished.is_set()
+
+
+def test_a_second_endpoint_of_one_address_is_refused_and_leaves_no_thread(host: LocalHost) -> None:
+    host.spawn(scripted("a"))
+    threads = threading.active_count()
+    with pytest.raises(ValueError, match="exists already"):
+        host.spawn(scripted("a"))
+    assert threading.active_count() == threads
+
+
+def test_loops_of_several_threads_are_all_waited_for(host: LocalHost) -> None:
+    contexts: list[EndpointContext] = []
+    host.spawn(scripted("a"))
+    host.tell(Address("a"), lambda endpoint: contexts.append(endpoint.context))
+    context = eventually(lambda: contexts)[0]
+    starters = [threading.Thread(target=lambda: context.start_loop("loop", Waiting())) for _ in range(20)]
+    for starter in starters:
+        starter.start()
+    for starter in starters:
+        starter.join()
+    host.shutdown()
+    assert not [thread for thread in threading.enumerate() if thread.name == "a loop"]
+
+
+class Waiting:
+    """A loop without work."""
+
+    is_done = False
+
+    def step(self) -> bool:
+        return False
+
+    def wait(self, timeout_ms: float | None) -> None:
+        threading.Event().wait(0.01)
+
+
+def test_timers_that_are_closed_neither_fire_nor_hold_what_they_were_given() -> None:
+    import weakref
+
+    timers = ThreadTimers("test")
+    fired = threading.Event()
+    timers.call_later(0, fired.set)
+    assert fired.wait(DEADLINE_S)
+    timers.call_later(60_000, lambda: None)
+    timers.close()
+
+    class Callback:
+        def __call__(self) -> None:
+            raise AssertionError("fired after the end")
+
+    callback = Callback()
+    held = weakref.ref(callback)
+    timer = timers.call_later(0, callback)
+    del callback, timer
+    assert held() is None
