@@ -19,6 +19,7 @@ from flinkray.execution import BRIDGES, JobClient, JobExecutionResult, load_plug
 from flinkray.known_types import KnownType
 from flinkray.operator_factories import SinkFactory
 from flinkray.row_codec import decode
+from flinkray.transformations import SideOutputTransformation, Transformation
 from flinkray.types import SCALAR_COLUMN, Kind
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class StreamResults(ABC):
     """The methods of a stream that run its program and give its records."""
 
     _environment: StreamExecutionEnvironment
+    _transformation: Transformation
     _known: KnownType
 
     @abstractmethod
@@ -141,9 +143,18 @@ class StreamResults(ABC):
 
     def _start_collecting(self, job_name: str | None) -> tuple[JobClient, Iterator[Batch]]:
         collect_id = uuid.uuid4().hex
-        self._sink(SinkFactory(CollectSink(collect_id)), "Sink: Collect")
+        self._result_sink(CollectSink(collect_id), "Sink: Collect")
         client = self._environment.execute_async(job_name)
         return client, client.collected(collect_id)
+
+    def _result_sink(self, sink: Sink, name: str) -> None:
+        """Adds the sink beside the stream's last operator, so that what one subtask gives stays in its order."""
+        added = self._sink(SinkFactory(sink), name)
+        operator = self._transformation
+        while isinstance(operator, SideOutputTransformation):
+            operator = operator.input
+        if operator.parallelism is not None:
+            added.set_parallelism(operator.parallelism)
 
     def _collect(self, job_name: str | None) -> list[Batch]:
         client, batches = self._start_collecting(job_name)
@@ -175,5 +186,5 @@ class StreamResults(ABC):
     def _run_into(
         self, sink: Sink, finish: Callable[[JobExecutionResult], Any], sink_name: str, job_name: str | None
     ) -> Any:
-        self._sink(SinkFactory(sink), sink_name)
+        self._result_sink(sink, sink_name)
         return finish(self._environment._execute_and_wait(job_name))

@@ -26,6 +26,8 @@ def stream_graph_text(graph: StreamGraph) -> str:
     for node_id, number in numbers.items():
         node = graph.nodes[node_id]
         lines.append(f"{number} {node.name}")
+        if node.description != node.name:
+            lines.append(f"    {node.description}")
         lines.append(f"    {_node_settings(node)}")
         lines.extend(
             f"    input {edge.input_index}: {numbers[edge.source]} {_edge_label(edge)}" for edge in node.in_edges

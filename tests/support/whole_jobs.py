@@ -1,0 +1,42 @@
+"""Running small programs to their end in this process, and getting what their streams gave."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from flinkray import CollectSink, DataStream, StreamExecutionEnvironment, WatermarkStrategy
+from flinkray.row_codec import decode
+
+ASCENDING = WatermarkStrategy.for_monotonous_timestamps()
+
+
+def rows(stream: DataStream) -> list[Any]:
+    """What the stream gives, sorted by how it reads, since subtasks have no order among them."""
+    return sorted(stream.execute_and_collect(), key=repr)
+
+
+def in_order(stream: DataStream) -> list[Any]:
+    """What the stream gives, in the order in which it came: one that says something in one subtask, or per key."""
+    return list(stream.execute_and_collect())
+
+
+def rows_of(env: StreamExecutionEnvironment, streams: Mapping[str, DataStream]) -> dict[str, list[Any]]:
+    """What several streams of one program give, each sorted as by `rows`. For few rows: they wait for each other."""
+    for name, stream in streams.items():
+        stream.sink_to(CollectSink(name))
+    client = env.execute_async()
+    try:
+        found = {name: [row for batch in client.collected(name) for row in decode(batch)] for name in streams}
+        client.result(timeout=30)
+    finally:
+        client.close()
+    return {name: sorted(values, key=repr) for name, values in found.items()}
+
+
+def timed(env: StreamExecutionEnvironment, *events: tuple[Any, ...], names: tuple[str, ...]) -> DataStream:
+    """Rows of these columns in one subtask, with the column `at` as event time."""
+    columns = {name: [event[index] for event in events] for index, name in enumerate(names)}
+    return env.from_arrow(pa.table(columns), ASCENDING.with_timestamp_assigner("at")).set_parallelism(1)
