@@ -26,7 +26,7 @@ from actors.tasks.metrics_export import MetricsExporter
 from actors.tasks.stream_task import StreamTask
 from flinkray import options
 from flinkray.config import Configuration
-from flinkray.errors import ErrorInfo
+from flinkray.errors import ErrorInfo, FlinkrayError
 from flinkray.types import JobId, OperatorId
 from graphs.execution_graph import AttemptId
 from graphs.states import ExecutionState
@@ -100,7 +100,7 @@ class TaskSlot(Endpoint):
             case EndpointDied():
                 self._network.on_endpoint_died(message.address, message.cause)
             case DeliveryFailed():
-                self._network.on_delivery_failed(message)
+                self._on_delivery_failed(message)
             case _:
                 raise TypeError(f"a task slot does not understand {message!r}")
 
@@ -108,6 +108,18 @@ class TaskSlot(Endpoint):
         if isinstance(request, GetNetworkStatistics):
             return self._network.statistics()
         return super().on_request(request)
+
+    def _on_delivery_failed(self, failure: DeliveryFailed) -> None:
+        """The network knows what to do about its own messages. Nobody misses figures; but rows, events and states
+        that do not get through must not leave a job that waits for them, or ends without them."""
+        match failure.message:
+            case TaskStateChanged() | OperatorEventSent() as lost:
+                what = f"a {type(lost).__name__} of {lost.attempt_id} did not reach {failure.address}: {failure.cause}"
+                self.context.fatal(FlinkrayError(what))
+            case MetricsReported():
+                log.debug("%s did not get %r: %s", failure.address, failure.message, failure.cause)
+            case _:
+                self._network.on_delivery_failed(failure)
 
     # -- commands ------------------------------------------------------------------------------------------------
 

@@ -81,6 +81,7 @@ class OperatorChain:
             self._figures_of_operators.append(context.metrics)
             operator.setup(context, self._output_of(member, operator))
         self._gating = [o for o in self._operators.values() if type(o).is_available is not Operator.is_available]
+        self._unclosed = list(self._operators.values())
 
     # -- what the task asks --------------------------------------------------------------------------------------
 
@@ -136,9 +137,13 @@ class OperatorChain:
                 operator.finish()
 
     def close(self) -> None:
-        """Closes all operators from the tail to the head, also when one fails; then raises the first failure."""
+        """Closes all operators from the tail to the head, also when one fails; then raises the first failure.
+
+        Each is closed once, however often this is called: a task that fails in closing is closed again by its end.
+        """
         first: Exception | None = None
-        for operator in reversed(self.operators):
+        while self._unclosed:
+            operator = self._unclosed.pop()
             try:
                 operator.close()
             except Exception as error:

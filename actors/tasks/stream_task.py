@@ -198,6 +198,7 @@ class StreamTask:
         self._processor.close()
         self._is_done = True
         self._report(state, error, self.metrics())
+        self._error = None  # its traceback holds the frames of the failure, with their batches, and these hold the task
         for gate in self._gates:
             self._services.network.release_gate(gate)
 

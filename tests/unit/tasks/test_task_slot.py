@@ -30,11 +30,12 @@ from actors.messages import (
     TaskDeployment,
     TaskStateChanged,
 )
-from actors.ports import Address, BatchRef, Cancellable, Loop, MetricSink
+from actors.ports import Address, BatchRef, Cancellable, DeliveryFailed, Loop, MetricSink
 from actors.task_slot import TaskSlot
 from flinkray.config import Configuration
 from flinkray.connectors.collect import CollectSink
 from flinkray.connectors.sequence import SequenceSource
+from flinkray.errors import FlinkrayError
 from flinkray.operator_factories import MapFactory, OperatorFactory, SinkFactory, SourceFactory
 from flinkray.partitioning import RebalancePartitioner
 from flinkray.types import JobId
@@ -306,6 +307,25 @@ def test_the_slot_does_not_load_code_on_its_own_thread(slot: SlotHarness) -> Non
     assert slot.states("producer") == []
     slot.run_until_idle()
     assert slot.states("producer") == ["FAILED"]
+
+
+def test_a_slot_ends_when_rows_or_states_of_its_tasks_do_not_get_through(slot: SlotHarness) -> None:
+    """Its end fails the job, which otherwise would wait for ever, or end without these rows."""
+    producer, consumer = producer_and_consumer()
+    submit(slot, producer, consumer)
+    answer_split_request(slot, producer)
+    rows = next(sent for sent in slot.told(OperatorEventSent) if isinstance(sent.event, RowsCollected))
+    for lost in (rows, slot.told(TaskStateChanged)[-1]):
+        with pytest.raises(FlinkrayError, match=f"{type(lost).__name__} of consumer did not reach executor: too large"):
+            slot.tell(DeliveryFailed(EXECUTOR, lost, "too large"))
+
+
+def test_figures_that_do_not_get_through_are_not_missed(slot: SlotHarness) -> None:
+    producer, _ = producer_and_consumer()
+    submit(slot, producer)
+    slot.advance(1000)
+    slot.tell(DeliveryFailed(EXECUTOR, slot.told(MetricsReported)[0], "lost"))
+    assert slot.states("producer") == ["INITIALIZING", "RUNNING"]
 
 
 def test_a_message_that_no_slot_understands_is_an_error(slot: SlotHarness) -> None:
