@@ -6,12 +6,14 @@ import contextlib
 import logging
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TextIO
 
 from flinkray.execution import JobClient, JobExecutionResult, JobProgress, JobStatus
 
 _LOG = logging.getLogger(__name__)
+_RATE_SECONDS = 5.0
 _REFRESH_SECONDS = 0.25
 
 
@@ -64,27 +66,32 @@ class ProgressLine:
         self._job_name = job_name
         self._seconds = seconds
         self._started = seconds()
-        self._last = (self._started, 0)
-        self._rate = 0.0
+        self._seen = deque([(self._started, 0)])
 
     def text(self, progress: JobProgress) -> str:
         """For example `word count  RUNNING  0:07  in 1,200 (160/s)  out 80  watermark 2013-01-01 12:00:00`."""
         now = self._seconds()
-        then, rows = self._last
-        if now > then:
-            self._rate = max(0, progress.records_in - rows) / (now - then)
-            self._last = now, progress.records_in
+        rate = self._rate(now, progress.records_in)
         minutes, seconds = divmod(int(now - self._started), 60)
         parts = [
             self._job_name,
             progress.status.value,
             f"{minutes}:{seconds:02}",
-            f"in {progress.records_in:,} ({self._rate:,.0f}/s)",
+            f"in {progress.records_in:,} ({rate:,.0f}/s)",
             f"out {progress.records_out:,}",
         ]
         if progress.watermark is not None:
             parts.append(f"watermark {_time(progress.watermark)}")
         return "  ".join(parts)
+
+    def _rate(self, now: float, rows: int) -> float:
+        """Rows per second over the last seconds: tasks report more rarely than the line is drawn."""
+        while len(self._seen) > 1 and now - self._seen[0][0] > _RATE_SECONDS:
+            self._seen.popleft()
+        then, rows_then = self._seen[0]
+        if now > self._seen[-1][0]:
+            self._seen.append((now, rows))
+        return max(0, rows - rows_then) / (now - then) if now > then else 0.0
 
 
 def _time(timestamp_ms: int) -> str:
