@@ -1,5 +1,8 @@
 # `make pipeline` runs the main job, `make test` the tests; each does all the set-up it needs.
-PYTHON ?= $(shell command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
+# The first of these that runs and is a version that flinkray supports.
+PYTHON ?= $(shell for each in python3 python3.13 python3.12 python3.11; do \
+	$$each -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null && echo $$each && break; \
+	done)
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
@@ -10,8 +13,7 @@ ARGS ?=
 setup: $(INSTALLED)
 
 $(INSTALLED): pyproject.toml
-	@test -n "$(PYTHON)" || { echo "flinkray needs Python 3.11, 3.12 or 3.13: install one and call 'make PYTHON=/path/to/python3'"; exit 1; }
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v <= (3, 13) else f"flinkray needs Python 3.11 to 3.13, and {sys.executable} is {v[0]}.{v[1]}: call make PYTHON=/path/to/python3.11")'
+	@test -n "$(PYTHON)" || { echo "flinkray needs Python 3.11, 3.12 or 3.13: install one, or call 'make PYTHON=/path/to/python3'"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable ".[spark,dev]"
