@@ -1,0 +1,96 @@
+"""Many jobs on real threads: whatever their end, they give the right rows or the right error, and leave nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from flinkray import JobExecutionError
+from flinkray.errors import JobCanceledError, UserFunctionError
+from tests.support.leftovers import nothing_is_left
+from tests.support.random_endings import EndlessJob, still_open
+from tests.support.random_programs import RandomProgram, collected
+
+DEADLINE_S = 60.0
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    with nothing_is_left():
+        yield
+    assert still_open() == {}, "functions, writers and sources are closed as often as they were opened"
+
+
+def run_to_its_end(seed: int) -> None:
+    program = RandomProgram(seed, "local")
+    for name, stream in program.results.items():
+        assert collected(stream) == program.expected[name], f"{name}: {program.describe()}"
+
+
+def cancel_at_a_random_moment(seed: int) -> None:
+    job = EndlessJob(seed)
+    client = job.environment.execute_async()
+    try:
+        threading.Event().wait(job.moment_s())
+        client.cancel()
+        with pytest.raises(JobCanceledError):
+            client.result(timeout=DEADLINE_S)
+    finally:
+        client.close()
+
+
+def close_at_a_random_moment(seed: int) -> None:
+    job = EndlessJob(seed)
+    client = job.environment.execute_async()
+    threading.Event().wait(job.moment_s())
+    client.close()
+
+
+def fail_at_a_random_row(seed: int) -> None:
+    job = EndlessJob(seed, fails=True)
+    client = job.environment.execute_async()
+    try:
+        with pytest.raises(JobExecutionError) as caught:
+            client.result(timeout=DEADLINE_S)
+    finally:
+        client.close()
+    # Not what the other tasks complain about once this one is gone.
+    assert isinstance(caught.value.__cause__, UserFunctionError), f"{job}: {caught.value}"
+    assert "Boom" in str(caught.value), job
+
+
+@pytest.mark.parametrize("seed", range(100, 120))
+def test_a_random_program_gives_what_plain_loops_give(seed: int) -> None:
+    run_to_its_end(seed)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_job_that_is_cancelled_at_any_moment_stops_and_closes_everything(seed: int) -> None:
+    cancel_at_a_random_moment(seed)
+
+
+@pytest.mark.parametrize("seed", range(100, 106))
+def test_a_client_that_is_closed_at_any_moment_takes_its_job_with_it(seed: int) -> None:
+    close_at_a_random_moment(seed)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_job_that_fails_at_any_row_names_the_users_error_and_closes_everything(seed: int) -> None:
+    fail_at_a_random_row(seed)
+
+
+@pytest.mark.parametrize("round_", range(2))
+def test_jobs_of_one_process_do_not_disturb_each_other(round_: int) -> None:
+    endings: list[Callable[[int], None]] = [
+        run_to_its_end,
+        cancel_at_a_random_moment,
+        fail_at_a_random_row,
+        close_at_a_random_moment,
+    ]
+    with ThreadPoolExecutor(len(endings)) as threads:
+        running = [threads.submit(ending, 1000 * round_ + seed) for seed in range(2) for ending in endings]
+        for each in running:
+            each.result(timeout=DEADLINE_S)
