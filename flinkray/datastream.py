@@ -348,11 +348,11 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
 
 
 def _may_use_key(factory: OperatorFactory) -> bool:
-    """Whether the operator can have state per key: plain row functions and column operations cannot."""
-    if isinstance(factory, MapFactory | FlatMapFactory | FilterFactory):
-        return isinstance(factory.function, Function)
-    stateless = ProjectFactory | WhereFactory | DropFactory | RenameFactory | MapBatchesFactory
-    return not isinstance(factory, stateless | TimestampsAndWatermarksFactory)
+    """Whether the operator can have state per key: row functions (a keyed stream makes those with state keyed process
+    functions) and column operations cannot."""
+    row_functions = MapFactory | FlatMapFactory | FilterFactory
+    columns = ProjectFactory | WhereFactory | DropFactory | RenameFactory | MapBatchesFactory
+    return not isinstance(factory, row_functions | columns | TimestampsAndWatermarksFactory)
 
 
 def check_watermark_strategy(strategy: object, known: KnownType) -> None:

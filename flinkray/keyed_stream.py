@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from flinkray.aggregates import Aggregate
-from flinkray.datastream import DataStream, check_function
+from flinkray.datastream import DataStream, check_function, declared_type
 from flinkray.errors import InvalidProgramError
 from flinkray.expressions import Expression
-from flinkray.functions import KeyedProcessFunction, ProcessContext, ReduceFunction, RuntimeContext
+from flinkray.functions import (
+    FilterFunction,
+    FlatMapFunction,
+    KeyedProcessFunction,
+    MapFunction,
+    ReduceFunction,
+)
+from flinkray.keyed_functions import KeyedFilter, KeyedFlatMap, KeyedMap, MapWithState, may_have_state
 from flinkray.keys import ColumnKey, KeySelector
 from flinkray.known_types import KnownType
-from flinkray.operator_factories import ReduceFactory, RunningAggregateFactory, RunningColumnFactory
+from flinkray.operator_factories import ProcessFactory, ReduceFactory, RunningAggregateFactory, RunningColumnFactory
 from flinkray.partitioning import KeyGroupPartitioner, Partitioner
-from flinkray.state import ValueState, ValueStateDescriptor
 from flinkray.transformations import PartitionTransformation
 from flinkray.type_hints import record_type
 from flinkray.types import Kind, tuple_columns
@@ -35,6 +41,32 @@ class KeyedStream(DataStream):
         self._key_selector_of_stream = key
 
     # -- functions
+
+    def map(self, function: MapFunction | Callable[[Any], Any], output_type: Any = None) -> DataStream:
+        """One value out for each value in. A MapFunction may have state of the key, from its `open`."""
+        if not may_have_state(function):
+            return super().map(function, output_type)
+        declared = declared_type(function, "map", output_type)
+        assert isinstance(function, MapFunction)
+        return self._stateful("Map", KeyedMap(function), KnownType.of(declared))
+
+    def flat_map(
+        self, function: FlatMapFunction | Callable[[Any], Iterable[Any] | None], output_type: Any = None
+    ) -> DataStream:
+        """Any number of values out for each value in. A FlatMapFunction may have state of the key, from its `open`."""
+        if not may_have_state(function):
+            return super().flat_map(function, output_type)
+        declared = declared_type(function, "flat_map", output_type, of_items=True)
+        assert isinstance(function, FlatMapFunction)
+        return self._stateful("Flat Map", KeyedFlatMap(function), KnownType.of(declared))
+
+    def filter(self, function: FilterFunction | Callable[[Any], bool]) -> DataStream:
+        """The values for which the function is true. A FilterFunction may have state of the key, from its `open`."""
+        if not may_have_state(function):
+            return super().filter(function)
+        check_function(function, "filter")
+        assert isinstance(function, FilterFunction)
+        return self._stateful("Filter", KeyedFilter(function), self._known)
 
     def reduce(self, function: ReduceFunction | Callable[[Any, Any], Any], output_type: Any = None) -> DataStream:
         """Per key, each value reduced with all before it: one result per value (the first value as it is).
@@ -58,7 +90,7 @@ class KeyedStream(DataStream):
         """
         if not callable(function):
             raise InvalidProgramError(f"map_with_state takes a function (value, state), not {function!r}")
-        return self.process(_MapWithState(function, state_type), output_type)
+        return self.process(MapWithState(function, state_type), output_type)
 
     def aggregate(self, **aggregates: Aggregate) -> DataStream:
         """Running aggregates per key: for each row its key columns, and the aggregates over the rows so far.
@@ -106,6 +138,9 @@ class KeyedStream(DataStream):
     def _process_name(self) -> str:
         return "KeyedProcess"
 
+    def _stateful(self, name: str, function: KeyedProcessFunction, known: KnownType) -> DataStream:
+        return self._one_input(name, ProcessFactory(function, known.record_type), known)
+
     def _partitioned(self, partitioner: Partitioner) -> DataStream:
         raise InvalidProgramError(
             f"cannot partition a keyed stream by {partitioner}: it is partitioned by its key. "
@@ -119,27 +154,6 @@ class KeyedStream(DataStream):
         # A sum may be wider than what it adds up (int32 to int64); the others keep the column's type.
         known = self._known if mode != "sum" else KnownType.of_columns(self._known.columns)
         return self._one_input("Keyed Aggregation", RunningColumnFactory(mode, name), known)
-
-
-class _MapWithState(KeyedProcessFunction):
-    """`function(value, state) -> (result, new state)` as a keyed process function."""
-
-    def __init__(self, function: Callable[[Any, Any], tuple[Any, Any]], state_type: Any) -> None:
-        self._function = function
-        self._descriptor = ValueStateDescriptor("state", state_type)
-        self._state: ValueState[Any] | None = None
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        self._state = runtime_context.get_state(self._descriptor)
-
-    def process_element(self, value: Any, ctx: ProcessContext) -> list[Any]:
-        assert self._state is not None, "open comes first"
-        result, new = self._function(value, self._state.value())
-        if new is None:
-            self._state.clear()
-        else:
-            self._state.update(new)
-        return [result]
 
 
 def column_name(column: object, known: KnownType, where: str) -> str | int:

@@ -101,6 +101,8 @@ def from_annotation(function: Any, *, of_items: bool = False) -> RecordType | No
     try:
         if of_items:
             annotation = _without_side_outputs(_item_annotation(annotation))
+        if typing.get_origin(_without_none(annotation)) in _DICTS:
+            return None  # a dict is a row, and its annotation does not name the columns
         found = _record_type(annotation)
     except (_Unknown, InvalidProgramError):
         return None  # an annotation is a hint: where it names no record type, the first batch decides

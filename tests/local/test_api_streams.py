@@ -426,7 +426,7 @@ def test_rebalance_goes_round_all_subtasks(env: StreamExecutionEnvironment) -> N
 
 
 def test_rescale_stays_within_each_senders_group(env: StreamExecutionEnvironment) -> None:
-    before = env.from_sequence(1, 20).map(Subtask()).set_parallelism(2)
+    before = env.from_sequence(1, 20).set_parallelism(1).rebalance().map(Subtask()).set_parallelism(2)
     found = spread(before.rescale(), parallelism=4)
     senders = {subtask: {sender for sender, _ in values} for subtask, values in found.items()}
     assert senders == {0: {0}, 1: {0}, 2: {1}, 3: {1}}

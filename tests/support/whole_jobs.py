@@ -7,10 +7,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from flinkray import CollectSink, DataStream, StreamExecutionEnvironment, WatermarkStrategy
+from flinkray import Batch, CollectSink, DataStream, StreamExecutionEnvironment, WatermarkGenerator, WatermarkStrategy
 from flinkray.row_codec import decode
+from flinkray.types import Timestamp
 
+ONE_ROW_BATCHES = {"flinkray.batch.target-rows": 1}
 ASCENDING = WatermarkStrategy.for_monotonous_timestamps()
+
+
+class Punctuated(WatermarkGenerator):
+    """A watermark after each batch: no row is later than the last one. With batches of one row time is exact."""
+
+    def on_batch(self, batch: Batch, timestamps: pa.Array) -> Timestamp:
+        return Timestamp(timestamps[-1].as_py() - 1)
+
+    def on_periodic_emit(self) -> None:
+        return None
 
 
 def rows(stream: DataStream) -> list[Any]:
@@ -37,6 +49,7 @@ def rows_of(env: StreamExecutionEnvironment, streams: Mapping[str, DataStream]) 
 
 
 def timed(env: StreamExecutionEnvironment, *events: tuple[Any, ...], names: tuple[str, ...]) -> DataStream:
-    """Rows of these columns in one subtask, with the column `at` as event time."""
+    """Rows of these columns in one subtask, with the column `at` as event time and a watermark after each batch."""
     columns = {name: [event[index] for event in events] for index, name in enumerate(names)}
-    return env.from_arrow(pa.table(columns), ASCENDING.with_timestamp_assigner("at")).set_parallelism(1)
+    strategy = WatermarkStrategy.for_generator(Punctuated).with_timestamp_assigner("at")
+    return env.from_arrow(pa.table(columns), strategy).set_parallelism(1)

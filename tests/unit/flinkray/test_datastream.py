@@ -20,6 +20,7 @@ from flinkray import (
     Max,
     NotSerializableError,
     OutputTag,
+    RuntimeContext,
     StreamExecutionEnvironment,
     Sum,
     TumblingEventTimeWindows,
@@ -312,12 +313,24 @@ def test_a_key_is_columns_or_a_function(rows: DataStream) -> None:
     assert partition.partitioner == KeyGroupPartitioner(ColumnKey(("word",)))
 
 
+class Opened(Reverse):
+    """Has an `open`, in which it may ask for state."""
+
+    def open(self, runtime_context: RuntimeContext) -> None: ...
+
+
 def test_a_key_reaches_operators_that_may_keep_state_and_no_others(rows: DataStream) -> None:
     keyed = rows.key_by("word")
     key = ColumnKey(("word",))
-    for stream in (keyed.process(CountPerKey()), keyed.map(Reverse()), keyed.sum("n"), keyed.reduce(max)):
+    for stream in (keyed.process(CountPerKey()), keyed.map(Opened()), keyed.sum("n"), keyed.reduce(max)):
         assert operator(stream).keys == (key,)
-    for stream in (keyed.map(str), keyed.where(col("n") > 1), keyed.map_batches(len), rows.process(Plain())):
+    for stream in (
+        keyed.map(str),
+        keyed.map(Reverse()),
+        keyed.where(col("n") > 1),
+        keyed.map_batches(len),
+        rows.process(Plain()),
+    ):
         assert operator(stream).keys == ()
 
 

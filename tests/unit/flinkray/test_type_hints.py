@@ -115,6 +115,9 @@ def returns_any(_value: Any) -> Any: ...
 def returns_none(_value: Any) -> None: ...
 
 
+def returns_dict(_value: Any) -> dict[str, int]: ...
+
+
 def returns_unknown_name(_value: Any) -> DoesNotExist:  # type: ignore[name-defined]  # noqa: F821
     ...
 
@@ -147,6 +150,7 @@ class Untyped(MapFunction):
         (lambda value: value, None),
         (returns_any, None),
         (returns_none, None),
+        (returns_dict, None),
         (returns_unknown_name, None),
         (len, None),
     ],
@@ -173,6 +177,9 @@ def yields_sides(_line: str) -> Iterator[int | tuple[OutputTag, str]]:
 def yields_only_sides(_line: str) -> Iterator[tuple[OutputTag, str]]: ...
 
 
+def yields_dicts(_line: str) -> Iterator[dict[str, int]]: ...
+
+
 def returns_text(_line: str) -> str: ...
 
 
@@ -189,6 +196,7 @@ class Split(FlatMapFunction):
         (perhaps_list, scalar_type(pa.int64())),
         (yields_sides, scalar_type(pa.int64())),
         (yields_only_sides, None),
+        (yields_dicts, None),
         (returns_text, None),
         (Split(), scalar_type(pa.string())),
         (str.split, None),
