@@ -194,6 +194,12 @@ class WindowContext(Protocol):
 
     def current_processing_time(self) -> int: ...
 
+    def window_state(self) -> KeyedStateStore:
+        """State of the key and this window; `clear` of the function is where to drop it."""
+
+    def global_state(self) -> KeyedStateStore:
+        """State of the key that outlives its windows; the same as the runtime context's."""
+
 
 class ProcessWindowFunction(Function, ABC):
     """Called once per key and firing, with all rows of the window (or the one aggregated result)."""

@@ -11,11 +11,13 @@ from actors.operators.results import ResultCollector
 from actors.operators.window_base import WindowOperatorBase
 from actors.operators.window_times import PendingWindows
 from actors.rows import as_row, decode
+from actors.state.keyed_state import KeyedStateBackend, MemoryKeyedState
 from actors.user_code import NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.functions import AggregateFunction, ProcessWindowFunction, as_callable
 from flinkray.keys import KeySelector
 from flinkray.operator_factories import WindowFactory
+from flinkray.state import KeyedStateStore
 from flinkray.windowing import Window
 
 _NOTHING = object()
@@ -36,6 +38,12 @@ class FiringContext:
 
     def current_processing_time(self) -> int:
         return self._operator.context.clock.now_ms()
+
+    def window_state(self) -> KeyedStateStore:
+        return self._operator.window_state
+
+    def global_state(self) -> KeyedStateStore:
+        return self._operator.key_state
 
 
 class RowWindowOperator(WindowOperatorBase):
@@ -61,9 +69,12 @@ class RowWindowOperator(WindowOperatorBase):
         self._results = ResultCollector(context, output, self._factory.output_type)
         self._functions = UserFunctions(context, self._factory.user_functions)
         self._firing = FiringContext(self)
+        # What the window function keeps: per key, and per key and window.
+        self.key_state: KeyedStateBackend = MemoryKeyedState(context.operator_name, context.subtask, context.clock)
+        self.window_state: KeyedStateBackend = MemoryKeyedState(context.operator_name, context.subtask, context.clock)
 
     def open(self) -> None:
-        self._functions.open(TaskRuntimeContext(self.context))
+        self._functions.open(TaskRuntimeContext(self.context, None if self._selector is None else self.key_state))
 
     def close(self) -> None:
         self._functions.close()
@@ -125,10 +136,20 @@ class RowWindowOperator(WindowOperatorBase):
         self._firing._window = window
         pane = self._panes[start]
         for key in keys:
+            self._set_current(key, start)
             try:
                 self._call(key, window, pane[key])
             except Exception as error:
                 raise_attributed(self.context.operator_name, self.context.subtask, NO_VALUE, error)
+        self._clear_current()
+
+    def _set_current(self, key: Any, start: int) -> None:
+        self.key_state.set_current_key(key)
+        self.window_state.set_current_key((key, start))
+
+    def _clear_current(self) -> None:
+        self.key_state.clear_current_key()
+        self.window_state.clear_current_key()
 
     def _call(self, key: Any, window: Window, contents: Any) -> None:
         timestamp = window.max_timestamp()
@@ -143,11 +164,13 @@ class RowWindowOperator(WindowOperatorBase):
         process = self._factory.process
         if isinstance(process, ProcessWindowFunction):
             self._firing._window = Window(start, start + self._times.size)
-            for _ in keys:
+            for key in keys:
+                self._set_current(key, start)
                 try:
                     process.clear(self._firing)
                 except Exception as error:
                     raise_attributed(self.context.operator_name, self.context.subtask, NO_VALUE, error)
+            self._clear_current()
 
     # -- snapshots
 
@@ -157,7 +180,13 @@ class RowWindowOperator(WindowOperatorBase):
             start: [(key, list(contents) if isinstance(contents, list) else contents) for key, contents in pane.items()]
             for start, pane in self._panes.items()
         }
-        return {"panes": panes, "waiting": self._waiting.starts(), "watermark": self._watermark}
+        return {
+            "panes": panes,
+            "waiting": self._waiting.starts(),
+            "watermark": self._watermark,
+            "key_state": self.key_state.snapshot(),
+            "window_state": self.window_state.snapshot(),
+        }
 
     def initialize_state(self, restored: Any) -> None:
         if restored is None:
@@ -168,6 +197,8 @@ class RowWindowOperator(WindowOperatorBase):
         for start in restored["waiting"]:
             self._waiting.add(start)
         self._watermark = restored["watermark"]
+        self.key_state.restore(restored["key_state"])
+        self.window_state.restore(restored["window_state"])
 
 
 def _contents(factory: WindowFactory) -> tuple[Callable[[Any, Any], Any], Callable[[Any], Any]]:
