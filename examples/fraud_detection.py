@@ -5,7 +5,7 @@
 Input: payments that a source of our own makes up, always the same ones: 1,000 cards, about 10 payments a second.
 Output: one line per alert on the terminal, with its time of day, card and amount.
 
-The source shows what every source has: splits (here ranges of cards, with how far each has been read), an enumerator
+The source shows what every source has: splits (here groups of cards, with how far each has been read), an enumerator
 that hands them out, and readers that turn them into batches. The rule is a function with state and timers per card.
 """
 
@@ -15,7 +15,6 @@ import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -46,6 +45,8 @@ from flinkray.functions import OnTimerContext, ProcessContext
 MINUTE_MS = 60_000
 START_MS = 1_700_006_400_000  # midnight of 15 November 2023, UTC
 SEED = 7
+GROUPS = 4  # of cards: no more than so many subtasks have payments to read
+PAYMENTS_PER_CARD_AND_MINUTE = 0.6
 
 PAYMENT = pa.schema([("card", pa.int64()), ("time", pa.int64()), ("amount", pa.float64())])
 ALERT = pa.schema([("card", pa.int64()), ("time", pa.int64()), ("amount", pa.float64())])
@@ -56,26 +57,25 @@ ALERT = pa.schema([("card", pa.int64()), ("time", pa.int64()), ("amount", pa.flo
 
 @dataclass(frozen=True)
 class Cards:
-    """A split: the payments of the cards `first` to `last`, of which those before `minute` have been read."""
+    """A split: the payments of every `GROUPS`-th card from `group` on; those before `minute` have been read."""
 
-    first: int
-    last: int
+    group: int
     minute: int = 0
 
     @property
     def split_id(self) -> str:
-        return f"cards {self.first}-{self.last}"
+        return f"group {self.group}"
 
 
-def payments(split: Cards) -> pa.RecordBatch:
+def payments(split: Cards, cards: int) -> pa.RecordBatch:
     """The payments of one minute in order of time: the same ones whenever they are asked for."""
-    random = np.random.default_rng((SEED, split.first, split.minute))
-    cards = split.last - split.first + 1
-    count = random.poisson(cards * 0.6)
+    random = np.random.default_rng((SEED, split.group, split.minute))
+    own = np.arange(split.group, cards, GROUPS)
+    count = random.poisson(len(own) * PAYMENTS_PER_CARD_AND_MINUTE)
     minute_start = START_MS + split.minute * MINUTE_MS
     return pa.record_batch(
         {
-            "card": random.integers(split.first, split.last + 1, count),
+            "card": random.choice(own, count),
             "time": minute_start + np.sort(random.integers(0, MINUTE_MS, count)),
             "amount": np.round(random.lognormal(3.0, 1.6, count), 2),
         },
@@ -99,17 +99,14 @@ class PaymentSource(Source):
         return RecordType(Kind.ROW, PAYMENT)
 
     def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
-        if restored is None:
-            bounds = np.linspace(0, self.cards, context.parallelism + 1, dtype=int).tolist()
-            restored = [Cards(first, end - 1) for first, end in pairwise(bounds)]
-        return PaymentEnumerator(context, restored)
+        return PaymentEnumerator(context, [Cards(group) for group in range(GROUPS)] if restored is None else restored)
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
-        return PaymentReader(context, self.minutes)
+        return PaymentReader(context, self)
 
 
 class PaymentEnumerator(SplitEnumerator):
-    """Gives each reader that asks one of the splits that are left."""
+    """Gives each reader its share of the splits at once, so that all of them proceed through time side by side."""
 
     def __init__(self, context: SplitEnumeratorContext, splits: Sequence[Cards]) -> None:
         self.context = context
@@ -120,10 +117,11 @@ class PaymentEnumerator(SplitEnumerator):
     def add_reader(self, subtask_index: int) -> None: ...
 
     def handle_split_request(self, subtask_index: int) -> None:
-        if self.left:
-            self.context.assign_splits([self.left.pop(0)], subtask_index)
-        else:
-            self.context.signal_no_more_splits(subtask_index)
+        share = [split for split in self.left if split.group % self.context.parallelism == subtask_index]
+        if share:
+            self.left = [split for split in self.left if split not in share]
+            self.context.assign_splits(share, subtask_index)
+        self.context.signal_no_more_splits(subtask_index)
 
     def add_splits_back(self, splits: Sequence[Cards], subtask_index: int) -> None:
         self.left.extend(splits)
@@ -133,11 +131,11 @@ class PaymentEnumerator(SplitEnumerator):
 
 
 class PaymentReader(SourceReader):
-    """Reads its splits one after the other, a minute per batch."""
+    """Gives a minute of a split per batch, always of the split that is furthest behind."""
 
-    def __init__(self, context: SourceReaderContext, minutes: int) -> None:
+    def __init__(self, context: SourceReaderContext, source: PaymentSource) -> None:
         self.context = context
-        self.minutes = minutes
+        self.source = source
         self.splits: list[Cards] = []
         self.has_all_splits = False
 
@@ -154,14 +152,13 @@ class PaymentReader(SourceReader):
 
     def poll(self) -> SourceBatch | ReaderStatus:
         while self.splits:
-            split = self.splits[0]
-            if split.minute == self.minutes:
-                self.splits.pop(0)
+            split = min(self.splits, key=lambda split: split.minute)
+            self.splits.remove(split)
+            if split.minute == self.source.minutes:
                 self.context.split_finished(split.split_id)
-                self.context.send_split_request()
                 continue
-            self.splits[0] = replace(split, minute=split.minute + 1)
-            batch = payments(split)
+            self.splits.append(replace(split, minute=split.minute + 1))
+            batch = payments(split, self.source.cards)
             if batch.num_rows:
                 return SourceBatch(Batch(batch, Kind.ROW), split.split_id)
         return ReaderStatus.END_OF_INPUT if self.has_all_splits else ReaderStatus.NOTHING_AVAILABLE

@@ -29,12 +29,11 @@ def test_word_count_ends_at_the_number_of_each_word() -> None:
 
 
 def test_fraud_detection_finds_what_a_look_at_each_card_finds() -> None:
-    cards, minutes, parallelism = 60, 600, 2
-    found = fraud_detection.alerts(environment(parallelism=parallelism), cards, minutes).to_pandas()
-    splits = [fraud_detection.Cards(0, 29), fraud_detection.Cards(30, 59)]
+    cards, minutes = 60, 600
+    found = fraud_detection.alerts(environment(), cards, minutes).to_pandas()
     batches = [
-        fraud_detection.payments(fraud_detection.Cards(split.first, split.last, minute)).to_pandas()
-        for split in splits
+        fraud_detection.payments(fraud_detection.Cards(group, minute), cards).to_pandas()
+        for group in range(fraud_detection.GROUPS)
         for minute in range(minutes)
     ]
     paid = pd.concat(batches).sort_values(["card", "time"], kind="stable")
