@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from actors.rows import decode
 from actors.user_code import short_repr, user_function_error
 from flinkray.batch import Batch
 from flinkray.errors import TypeMismatchError, UnknownColumnError
 from flinkray.keys import ColumnKey, FunctionKey, KeySelector
+from flinkray.row_codec import decode
 from flinkray.types import Kind
 from flinkray.value_columns import to_array, to_values
 from flinkray.value_types import Misfit, Unholdable, infer_type

@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 
 from actors.operators.base import Operator
 from actors.operators.columns import operator_label
-from actors.rows import decode
 from actors.user_code import NO_VALUE, TaskRuntimeContext, UserFunctions, attributed
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError, TypeMismatchError
 from flinkray.functions import Function
 from flinkray.operator_factories import MapBatchesFactory
+from flinkray.row_codec import decode
 from flinkray.types import SCALAR_COLUMN, Kind, RecordType, tuple_columns
 from flinkray.value_columns import to_array, to_values
 from flinkray.value_types import Misfit, Unholdable, infer_type

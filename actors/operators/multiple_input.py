@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from actors.operators.base import Operator
-from actors.rows import RowEncoder, decode
 from actors.user_code import TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.operator_factories import MultipleInputFactory
+from flinkray.row_codec import RowEncoder, decode
 
 
 class MultipleInputOperator(Operator):

@@ -12,7 +12,6 @@ from actors.keys import key_columns, key_values
 from actors.operators.base import Operator, OperatorContext, Output
 from actors.operators.results import ResultCollector
 from actors.operators.timers import InternalTimerService, Timer
-from actors.rows import decode
 from actors.state.keyed_state import KeyedStateBackend, MemoryKeyedState
 from actors.user_code import NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
@@ -26,6 +25,7 @@ from flinkray.functions import (
 )
 from flinkray.keys import KeySelector
 from flinkray.operator_factories import ProcessFactory
+from flinkray.row_codec import decode
 from flinkray.types import RecordType, Timestamp
 from graphs.job_graph import OperatorCode
 

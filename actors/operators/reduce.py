@@ -7,13 +7,13 @@ from typing import Any
 from actors.keys import key_columns
 from actors.operators.base import Operator
 from actors.operators.columns import operator_label
-from actors.rows import RowEncoder, as_row, decode
 from actors.state.key_index import KeyIndex
 from actors.user_code import TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError
 from flinkray.functions import as_callable
 from flinkray.operator_factories import ReduceFactory
+from flinkray.row_codec import RowEncoder, as_row, decode
 
 _NOTHING = object()
 

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 
 from actors.operators.base import OperatorContext, Output
-from actors.rows import RowEncoder
 from actors.user_code import short_repr
 from flinkray.errors import TypeMismatchError
+from flinkray.row_codec import RowEncoder
 from flinkray.rows import Row
 from flinkray.type_hints import record_type
 from flinkray.types import OutputTag, RecordType

@@ -24,11 +24,11 @@ from typing import Any
 import pyarrow as pa
 
 from actors.operators.base import Operator, OperatorContext
-from actors.rows import PLAIN_TYPES, RowEncoder, as_row, decode
 from actors.user_code import FUSED_FILENAME, NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.functions import as_callable
 from flinkray.operator_factories import FilterFactory, FlatMapFactory, MapFactory, OperatorFactory
+from flinkray.row_codec import PLAIN_TYPES, RowEncoder, as_row, decode
 from flinkray.rows import row_class
 from flinkray.types import Kind, RecordType
 

@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 
 from actors.operators.base import Operator
 from actors.operators.columns import evaluate
-from actors.rows import decode
 from actors.user_code import raise_attributed, short_repr
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError, NullTimestampError, TypeMismatchError, UnknownColumnError
 from flinkray.expressions import Expression
 from flinkray.operator_factories import TimestampsAndWatermarksFactory
+from flinkray.row_codec import decode
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from flinkray.watermarks import WatermarkStrategy
 from graphs.job_graph import OperatorCode

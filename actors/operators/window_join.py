@@ -14,7 +14,6 @@ from actors.operators.join_buffer import JoinBuffer, KeyedRows
 from actors.operators.results import ResultCollector
 from actors.operators.window_base import WindowOperatorBase
 from actors.operators.window_times import PendingWindows
-from actors.rows import decode
 from actors.state.key_index import Ids, KeyIndex
 from actors.user_code import TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
@@ -22,6 +21,7 @@ from flinkray.errors import InvalidProgramError
 from flinkray.functions import as_callable
 from flinkray.keys import ColumnKey
 from flinkray.operator_factories import WindowCoGroupFactory
+from flinkray.row_codec import decode
 from flinkray.types import Kind
 from graphs.job_graph import OperatorCode
 

@@ -10,13 +10,13 @@ from actors.operators.process import operator_keys
 from actors.operators.results import ResultCollector
 from actors.operators.window_base import WindowOperatorBase
 from actors.operators.window_times import PendingWindows
-from actors.rows import as_row, decode
 from actors.state.keyed_state import KeyedStateBackend, MemoryKeyedState
 from actors.user_code import NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.functions import AggregateFunction, ProcessWindowFunction, as_callable
 from flinkray.keys import KeySelector
 from flinkray.operator_factories import WindowFactory
+from flinkray.row_codec import as_row, decode
 from flinkray.state import KeyedStateStore
 from flinkray.windowing import Window
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 from actors.elements import LatencyMarker, Watermark, WatermarkStatus
 from actors.keys import key_columns
 from actors.operators.base import Operator
-from actors.rows import RowEncoder, decode
 from flinkray.batch import Batch
 from flinkray.keys import ColumnKey, FunctionKey, KeySelector
 from flinkray.operator_factories import OperatorFactory
+from flinkray.row_codec import RowEncoder, decode
 from flinkray.types import Kind, OutputTag, RecordType, Timestamp
 from graphs.job_graph import OperatorCode
 

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.rows import RowEncoder, as_row, decode
 from flinkray.errors import TypeMismatchError
+from flinkray.row_codec import RowEncoder, as_row, decode
 from flinkray.rows import Row, row_class
 from flinkray.types import Kind, RecordType
 
