@@ -145,7 +145,7 @@ class DataGenSource(Source):
         # Each subtask takes every so many-th row, so that a time made of the row number proceeds evenly over all.
         step = context.parallelism
         fresh = [GeneratedRows(f"{index}/{step}", index, step, self._rows) for index in range(step)]
-        return SplitListEnumerator(context, fresh if restored is None else restored)
+        return _ShareEnumerator(context, fresh if restored is None else restored)
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
         return _DataGenReader(context, self._batch, self._rows_per_second)
@@ -162,6 +162,16 @@ class DataGenSource(Source):
         if len(array) != len(rows):
             raise InvalidProgramError(f"DataGenSource: field {name!r} gave {len(array)} values for {len(rows)} rows")
         return array
+
+
+class _ShareEnumerator(SplitListEnumerator[GeneratedRows]):
+    """Gives each reader its own share: one that was done and took another's would go back in time."""
+
+    def next_split(self, subtask_index: int) -> GeneratedRows | None:
+        own = (
+            split for split in self._pending if split.next_row % split.step % self._context.parallelism == subtask_index
+        )
+        return next(own, None)
 
 
 class _DataGenReader(SplitListReader[GeneratedRows]):

@@ -21,27 +21,33 @@ from flinkray.connectors.source import (
 S = TypeVar("S", bound=SourceSplit)
 
 
-class SplitListEnumerator(SplitEnumerator):
+class SplitListEnumerator(SplitEnumerator, Generic[S]):
     """Gives the next split of a list to whichever reader asks; its state is the list of those not yet given."""
 
-    def __init__(self, context: SplitEnumeratorContext, splits: Sequence[SourceSplit]) -> None:
+    def __init__(self, context: SplitEnumeratorContext, splits: Sequence[S]) -> None:
         self._context = context
         self._pending = deque(splits)
+
+    def next_split(self, subtask_index: int) -> S | None:
+        """The split for a reader that asks, of those that are left; None: there are no more for it."""
+        return self._pending[0] if self._pending else None
 
     def start(self) -> None: ...
 
     def add_reader(self, subtask_index: int) -> None: ...
 
     def handle_split_request(self, subtask_index: int) -> None:
-        if self._pending:
-            self._context.assign_splits([self._pending.popleft()], subtask_index)
-        else:
+        split = self.next_split(subtask_index)
+        if split is None:
             self._context.signal_no_more_splits(subtask_index)
+        else:
+            self._pending.remove(split)
+            self._context.assign_splits([split], subtask_index)
 
     def add_splits_back(self, splits: Sequence[Any], subtask_index: int) -> None:
         self._pending.extendleft(reversed(splits))
 
-    def snapshot_state(self, checkpoint_id: int) -> tuple[SourceSplit, ...]:
+    def snapshot_state(self, checkpoint_id: int) -> tuple[S, ...]:
         return tuple(self._pending)
 
 

@@ -205,6 +205,15 @@ def test_a_rate_limit_makes_rows_as_time_passes_and_never_waits() -> None:
     assert [run.poll(), run.poll()] == [ReaderStatus.NOTHING_AVAILABLE, ReaderStatus.END_OF_INPUT]
 
 
+def test_a_subtask_that_is_done_does_not_go_back_in_time_with_the_rows_of_another() -> None:
+    run = SourceRun(DataGenSource({"i": SequenceField()}, rows=10), parallelism=2)
+    first: list[Any] = []
+    while isinstance(polled := run.poll(0), SourceBatch) or not run.assignments.ended:
+        first.extend([polled.batch] if isinstance(polled, SourceBatch) else [])
+    assert column(first, "i") == [0, 2, 4, 6, 8]
+    assert column(run.read_batches(), "i") == [1, 3, 5, 7, 9]
+
+
 def test_a_rate_is_shared_by_the_subtasks() -> None:
     run = SourceRun(DataGenSource({"i": SequenceField()}, rows_per_second=100), parallelism=2, batch_rows=1000)
     assert [run.poll(subtask) for subtask in (0, 1)] == [ReaderStatus.NOTHING_AVAILABLE] * 2
