@@ -8,8 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from actors.hosts.local import LocalHost
 from flinkray import JobExecutionError
 from flinkray.errors import JobCanceledError, UserFunctionError
+from tests.support.jobs import environment
 from tests.support.leftovers import nothing_is_left
 from tests.support.random_endings import EndlessJob, still_open
 from tests.support.random_programs import RandomProgram, collected
@@ -80,6 +82,25 @@ def test_a_client_that_is_closed_at_any_moment_takes_its_job_with_it(seed: int) 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_job_that_fails_at_any_row_names_the_users_error_and_closes_everything(seed: int) -> None:
     fail_at_a_random_row(seed)
+
+
+def test_a_slot_that_is_given_back_while_its_job_goes_on_takes_no_rows_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = LocalHost()
+    monkeypatch.setattr("actors.hosts.local.LocalHost", lambda: host)
+    env = environment({"slot.idle.timeout": 1, "flinkray.batch.target-rows": 10})
+    first = env.from_sequence(1, 300).slot_sharing_group("first").rebalance()
+    slow = first.map(lambda x: threading.Event().wait(0.01) or x).slot_sharing_group("slow").rebalance()
+    got: list[int] = []
+    slots: list[int] = []
+    with slow.map(lambda x: x).slot_sharing_group("last").execute_and_collect() as rows:
+        for row in rows:
+            got.append(row)
+            slots.append(sum("/slot-" in address for address in host.addresses()))
+    assert sorted(got) == list(range(1, 301))
+    assert slots[0] == 6
+    assert 4 in slots, "the source's two slots go while the slow ones go on"
 
 
 @pytest.mark.parametrize("round_", range(2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import ray
@@ -66,15 +67,15 @@ class RayHost(Host):
         )
 
     def shutdown(self) -> None:
-        # Children first belong to their parents, but in a detached cluster nobody else ends them.
-        for address in self.addresses():
-            self.kill(address)
-        self._handles.clear()
+        # Children belong to their parents, but in a detached cluster nobody else ends them. All that are left are
+        # killed each time, as one that was killed may have started another just before.
         pause = threading.Event()
-        waited_s = 0.0
-        while self.addresses() and waited_s < SHUTDOWN_TIMEOUT_S:
+        deadline = time.monotonic() + SHUTDOWN_TIMEOUT_S
+        while (living := self.addresses()) and time.monotonic() < deadline:
+            for address in living:
+                self.kill(address)
             pause.wait(0.05)
-            waited_s += 0.05
+        self._handles.clear()
 
     def _handle(self, address: Address) -> Handle:
         handle = self._handles.get(address)

@@ -157,12 +157,16 @@ class RayTransport:
     def _sweep(self) -> None:
         """Looks after sent messages: one that failed (its receiver died, a payload was lost) is reported."""
         pause = threading.Event()
-        while True:
-            self._wake.wait()
-            self._wake.clear()
-            while self._sent:
-                self._sweep_once()
-                pause.wait(SWEEP_INTERVAL_S)
+        try:
+            while True:
+                self._wake.wait()
+                self._wake.clear()
+                while self._sent:
+                    self._sweep_once()
+                    pause.wait(SWEEP_INTERVAL_S)
+        except Exception as error:  # from here on nobody would hear of a lost message, and wait for what it was about
+            log.critical("%s cannot look after its messages any more", self._address, exc_info=error)
+            self.fatal(self._address, error)
 
     def _sweep_once(self) -> None:
         with self._lock:
