@@ -196,7 +196,11 @@ class SourceOperator(Operator):
     def _emit_batch(self, polled: SourceBatch) -> None:
         if polled.split_id not in self._splits:  # a reader may make splits of its own
             self._add_split(polled.split_id)
-        batch = with_event_time(polled.batch, self._strategy, self._where)
+        batch = polled.batch
+        # As in Flink, rows that have no event time, and are given none here, pass without: programs that use no event
+        # time name a strategy all the same. What needs event time, such as a window, says so.
+        if self._strategy.assigner is not None or batch.timestamps is not None:
+            batch = with_event_time(batch, self._strategy, self._where)
         progress = self._watermarks_of_splits.on_batch(polled.split_id, batch, batch.timestamps)
         if progress.is_idle is False:
             self.output.emit_status(False)

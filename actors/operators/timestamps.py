@@ -184,11 +184,13 @@ class WatermarkTracker:
         return self._is_idle
 
     def on_batch(self, batch: Batch, timestamps: pa.Array | None) -> Progress:
-        """Rows passed (a non-empty batch); `timestamps` may be None only where the strategy has no generator."""
+        """Rows passed (a non-empty batch); no watermark comes of rows without `timestamps`."""
         self._has_activity = True
         turned_active = False if self._is_idle else None
         self._is_idle = False
-        watermark = self._generator.on_batch(batch, timestamps) if self._generator is not None else None
+        watermark = None
+        if self._generator is not None and timestamps is not None:
+            watermark = self._generator.on_batch(batch, timestamps)
         return Progress(self._risen(watermark), turned_active)
 
     def on_periodic(self, now_ms: float) -> Progress:

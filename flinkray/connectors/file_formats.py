@@ -95,6 +95,10 @@ class ArrowFormat(FileFormat):
             yield from _from_row(batches, split, batch_rows)
 
 
+# As pandas reads them: what is quoted is text, and an empty field or one such as NA is null where it is not.
+_NULLS = {"strings_can_be_null": True, "quoted_strings_can_be_null": False}
+
+
 class CsvFormat(FileFormat):
     """Text with a line of column names. One split per file, since a quoted value may hold a line break."""
 
@@ -103,14 +107,15 @@ class CsvFormat(FileFormat):
 
     def schema(self, system: fs.FileSystem, path: str) -> pa.Schema:
         with system.open_input_stream(path) as stream:
-            seen = pa_csv.open_csv(stream, parse_options=self._parse).schema
+            options = pa_csv.ConvertOptions(**_NULLS)
+            seen = pa_csv.open_csv(stream, parse_options=self._parse, convert_options=options).schema
         return _without_nulls(seen)
 
     def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
         return [(0, None)]
 
     def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
-        options = pa_csv.ConvertOptions(column_types=schema, include_columns=schema.names)
+        options = pa_csv.ConvertOptions(column_types=schema, include_columns=schema.names, **_NULLS)
         with (
             split.filesystem.open_input_stream(split.path) as stream,
             pa_csv.open_csv(stream, parse_options=self._parse, convert_options=options) as reader,

@@ -42,7 +42,7 @@ class FileSource(Source):
         schema: the columns and their types, as `output_type=`. None: those of the first file. What does not fit is an
             error; for CSV and JSON it is read as these types.
         columns: read only these.
-        delimiter: of CSV.
+        delimiter: of CSV, whose fields are null where they are empty, or NA or the like, and not quoted.
         filesystem: a pyarrow filesystem for paths within it, for example one with credentials.
     """
 
