@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.hosts.ray.cluster import NAMESPACE
@@ -148,10 +148,17 @@ class RayTransport:
         return handle
 
     def _on_watch_ended(self, address: Address, error: BaseException | None) -> None:
+        is_alive_perhaps = isinstance(error, ActorUnavailableError)
         with self._lock:
             was_watched = self._watched.pop(address, None) is not None
-            self._handles.pop(address, None)
-        if was_watched:
+            if not is_alive_perhaps:
+                self._handles.pop(address, None)
+        if not was_watched:
+            return
+        if is_alive_perhaps:
+            # Only the connection broke. To call dead what goes on working would have its work done twice.
+            self.watch(self._address, address)
+        else:
             self._deliver(EndpointDied(address, _first_line(error)))
 
     def _sweep(self) -> None:
@@ -193,5 +200,7 @@ class RayTransport:
 
 
 def _first_line(error: BaseException | None) -> str:
+    if isinstance(error, RayTaskError):
+        error = error.cause  # what its process raised; its own text begins with where that was
     text = str(error).strip() if error is not None else ""
     return f"{type(error).__name__}: {text.splitlines()[0]}" if text else "the endpoint ended"
