@@ -237,6 +237,8 @@ class ResultPartition:
         with self._lock:
             if not 0 <= index < len(self._subpartitions):
                 raise PartitionError(f"partition {self.partition_id} has no subpartition {index}")
+            if self._cause is not None:
+                raise self._error()
             if self._is_released or self._subpartitions[index].is_released or self._listeners[index] is not None:
                 raise PartitionError(
                     f"subpartition {index} of {self.partition_id} was consumed already, and can be only once"

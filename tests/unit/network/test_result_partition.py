@@ -191,6 +191,13 @@ def test_a_release_with_a_cause_fails_writer_and_readers_with_it() -> None:
             read_or_write()
 
 
+def test_a_reader_that_comes_after_the_failure_gets_its_cause_too() -> None:
+    result = partition(1)
+    result.release(ValueError("the producer's own"))
+    with pytest.raises(PartitionError, match="partition p was released: ValueError: the producer's own"):
+        views(result)
+
+
 def test_a_release_without_a_cause_drops_everything_silently() -> None:
     result = partition(1)
     (view,) = views(result)
