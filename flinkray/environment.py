@@ -203,7 +203,11 @@ class StreamExecutionEnvironment:
     def from_ray_dataset(
         self, dataset: Any, watermark_strategy: WatermarkStrategy | None = None, name: str = "ray dataset"
     ) -> DataStream:
-        """The rows of a ray.data.Dataset, block by block."""
+        """The rows of a ray.data.Dataset, which Ray Data computes when the program starts, in the Dataset's order.
+
+        Raises:
+            MissingDependencyError: Ray Data cannot be imported; says what to install.
+        """
         source: Source = load_plugin(BRIDGES, "ray-dataset")().source(dataset)
         return self._bounded(source, watermark_strategy, name)
 

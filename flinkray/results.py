@@ -137,8 +137,14 @@ class StreamResults(ABC):
         return self._run_into(sink, finish, "Sink: Spark", job_name)
 
     def to_ray_dataset(self, job_name: str | None = None) -> Any:
-        """Runs the program and gives this (bounded) stream's records as a ray.data.Dataset."""
-        sink, finish = load_plugin(BRIDGES, "ray-dataset")().sink()
+        """Runs the program and gives this (bounded) stream's records as a ray.data.Dataset.
+
+        Its blocks are in Ray's object store, those of each subtask in the order in which its records came.
+
+        Raises:
+            MissingDependencyError: Ray Data cannot be imported; says what to install.
+        """
+        sink, finish = load_plugin(BRIDGES, "ray-dataset")().sink(self._known.record_type)
         return self._run_into(sink, finish, "Sink: Ray Dataset", job_name)
 
     def _start_collecting(self, job_name: str | None) -> tuple[JobClient, Iterator[Batch]]:

@@ -10,11 +10,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from actors.blocks.sink import BlockSink, committed, common_schema
+from actors.blocks.source import BlockSource
+from actors.blocks.store import BlockStore
 from actors.spark import session
-from actors.spark.blocks import BlockStore
 from actors.spark.delivery import Delivery, WriteFunction, after_commit
-from actors.spark.sink import BlockSink, committed, common_schema
-from actors.spark.source import BlockSource
 from actors.spark.spill import SpillBlockStore
 from actors.spark.transfer import read_blocks, write_blocks
 from actors.spark.types import arrow_schema

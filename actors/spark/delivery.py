@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
-from actors.spark.blocks import BlockStore
-from actors.spark.sink import Committable, checkpoints, committed, common_schema
+from actors.blocks.sink import Committable, checkpoints, committed, common_schema
+from actors.blocks.store import BlockStore
 from actors.spark.transfer import read_blocks
 from flinkray.errors import ErrorInfo, FlinkrayError, PartitionError
 

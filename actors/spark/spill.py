@@ -28,7 +28,7 @@ GRACE_SECONDS = 30.0
 
 
 class SpillBlockStore:
-    """Implements `actors.spark.blocks.BlockStore`. Files appear whole: written aside, then renamed."""
+    """Implements `actors.blocks.store.BlockStore`. Files appear whole: written aside, then renamed."""
 
     def __init__(self, directory: str) -> None:
         self._directory = Path(directory)

@@ -13,7 +13,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from actors.spark.blocks import Block, BlockStore, coalesce
+from actors.blocks.store import Block, BlockStore, coalesce
 from actors.spark.types import cast_batch, spark_schema
 
 BatchFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]

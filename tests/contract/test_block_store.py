@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from actors.spark.blocks import BlockStore
+from actors.blocks.store import BlockStore
 from actors.spark.spill import SpillBlockStore
 from flinkray.errors import PartitionError
 from tests.support.waiting import eventually

@@ -115,7 +115,7 @@ class _BlockHolder:
 
 
 class RayBlockStore:
-    """Implements `actors.spark.blocks.BlockStore`; connects a process to Ray where it is not (Spark's workers)."""
+    """Implements `actors.blocks.store.BlockStore`; connects a process to Ray where it is not (Spark's workers)."""
 
     def __init__(self, store_id: str, holder_name: str, address: str) -> None:
         self._store_id = store_id
@@ -160,12 +160,21 @@ class RayBlockStore:
         if not self._ask("put", block_id, [ray.put(rows)], node_id):
             raise self._gone()
 
-    def get(self, block_id: str) -> pa.RecordBatch:
+    def reference(self, block_id: str) -> Any:
+        """The ObjectRef of a block, which keeps it also when the store is closed, as long as this driver lives.
+
+        Raises:
+            PartitionError: it is not there, or the store is gone.
+        """
         references = self._ask("get", block_id)
         if not references:
             raise PartitionError(f"block {block_id!r} is not (or no longer) in {self._store_id}")
+        return references[0]
+
+    def get(self, block_id: str) -> pa.RecordBatch:
+        reference = self.reference(block_id)
         try:
-            return ray.get(references[0])
+            return ray.get(reference)
         except ray.exceptions.RayError as error:
             raise PartitionError(f"block {block_id!r} of {self._store_id} was lost: {error}") from error
 
@@ -230,8 +239,8 @@ class RayBlockStore:
 
     def _gone(self) -> PartitionError:
         return PartitionError(
-            f"{self._store_id}, which held rows between Spark and this job, is gone: it ends with the driver, with "
-            f"stop_spark(), or a minute after the job; run the program again"
+            f"{self._store_id}, which held rows between this job and its driver, is gone: it ends with the driver, "
+            f"with stop_spark(), or a minute after the job; run the program again"
         )
 
     def _connect(self) -> None:

@@ -9,9 +9,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from actors.blocks.sink import BlockSink, Committable, checkpoints, committed
 from actors.spark import delivery
 from actors.spark.delivery import Delivery, after_commit, due_groups
-from actors.spark.sink import BlockSink, Committable, checkpoints, committed
 from actors.spark.spill import SpillBlockStore
 from flinkray.batch import Batch
 from flinkray.errors import FlinkrayError, InvalidProgramError

@@ -1,7 +1,7 @@
-"""Sinks whose rows Spark takes: writers put blocks into a store; what a checkpoint completes is committed there.
+"""Sinks whose rows the driver takes: writers put blocks into a store; what a checkpoint completes is committed there.
 
 A block counts only when it was committed, so what a failed attempt wrote is never seen, and committing again changes
-nothing. The store belongs to the driver, which is where the Spark session is: rows can be read from it while the
+nothing. The store belongs to the driver, which is where its rows are wanted: they can be read from it while the
 driver lives, and a job that is restored by another driver starts with an empty one.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.spark.blocks import BLOCK_BYTES, BlockStore
+from actors.blocks.store import BLOCK_BYTES, BlockStore
 from flinkray.batch import Batch
 from flinkray.connectors.sink import Committer, Sink, SinkWriter, SinkWriterContext
 from flinkray.errors import InvalidProgramError
@@ -84,8 +84,8 @@ class BlockWriter(SinkWriter):
     def write(self, batch: Batch) -> None:
         if batch.kind is Kind.OBJECT:
             raise InvalidProgramError(
-                f"sink {self._context.operator_name!r} cannot hand Python objects to Spark: give the operator before "
-                f"it an output_type that Arrow has"
+                f"sink {self._context.operator_name!r} takes columns, and these rows are Python objects: give the "
+                f"operator before it an output_type that Arrow has"
             )
         if self._pending and not self._pending[0].schema.equals(batch.data.schema):
             self._write_block()
@@ -144,8 +144,8 @@ class BlockCommitter(Committer):
         for committable in committables:
             if committable.store_id != self._store.store_id:
                 raise InvalidProgramError(
-                    f"rows that an earlier driver prepared for Spark ({committable.store_id}) are gone with it: a "
-                    f"Spark sink is exactly-once while its driver lives; restore without this sink's state"
+                    f"rows that an earlier driver prepared for itself ({committable.store_id}) are gone with it: such "
+                    f"a sink is exactly-once while its driver lives; restore without this sink's state"
                 )
             self._store.record(COMMITTED + committable.key, pickle.dumps(committable))
         if self._after_commit is not None:

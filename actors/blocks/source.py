@@ -1,4 +1,4 @@
-"""A DataFrame as a source: its blocks are cut into splits, and a position is a row of a block, so replay is exact."""
+"""Blocks as a source: they are cut into splits, and a position is a row of a block, so replay is exact."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.spark.blocks import Block, BlockStore
+from actors.blocks.store import Block, BlockStore
 from flinkray.batch import Batch
 from flinkray.connectors.source import (
     Boundedness,
@@ -33,8 +33,8 @@ ORDERED_SPLIT_ROWS = 65_536
 RENEW_LEASE_MS = 15_000
 
 
-class DataFrameChangedError(FlinkrayError):
-    """A checkpoint or savepoint is restored on a DataFrame whose rows are not those it was taken from."""
+class RowsChangedError(FlinkrayError):
+    """A checkpoint or savepoint is restored on rows that are not those it was taken from."""
 
     origin = "user"
 
@@ -63,7 +63,7 @@ class BlockSplit:
 
 
 class BlockSource(Source):
-    """The blocks of one DataFrame, as shipped to the cluster; holds no reference to Spark.
+    """The blocks of one DataFrame or Dataset, as shipped to the cluster; holds no reference to where they came from.
 
     Args:
         is_ordered: splits are handed out in the blocks' order, so that what a subtask reads only moves forward.
@@ -158,7 +158,7 @@ class BlockReader(SourceReader):
         self._has_all_splits = False
         self._last_block: tuple[int, pa.RecordBatch] | None = None
         """Only the fetching thread's: neighbouring splits are often of one block."""
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"spark-blocks-{context.subtask_index}")
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"blocks-{context.subtask_index}")
 
     def start(self) -> None:
         self._context.send_split_request()
@@ -224,8 +224,8 @@ class BlockReader(SourceReader):
     def _check_same_rows(self, split: BlockSplit) -> None:
         blocks = self._source.blocks
         if split.block_index >= len(blocks) or blocks[split.block_index].checksum != split.checksum:
-            raise DataFrameChangedError(
+            raise RowsChangedError(
                 f"source {self._context.operator_name!r} cannot go on at row {split.position} of block "
-                f"{split.block_index}: the DataFrame no longer gives the rows that were there when the state was "
+                f"{split.block_index}: its input no longer gives the rows that were there when the state was "
                 f"taken. Restore with the same data in the same order, or without the source's state"
             )

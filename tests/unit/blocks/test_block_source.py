@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from actors.spark.blocks import Block, coalesce
-from actors.spark.source import ORDERED_SPLIT_ROWS, BlockSource, DataFrameChangedError
+from actors.blocks.source import ORDERED_SPLIT_ROWS, BlockSource, RowsChangedError
+from actors.blocks.store import Block, coalesce
 from actors.spark.spill import SpillBlockStore
 from flinkray.batch import Batch
 from flinkray.errors import PartitionError
@@ -103,7 +103,7 @@ def test_a_restore_on_other_rows_is_refused_by_name(tmp_path: Path) -> None:
     source = make_source(tmp_path, [4, 4])
     driver = SourceDriver(source)
     split = dataclasses.replace(source.splits()[1], checksum=1, position=2)
-    with pytest.raises(DataFrameChangedError, match=r"'test source'.*row 2 of block 1"):
+    with pytest.raises(RowsChangedError, match=r"'test source'.*row 2 of block 1"):
         driver.readers[0].add_splits([split])
     driver.close()
 

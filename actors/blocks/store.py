@@ -1,4 +1,4 @@
-"""Blocks: the pieces in which rows cross between Spark and flinkray, and the store that holds them meanwhile."""
+"""Blocks: the pieces in which rows cross between a job and others (Spark, Ray Data), and the store that holds them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Blocks of rows that cross between a job and its driver: the store they are in, as a source, and as a sink."""
