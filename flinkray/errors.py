@@ -155,6 +155,11 @@ class ErrorInfo:
             pickled=pickled,
         )
 
+    @property
+    def is_consequence(self) -> bool:
+        """Whether a consumer only says that its producer is gone: the reason is the producer's own error."""
+        return self.type_name == PartitionError.__name__
+
     def __str__(self) -> str:
         return f"{self.type_name}: {self.message}\n{self.traceback_text}".rstrip()
 

@@ -167,6 +167,9 @@ class Scheduler:
 
     def fail(self, error: ErrorInfo, now: int) -> None:
         """The job cannot go on; it ends FAILED with this as its cause, unless it is failing or cancelling already."""
+        if self.status is JobStatus.FAILING and self.failure is not None and self.failure.is_consequence:
+            # Reports of different slots overtake each other: the consumer's complaint came before the reason for it.
+            self.failure = self.failure if error.is_consequence else error
         if self.status.is_terminal or self.status in (JobStatus.FAILING, JobStatus.CANCELLING):
             return
         self.failure = error

@@ -22,7 +22,7 @@ from actors.scheduling.scheduler import (
     StatusChanged,
     SubtaskStarted,
 )
-from flinkray.errors import ErrorInfo
+from flinkray.errors import ErrorInfo, PartitionError
 from flinkray.execution import JobStatus
 from flinkray.partitioning import RebalancePartitioner
 from graphs.execution_graph import AttemptId, ExecutionGraph
@@ -164,6 +164,15 @@ def test_the_first_failure_is_the_one_that_counts(driver: Driver) -> None:
     driver.report("second (1/2)", "FAILED", error=first)
     driver.report("second (2/2)", "FAILED", error=second)
     assert driver.scheduler.failure is first
+
+
+def test_a_producers_own_error_counts_though_its_consumers_complaint_came_before_it(driver: Driver) -> None:
+    driver.offer()
+    complaint, reason = ErrorInfo.of(PartitionError("its producer is gone")), ErrorInfo.of(ValueError("bad row"))
+    driver.report("second (1/2)", "FAILED", error=complaint)
+    driver.report("first (1/2)", "FAILED", error=reason)
+    driver.report("first (2/2)", "FAILED", error=ErrorInfo.of(ValueError("another")))
+    assert driver.scheduler.failure is reason
 
 
 def test_a_task_that_finishes_while_it_is_cancelled_counts_as_cancelled(driver: Driver) -> None:
