@@ -37,6 +37,7 @@ from flinkray import (
     MapFunction,
     OutputTag,
     ProcessFunction,
+    ResourceSpec,
     Row,
     RuntimeContext,
     SinkFunction,
@@ -49,6 +50,7 @@ from flinkray import (
     when,
 )
 from flinkray.functions import ProcessContext
+from flinkray.pyflink.datastream import Partitioner
 from flinkray.testing import run_locally
 from tests.support.jobs import environment
 from tests.support.waiting import eventually
@@ -458,6 +460,15 @@ def test_partition_custom_by_a_column(env: StreamExecutionEnvironment) -> None:
     assert found == {0: ["Lima", "Oslo"], 1: ["Rome"]}
 
 
+class ByHalves(Partitioner):
+    def partition(self, key: int, num_partitions: int) -> int:
+        return key // 4 % num_partitions
+
+
+def test_partition_custom_by_pyflinks_partitioner(env: StreamExecutionEnvironment) -> None:
+    assert spread(env.from_sequence(0, 7).partition_custom(ByHalves(), "value")) == {0: [0, 1, 2, 3], 1: [4, 5, 6, 7]}
+
+
 def test_a_partitioner_that_points_outside_is_an_error(env: StreamExecutionEnvironment) -> None:
     with pytest.raises(JobExecutionError, match=r"a channel from 0 to 1 .* not 5"):
         spread(env.from_sequence(1, 6).partition_custom(lambda *_: 5, lambda value: value))
@@ -516,6 +527,11 @@ def test_a_setting_shows_in_the_plan_and_the_job_runs_with_it(env: StreamExecuti
     assert re.search(shown, stream_plan)
     env._transformations.clear()
     assert rows(doubled) == [2, 4, 6]
+
+
+def test_resources_of_an_operator_are_asked_for(env: StreamExecutionEnvironment) -> None:
+    doubled = env.from_sequence(1, 3).map(lambda value: value * 2)
+    assert rows(doubled.set_resources(ResourceSpec(cpus=0.5))) == [2, 4, 6]
 
 
 def chains(env: StreamExecutionEnvironment) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -36,6 +37,7 @@ from flinkray import (
     TumblingEventTimeWindows,
     Types,
     ValueStateDescriptor,
+    WatermarkStrategy,
     Window,
     WindowedStream,
     WindowFunction,
@@ -342,6 +344,27 @@ def test_several_windows_over_one_keyed_stream(env: StreamExecutionEnvironment) 
     )
     assert [row.n for row in found["tens"]] == [2, 1, 1, 1]
     assert [row.n for row in found["all"]] == [3, 2]
+
+
+def silent() -> Iterator[dict[str, Any]]:
+    yield from ()
+    threading.Event().wait(30)
+
+
+def one_and_a_later_one() -> Iterator[dict[str, Any]]:
+    yield {"key": "a", "at": 5}
+    yield {"key": "a", "at": 50}
+    threading.Event().wait(30)
+
+
+def test_an_idle_source_does_not_hold_windows_back(env: StreamExecutionEnvironment) -> None:
+    env.configure({"pipeline.auto-watermark-interval": "10 ms"})
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("at").with_idleness("50 ms")
+    stream = env.add_source(one_and_a_later_one, "speaks", watermark_strategy=strategy).union(
+        env.add_source(silent, "is silent", watermark_strategy=strategy)
+    )
+    counts = stream.key_by("key").window(TEN).aggregate(n=Count())
+    assert counts.execute_and_collect(limit=1) == [Row(key="a", window_start=0, window_end=10, n=1)]
 
 
 # -- late rows

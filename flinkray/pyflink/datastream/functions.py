@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from flinkray import functions
@@ -36,6 +37,7 @@ __all__ = [
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "MapFunction",
+    "Partitioner",
     "ProcessFunction",
     "ProcessWindowFunction",
     "ReduceFunction",
@@ -55,6 +57,17 @@ class _Context:
 
     def __getitem__(self, _parameters: Any) -> type:
         return self.protocol
+
+
+class Partitioner(ABC):
+    """For `partition_custom`."""
+
+    @abstractmethod
+    def partition(self, key: Any, num_partitions: int) -> int:
+        """The subtask that gets the key."""
+
+    def __call__(self, key: Any, num_partitions: int) -> int:
+        return self.partition(key, num_partitions)
 
 
 class ProcessFunction(functions.ProcessFunction):
