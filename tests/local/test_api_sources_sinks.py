@@ -315,13 +315,6 @@ def test_scalars_and_tuples_in_files(env: StreamExecutionEnvironment, tmp_path: 
     assert rows(env.from_source(FileSource(tmp_path / "tuples"), NO_WATERMARKS, "t")) == [Row(f0="a", f1=1)]
 
 
-def test_a_job_that_fails_leaves_no_file(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
-    env.from_sequence(1, 100).map(lambda n: 1 // (n - 50)).sink_to(FileSink(tmp_path, "json"))
-    with pytest.raises(JobExecutionError):
-        env.execute()
-    assert list(tmp_path.iterdir()) == []
-
-
 # -- other sinks
 
 
