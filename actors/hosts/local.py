@@ -148,13 +148,17 @@ class LocalHost(Host):
         return self._metrics
 
     def send(self, sender: Address, address: Address, message: Any, payloads: Sequence[BatchRef]) -> None:
-        runtime = self._runtimes.get(address)
-        if runtime is not None:
-            runtime.deliver(message, LocalPayloads(payloads) if payloads else ())
-            return
-        back = self._runtimes.get(sender)
-        if back is not None and not isinstance(message, DeliveryFailed):
-            back.deliver(DeliveryFailed(address, message, "the endpoint does not exist"))
+        # Under the lock, so that nothing of an endpoint comes after the notice of its death. One that was ended in the
+        # middle of a message is still at it; a process would not be.
+        with self._lock:
+            back = self._runtimes.get(sender)
+            if back is None:
+                return
+            runtime = self._runtimes.get(address)
+            if runtime is not None:
+                runtime.deliver(message, LocalPayloads(payloads) if payloads else ())
+            elif not isinstance(message, DeliveryFailed):
+                back.deliver(DeliveryFailed(address, message, "the endpoint does not exist"))
 
     def transport_spawn(self, spawner: Address, spec: EndpointSpec) -> None:
         self._start(spec, watcher=spawner)
@@ -165,7 +169,7 @@ class LocalHost(Host):
             if is_alive:
                 self._watchers[address].add(watcher)
         if not is_alive:
-            self.send(address, watcher, EndpointDied(address, "the endpoint does not exist"), ())
+            self._notify(watcher, EndpointDied(address, "the endpoint does not exist"))
 
     def transport_kill(self, killer: Address, address: Address) -> None:
         self._end(address, killer=killer, cause=f"killed by {killer}")
@@ -202,9 +206,14 @@ class LocalHost(Host):
             self._ending = [ending for ending in self._ending if not ending.join(0)] + [runtime]
         runtime.end()
         for watcher in watchers:
-            self.send(address, watcher, EndpointDied(address, cause), ())
+            self._notify(watcher, EndpointDied(address, cause))
         for child in children:
             self._end(child, killer=address, cause=f"{address} ended")
+
+    def _notify(self, watcher: Address, death: EndpointDied) -> None:
+        runtime = self._runtimes.get(watcher)
+        if runtime is not None:
+            runtime.deliver(death)
 
 
 class _LocalTransport:

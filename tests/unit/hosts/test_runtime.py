@@ -10,21 +10,34 @@ import pytest
 
 from actors.hosts.local import LocalHost
 from actors.hosts.runtime import ThreadTimers
-from actors.ports import Address, Endpoint, EndpointContext, EndpointGone, EndpointSpec, Payloads
+from actors.ports import (
+    Address,
+    Endpoint,
+    EndpointContext,
+    EndpointDied,
+    EndpointGone,
+    EndpointSpec,
+    Payloads,
+)
 from tests.support.waiting import eventually
 
 DEADLINE_S = 10.0
 
 
 class Scripted(Endpoint):
-    """Does what a message says, a function of itself; answers every request with its address."""
+    """Does what a message says, where it is a function of itself; answers with the messages that are not."""
+
+    def on_start(self) -> None:
+        self.heard: list[Any] = []
 
     def on_message(self, message: Any, payloads: Payloads) -> None:
         if callable(message):
             message(self)
+        else:
+            self.heard.append(message)
 
     def on_request(self, request: Any) -> Any:
-        return self.context.address
+        return list(self.heard)
 
 
 def scripted(address: str, **options: Any) -> EndpointSpec:
@@ -88,6 +101,30 @@ def test_an_endpoint_that_was_ended_in_the_middle_of_a_message_starts_no_other(h
     held.let_go()
     host.shutdown()
     assert host.addresses() == frozenset(), "nobody is left who could end the child"
+
+
+def test_nothing_comes_from_an_endpoint_after_the_notice_of_its_death(host: LocalHost) -> None:
+    watcher = Address("watcher")
+    host.spawn(scripted(watcher))
+    host.spawn(scripted("a"))
+    host.tell(watcher, lambda endpoint: endpoint.context.watch(Address("a")))
+    entered, go, left = threading.Event(), threading.Event(), threading.Event()
+
+    def say(endpoint: Scripted) -> None:
+        endpoint.context.tell(watcher, "before")
+        entered.set()
+        assert go.wait(DEADLINE_S)
+        endpoint.context.tell(watcher, "after")
+        left.set()
+
+    host.ask(watcher, "heard", DEADLINE_S * 1000)  # it watches from here on
+    host.tell(Address("a"), say)
+    assert entered.wait(DEADLINE_S)
+    host.kill(Address("a"))
+    go.set()
+    assert left.wait(DEADLINE_S)
+    heard = host.ask(watcher, "heard", DEADLINE_S * 1000)
+    assert heard == ["before", EndpointDied(Address("a"), "killed by the client")]
 
 
 def test_shutdown_waits_for_endpoints_that_had_ended_before(host: LocalHost) -> None:
