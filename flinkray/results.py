@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import threading
 import uuid
 import weakref
 from abc import ABC, abstractmethod
@@ -41,7 +42,7 @@ class CollectedRows(Iterator[Any]):
         self._batches = batches
         self._rows: Iterator[Any] = iter(())
         # Runs at the latest when the program ends, so that no job is left behind by a loop that was broken off.
-        self._cancel = weakref.finalize(self, _cancel, client)
+        self._cancel = weakref.finalize(self, _cancel_dropped, client)
 
     def __next__(self) -> Any:
         for row in self._rows:
@@ -66,13 +67,26 @@ class CollectedRows(Iterator[Any]):
     def close(self) -> None:
         """Cancels the job unless it has ended; calling it again does nothing."""
         self._rows = iter(())
-        self._cancel()
+        if self._cancel.detach() is not None:
+            _cancel(self.job_client)
 
     def __enter__(self) -> CollectedRows:
         return self
 
     def __exit__(self, *_exception: object) -> None:
         self.close()
+
+
+def _cancel_dropped(client: JobClient) -> None:
+    """As `_cancel`, but without waiting where that may be for ever.
+
+    The garbage collector runs in any thread: also in one of the job's own, if that is in this process, for which the
+    job's end would wait in turn.
+    """
+    if threading.current_thread() is threading.main_thread():
+        _cancel(client)
+    else:
+        threading.Thread(target=_cancel, args=(client,), name="cancel a dropped job").start()
 
 
 def _cancel(client: JobClient) -> None:

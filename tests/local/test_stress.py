@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from actors.hosts.local import LocalHost
-from flinkray import JobExecutionError
+from flinkray import DataGenSource, JobExecutionError, SequenceField, WatermarkStrategy
 from flinkray.errors import JobCanceledError, UserFunctionError
 from tests.support.jobs import environment
 from tests.support.leftovers import nothing_is_left
 from tests.support.random_endings import EndlessJob, still_open
 from tests.support.random_programs import RandomProgram, collected
+from tests.support.waiting import eventually
 
 DEADLINE_S = 60.0
 
@@ -101,6 +104,34 @@ def test_a_slot_that_is_given_back_while_its_job_goes_on_takes_no_rows_with_it(
             slots.append(sum("/slot-" in address for address in host.addresses()))
     assert sorted(got) == list(range(1, 101))
     assert 4 in slots, "the first two slots go once the relay has read all; the relay's stay for the slow ones"
+
+
+dropped = threading.Event()
+collected_after_s: list[float] = []
+
+
+def collect_garbage_once(value: int) -> int:
+    """Runs in a task's thread."""
+    if dropped.is_set() and not collected_after_s:
+        begun = time.monotonic()
+        gc.collect()
+        collected_after_s.append(time.monotonic() - begun)
+    return value
+
+
+def test_rows_that_the_garbage_collector_drops_in_a_thread_of_their_job_do_not_make_it_wait_for_its_own_end() -> None:
+    numbers = DataGenSource({"n": SequenceField()}, rows_per_second=1000)
+    stream = environment().from_source(numbers, WatermarkStrategy.no_watermarks(), "numbers").map(lambda row: row.n)
+    gc.disable()
+    try:
+        rows = stream.map(collect_garbage_once).execute_and_collect()
+        next(rows)
+        rows.itself = rows  # a cycle, as the traceback of an error makes one
+        del rows
+        dropped.set()
+        assert eventually(lambda: collected_after_s)[0] < 10
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("round_", range(2))
