@@ -124,7 +124,7 @@ class Dispatcher(Endpoint):
         match message:
             case JobStatusChanged():
                 job = self._current(message.job_id, message.session)
-                if job is not None:
+                if job is not None and job.archived is None:  # it may have died before this came
                     job.status = message.status
             case JobEnded():
                 self._on_job_ended(message)

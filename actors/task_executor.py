@@ -107,6 +107,7 @@ class TaskExecutor(Endpoint):
         """The ResourceManager's; None until it has answered, and again after it is lost."""
         self._is_stopping = False
         self._slots_started = 0
+        self._offers_made = 0
         self._started_at = context.clock.monotonic_ms()
         self._heartbeat_interval_ms = max(1.0, float(configuration.get(HEARTBEAT_INTERVAL)))
         self._heartbeats = HeartbeatMonitor(float(configuration.get(HEARTBEAT_TIMEOUT)))
@@ -253,7 +254,10 @@ class TaskExecutor(Endpoint):
 
     def _offer(self, job_id: JobId) -> None:
         job = self._jobs[job_id]
-        job.newest_offer = OfferId(job.newest_offer + 1)
+        # Counted over all jobs: a job that lost its last slot here and gets another is a new `_Job`, and the answer to
+        # an offer before that must not be taken for one to its first.
+        self._offers_made += 1
+        job.newest_offer = OfferId(self._offers_made)
         offers = self._table.offers(job_id)
         self.context.tell(job.job_master, OfferSlots(job.session, self.context.address, job.newest_offer, offers))
 
@@ -272,6 +276,10 @@ class TaskExecutor(Endpoint):
         lease = self._table.lease(allocation_id)
         if lease is not None and not lease.is_active:
             log.info("%s: %s was not accepted in time", self.context.address, allocation_id)
+            # The JobMaster may have accepted it after all, and its answer be under way.
+            job = self._jobs[lease.job_id]
+            failed = SlotFailed(job.session, self.context.address, allocation_id, "it was not accepted in time")
+            self.context.tell(job.job_master, failed)
             self._free(lease)
 
     def _on_free_slot(self, message: FreeSlot) -> None:
@@ -310,8 +318,18 @@ class TaskExecutor(Endpoint):
         lease = self._lease_of(session, allocation_id)
         if lease is None:
             log.debug("%s: ignored %r for a slot that it does not hold", self.context.address, message)
+            if isinstance(message, SubmitTask):
+                self._refuse_task(message)
             return
         self.context.tell(lease.slot, message)
+
+    def _refuse_task(self, message: SubmitTask) -> None:
+        """The JobMaster holds a slot that was freed here meanwhile, and would wait for its task for ever."""
+        job = self._jobs.get(message.deployment.job_id)
+        if job is not None and job.session == message.session:
+            cause = "it was given back before the task came"
+            failed = SlotFailed(job.session, self.context.address, message.deployment.allocation_id, cause)
+            self.context.tell(job.job_master, failed)
 
     def _forward_to_job_master(self, message: TaskStateChanged | OperatorEventSent | MetricsReported) -> None:
         job = self._jobs.get(message.job_id)

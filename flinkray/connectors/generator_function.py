@@ -88,10 +88,12 @@ class _FunctionReader(SourceReader):
         self._thread.start()
 
     def poll(self) -> SourceBatch | ReaderStatus:
+        # Asked before, since the thread may fail and finish in between, and its error comes with the next look.
+        is_drained = self._handover.is_drained
         taken = self._handover.take_nowait(self._context.batch_rows)
         if taken:
             return SourceBatch(self._batch(taken), self._split_id)
-        return ReaderStatus.END_OF_INPUT if self._handover.is_drained else ReaderStatus.NOTHING_AVAILABLE
+        return ReaderStatus.END_OF_INPUT if is_drained else ReaderStatus.NOTHING_AVAILABLE
 
     def add_splits(self, splits: Any) -> None: ...
 

@@ -208,3 +208,20 @@ def test_a_handover_loses_nothing_between_two_threads(capacity: int) -> None:
             assert available.wait(DEADLINE), "the producer announced nothing"
     thread.join(DEADLINE)
     assert taken == list(range(5000))
+
+
+def test_a_function_that_fails_while_a_poll_finds_nothing_is_not_taken_for_one_that_ended() -> None:
+    reader: Any = GeneratorFunctionSource(counts).create_reader(SubtaskContext())
+    handover = reader._handover
+    take = handover.take_nowait
+
+    def take_and_then_fail(limit: int) -> list[Any]:
+        taken: list[Any] = take(limit)
+        handover.finish(ValueError("boom"))
+        return taken
+
+    handover.take_nowait = take_and_then_fail
+    assert reader.poll() is ReaderStatus.NOTHING_AVAILABLE
+    handover.take_nowait = take
+    with pytest.raises(ValueError, match="boom"):
+        reader.poll()
