@@ -103,8 +103,9 @@ class _FunctionReader(SourceReader):
         return []
 
     def close(self) -> None:
+        is_running = self._thread.is_alive()  # looked at first: closing is what may end it
         self._handover.close()
-        if self._thread.is_alive():
+        if is_running:
             if isinstance(self._function, SourceFunction):
                 self._function.cancel()
             self._thread.join(_END_SECONDS)
