@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 
 from flinkray.batch import Batch
@@ -35,14 +36,47 @@ class LatencyMarker:
     subtask_index: int
 
 
+class StopMode(enum.Enum):
+    """Whether a savepoint ends the job, and how."""
+
+    GO_ON = "go on"
+    SUSPEND = "suspend"
+    """Sources stop at the barrier; event time stays where it is."""
+    DRAIN = "drain"
+    """Sources stop at the barrier with MAX_TIMESTAMP, so that all windows and timers fire before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointOptions:
+    """How a checkpoint is taken (Flink's CheckpointOptions)."""
+
+    is_savepoint: bool = False
+    """In the format that every backend reads, aligned, in a directory of its own."""
+    is_exactly_once: bool = True
+    """False: channels do not wait for each other's barriers."""
+    is_unaligned: bool = False
+    """Barriers overtake rows from the start."""
+    aligned_timeout_ms: int | None = None
+    """An aligned barrier becomes an unaligned one when this has passed since the trigger; None: never."""
+    stop: StopMode = StopMode.GO_ON
+    directory: str = ""
+    """URI of the checkpoint's directory; empty: state goes with the acknowledgement."""
+    shared_directory: str = ""
+    """URI of the directory for files that several checkpoints use; empty: nothing is shared."""
+
+
 @dataclass(frozen=True, slots=True)
 class CheckpointBarrier:
     """Separates the rows before a checkpoint from those after it."""
 
     checkpoint_id: int
     timestamp_ms: int
-    is_exactly_once: bool = True
-    is_unaligned: bool = False
+    options: CheckpointOptions = CheckpointOptions()
+
+    @property
+    def blocks_channel(self) -> bool:
+        """Aligned: nothing behind it may be read until the consumer has handled it."""
+        return self.options.is_exactly_once and not self.options.is_unaligned
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NewType
 
-from actors.elements import Event
+from actors.checkpoints.handles import CheckpointMetrics, TaskRestore, TaskSnapshot
+from actors.elements import CheckpointOptions, Event
 from actors.ports import Address
 from flinkray.batch import Batch
 from flinkray.config import Configuration
@@ -80,6 +81,10 @@ class TaskDeployment:
     """By gate index."""
     configuration: Configuration
     cached_files: dict[str, str] = field(default_factory=dict)
+    restore: TaskRestore | None = None
+    """None: it starts without state."""
+    has_checkpoints: bool = False
+    """A checkpoint will follow the end of its data, and the task ends once that is complete."""
 
     @property
     def task_name(self) -> str:
@@ -159,6 +164,72 @@ class DeliverOperatorEvent:
     attempt_id: AttemptId
     operator_id: OperatorId
     event: Any
+
+
+# -- checkpoints -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerCheckpoint:
+    """JobMaster -> TaskExecutor -> TaskSlot: put a barrier into this attempt, whose inputs have all ended, if any."""
+
+    session: SessionId
+    allocation_id: AllocationId
+    attempt_id: AttemptId
+    checkpoint_id: int
+    timestamp_ms: int
+    options: CheckpointOptions
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyCheckpointComplete:
+    """JobMaster -> TaskExecutor -> TaskSlot: every task has acknowledged, and the metadata is written."""
+
+    session: SessionId
+    allocation_id: AllocationId
+    attempt_id: AttemptId
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyCheckpointAborted:
+    """JobMaster -> TaskExecutor -> TaskSlot: the checkpoint will not complete."""
+
+    session: SessionId
+    allocation_id: AllocationId
+    attempt_id: AttemptId
+    checkpoint_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class AcknowledgeCheckpoint:
+    """TaskSlot -> TaskExecutor -> JobMaster: the attempt's part is written."""
+
+    job_id: JobId
+    attempt_id: AttemptId
+    checkpoint_id: int
+    snapshot: TaskSnapshot
+    metrics: CheckpointMetrics = CheckpointMetrics()
+
+
+@dataclass(frozen=True, slots=True)
+class DeclineCheckpoint:
+    """TaskSlot -> TaskExecutor -> JobMaster: the attempt cannot take part."""
+
+    job_id: JobId
+    attempt_id: AttemptId
+    checkpoint_id: int
+    reason: str
+    error: ErrorInfo | None = None
+    """Where it is more than bad timing: why its state could not be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfDataReached:
+    """TaskSlot -> TaskExecutor -> JobMaster: all rows are processed; the attempt waits for its last checkpoint."""
+
+    job_id: JobId
+    attempt_id: AttemptId
 
 
 # -- the source coordinator's events -----------------------------------------------------------------------------

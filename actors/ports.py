@@ -18,7 +18,7 @@ from typing import Any, NewType, Protocol
 from flinkray.batch import Batch
 
 Address = NewType("Address", str)
-"""Names an endpoint within its cluster; never reused."""
+"""Names an endpoint within its cluster; never reused, except by one that restarts."""
 
 
 class Clock(Protocol):
@@ -92,6 +92,9 @@ class EndpointSpec:
     """Start it on the node of that endpoint, which must be the spawner itself (a slot beside its TaskExecutor)."""
     dies_with_spawner: bool = False
     """It ends when the spawner does, even in a cluster that outlives its client."""
+    restarts: bool = False
+    """If it dies other than by `kill`, the host starts it again: same spec, same address, nothing of its memory. Those
+    that watch it get EndpointDied for the one that died, and go on watching."""
 
 
 @dataclass(frozen=True, slots=True)

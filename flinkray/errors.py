@@ -115,6 +115,10 @@ class PartitionError(FlinkrayError):
     """Data of a producer cannot be read any more: it is gone, was lost in the object store, or arrived with a gap."""
 
 
+class CheckpointError(FlinkrayError):
+    """A checkpoint or savepoint cannot be written, read, or used by this program; names the file or operator."""
+
+
 class JobExecutionError(FlinkrayError):
     """The job failed. `__cause__` is the first failure; the message holds the user's traceback."""
 

@@ -165,3 +165,231 @@ METRICS_INTERVAL = option(
 LATENCY_INTERVAL = option(
     "metrics.latency.interval", _duration, Millis(0), "Time between latency markers; 0: none.", unit="ms"
 )
+
+# -- checkpoints and state ---------------------------------------------------------------------------------------
+
+
+def _word(raw: object) -> str:
+    """Names in any spelling of theirs: EXACTLY_ONCE, exactly-once."""
+    return _str(raw).strip().lower().replace("_", "-")
+
+
+CHECKPOINT_INTERVAL = option(
+    "execution.checkpointing.interval",
+    _duration,
+    Millis(0),
+    "Time between the starts of checkpoints; 0: none, and below 10 ms as well.",
+    unit="ms",
+)
+CHECKPOINT_MODE = option(
+    "execution.checkpointing.mode",
+    _word,
+    "exactly-once",
+    "exactly-once, or at-least-once: no channel waits for the barriers of others, and rows may count twice.",
+    valid=one_of("exactly-once", "at-least-once"),
+)
+CHECKPOINT_TIMEOUT = option(
+    "execution.checkpointing.timeout",
+    _duration,
+    Millis(600_000),
+    "A checkpoint that is not complete by then is given up.",
+    unit="ms",
+)
+CHECKPOINT_MIN_PAUSE = option(
+    "execution.checkpointing.min-pause",
+    _duration,
+    Millis(0),
+    "Time between the end of a checkpoint and the start of the next periodic one, at least.",
+    unit="ms",
+)
+MAX_CONCURRENT_CHECKPOINTS = option(
+    "execution.checkpointing.max-concurrent-checkpoints",
+    _int,
+    1,
+    "Checkpoints that may be under way at the same time.",
+    valid=at_least(1),
+)
+TOLERABLE_FAILED_CHECKPOINTS = option(
+    "execution.checkpointing.tolerable-failed-checkpoints",
+    _int,
+    0,
+    "Checkpoints that may fail one after another before the job does.",
+    valid=at_least(0),
+)
+CHECKPOINT_RETENTION = option(
+    "execution.checkpointing.externalized-checkpoint-retention",
+    _word,
+    "no-externalized-checkpoints",
+    "What is kept after a job's end: nothing, what a job that failed leaves (delete-on-cancellation), or also what a "
+    "cancelled one leaves (retain-on-cancellation).",
+    valid=one_of("no-externalized-checkpoints", "delete-on-cancellation", "retain-on-cancellation"),
+)
+UNALIGNED_CHECKPOINTS = option(
+    "execution.checkpointing.unaligned.enabled",
+    _bool,
+    False,
+    "Whether barriers overtake the rows that wait in channels, which are then part of the checkpoint.",
+)
+ALIGNED_CHECKPOINT_TIMEOUT = option(
+    "execution.checkpointing.aligned-checkpoint-timeout",
+    _duration,
+    Millis(0),
+    "An unaligned checkpoint begins as an aligned one, and overtakes once that has taken this long.",
+    unit="ms",
+)
+CHECKPOINT_DIRECTORY = option(
+    "execution.checkpointing.dir",
+    _str,
+    "",
+    "Where checkpoints are written, a path or URI that every node can reach; empty: kept by the JobMaster in memory, "
+    "which a JobMaster that dies takes along.",
+)
+SAVEPOINT_DIRECTORY = option(
+    "execution.checkpointing.savepoint-dir", _str, "", "Where savepoints go that are given no directory."
+)
+RETAINED_CHECKPOINTS = option(
+    "execution.checkpointing.num-retained", _int, 1, "Completed checkpoints that are kept.", valid=at_least(1)
+)
+INCREMENTAL_CHECKPOINTS = option(
+    "execution.checkpointing.incremental",
+    _bool,
+    True,
+    "Whether a state backend that can uploads only what has changed since the last checkpoint.",
+)
+INLINE_STATE_BYTES = option(
+    "execution.checkpointing.data-inline-threshold",
+    _int,
+    20 * 1024,
+    "State up to this size is kept in the checkpoint's metadata instead of a file of its own.",
+    valid=at_least(0),
+    unit="bytes",
+)
+FINAL_CHECKPOINT = option(
+    "execution.checkpointing.checkpoints-after-tasks-finish",
+    _bool,
+    True,
+    "Whether a bounded job with checkpoints ends with one more, which commits what its sinks have prepared.",
+)
+STATE_BACKEND = option(
+    "state.backend.type",
+    _word,
+    "hashmap",
+    "Where keyed state is kept: hashmap (in memory), or rocksdb (on disk, for more state than memory).",
+    valid=one_of("hashmap", "rocksdb"),
+)
+STATE_LOCAL_DIRECTORY = option(
+    "state.backend.rocksdb.localdir",
+    _str,
+    "",
+    "Where rocksdb keeps its files; empty: the system's temporary directory.",
+)
+STATE_MEMORY = option(
+    "state.backend.rocksdb.memory",
+    _int,
+    64 << 20,
+    "Memory that rocksdb uses for one operator subtask: write buffers and block cache together.",
+    valid=at_least(1 << 20),
+    unit="bytes",
+)
+SAVEPOINT_PATH = option(
+    "execution.state-recovery.path", _str, "", "The savepoint, or retained checkpoint, that a job starts from."
+)
+ALLOW_NON_RESTORED_STATE = option(
+    "execution.state-recovery.ignore-unclaimed-state",
+    _bool,
+    False,
+    "Whether a savepoint may hold state of operators that the program does not have any more.",
+)
+
+# -- failures ----------------------------------------------------------------------------------------------------
+
+RESTART_STRATEGY = option(
+    "restart-strategy.type",
+    _word,
+    "default",
+    "none, fixed-delay, failure-rate or exponential-delay; default: exponential-delay with checkpoints, else none.",
+    valid=one_of("default", "none", "fixed-delay", "failure-rate", "exponential-delay"),
+)
+FIXED_DELAY_ATTEMPTS = option(
+    "restart-strategy.fixed-delay.attempts", _int, 1, "Restarts before the job fails.", valid=at_least(0)
+)
+FIXED_DELAY = option(
+    "restart-strategy.fixed-delay.delay", _duration, Millis(1_000), "Time between a failure and the restart.", unit="ms"
+)
+FAILURE_RATE_FAILURES = option(
+    "restart-strategy.failure-rate.max-failures-per-interval",
+    _int,
+    1,
+    "Failures within one interval that the job survives.",
+    valid=at_least(1),
+)
+FAILURE_RATE_INTERVAL = option(
+    "restart-strategy.failure-rate.failure-rate-interval",
+    _duration,
+    Millis(60_000),
+    "The interval that failures are counted in.",
+    unit="ms",
+)
+FAILURE_RATE_DELAY = option(
+    "restart-strategy.failure-rate.delay",
+    _duration,
+    Millis(1_000),
+    "Time between a failure and the restart.",
+    unit="ms",
+)
+EXPONENTIAL_INITIAL = option(
+    "restart-strategy.exponential-delay.initial-backoff",
+    _duration,
+    Millis(1_000),
+    "Time between the first failure and its restart.",
+    unit="ms",
+)
+EXPONENTIAL_MAX = option(
+    "restart-strategy.exponential-delay.max-backoff",
+    _duration,
+    Millis(60_000),
+    "The longest time between a failure and its restart.",
+    unit="ms",
+)
+EXPONENTIAL_FACTOR = option(
+    "restart-strategy.exponential-delay.backoff-multiplier",
+    _float,
+    1.5,
+    "What the time grows by from one failure to the next.",
+    valid=at_least(1),
+)
+EXPONENTIAL_RESET = option(
+    "restart-strategy.exponential-delay.reset-backoff-threshold",
+    _duration,
+    Millis(3_600_000),
+    "A job that ran this long without a failure starts again with the shortest time.",
+    unit="ms",
+)
+EXPONENTIAL_JITTER = option(
+    "restart-strategy.exponential-delay.jitter-factor",
+    _float,
+    0.1,
+    "By which part of itself the time varies at random.",
+    valid=at_least(0),
+)
+EXPONENTIAL_ATTEMPTS = option(
+    "restart-strategy.exponential-delay.attempts-before-reset-backoff",
+    _int,
+    0,
+    "Restarts, without such a quiet time between them, before the job fails; 0: no limit.",
+    valid=at_least(0),
+)
+FAILOVER_STRATEGY = option(
+    "jobmanager.execution.failover-strategy",
+    _word,
+    "region",
+    "What a failed task takes along: its region of the job, or everything (full).",
+    valid=one_of("region", "full"),
+)
+HIGH_AVAILABILITY_DIRECTORY = option(
+    "high-availability.storageDir",
+    _str,
+    "",
+    "Where jobs and pointers to their checkpoints are kept, so that a Dispatcher or JobMaster that dies is replaced by "
+    "one that goes on; empty: in `ha` under execution.checkpointing.dir where that is set.",
+)

@@ -215,18 +215,47 @@ class JobVertex:
         return next(o.node_id for o in self.operators if o.node_id not in chained_sources)
 
 
+class CheckpointRetention(enum.Enum):
+    """Which checkpoints a job that has ended leaves behind (Flink's CheckpointRetentionPolicy)."""
+
+    NEVER = "no-externalized-checkpoints"
+    ON_FAILURE = "delete-on-cancellation"
+    """When it failed; a job that was cancelled, or has finished, leaves none."""
+    ON_CANCELLATION = "retain-on-cancellation"
+    """When it failed or was cancelled."""
+
+
 @dataclass(frozen=True, slots=True)
 class CheckpointSettings:
-    """What the coordinator will need; `interval_ms` None: no periodic checkpoints."""
+    """What the coordinator needs (Flink's JobCheckpointingSettings)."""
 
     interval_ms: Millis | None = None
+    """None: no periodic checkpoints."""
     exactly_once: bool = True
     timeout_ms: Millis = Millis(600_000)
     min_pause_ms: Millis = Millis(0)
     max_concurrent: int = 1
     tolerable_failures: int = 0
+    retention: CheckpointRetention = CheckpointRetention.NEVER
+    is_unaligned: bool = False
+    aligned_timeout_ms: Millis = Millis(0)
+    """0: an unaligned checkpoint is unaligned from the start."""
+    retained: int = 1
+    """How many completed ones are kept while the job runs."""
+    directory: str = ""
+    """Empty: the JobMaster keeps everything in memory."""
+    savepoint_directory: str = ""
+    has_final: bool = True
+    """Whether tasks that have reached the end of their data wait for one more."""
+    restore_path: str = ""
+    """The savepoint or checkpoint that the job starts from."""
+    allow_non_restored_state: bool = False
     vertices_to_trigger: tuple[JobVertexId, ...] = ()
     vertices_to_acknowledge: tuple[JobVertexId, ...] = ()
+
+    @property
+    def is_periodic(self) -> bool:
+        return self.interval_ms is not None
 
 
 @dataclass(frozen=True)

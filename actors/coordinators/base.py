@@ -32,8 +32,9 @@ class CoordinatorContext(Protocol):
 class OperatorCoordinator(ABC):
     """One per coordinated operator and job. The JobMaster's thread makes all calls, and none may block.
 
-    Life cycle: `start` once before any task is deployed; per attempt of a subtask `subtask_started`, its events, and
-    `subtask_failed` if another attempt will follow; `close` once when the job has reached its end.
+    Life cycle: `restore` where the job starts from a checkpoint; `start` once before any task is deployed; per attempt of
+    a subtask `subtask_started`, its events, and `subtask_failed` if another attempt will follow; `close` once when the
+    job has reached its end. A job that is restarted as a whole gets new coordinators.
     """
 
     @abstractmethod
@@ -46,7 +47,23 @@ class OperatorCoordinator(ABC):
     def subtask_started(self, subtask_index: int) -> None:
         """A new attempt runs: events sent from now on reach it."""
 
-    def subtask_failed(self, subtask_index: int) -> None:
-        """The attempt is over and another will follow: it failed, or its region is restarted."""
+    def subtask_failed(self, subtask_index: int, checkpoint_id: int | None = None) -> None:
+        """The attempt is over and another will follow: it failed, or its region is restarted.
+
+        Args:
+            checkpoint_id: the next attempt starts from that checkpoint; None: without state.
+        """
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        """Its state for that checkpoint. The barriers of its subtasks are sent right after, with nothing in between:
+        events sent before this call come before the barrier, and later ones behind it."""
+        return b""
+
+    def restore(self, state: bytes) -> None:
+        """What `snapshot` gave, perhaps at another parallelism; before `start`."""
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None: ...
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None: ...
 
     def close(self) -> None: ...

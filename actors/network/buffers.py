@@ -40,7 +40,7 @@ class Buffer:
     def blocks_upstream(self) -> bool:
         """An aligned barrier: nothing behind it may be read until the consumer has handled it."""
         event = self.event
-        return isinstance(event, CheckpointBarrier) and event.is_exactly_once and not event.is_unaligned
+        return isinstance(event, CheckpointBarrier) and event.blocks_channel
 
     @property
     def batch(self) -> Batch:

@@ -7,8 +7,10 @@ from abc import ABC
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from actors.elements import LatencyMarker
+from actors.elements import CheckpointOptions, LatencyMarker
 from actors.ports import Clock
+from actors.state.options import StateOptions
+from actors.state.snapshot import OperatorSnapshot, RestoredState
 from flinkray.batch import Batch
 from flinkray.keys import KeySelector
 from flinkray.types import MIN_TIMESTAMP, OutputTag, Timestamp
@@ -73,6 +75,18 @@ class OperatorContext(Protocol):
     @property
     def keys(self) -> tuple[KeySelector | None, ...]:
         """Per logical input."""
+
+    @property
+    def key_group_range(self) -> range:
+        """The key groups whose rows come to this subtask, where the operator is keyed."""
+
+    @property
+    def state_options(self) -> StateOptions:
+        """Which state backend to use, and how."""
+
+    @property
+    def has_checkpoints(self) -> bool:
+        """What a sink prepares is committed by checkpoints, of which one follows the end of data."""
 
     @property
     def clock(self) -> Clock: ...
@@ -144,8 +158,11 @@ class Operator(ABC):
         """
         return True
 
-    def initialize_state(self, restored: Any) -> None:
-        """`restored` is what `snapshot_state` gave in the checkpoint that the task starts from, or None."""
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        """`restored` has what this subtask gets of the snapshots that the task starts from, if it starts from any.
+
+        The job may have had another parallelism then: keyed state comes by key group, from one or several subtasks.
+        """
 
     def open(self) -> None: ...
 
@@ -189,11 +206,17 @@ class Operator(ABC):
     def finish(self) -> None:
         """No more rows at all: emit what is buffered."""
 
-    def snapshot_state(self, checkpoint_id: int) -> Any:
-        """What `initialize_state` needs to go on from here (picklable), or None."""
+    def prepare_barrier(self, checkpoint_id: int) -> None:
+        """The barrier comes next: emit what must be before it. From the head to the tail."""
+
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
+        """What `initialize_state` needs to go on from here; None: nothing. Must be quick (see OperatorSnapshot)."""
         return None
 
-    def notify_checkpoint_complete(self, checkpoint_id: int) -> None: ...
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """It covers this and all earlier ones; the notice of an earlier one may never come, or come later."""
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None: ...
 
     def handle_coordinator_event(self, event: Any) -> None:
         """Something from this operator's coordinator at the JobMaster."""

@@ -8,11 +8,19 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from actors.mailbox.executor import MailboxExecutor
-from actors.messages import GateDescriptor, PartitionDescriptor, TaskDeployment
+from actors.messages import (
+    AcknowledgeCheckpoint,
+    DeclineCheckpoint,
+    EndOfDataReached,
+    GateDescriptor,
+    PartitionDescriptor,
+    TaskDeployment,
+)
 from actors.network.input_gate import SingleInputGate
 from actors.network.result_partition import ResultPartition
 from actors.operators.base import Operator
 from actors.ports import Cancellable, Clock, Timers
+from actors.state.options import StateOptions
 from actors.tasks.metrics import OperatorFigures, TaskAccumulator, TaskFigures
 from actors.tasks.timers import TaskTimers
 from flinkray import options
@@ -22,6 +30,7 @@ from flinkray.keys import KeySelector
 from flinkray.types import OperatorId
 from graphs.execution_graph import AttemptId
 from graphs.job_graph import OperatorCode, OperatorConfig
+from graphs.key_groups import key_group_range
 
 
 class TaskNetwork(Protocol):
@@ -47,6 +56,10 @@ class TaskServices:
     random: Callable[[str], random.Random]
     send_event: Callable[[OperatorId, Any], None]
     """To the coordinator of one of the task's operators."""
+    run_blocking: Callable[[Callable[[], Any], Callable[[Any, BaseException | None], None]], None]
+    """Runs the first off the task's thread, then the second, with its result or error, on a thread that must not wait."""
+    answer_checkpoint: Callable[[AcknowledgeCheckpoint | DeclineCheckpoint | EndOfDataReached], None]
+    """To the JobMaster."""
 
 
 class TaskOperatorContext:
@@ -75,6 +88,7 @@ class TaskOperatorContext:
         self._mail_done = mail_done
         self._metrics = OperatorFigures(name)
         configuration = deployment.configuration
+        self._state_options = StateOptions.of(configuration)
         self._batch_rows = configuration.get(options.BATCH_ROWS)
         self._batch_bytes = configuration.get(options.BATCH_BYTES)
         self._auto_watermark_interval_ms = configuration.get(options.AUTO_WATERMARK_INTERVAL)
@@ -119,6 +133,19 @@ class TaskOperatorContext:
     @property
     def keys(self) -> tuple[KeySelector | None, ...]:
         return self._keys
+
+    @property
+    def key_group_range(self) -> range:
+        deployment = self._deployment
+        return key_group_range(deployment.subtask_index, deployment.parallelism, deployment.max_parallelism)
+
+    @property
+    def state_options(self) -> StateOptions:
+        return self._state_options
+
+    @property
+    def has_checkpoints(self) -> bool:
+        return self._deployment.has_checkpoints
 
     @property
     def clock(self) -> Clock:

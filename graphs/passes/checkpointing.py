@@ -1,20 +1,48 @@
-"""Whom a checkpoint starts at, and who has to confirm it."""
+"""How the job's checkpoints are taken, whom they start at, and who has to confirm them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from graphs.job_graph import CheckpointSettings
+from flinkray import options
+from flinkray.config import Configuration
+from flinkray.types import Millis
+from graphs.job_graph import CheckpointRetention, CheckpointSettings
 from graphs.passes.plan import Plan
+
+MIN_INTERVAL_MS = 10
+"""A shorter interval means no periodic checkpoints, as in Flink."""
 
 
 def assign_checkpoint_settings(plan: Plan) -> Plan:
     """Settles `checkpoint_settings`: barriers start at the vertices without inputs, every vertex acknowledges."""
     fed = {edge.target for edge in plan.physical_edges}
-    return replace(
-        plan,
-        checkpoint_settings=CheckpointSettings(
-            vertices_to_trigger=tuple(plan.vertex_id(chain) for chain in plan.chains if chain.head not in fed),
-            vertices_to_acknowledge=tuple(plan.vertex_id(chain) for chain in plan.chains),
-        ),
+    settings = replace(
+        _settings(plan.graph.configuration),
+        vertices_to_trigger=tuple(plan.vertex_id(chain) for chain in plan.chains if chain.head not in fed),
+        vertices_to_acknowledge=tuple(plan.vertex_id(chain) for chain in plan.chains),
+    )
+    return replace(plan, checkpoint_settings=settings)
+
+
+def _settings(configuration: Configuration) -> CheckpointSettings:
+    interval = configuration.get(options.CHECKPOINT_INTERVAL)
+    exactly_once = configuration.get(options.CHECKPOINT_MODE) == "exactly-once"
+    return CheckpointSettings(
+        interval_ms=Millis(interval) if interval >= MIN_INTERVAL_MS else None,
+        exactly_once=exactly_once,
+        timeout_ms=configuration.get(options.CHECKPOINT_TIMEOUT),
+        min_pause_ms=configuration.get(options.CHECKPOINT_MIN_PAUSE),
+        max_concurrent=configuration.get(options.MAX_CONCURRENT_CHECKPOINTS),
+        tolerable_failures=configuration.get(options.TOLERABLE_FAILED_CHECKPOINTS),
+        retention=CheckpointRetention(configuration.get(options.CHECKPOINT_RETENTION)),
+        # Without exactly once nothing waits, and there is nothing to overtake.
+        is_unaligned=exactly_once and configuration.get(options.UNALIGNED_CHECKPOINTS),
+        aligned_timeout_ms=configuration.get(options.ALIGNED_CHECKPOINT_TIMEOUT),
+        retained=configuration.get(options.RETAINED_CHECKPOINTS),
+        directory=configuration.get(options.CHECKPOINT_DIRECTORY),
+        savepoint_directory=configuration.get(options.SAVEPOINT_DIRECTORY),
+        has_final=configuration.get(options.FINAL_CHECKPOINT),
+        restore_path=configuration.get(options.SAVEPOINT_PATH),
+        allow_non_restored_state=configuration.get(options.ALLOW_NON_RESTORED_STATE),
     )

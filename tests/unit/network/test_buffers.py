@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.elements import CheckpointBarrier, EndOfData, Watermark
+from actors.elements import CheckpointBarrier, CheckpointOptions, EndOfData, Watermark
 from actors.network.buffers import Buffer, Coalescer
 from flinkray.types import Timestamp
 from tests.support.network import FakeStore, numbers, values_of
@@ -60,8 +60,8 @@ def test_a_buffer_of_several_batches_has_their_rows_and_bytes() -> None:
     ("event", "blocks"),
     [
         (CheckpointBarrier(1, 0), True),
-        (CheckpointBarrier(1, 0, is_exactly_once=False), False),
-        (CheckpointBarrier(1, 0, is_unaligned=True), False),
+        (CheckpointBarrier(1, 0, CheckpointOptions(is_exactly_once=False)), False),
+        (CheckpointBarrier(1, 0, CheckpointOptions(is_unaligned=True)), False),
         (Watermark(Timestamp(1)), False),
         (EndOfData(), False),
     ],
