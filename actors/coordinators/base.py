@@ -32,9 +32,9 @@ class CoordinatorContext(Protocol):
 class OperatorCoordinator(ABC):
     """One per coordinated operator and job. The JobMaster's thread makes all calls, and none may block.
 
-    Life cycle: `restore` where the job starts from a checkpoint; `start` once before any task is deployed; per attempt of
-    a subtask `subtask_started`, its events, and `subtask_failed` if another attempt will follow; `close` once when the
-    job has reached its end. A job that is restarted as a whole gets new coordinators.
+    Life cycle: `restore` where the job starts from a checkpoint; `start` once before any task is deployed; per attempt
+    of a subtask `subtask_started`, its events, and `subtask_failed` if another attempt will follow; `close` once when
+    the job has reached its end. A job that is restarted as a whole gets new coordinators.
     """
 
     @abstractmethod

@@ -19,7 +19,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from actors.checkpoints.handles import PartKind, SharedFile, StateBytes, StatePart
-from actors.keys import key_groups
 
 KEY_GROUP_COLUMN = "__key_group"
 """Name of the first column of a KEYED part's table; int32, ascending."""
@@ -90,9 +89,8 @@ class KeyedTable:
     """Whatever columns the operator wants back, its keys among them. Schema metadata is kept."""
 
     @staticmethod
-    def of(keys: pa.RecordBatch, data: pa.Table, max_parallelism: int) -> KeyedTable:
-        """`keys` has the key of each row of `data`, in the columns by which the rows were partitioned."""
-        groups = key_groups(keys, max_parallelism)
+    def of(groups: npt.NDArray[Any], data: pa.Table) -> KeyedTable:
+        """`groups` has the key group of each row of `data` (`actors.keys.key_groups` of the partitioning columns)."""
         order = np.argsort(groups, kind="stable")
         return KeyedTable(groups[order].astype(np.int32), data.take(pa.array(order)))
 

@@ -57,7 +57,7 @@ class TaskServices:
     send_event: Callable[[OperatorId, Any], None]
     """To the coordinator of one of the task's operators."""
     run_blocking: Callable[[Callable[[], Any], Callable[[Any, BaseException | None], None]], None]
-    """Runs the first off the task's thread, then the second, with its result or error, on a thread that must not wait."""
+    """Runs the first off the task's thread, then the second with its result or error, on one that must not wait."""
     answer_checkpoint: Callable[[AcknowledgeCheckpoint | DeclineCheckpoint | EndOfDataReached], None]
     """To the JobMaster."""
 
