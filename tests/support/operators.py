@@ -10,15 +10,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.elements import LatencyMarker, Watermark, WatermarkStatus
+from actors.elements import CheckpointOptions, LatencyMarker, Watermark, WatermarkStatus
 from actors.keys import key_columns
 from actors.operators.base import Operator
+from actors.state.options import StateOptions
+from actors.state.snapshot import OperatorSnapshot
 from flinkray.batch import Batch
 from flinkray.keys import ColumnKey, FunctionKey, KeySelector
 from flinkray.operator_factories import OperatorFactory
 from flinkray.row_codec import RowEncoder, decode
 from flinkray.types import Kind, OutputTag, RecordType, Timestamp
 from graphs.job_graph import OperatorCode
+from graphs.key_groups import key_group_range
 
 
 class ManualClock:
@@ -82,6 +85,9 @@ class FakeContext:
     batch_rows: int = 65_536
     batch_bytes: int = 1 << 20
     auto_watermark_interval_ms: int = 200
+    latency_interval_ms: int = 0
+    state_options: StateOptions = StateOptions()
+    has_checkpoints: bool = False
     operator_id: str = "0" * 32
     job_id: str = "job"
     job_name: str = "test job"
@@ -96,6 +102,10 @@ class FakeContext:
     @property
     def subtask(self) -> str:
         return f"{self.subtask_index + 1} of {self.parallelism}"
+
+    @property
+    def key_group_range(self) -> range:
+        return key_group_range(self.subtask_index, self.parallelism, self.max_parallelism)
 
     def random(self, name: str) -> random.Random:
         return random.Random(name)
@@ -246,8 +256,8 @@ class OperatorHarness:
             self.operator.end_input(index)
         self.operator.finish()
 
-    def snapshot(self, checkpoint_id: int = 1) -> Any:
-        return self.operator.snapshot_state(checkpoint_id)
+    def snapshot(self, checkpoint_id: int = 1, options: CheckpointOptions | None = None) -> OperatorSnapshot | None:
+        return self.operator.snapshot_state(checkpoint_id, options or CheckpointOptions())
 
 
 def as_batch(rows: Any, timestamps: Sequence[int] | None = None) -> Batch:

@@ -1,0 +1,159 @@
+"""Snapshots written to memory, and given back to the subtasks of a restored job: what storage does, without files."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+
+from actors.checkpoints.handles import InlineState, OperatorSubtaskState, PartKind, SharedFile, StatePart
+from actors.state.snapshot import NativeState, OperatorSnapshot, read_keyed_table, read_list
+
+
+class MemoryStateWriter:
+    """A StateWriter; one may serve many snapshots, whose shared files it then holds together."""
+
+    def __init__(self) -> None:
+        self.shared: dict[str, bytes] = {}
+        """By path."""
+        self.uploaded: list[str] = []
+        """Names of the files that were written as shared ones, in order."""
+
+    def write(self, data: bytes | memoryview) -> InlineState:
+        return InlineState(bytes(data), zlib.crc32(data))
+
+    def write_with(self, write: Callable[[IO[bytes]], None]) -> InlineState:
+        stream = io.BytesIO()
+        write(stream)
+        return self.write(stream.getvalue())
+
+    def write_shared(self, name: str, local_path: str) -> SharedFile:
+        content = Path(local_path).read_bytes()
+        path = f"/shared/{len(self.shared)}-{name}"
+        self.shared[path] = content
+        self.uploaded.append(name)
+        return SharedFile(name, path, len(content), zlib.crc32(content))
+
+
+@dataclass
+class WrittenSnapshot:
+    """What one subtask's snapshot has become, and the shared files that it names."""
+
+    state: OperatorSubtaskState
+    shared: dict[str, bytes]
+
+
+def write_snapshot(snapshot: OperatorSnapshot | None, writer: MemoryStateWriter | None = None) -> WrittenSnapshot:
+    """Writes the parts, once: a second call gives what the first one wrote. None: an operator without state."""
+    if snapshot is None:
+        return WrittenSnapshot(OperatorSubtaskState(), {})
+    written: WrittenSnapshot | None = vars(snapshot).get("written_for_tests")
+    if written is None:
+        writer = writer or MemoryStateWriter()
+        parts = tuple(part.write(writer) for part in snapshot.parts)
+        written = WrittenSnapshot(OperatorSubtaskState(parts), writer.shared)
+        vars(snapshot)["written_for_tests"] = written
+    return written
+
+
+def restored_from(
+    snapshots: Sequence[OperatorSnapshot | WrittenSnapshot | None],
+    owned: range,
+    subtask_index: int = 0,
+    parallelism: int = 1,
+    checkpoint_id: int = 1,
+) -> MemoryRestoredState:
+    """What one subtask gets of the snapshots of all former subtasks, which come in the order of their indices.
+
+    Args:
+        owned: the key groups of the new subtask.
+    """
+    written = [each if isinstance(each, WrittenSnapshot) else write_snapshot(each) for each in snapshots]
+    return MemoryRestoredState(written, owned, subtask_index, parallelism, checkpoint_id)
+
+
+@dataclass
+class MemoryRestoredState:
+    """A RestoredState. SPLIT lists stay where they are at the same parallelism, and go round otherwise."""
+
+    former: list[WrittenSnapshot]
+    owned: range
+    subtask_index: int
+    parallelism: int
+    checkpoint_id: int = 1
+    fetched: list[str] = field(default_factory=list)
+    """Names of the shared files that were read."""
+
+    @property
+    def is_rescaled(self) -> bool:
+        return len(self.former) != self.parallelism
+
+    def names(self) -> frozenset[str]:
+        return frozenset(part.name for written in self.former for part in written.state.parts)
+
+    def keyed(self, name: str) -> Iterator[pa.Table]:
+        for part in self._parts(name, PartKind.KEYED):
+            yield from read_keyed_table(_data(part), self.owned)
+
+    def items(self, name: str) -> list[Any]:
+        if not self.is_rescaled:
+            own = [part for part in self.former[self.subtask_index].state.parts if part.name == name]
+            if own and own[0].kind is PartKind.SPLIT:
+                return read_list(_data(own[0]))
+        split = [item for part in self._parts(name, PartKind.SPLIT) for item in read_list(_data(part))]
+        if self.is_rescaled and split:
+            return split[self.subtask_index :: self.parallelism]
+        broadcast = self._parts(name, PartKind.BROADCAST)
+        if broadcast:
+            return read_list(_data(broadcast[self.subtask_index % len(broadcast)]))
+        return [item for part in self._parts(name, PartKind.UNION) for item in read_list(_data(part))]
+
+    def native(self, name: str) -> Iterator[NativeState]:
+        for written in self.former:
+            for part in written.state.parts:
+                if part.name == name and part.kind is PartKind.NATIVE and _overlap(part, self.owned):
+                    yield _MemoryNativeState(part, written.shared, self.fetched)
+
+    def _parts(self, name: str, kind: PartKind) -> list[StatePart]:
+        named = [part for written in self.former for part in written.state.parts if part.name == name]
+        return [part for part in named if part.kind is kind]
+
+
+@dataclass
+class _MemoryNativeState:
+    part: StatePart
+    shared: dict[str, bytes]
+    fetched: list[str]
+
+    @property
+    def key_groups(self) -> range:
+        assert self.part.key_groups is not None
+        return range(*self.part.key_groups)
+
+    def description(self) -> bytes:
+        return _data(self.part)
+
+    def shared_files(self) -> tuple[SharedFile, ...]:
+        return self.part.shared
+
+    def fetch(self, file: SharedFile, local_path: str) -> None:
+        content = self.shared[file.path]
+        assert zlib.crc32(content) == file.checksum
+        Path(local_path).write_bytes(content)
+        self.fetched.append(file.name)
+
+
+def _data(part: StatePart) -> bytes:
+    assert isinstance(part.data, InlineState)
+    return part.data.data
+
+
+def _overlap(part: StatePart, owned: range) -> bool:
+    assert part.key_groups is not None
+    first, end = part.key_groups
+    return first < owned.stop and owned.start < end
