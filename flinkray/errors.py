@@ -23,7 +23,7 @@ from __future__ import annotations
 import difflib
 import pickle
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -34,10 +34,14 @@ class FlinkrayError(Exception):
     """Base of all: catch it to catch everything that flinkray raises on purpose."""
 
     origin: ClassVar[Origin] = "internal"
+    is_recoverable: ClassVar[bool] = True
+    """Whether a restart can help. False: the same error would come again at once, so the job fails instead (Flink's
+    NonRecoverableError)."""
 
 
 class InvalidProgramError(FlinkrayError):
     origin = "user"
+    is_recoverable = False
 
 
 class NotSerializableError(InvalidProgramError):
@@ -68,6 +72,7 @@ class MissingDependencyError(FlinkrayError):
     """Something outside flinkray is missing; one sentence says what to install where."""
 
     origin = "external"
+    is_recoverable = False
 
 
 class RecordError(FlinkrayError):
@@ -109,10 +114,14 @@ class NoResourceAvailableError(FlinkrayError):
     """The job did not get its slots; names what it needs, what the cluster has, and what to do."""
 
     origin = "external"
+    is_recoverable = False
 
 
 class PartitionError(FlinkrayError):
     """Data of a producer cannot be read any more: it is gone, was lost in the object store, or arrived with a gap."""
+
+    partition_id: str | None = None
+    """The partition that cannot be read, where it is known: set by the channel that reads it."""
 
 
 class CheckpointError(FlinkrayError):
@@ -141,6 +150,10 @@ class ErrorInfo:
     message: str
     traceback_text: str
     pickled: bytes | None
+    is_recoverable: bool = True
+    """Whether restarting what failed can help."""
+    partition_id: str | None = None
+    """The partition that a PartitionError is about, where it is known."""
 
     @staticmethod
     def of(error: BaseException) -> ErrorInfo:
@@ -157,6 +170,8 @@ class ErrorInfo:
             message=str(error),
             traceback_text="" if is_user_error else "".join(traceback.format_exception(error)),
             pickled=pickled,
+            is_recoverable=all(getattr(each, "is_recoverable", True) for each in _causes(error)),
+            partition_id=next((each.partition_id for each in _causes(error) if isinstance(each, PartitionError)), None),
         )
 
     @property
@@ -179,6 +194,16 @@ class ErrorInfo:
                     error.add_note(self.traceback_text)
                 return error
         return FlinkrayError(str(self))
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error and what it was raised from, outermost first."""
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        yield cause
+        cause = cause.__cause__
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

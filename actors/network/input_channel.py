@@ -70,9 +70,14 @@ class InputChannel(ABC):
         Raises:
             PartitionError: the channel is broken.
         """
-        if self._error is not None:
-            raise self._error
-        taken = self._take()
+        try:
+            if self._error is not None:
+                raise self._error
+            taken = self._take()
+        except PartitionError as error:
+            # What else reads or makes the partition is restarted with this task.
+            error.partition_id = self.descriptor.partition_id
+            raise
         if taken is not None:
             self._taken_buffers += 1
             self._taken_bytes += taken.nbytes
