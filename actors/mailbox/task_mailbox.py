@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from actors.mailbox.mail import Mail
+from actors.mailbox.waiting import others_act
 
 
 class MailboxState(enum.Enum):
@@ -113,7 +114,11 @@ class TaskMailbox:
             while (mail := self._find(priority)) is None:
                 if self._state is not MailboxState.OPEN:
                     raise MailboxClosed(f"the mailbox is {self._state.value}, no mail can come to wait for")
-                self._condition.wait()
+                act = others_act.get()
+                if act is None:
+                    self._condition.wait()
+                else:
+                    act()
             return mail
 
     def wait_until(self, is_ready: Callable[[], bool], timeout_ms: float | None) -> bool:

@@ -1,0 +1,1 @@
+"""The host for simulations: one thread, a seed, a virtual clock, and faults."""

@@ -1,0 +1,591 @@
+"""A whole cluster in one thread: a seed chooses what happens next, time is virtual, and things go wrong on demand."""
+
+from __future__ import annotations
+
+import weakref
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import cloudpickle
+
+from actors.hosts.local import LocalPayloads, MemoryMetrics
+from actors.hosts.simulation.confinement import confined
+from actors.hosts.simulation.faults import NO_FAULTS, NODE, FaultPlan, Faults
+from actors.hosts.simulation.mail import Channel, Envelope, pack
+from actors.hosts.simulation.picture import draw
+from actors.hosts.simulation.process import Process, ProcessEnded, ProcessState, Start
+from actors.hosts.simulation.schedule import Action, Schedule
+from actors.mailbox.waiting import others_act
+from actors.ports import (
+    Address,
+    BatchRef,
+    DeliveryFailed,
+    Endpoint,
+    EndpointDied,
+    EndpointGone,
+    EndpointSpec,
+    Host,
+    Loop,
+    MetricSink,
+    ObjectStore,
+)
+from flinkray.batch import Batch
+from flinkray.errors import FlinkrayError
+
+CLIENT = "client"
+
+# Virtual time, at most, until a process that is started runs, and until its end is known.
+LONGEST_START_MS = 300.0
+LONGEST_RESTART_MS = 3_000.0
+LONGEST_DEATH_NOTICE_MS = 300.0
+
+# Probes are costly: each process is probed once in so many of its steps.
+PROBE_EVERY = 24
+
+# Steps without an end are a loop of messages that feeds itself.
+MAX_STEPS = 2_000_000
+
+
+class SimulationError(AssertionError):
+    """The runtime did what it must not; the text holds the last steps and who waits for what."""
+
+
+class SimulatedObjectStore:
+    """Batches are shared as they are; it knows which of them are still held by somebody."""
+
+    def __init__(self) -> None:
+        self._held: weakref.WeakSet[SimulatedBatchRef] = weakref.WeakSet()
+
+    def put(self, batch: Batch) -> BatchRef:
+        ref = SimulatedBatchRef(batch)
+        self._held.add(ref)
+        return ref
+
+    @property
+    def held(self) -> int:
+        """References that somebody still has."""
+        return len(self._held)
+
+
+class SimulatedBatchRef:
+    """A batch of the simulation's store."""
+
+    __slots__ = ("__weakref__", "batch")
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+
+    @property
+    def nbytes(self) -> int:
+        return self.batch.nbytes
+
+
+class SimulationHost(Host):
+    """Endpoints, their loops and the messages between them, one step after another.
+
+    A step is one thing that can happen: a message arrives, a loop steps, a timer fires, a process starts, work off an
+    endpoint's thread is done. The process that has acted is checked after it (`check` of the endpoint and of loops
+    that have one; `probes` now and then).
+
+    Args:
+        probes: called with an endpoint that has acted; each raises if something in it is not as it must be.
+        step_ms: virtual time of a step, on average half of it; None: the seed chooses.
+        total_cpus: what processes may take together (`EndpointSpec.cpus`); others wait to be started.
+        is_strict: an exception of an endpoint or loop raises SimulationError in `step`, since it is a bug; else it
+            ends the process, as on other hosts.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        faults: Faults = NO_FAULTS,
+        *,
+        probes: Sequence[Callable[[Endpoint], None]] = (),
+        step_ms: float | None = None,
+        total_cpus: float = float("inf"),
+        is_strict: bool = True,
+    ) -> None:
+        self.seed = seed
+        self.plan = FaultPlan(seed, faults)
+        self.schedule = Schedule(seed, step_ms)
+        self.fatal_errors: list[str] = []
+        """Of endpoints that ended themselves."""
+        self._probes = tuple(probes)
+        self._total_cpus = total_cpus
+        self._is_strict = is_strict
+        self._objects = SimulatedObjectStore()
+        self._metrics = MemoryMetrics()
+        self._processes: dict[Address, Process] = {}
+        self._waiting_to_start: list[Process] = []
+        self._channels: dict[tuple[Process | str, Address], Channel] = {}
+        self._by_receiver: dict[Address, dict[Channel, None]] = defaultdict(dict)
+        self._acting: list[Process] = []
+        """Whose code runs now; more than one while a task waits in the middle of a mail."""
+        self._acted: dict[Address, int] = defaultdict(int)
+        self._slowness_ms = 0.0
+        self._broken: BaseException | None = None
+
+    # -- Host ----------------------------------------------------------------------------------------------------
+
+    def spawn(self, spec: EndpointSpec) -> None:
+        self._add(Process(self, spec, spec.address))
+
+    def tell(self, address: Address, message: Any) -> None:
+        if address not in self._processes:
+            raise EndpointGone(address)
+        self._put(CLIENT, address, message)
+
+    def ask(self, address: Address, request: Any, timeout_ms: float) -> Any:
+        """See Host; time is virtual, and other things happen meanwhile."""
+        deadline = self.schedule.now + timeout_ms
+        while True:
+            process = self._processes.get(address)
+            if process is None:
+                raise EndpointGone(address)
+            if process.state is ProcessState.RUNNING and not process.is_paused:
+                break
+            if self.schedule.now >= deadline or not self.step():
+                raise TimeoutError(f"{address} has not answered within {timeout_ms:.0f} ms")
+        self.schedule.record(f"the client asks {process} {type(request).__name__}")
+        endpoint = process.endpoint
+        assert endpoint is not None
+        copy = cloudpickle.loads(pack(request))
+        with self._acting_as(process):
+            answer = endpoint.on_request(copy)
+        process.stir()
+        self._check(process)
+        return answer
+
+    def kill(self, address: Address) -> None:
+        process = self._processes.get(address)
+        if process is not None:
+            self._end(process, "killed by the client", may_restart=False)
+
+    def shutdown(self) -> None:
+        for process in list(self._processes.values()):
+            self._end(process, "the host is shut down", may_restart=False)
+        for channel in list(self._channels.values()):
+            channel.lose(len(channel))
+        self._channels.clear()
+        self._by_receiver.clear()
+
+    def addresses(self) -> frozenset[Address]:
+        """The endpoints that live now, or are about to."""
+        return frozenset(self._processes)
+
+    # -- running -------------------------------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """One thing that can happen happens; time passes if nothing can. False: nothing ever will.
+
+        Raises:
+            SimulationError: something in the runtime is not as it must be.
+        """
+        if self._broken is not None:
+            raise self._broken
+        try:
+            return self._step()
+        except BaseException as error:
+            self._broken = error  # whoever is in between must not get on as if nothing had been
+            raise
+
+    def run_until(self, condition: Callable[[], bool], max_ms: float = 600_000.0) -> None:
+        """Steps until the condition holds.
+
+        Raises:
+            SimulationError: it does not within `max_ms` of virtual time, or nothing can happen any more.
+        """
+        end = self.schedule.now + max_ms
+        while not condition():
+            if self.schedule.now >= end:
+                raise SimulationError(self._explain(f"it has not come to pass in {max_ms:.0f} ms of virtual time"))
+            if not self.step():
+                raise SimulationError(self._explain("nothing can happen any more"))
+
+    def run_for(self, ms: float) -> None:
+        """Steps until that much virtual time has passed."""
+        end = self.schedule.now + ms
+        self.run_until(lambda: self.schedule.now >= end, ms + 1)
+
+    def picture(self) -> str:
+        """Who waits for what, for reading."""
+        return draw(self._processes.values(), self._channels.values(), self.schedule)
+
+    def alive(self, kind: str) -> list[Process]:
+        """The processes that run an endpoint of that class."""
+        return [
+            process
+            for process in self._processes.values()
+            if process.kind == kind and process.state is ProcessState.RUNNING
+        ]
+
+    def endpoint(self, address: Address) -> Any:
+        """What runs at the address."""
+        return self._processes[address].endpoint
+
+    # -- faults by hand ------------------------------------------------------------------------------------------
+
+    def crash(self, address: Address, cause: str = "killed by a fault") -> None:
+        """The process dies as by `kill -9`: what it has sent is partly lost, and it restarts if its spec says so."""
+        self._end(self._processes[address], cause)
+
+    def crash_node(self, node: Address) -> None:
+        """Every process on the node of this TaskExecutor dies at the same moment."""
+        for process in [each for each in self._processes.values() if each.node == node]:
+            if process.is_alive:
+                self._end(process, f"the node of {node} is gone")
+
+    def pause(self, address: Address, ms: float) -> None:
+        """Nothing happens in the process for so long; then it goes on as if nothing had been."""
+        process = self._processes[address]
+        process.is_paused = True
+
+        def go_on() -> None:
+            process.is_paused = False
+            parked, process.parked = process.parked, {}
+            for action in parked:
+                if isinstance(action, Channel):
+                    action.look()
+                elif process.is_alive:
+                    self.schedule.offer(action)
+
+        self.schedule.at(self.schedule.now + ms, go_on)
+
+    # -- what processes use --------------------------------------------------------------------------------------
+
+    @property
+    def objects(self) -> ObjectStore:
+        return self._objects
+
+    @property
+    def held_batches(self) -> int:
+        """Batches of the object store that somebody still refers to."""
+        return self._objects.held
+
+    @property
+    def metrics(self) -> MetricSink:
+        return self._metrics
+
+    @property
+    def memory_metrics(self) -> MemoryMetrics:
+        """What the endpoints measured."""
+        return self._metrics
+
+    @property
+    def acting(self) -> Process | None:
+        """Whose code runs now."""
+        return self._acting[-1] if self._acting else None
+
+    def die_in_the_middle(self, cause: str) -> None:
+        """Kills the process whose code runs now, and unwinds it.
+
+        Raises:
+            ProcessEnded: always, if there is one.
+        """
+        process = self.acting
+        if process is not None:
+            if process.is_alive:
+                self._end(process, cause)
+            raise ProcessEnded(str(process))
+
+    def take_longer(self, ms: float) -> None:
+        """What runs now off an endpoint's thread takes so much more virtual time."""
+        self._slowness_ms += ms
+
+    def start(self, process: Process) -> None:
+        with self._acting_as(process):
+            self._guard(process, process.begin)
+        for channel in list(self._by_receiver[process.address]):
+            channel.look()
+        process.stir()
+
+    def call(self, process: Process, callback: Callable[[], None]) -> None:
+        with self._acting_as(process):
+            self._guard(process, callback)
+        process.stir()
+
+    def step_loop(self, process: Process, loop: Loop) -> bool:
+        has_worked: list[bool] = []
+        token = others_act.set(partial(self._let_others_act, process))
+        try:
+            with self._acting_as(process):
+                self._guard(process, lambda: has_worked.append(loop.step()))
+        finally:
+            others_act.reset(token)
+        check = getattr(loop, "check", None)
+        if check is not None and process.is_alive:
+            check()
+        return any(has_worked)
+
+    def work_of(self, process: Process, work: Callable[[], Any]) -> tuple[Any, BaseException | None, float]:
+        result: Any = None
+        raised: BaseException | None = None
+        self._slowness_ms = 0.0
+        with self._acting_as(process):
+            try:
+                result = work()
+            except (SimulationError, ProcessEnded) as error:
+                if isinstance(error, SimulationError):
+                    raise
+            except BaseException as error:
+                raised = error
+        return result, raised, self._slowness_ms
+
+    def send(self, sender: Process, address: Address, message: Any, payloads: Sequence[BatchRef]) -> None:
+        self._put(sender, address, message, payloads)
+
+    def send_self(self, process: Process, message: Any, delay_ms: float) -> None:
+        channel = self._channel(process, process.address)
+        ready_ms = self.schedule.now + delay_ms + self._delay_ms()
+        channel.put(Envelope(type(message).__name__, message, False, (), process, ready_ms))
+
+    def spawn_from(self, spawner: Process, spec: EndpointSpec) -> None:
+        if spec.node_of not in (None, spawner.address):
+            raise ValueError(f"{spec.address} can only be placed beside its spawner {spawner}, not {spec.node_of}")
+        process = Process(self, spec, spawner.node if spec.node_of is not None else spec.address)
+        process.watchers[spawner] = None
+        self._add(process)
+        if spec.dies_with_spawner:
+            spawner.children.append(process)
+
+    def watch(self, watcher: Process, address: Address) -> None:
+        process = self._processes.get(address)
+        if process is not None:
+            process.watchers[watcher] = None
+        else:
+            self._notify(address, watcher, "the endpoint does not exist")
+
+    def kill_from(self, killer: Process, address: Address) -> None:
+        process = self._processes.get(address)
+        if process is not None:
+            process.watchers.pop(killer, None)
+            self._end(process, f"killed by {killer}", may_restart=False)
+
+    def fail(self, process: Process, error: BaseException) -> None:
+        self.fatal_errors.append(f"{process}: {type(error).__name__}: {error}")
+        if self._is_strict and not isinstance(error, FlinkrayError):
+            raise SimulationError(self._explain(f"{process} cannot go on")) from error
+        self._end(process, f"{type(error).__name__}: {error}")
+
+    # -- inside: steps -------------------------------------------------------------------------------------------
+
+    def _step(self) -> bool:
+        action = self._choose()
+        if action is None:
+            return self.schedule.advance()
+        if self.schedule.steps >= MAX_STEPS:
+            raise SimulationError(self._explain(f"no end after {MAX_STEPS} steps"))
+        self.schedule.record(action.describe())
+        process = self._processes.get(Address(action.owner))
+        action.run()
+        if process is not None and process.is_alive:
+            self._check(process)
+        self._do_faults()
+        self.schedule.pass_a_step()
+        return True
+
+    def _choose(self) -> Action | None:
+        """The next thing; what would happen in a process that pauses waits there."""
+        while (action := self.schedule.choose()) is not None:
+            process = self._processes.get(Address(action.owner))
+            if process is None or not process.is_paused:
+                return action
+            process.parked[action] = None
+        return None
+
+    def _let_others_act(self, process: Process) -> None:
+        """A task waits in the middle of a mail: something else happens."""
+        if not process.is_alive:
+            raise ProcessEnded(str(process))
+        if not self.step():
+            raise SimulationError(self._explain(f"a task of {process} waits for a mail, and nothing can happen"))
+        if not process.is_alive:
+            raise ProcessEnded(str(process))
+
+    def _acting_as(self, process: Process) -> confined:
+        return confined(self._acting, process)
+
+    def _guard(self, process: Process, code: Callable[[], Any]) -> None:
+        """Runs code of the process: an exception of it is a bug, or the process's end."""
+        try:
+            code()
+        except (SimulationError, ProcessEnded) as error:
+            if isinstance(error, SimulationError):
+                raise
+        except BaseException as error:
+            if not process.is_alive:
+                return
+            if self._is_strict:
+                raise SimulationError(self._explain(f"{process} raised {type(error).__name__}: {error}")) from error
+            self.fail(process, error)
+
+    def _check(self, process: Process) -> None:
+        endpoint = process.endpoint
+        if endpoint is None:
+            return
+        self._acted[process.address] += 1
+        try:
+            check = getattr(endpoint, "check", None)
+            if check is not None:
+                check()
+            if self._acted[process.address] % PROBE_EVERY == 0:
+                for probe in self._probes:
+                    probe(endpoint)
+        except AssertionError as error:
+            if isinstance(error, SimulationError):
+                raise
+            raise SimulationError(self._explain(f"{process} is not as it must be: {error}")) from error
+
+    def _explain(self, what: str) -> str:
+        faults = "".join(f"\n  {fault}" for fault in self.plan.happened) or "\n  none"
+        recent = "".join(f"\n  {step}" for step in self.schedule.recent())
+        return f"seed {self.seed}: {what}\nlast steps:{recent}\nfaults:{faults}\n{self.picture()}"
+
+    # -- inside: messages ----------------------------------------------------------------------------------------
+
+    def _channel(self, sender: Process | str, receiver: Address) -> Channel:
+        channel = self._channels.get((sender, receiver))
+        if channel is None:
+            channel = Channel(self.schedule, sender, receiver, self._deliver)
+            self._channels[sender, receiver] = channel
+            self._by_receiver[receiver][channel] = None
+        return channel
+
+    def _put(
+        self, sender: Process | str, address: Address, message: Any, payloads: Sequence[BatchRef] = ()
+    ) -> None:
+        target = self._processes.get(address)
+        # What is sent to one that is being started again either fails or waits for it.
+        is_lost = (
+            target is not None
+            and target.life > 0
+            and target.state is ProcessState.STARTING
+            and self.schedule.random.random() < 0.5
+        )
+        ready_ms = self.schedule.now + self._delay_ms()
+        kind = type(message).__name__
+        envelope = Envelope(kind, pack(message), True, tuple(payloads), target, ready_ms, is_lost)
+        self._channel(sender, address).put(envelope)
+
+    def _delay_ms(self) -> float:
+        """How long a message is under way: mostly no longer than it takes others to act."""
+        number = self.schedule.random.random()
+        if number < 0.8:
+            return 0.0
+        return self.schedule.random.random() * (5.0 if number < 0.997 else 500.0)
+
+    def _deliver(self, channel: Channel, envelope: Envelope) -> None:
+        if not channel and isinstance(channel.sender, Process) and not channel.sender.is_alive:
+            self._drop_channel(channel)
+        process = envelope.target
+        if process is None or process.state is not ProcessState.RUNNING or envelope.is_lost:
+            self._return_to_sender(channel, envelope, "the endpoint does not exist")
+            return
+        if envelope.payloads and self.plan.loses_payload(self.schedule.steps):
+            self.plan.note(f"a payload of {envelope.kind} from {channel.sender} to {process} is lost")
+            self._return_to_sender(channel, envelope, "a payload was lost")
+            return
+        endpoint = process.endpoint
+        assert endpoint is not None
+        message = envelope.open()
+        payloads = LocalPayloads(envelope.payloads) if envelope.payloads else ()
+        self.call(process, partial(endpoint.on_message, message, payloads))
+
+    def _return_to_sender(self, channel: Channel, envelope: Envelope, cause: str) -> None:
+        sender = channel.sender
+        if isinstance(sender, Process) and sender.is_alive and envelope.kind not in ("DeliveryFailed", "EndpointDied"):
+            failure = DeliveryFailed(channel.receiver, envelope.open(), cause)
+            self._put(f"failures at {channel.receiver}", sender.address, failure)
+
+    def _drop_channel(self, channel: Channel) -> None:
+        self._channels.pop((channel.sender, channel.receiver), None)
+        self._by_receiver[channel.receiver].pop(channel, None)
+
+    # -- inside: lives and deaths --------------------------------------------------------------------------------
+
+    def _add(self, process: Process) -> None:
+        if process.address in self._processes:
+            raise ValueError(f"an endpoint {process.address!r} exists already")
+        self._processes[process.address] = process
+        self._waiting_to_start.append(process)
+        self._start_what_fits()
+
+    def _start_what_fits(self) -> None:
+        placed = [each for each in self._processes.values() if each not in self._waiting_to_start]
+        free = self._total_cpus - sum(process.spec.cpus for process in placed)
+        for process in list(self._waiting_to_start):
+            if process.spec.cpus <= free:
+                free -= process.spec.cpus
+                self._waiting_to_start.remove(process)
+                action = Start(process, self)
+                process.own(action)
+                longest = LONGEST_RESTART_MS if process.life else LONGEST_START_MS
+                self.schedule.after(longest * self.schedule.random.random(), action.offer)
+
+    def _end(self, process: Process, cause: str, *, may_restart: bool = True) -> None:
+        if not process.is_alive:
+            return
+        self.schedule.record(f"{process} ends: {cause}")
+        process.end()
+        del self._processes[process.address]
+        if process in self._waiting_to_start:
+            self._waiting_to_start.remove(process)
+        self._lose_what_it_sent(process)
+        watchers = [watcher for watcher in process.watchers if watcher.is_alive]
+        if may_restart and process.spec.restarts:
+            successor = process.next_life()
+            successor.watchers = dict.fromkeys(watchers)
+            self._add(successor)
+        for channel in list(self._by_receiver[process.address]):
+            channel.look()
+        for watcher in watchers:
+            self._notify(process, watcher, cause)
+        for child in process.children:
+            self._end_soon(child, f"{process} ended")
+        self._start_what_fits()
+
+    def _end_soon(self, child: Process, cause: str) -> None:
+        """It takes a moment until a process ends that cannot live without its spawner."""
+        self.schedule.at(
+            self.schedule.now + LONGEST_DEATH_NOTICE_MS * self.schedule.random.random() ** 2,
+            lambda: self._end(child, cause),
+        )
+
+    def _lose_what_it_sent(self, process: Process) -> None:
+        """What a process has sent may not have left it: of each channel, the newest messages."""
+        for (sender, _), channel in list(self._channels.items()):
+            if sender is process:
+                channel.lose(int(self.schedule.random.random() * (len(channel) + 1)))
+                if not channel:
+                    self._drop_channel(channel)
+
+    def _notify(self, dead: Process | Address, watcher: Process, cause: str) -> None:
+        """Behind what the dead process has sent, as nothing of it comes after the notice."""
+        sender: Process | str = dead if isinstance(dead, Process) else f"nobody at {dead}"
+        address = dead.address if isinstance(dead, Process) else dead
+        delay_ms = LONGEST_DEATH_NOTICE_MS * self.schedule.random.random() ** 2
+        death = EndpointDied(address, cause)
+        envelope = Envelope("EndpointDied", death, False, (), watcher, self.schedule.now + delay_ms)
+        self._channel(sender, watcher.address).put(envelope)
+
+    # -- inside: faults ------------------------------------------------------------------------------------------
+
+    def _do_faults(self) -> None:
+        fault = self.plan.of_step(self.schedule.steps)
+        if fault is None:
+            return
+        what, kind = fault
+        candidates = [str(process.address) for process in self.alive("TaskExecutor" if kind == NODE else kind)]
+        if not candidates:
+            return
+        address = Address(self.plan.choose(candidates))
+        self.plan.note(f"step {self.schedule.steps}: {what} {kind} {address}")
+        self.schedule.record(f"fault: {what} {kind} {address}")
+        if what == "pause":
+            self.pause(address, self.plan.pause_ms())
+        elif kind == NODE:
+            self.crash_node(self._processes[address].node)
+        else:
+            self.crash(address)

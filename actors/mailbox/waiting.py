@@ -1,0 +1,10 @@
+"""How a task waits in the middle of a mail, for the host to say: its thread sleeps, or others act first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+
+others_act: ContextVar[Callable[[], None] | None] = ContextVar("others_act", default=None)
+"""Set by a host without threads around each step of a loop: lets something else happen, in the same thread, after
+which the waiting mailbox looks again. None: the task has a thread, which waits."""

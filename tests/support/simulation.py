@@ -1,0 +1,224 @@
+"""Whole jobs on the simulation host: compiled as usual, and driven to their end step by step."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from actors.client.cluster import dispatcher_of, start_cluster, submit
+from actors.control_messages import (
+    CancelJob,
+    Collected,
+    CollectedReceived,
+    GetArchivedJob,
+    JobDetails,
+    JobOverview,
+    ShutDownCluster,
+    TakeCollected,
+)
+from actors.hosts.simulation.faults import NO_FAULTS, Faults
+from actors.hosts.simulation.host import SimulationHost
+from actors.hosts.simulation.schedule import START_MS
+from actors.ports import Address, Endpoint, EndpointGone
+from actors.task_slot import TaskSlot
+from flinkray import CollectSink, DataStream, StreamExecutionEnvironment
+from flinkray.errors import ErrorInfo, FlinkrayError
+from flinkray.execution import EXECUTORS, JobClient, JobStatus, Pipeline, replace_plugins
+from flinkray.row_codec import decode
+from flinkray.types import JobId
+from graphs.job_graph import JobGraph
+from graphs.job_graph_generator import generate_job_graph
+
+CLUSTER = "simulated"
+JOB = JobId("51a7ed00000000000000000000000000")
+
+# Virtual time in which a job has to come to its end, whatever befalls it.
+LONGEST_JOB_MS = 1_200_000.0
+
+# Virtual time between two looks of the driver at its job.
+POLL_MS = 20.0
+ASK_TIMEOUT_MS = 60_000.0
+
+
+class Program(Protocol):
+    """A program that has not been executed yet."""
+
+    @property
+    def environment(self) -> StreamExecutionEnvironment: ...
+
+    @property
+    def results(self) -> Mapping[str, DataStream]:
+        """What the driver wants to have of it."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a job."""
+
+    status: JobStatus | None
+    """None: nobody knows, as the Dispatcher died for good."""
+    error: ErrorInfo | None
+    rows: dict[str, Counter[Any]]
+    """Per result, what the driver got of it."""
+    trace: str
+    """A hash of all that happened."""
+    steps: int
+    virtual_ms: float
+    faults: tuple[str, ...] = ()
+    fatal: tuple[str, ...] = field(default=())
+
+
+def compiled(environment: StreamExecutionEnvironment) -> JobGraph:
+    """The JobGraph of the program recorded so far, always under the same job id."""
+    with replace_plugins(EXECUTORS, _Compiler):
+        try:
+            environment.execute_async()
+        except _Compiled as reached:
+            return reached.job_graph
+    raise AssertionError("the program executed nothing")
+
+
+class _Compiled(BaseException):
+    def __init__(self, job_graph: JobGraph) -> None:
+        super().__init__(job_graph.name)
+        self.job_graph = job_graph
+
+
+class _Compiler:
+    def execute(self, pipeline: Pipeline) -> JobClient:
+        raise _Compiled(generate_job_graph(pipeline, JOB))
+
+
+def run_job(program: Program, seed: int, faults: Faults = NO_FAULTS, **host: Any) -> Outcome:
+    """Runs the program to its end, takes its results meanwhile, and looks that nothing is left of it."""
+    for name, stream in program.results.items():
+        stream.sink_to(CollectSink(name))
+    run = SimulatedRun(compiled(program.environment), tuple(program.results), seed, faults, **host)
+    run.await_end()
+    run.shut_down()
+    return run.outcome()
+
+
+class SimulatedRun:
+    """A cluster with one job, and the driver of that job.
+
+    Args:
+        collect_ids: of the CollectSinks whose rows the driver takes.
+    """
+
+    def __init__(
+        self,
+        job_graph: JobGraph,
+        collect_ids: tuple[str, ...],
+        seed: int,
+        faults: Faults = NO_FAULTS,
+        **host: Any,
+    ) -> None:
+        self.host = SimulationHost(seed, faults, probes=(probe_slot,), **host)
+        self.rows: dict[str, Counter[Any]] = {collect_id: Counter() for collect_id in collect_ids}
+        self.details: JobDetails | None = None
+        self._untaken = list(collect_ids)
+        self._error: ErrorInfo | None = None
+        start_cluster(self.host, CLUSTER, job_graph.configuration, is_per_job=True)
+        self._job: JobOverview | None = None
+        try:
+            self._job = submit(self.host, CLUSTER, job_graph)
+        except EndpointGone:
+            self._is_lost = True
+        else:
+            self._is_lost = False
+
+    # -- the driver ----------------------------------------------------------------------------------------------
+
+    @property
+    def is_over(self) -> bool:
+        """The job has ended, and the driver has its rows where it finished."""
+        if self._is_lost or self._error is not None:
+            return True
+        return self.details is not None and (not self._untaken or self.details.status is not JobStatus.FINISHED)
+
+    def await_end(self, max_ms: float = LONGEST_JOB_MS) -> None:
+        """Steps until the job is over; looks after it as a driver does."""
+        end = self.host.schedule.now + max_ms
+        while not self.is_over:
+            left = end - self.host.schedule.now
+            self.host.run_until(self._is_time_to_look(), max(1.0, left))
+            self.look()
+
+    def _is_time_to_look(self) -> Any:
+        schedule = self.host.schedule
+        due = schedule.now + POLL_MS
+        return lambda: schedule.now >= due
+
+    def look(self) -> None:
+        """Takes what rows there are, and asks what became of the job."""
+        if self._job is None:
+            return
+        for collect_id in list(self._untaken):
+            self._take(self._job.job_master, collect_id)
+        if self.details is None:
+            try:
+                self.details = self.host.ask(dispatcher_of(CLUSTER), GetArchivedJob(JOB), ASK_TIMEOUT_MS)
+            except EndpointGone:
+                self._is_lost = True
+
+    def cancel(self) -> None:
+        self.host.ask(dispatcher_of(CLUSTER), CancelJob(JOB), ASK_TIMEOUT_MS)
+
+    def _take(self, job_master: Address, collect_id: str) -> None:
+        try:
+            answer: Collected = self.host.ask(job_master, TakeCollected(collect_id, 64), ASK_TIMEOUT_MS)
+        except EndpointGone:
+            return  # it has not started yet, or is gone: the Dispatcher knows
+        except FlinkrayError as error:
+            self._error = ErrorInfo.of(error)
+            return
+        for batch in answer.batches:
+            self.rows[collect_id].update(_plain(row) for row in decode(batch))
+        if answer.is_end:
+            self._untaken.remove(collect_id)
+            self.host.tell(job_master, CollectedReceived(collect_id))
+
+    def outcome(self) -> Outcome:
+        details = self.details
+        return Outcome(
+            None if details is None else details.status,
+            self._error if details is None or details.error is None else details.error,
+            self.rows,
+            self.host.schedule.trace,
+            self.host.schedule.steps,
+            self.host.schedule.now - START_MS,
+            tuple(self.host.plan.happened),
+            tuple(self.host.fatal_errors),
+        )
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def shut_down(self) -> None:
+        """Ends the cluster as its client does; then nothing of the job is left."""
+        host = self.host
+        dispatcher = dispatcher_of(CLUSTER)
+        try:
+            host.run_until(lambda: bool(host.ask(dispatcher, ShutDownCluster(), ASK_TIMEOUT_MS)))
+            host.run_for(3_000)
+        except EndpointGone:
+            pass
+        else:
+            left = [str(process) for kind in ("TaskSlot", "TaskExecutor") for process in host.alive(kind)]
+            assert not left, f"seed {host.seed}: {left} are left\n{host.picture()}"
+        host.shutdown()
+        gc.collect()
+        assert host.held_batches == 0, f"seed {host.seed}: {host.held_batches} batches are still held"
+
+
+def _plain(row: Any) -> Any:
+    return tuple(row) if hasattr(row, "as_dict") else row
+
+
+def probe_slot(endpoint: Endpoint) -> None:
+    """All ledgers of a slot's network agree."""
+    if isinstance(endpoint, TaskSlot):
+        endpoint._network.check()
