@@ -43,6 +43,11 @@ class Buffer:
         return isinstance(event, CheckpointBarrier) and event.blocks_channel
 
     @property
+    def batches(self) -> tuple[Batch, ...]:
+        """The rows in as many batches as they are in now, oldest first; none for an event."""
+        return tuple(self._batches)
+
+    @property
     def batch(self) -> Batch:
         """The rows as one batch. Put together by the first reader, off the producer's thread.
 

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from actors.elements import Element, EndOfPartition
+from actors.elements import CheckpointBarrier, Element, EndOfPartition
 from actors.messages import BufferEntry, ChannelDescriptor, ChannelId
+from actors.network.capture import ChannelCapture
 from actors.network.credit import ByteBudget, CreditStatistics, FloatingBuffers, ReceiverCredit
 from actors.network.result_partition import ResultPartition, SubpartitionView
-from actors.network.subpartition import NextKind
+from actors.network.subpartition import NextKind, Polled
 from flinkray.batch import Batch
 from flinkray.errors import PartitionError
 
@@ -45,6 +46,8 @@ class InputChannelStatistics:
     taken_bytes: int
     credit: CreditStatistics | None
     """None for a local channel, which needs none."""
+    queued_bytes: int = 0
+    """Of the rows in `queued_buffers`."""
 
 
 class InputChannel(ABC):
@@ -58,6 +61,8 @@ class InputChannel(ABC):
         self._error: PartitionError | None = None
         self._taken_buffers = 0
         self._taken_bytes = 0
+        self._is_blocked = False
+        self._capture = ChannelCapture()
         self.is_released = False
 
     @abstractmethod
@@ -70,10 +75,22 @@ class InputChannel(ABC):
         Raises:
             PartitionError: the channel is broken.
         """
+        return self._read(self._take)
+
+    @property
+    def has_priority(self) -> bool:
+        """Whether a barrier waits that goes before all data. Any thread may ask."""
+        return False
+
+    def poll_priority(self) -> Taken | None:
+        """The next element if it is a barrier that goes before all data. Raises as `poll` does."""
+        return self._read(self._take_priority)
+
+    def _read(self, take: Callable[[], Taken | None]) -> Taken | None:
         try:
             if self._error is not None:
                 raise self._error
-            taken = self._take()
+            taken = take()
         except PartitionError as error:
             # What else reads or makes the partition is restarted with this task.
             error.partition_id = self.descriptor.partition_id
@@ -81,10 +98,22 @@ class InputChannel(ABC):
         if taken is not None:
             self._taken_buffers += 1
             self._taken_bytes += taken.nbytes
+            self._on_read(taken.element)
+            if isinstance(taken.element, CheckpointBarrier):
+                self._is_blocked |= taken.element.blocks_channel
         return taken
 
     @abstractmethod
     def _take(self) -> Taken | None: ...
+
+    def _take_priority(self) -> Taken | None:
+        return None
+
+    def _on_read(self, element: Element) -> None:
+        """Tells the capture; here for channels whose elements arrive by being read."""
+        self._capture.on_arrived(element)
+        if isinstance(element, CheckpointBarrier):
+            self._capture.on_barrier_read(element.checkpoint_id)
 
     @abstractmethod
     def recycle(self) -> None:
@@ -92,7 +121,25 @@ class InputChannel(ABC):
 
     @abstractmethod
     def resume(self) -> None:
-        """The aligned barrier that came last has been handled: what waits behind it may come."""
+        """The aligned barrier that came last has been handled: what waits behind it may come.
+
+        Without effect where none came since the last time: the next barrier must not be resumed for the one before.
+        """
+
+    def _unblock(self) -> bool:
+        """Whether there is a barrier to resume for; not from now on."""
+        was_blocked, self._is_blocked = self._is_blocked, False
+        return was_blocked
+
+    def begin_capture(self, checkpoint_id: int) -> None:
+        """Collects the rows that precede this barrier and have not been read; see `InputGate.begin_capture`."""
+        self._capture.begin(checkpoint_id, ())
+
+    def is_captured(self, checkpoint_id: int) -> bool:
+        return not self._capture.is_waiting_for(checkpoint_id)
+
+    def end_capture(self, checkpoint_id: int) -> list[Batch]:
+        return self._capture.end(checkpoint_id)
 
     @abstractmethod
     def release(self) -> None:
@@ -160,17 +207,37 @@ class LocalInputChannel(InputChannel):
 
     def _take(self) -> Taken | None:
         view = self._view
-        polled = view.poll() if view is not None else None
+        return self._taken(view.poll()) if view is not None else None
+
+    @property
+    def has_priority(self) -> bool:
+        view = self._view
+        return view is not None and view.has_priority
+
+    def _take_priority(self) -> Taken | None:
+        view = self._view
+        return self._taken(view.poll(only_priority=True)) if view is not None else None
+
+    @staticmethod
+    def _taken(polled: Polled | None) -> Taken | None:
         if polled is None:
             return None
         buffer = polled.buffer
         return Taken(buffer.element, buffer.nbytes, polled.next_kind is not NextKind.NOTHING)
 
+    def begin_capture(self, checkpoint_id: int) -> None:
+        view = self._view
+        overtaken = view.overtake(checkpoint_id) if view is not None else None
+        # What waits in the producer's queue is captured there, unless its barrier waits behind it.
+        self._capture.begin(checkpoint_id, ((batch, 0) for batch in overtaken or ()))
+        if overtaken is not None:
+            self._queue_in_gate(self.index)
+
     def recycle(self) -> None:
         """Without effect: the buffer left the producer's count when it was read."""
 
     def resume(self) -> None:
-        if self._view is not None and self._view.resume() is not NextKind.NOTHING:
+        if self._unblock() and self._view is not None and self._view.resume() is not NextKind.NOTHING:
             self._queue_in_gate(self.index)
 
     def release(self) -> None:
@@ -189,14 +256,16 @@ class LocalInputChannel(InputChannel):
 
     def statistics(self) -> InputChannelStatistics:
         view = self._view
+        queue = view.statistics() if view is not None else None
         return InputChannelStatistics(
             channel_id=self.channel_id,
             producer=self.descriptor.producer,
             is_local=True,
-            queued_buffers=view.statistics().queued_buffers if view is not None else 0,
+            queued_buffers=queue.queued_buffers if queue is not None else 0,
             taken_buffers=self._taken_buffers,
             taken_bytes=self._taken_bytes,
             credit=None,
+            queued_bytes=queue.queued_bytes if queue is not None else 0,
         )
 
 
@@ -238,7 +307,11 @@ class RemoteInputChannel(InputChannel):
         super().__init__(channel_id, index, descriptor, queue)
         self._connector = connector
         self._lock = threading.Lock()
-        self._received: deque[tuple[Element, int]] = deque()
+        self._received: deque[tuple[Element, int, int]] = deque()
+        """(element, bytes, sequence), oldest first."""
+        self._urgent: deque[CheckpointBarrier] = deque()
+        """Barriers that go before everything that was received."""
+        self._queued_bytes = 0
         self._next_sequence = 0
         self.has_ended = False
         """Everything has arrived, though it may not be read yet: the producer needs no credit any more."""
@@ -263,23 +336,84 @@ class RemoteInputChannel(InputChannel):
         with self._lock:
             if self.is_released:
                 return
-            self._received.append((element, entry.nbytes))
-            was_empty = len(self._received) == 1
-        if was_empty:
+            must_announce = self._store(element, entry)
+        if must_announce:
             self._queue_in_gate(self.index)
+
+    def _store(self, element: Element, entry: BufferEntry) -> bool:
+        """Whether the gate must hear of it."""
+        if isinstance(element, CheckpointBarrier) and (
+            element.options.is_unaligned or self._capture.is_waiting_for(element.checkpoint_id)
+        ):
+            self._urgent.append(element)
+            must_announce = True
+        else:
+            self._received.append((element, entry.nbytes, entry.sequence))
+            self._queued_bytes += entry.nbytes
+            must_announce = len(self._received) == 1
+        self._capture.on_arrived(element, entry.sequence)
+        return must_announce
 
     def _take(self) -> Taken | None:
         with self._lock:
+            if self._urgent:
+                return self._taken(self._urgent.popleft(), 0)
             if not self._received:
                 return None
-            element, nbytes = self._received.popleft()
-            return Taken(element, nbytes, bool(self._received))
+            element, nbytes, _ = self._received.popleft()
+            self._queued_bytes -= nbytes
+            return self._taken(element, nbytes)
+
+    @property
+    def has_priority(self) -> bool:
+        return bool(self._urgent)
+
+    def _take_priority(self) -> Taken | None:
+        with self._lock:
+            return self._taken(self._urgent.popleft(), 0) if self._urgent else None
+
+    def _taken(self, element: Element, nbytes: int) -> Taken:
+        return Taken(element, nbytes, bool(self._urgent or self._received))
+
+    def _on_read(self, element: Element) -> None:
+        if isinstance(element, CheckpointBarrier):
+            with self._lock:
+                self._capture.on_barrier_read(element.checkpoint_id)
+
+    def begin_capture(self, checkpoint_id: int) -> None:
+        with self._lock:
+            unread = ((element, at) for element, _, at in self._received if isinstance(element, Batch))
+            self._capture.begin(checkpoint_id, unread)
+            is_moved = self._move_forward(checkpoint_id)
+        if is_moved:
+            self._queue_in_gate(self.index)
+
+    def _move_forward(self, checkpoint_id: int) -> bool:
+        """Lets this barrier go before what was received: rows before it are captured, so that it need not wait.
+
+        It remains an aligned one: its producer is blocked behind it, and must be resumed.
+        """
+        for position, (element, _, _) in enumerate(self._received):
+            if isinstance(element, CheckpointBarrier) and element.checkpoint_id == checkpoint_id:
+                del self._received[position]
+                self._urgent.append(element)
+                return True
+        return False
+
+    def is_captured(self, checkpoint_id: int) -> bool:
+        with self._lock:
+            return super().is_captured(checkpoint_id)
+
+    def end_capture(self, checkpoint_id: int) -> list[Batch]:
+        with self._lock:
+            return super().end_capture(checkpoint_id)
 
     def recycle(self) -> None:
         self._connector.consumed(self)
 
     def resume(self) -> None:
-        self._connector.resume(self)
+        if self._unblock():
+            self._connector.resume(self)
 
     def release(self) -> None:
         with self._lock:
@@ -287,6 +421,8 @@ class RemoteInputChannel(InputChannel):
                 return
             self.is_released = True
             self._received.clear()
+            self._urgent.clear()
+            self._queued_bytes = 0
         self._connector.release(self)
 
     def send_task_event(self, event: Any) -> None:
@@ -297,8 +433,9 @@ class RemoteInputChannel(InputChannel):
             channel_id=self.channel_id,
             producer=self.descriptor.producer,
             is_local=False,
-            queued_buffers=len(self._received),
+            queued_buffers=len(self._urgent) + len(self._received),
             taken_buffers=self._taken_buffers,
             taken_bytes=self._taken_bytes,
             credit=self.credit.statistics(),
+            queued_bytes=self._queued_bytes,
         )

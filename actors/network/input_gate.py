@@ -10,7 +10,7 @@ from typing import Any
 
 from actors.elements import Element, EndOfPartition
 from actors.messages import ChannelDescriptor, GateDescriptor
-from actors.network.availability import Availability
+from actors.network.availability import Availability, Listener
 from actors.network.input_channel import InputChannel, InputChannelStatistics, QueueChannel
 from flinkray.batch import Batch
 
@@ -22,6 +22,8 @@ class InputGate(ABC):
 
     availability: Availability
     """Available while `poll` may give something; also when the gate is finished, so that nobody waits for it."""
+    priority: Availability
+    """Available while `poll_priority` may give something: to listen to while the task has no room for rows."""
 
     @property
     @abstractmethod
@@ -40,11 +42,16 @@ class InputGate(ABC):
     def poll(self) -> tuple[int, Element] | None:
         """The next element with the index of its channel, or None when there is none now. Never blocks.
 
-        The element that the previous poll gave counts as consumed from here on.
+        Barriers that overtake rows come before the rows of any channel. The element that the previous poll gave counts
+        as consumed from here on.
 
         Raises:
             PartitionError: a channel is broken; its cause is in the message.
         """
+
+    @abstractmethod
+    def poll_priority(self) -> tuple[int, Element] | None:
+        """The next barrier that goes before all rows, or None. As `poll`, but recycles nothing."""
 
     @abstractmethod
     def recycle(self) -> None:
@@ -52,7 +59,37 @@ class InputGate(ABC):
 
     @abstractmethod
     def resume_consumption(self, channel: int) -> None:
-        """The aligned barrier that came on this channel has been handled: what waits behind it may come."""
+        """The aligned barrier that came on this channel has been handled: what waits behind it may come.
+
+        Every barrier that blocks its channel needs this once after it was polled, also one of a checkpoint that is
+        no more. Without effect on a channel that is not blocked or has ended.
+        """
+
+    @abstractmethod
+    def begin_capture(self, checkpoint_id: int) -> None:
+        """Begins to collect what is on its way to this task: rows not polled yet that precede their channel's barrier.
+
+        To be called when the task takes its snapshot, between two polls. Rows stay where they are and come out of
+        `poll` as always. Of a channel whose barrier has left the producer's queue it takes what came before, now; of
+        the others also what still comes until then. What waits in the producer's queue when the barrier overtakes it
+        is in the producer's part (`ResultPartition.broadcast_barrier`, `overtake`). An aligned barrier of this
+        checkpoint goes before rows from now on, and blocks its channel all the same.
+        """
+
+    @abstractmethod
+    def is_captured(self, checkpoint_id: int) -> bool:
+        """Whether nothing can be added any more: on every channel the barrier or the end has come.
+
+        It turns so no later than when the last of these is polled.
+        """
+
+    @abstractmethod
+    def end_capture(self, checkpoint_id: int) -> dict[int, list[Batch]]:
+        """The collected rows of each channel that has some, oldest first; stops collecting, captured or not."""
+
+    @abstractmethod
+    def unfinished_channels(self) -> tuple[int, ...]:
+        """Those from which EndOfPartition has not been polled."""
 
     @abstractmethod
     def send_task_event(self, event: Any) -> None:
@@ -75,8 +112,11 @@ class SingleInputGate(InputGate):
         self.input_index = descriptor.input_index
         self.availability = Availability(is_available=not descriptor.channels)
         self._lock = threading.Lock()
+        self.priority = Availability(is_available=False)
         self._readable: deque[int] = deque()
         self._is_queued = [False] * len(descriptor.channels)
+        self._urgent: deque[int] = deque()
+        """Channels that have a barrier which goes before all rows."""
         self._has_ended = [False] * len(descriptor.channels)
         self._open_channels = len(descriptor.channels)
         self._unreturned: InputChannel | None = None
@@ -99,6 +139,8 @@ class SingleInputGate(InputGate):
 
     def poll(self) -> tuple[int, Element] | None:
         self.recycle()
+        if self._urgent and (urgent := self.poll_priority()) is not None:
+            return urgent
         while (index := self._next_channel()) is not None:
             channel = self.channels[index]
             taken = channel.poll()
@@ -113,6 +155,15 @@ class SingleInputGate(InputGate):
             return index, taken.element
         return None
 
+    def poll_priority(self) -> tuple[int, Element] | None:
+        while (index := self._next_urgent()) is not None:
+            taken = self.channels[index].poll_priority()
+            if taken is not None:
+                if taken.has_more:
+                    self._queue_channel(index)
+                return index, taken.element
+        return None
+
     def recycle(self) -> None:
         channel, self._unreturned = self._unreturned, None
         if channel is not None:
@@ -120,6 +171,20 @@ class SingleInputGate(InputGate):
 
     def resume_consumption(self, channel: int) -> None:
         self.channels[channel].resume()
+
+    def begin_capture(self, checkpoint_id: int) -> None:
+        for channel in self.channels:
+            channel.begin_capture(checkpoint_id)
+
+    def is_captured(self, checkpoint_id: int) -> bool:
+        return all(channel.is_captured(checkpoint_id) for channel in self.channels)
+
+    def end_capture(self, checkpoint_id: int) -> dict[int, list[Batch]]:
+        collected = {channel.index: channel.end_capture(checkpoint_id) for channel in self.channels}
+        return {index: rows for index, rows in collected.items() if rows}
+
+    def unfinished_channels(self) -> tuple[int, ...]:
+        return tuple(index for index, has_ended in enumerate(self._has_ended) if not has_ended)
 
     def send_task_event(self, event: Any) -> None:
         for channel in self.channels:
@@ -132,6 +197,8 @@ class SingleInputGate(InputGate):
                 return
             self.is_released = True
             self._readable.clear()
+            self._urgent.clear()
+            self.priority.set_unavailable()
             self._unreturned = None
         for channel in self.channels:
             channel.release()
@@ -150,13 +217,26 @@ class SingleInputGate(InputGate):
                 self.availability.set_unavailable()
             return None
 
-    def _queue_channel(self, index: int) -> None:
+    def _next_urgent(self) -> int | None:
         with self._lock:
-            if self._is_queued[index] or self._has_ended[index] or self.is_released:
+            index = self._urgent.popleft() if self._urgent else None
+            if not self._urgent:
+                self.priority.set_unavailable()
+            return index
+
+    def _queue_channel(self, index: int) -> None:
+        has_priority = self.channels[index].has_priority
+        listeners: tuple[Listener, ...] = ()
+        with self._lock:
+            if self._has_ended[index] or self.is_released:
                 return
-            self._is_queued[index] = True
-            self._readable.append(index)
-            listeners = self.availability.mark_available()
+            if has_priority and index not in self._urgent:
+                self._urgent.append(index)
+                listeners = self.priority.mark_available()
+            if not self._is_queued[index]:
+                self._is_queued[index] = True
+                self._readable.append(index)
+                listeners += self.availability.mark_available()
         for listener in listeners:
             listener()
 
@@ -176,6 +256,7 @@ class UnionInputGate(InputGate):
     def __init__(self, gates: Sequence[SingleInputGate]) -> None:
         self.gates = tuple(gates)
         self.availability = Availability(is_available=True)
+        self.priority = Availability(is_available=False)
         self._offsets: list[int] = []
         self._channels = 0
         for gate in self.gates:
@@ -183,6 +264,7 @@ class UnionInputGate(InputGate):
             self._channels += gate.number_of_channels
         self._turn = 0
         self._unreturned: SingleInputGate | None = None
+        self._wait_for_priority()
 
     @property
     def number_of_channels(self) -> int:
@@ -198,6 +280,8 @@ class UnionInputGate(InputGate):
 
     def poll(self) -> tuple[int, Element] | None:
         self.recycle()
+        if (urgent := self.poll_priority()) is not None:
+            return urgent
         for _ in self.gates:
             number = self._turn
             self._turn = (number + 1) % len(self.gates)
@@ -207,6 +291,20 @@ class UnionInputGate(InputGate):
                 return self._offsets[number] + polled[0], polled[1]
         self._wait_for_gates()
         return None
+
+    def poll_priority(self) -> tuple[int, Element] | None:
+        if not self.priority.is_available:
+            return None
+        for gate, offset in zip(self.gates, self._offsets, strict=True):
+            if (polled := gate.poll_priority()) is not None:
+                return offset + polled[0], polled[1]
+        self._wait_for_priority()
+        return None
+
+    def _wait_for_priority(self) -> None:
+        self.priority.set_unavailable()
+        for gate in self.gates:
+            gate.priority.on_available(self.priority.set_available)
 
     def _wait_for_gates(self) -> None:
         if self.is_finished:
@@ -224,6 +322,27 @@ class UnionInputGate(InputGate):
     def resume_consumption(self, channel: int) -> None:
         number = max(number for number, offset in enumerate(self._offsets) if offset <= channel)
         self.gates[number].resume_consumption(channel - self._offsets[number])
+
+    def begin_capture(self, checkpoint_id: int) -> None:
+        for gate in self.gates:
+            gate.begin_capture(checkpoint_id)
+
+    def is_captured(self, checkpoint_id: int) -> bool:
+        return all(gate.is_captured(checkpoint_id) for gate in self.gates)
+
+    def end_capture(self, checkpoint_id: int) -> dict[int, list[Batch]]:
+        return {
+            offset + channel: rows
+            for gate, offset in zip(self.gates, self._offsets, strict=True)
+            for channel, rows in gate.end_capture(checkpoint_id).items()
+        }
+
+    def unfinished_channels(self) -> tuple[int, ...]:
+        return tuple(
+            offset + channel
+            for gate, offset in zip(self.gates, self._offsets, strict=True)
+            for channel in gate.unfinished_channels()
+        )
 
     def send_task_event(self, event: Any) -> None:
         for gate in self.gates:

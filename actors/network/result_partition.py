@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from actors.elements import EndOfPartition, Event
+from actors.elements import CheckpointBarrier, EndOfPartition, Event
 from actors.messages import PartitionDescriptor
 from actors.network.availability import Availability
 from actors.network.buffers import Buffer, Coalescer
@@ -135,12 +135,52 @@ class ResultPartition:
 
     def broadcast_event(self, event: Event) -> None:
         """An event for every consumer, behind all rows so far. Raises as `emit` does."""
+        assert not (isinstance(event, CheckpointBarrier) and event.options.is_unaligned), "use broadcast_barrier"
 
         def add() -> None:
             self._finish_broadcast_tail()
             self._share(Buffer.of_event(event))
 
         self._change(range(len(self._subpartitions)), add)
+
+    def broadcast_barrier(self, barrier: CheckpointBarrier) -> list[list[Batch]]:
+        """A barrier for every consumer: an unaligned one before everything that waits, another one behind it.
+
+        It can be read at once, whatever credit there is. Raises as `emit` does.
+
+        Returns:
+            Per subpartition the rows that it overtook, oldest first: the part of the checkpoint that is on its way.
+            They stay in their queue, as do overtaken events, which are no part of it. Empty for an aligned barrier.
+        """
+        overtaken: list[list[Batch]] = [[] for _ in self._subpartitions]
+        if not barrier.options.is_unaligned:
+            self.broadcast_event(barrier)
+            return overtaken
+
+        def insert() -> None:
+            self._finish_broadcast_tail()
+            buffer = Buffer.of_event(barrier)
+            for subpartition in self._subpartitions:
+                overtaken[subpartition.index] = subpartition.insert_priority(buffer)
+
+        self._change(range(len(self._subpartitions)), insert, is_urgent=True)
+        return overtaken
+
+    def overtake(self, checkpoint_id: int) -> list[list[Batch]] | None:
+        """Makes the checkpoint's aligned barrier an unaligned one wherever it still waits. Only the task's thread.
+
+        Returns:
+            Per subpartition the rows that it overtook, oldest first; None if it waits nowhere any more.
+        """
+        overtaken: list[list[Batch] | None] = []
+
+        def convert() -> None:
+            overtaken.extend(subpartition.overtake(checkpoint_id) for subpartition in self._subpartitions)
+
+        self._change(range(len(self._subpartitions)), convert, is_producing=False, is_urgent=True)
+        if all(rows is None for rows in overtaken):
+            return None
+        return [rows if rows is not None else [] for rows in overtaken]
 
     def flush_all(self) -> None:
         """Makes what is still coalescing readable. Any thread may call it; raises nothing."""
@@ -200,8 +240,9 @@ class ResultPartition:
         touched: Iterable[int],
         change: Callable[[], None],
         is_producing: bool = True,
+        is_urgent: bool = False,
     ) -> None:
-        """Runs `change` under the lock, then tells the views that turned readable."""
+        """Runs `change` under the lock, then tells the views that turned readable; if urgent, all that are."""
         with self._lock:
             if self._is_released:
                 if is_producing and self._cause is not None:
@@ -210,7 +251,9 @@ class ResultPartition:
             assert not (is_producing and self._is_finished), f"partition {self.partition_id} is finished"
             if not self._broadcast_tail.is_empty:
                 touched = range(len(self._subpartitions))
-            silent = [index for index in touched if self._subpartitions[index].next_kind is NextKind.NOTHING]
+            silent = [
+                index for index in touched if is_urgent or self._subpartitions[index].next_kind is NextKind.NOTHING
+            ]
             change()
             if not self._limit.has_room:
                 self.availability.set_unavailable()
@@ -246,11 +289,11 @@ class ResultPartition:
             self._listeners[index] = listener
         return SubpartitionView(self, index)
 
-    def _poll(self, index: int) -> Polled | None:
+    def _poll(self, index: int, only_priority: bool) -> Polled | None:
         with self._lock:
             if self._cause is not None:
                 raise self._error()
-            polled = self._subpartitions[index].poll()
+            polled = self._subpartitions[index].poll(only_priority)
             if polled is not None:
                 self._bytes_out += polled.buffer.nbytes
             listeners = self._listeners_for_room()
@@ -273,6 +316,10 @@ class ResultPartition:
         with self._lock:
             self._subpartitions[index].resume()
             return self._subpartitions[index].next_kind
+
+    def _overtake_for_reader(self, index: int, checkpoint_id: int) -> list[Batch] | None:
+        with self._lock:
+            return self._subpartitions[index].overtake(checkpoint_id)
 
     def _release_view(self, index: int) -> None:
         with self._lock:
@@ -328,13 +375,25 @@ class SubpartitionView:
         self._partition = partition
         self._index = index
 
-    def poll(self) -> Polled | None:
+    def poll(self, only_priority: bool = False) -> Polled | None:
         """The next buffer, if one is readable.
 
         Raises:
             PartitionError: the partition was released with a cause.
         """
-        return self._partition._poll(self._index)
+        return self._partition._poll(self._index, only_priority)
+
+    @property
+    def has_priority(self) -> bool:
+        """Whether the next buffer is an event that overtook the others. Takes no lock."""
+        return self._partition._subpartitions[self._index].has_priority
+
+    def overtake(self, checkpoint_id: int) -> list[Batch] | None:
+        """As `ResultPartition.overtake`, for a reader that takes the overtaken rows into its own checkpoint.
+
+        The listener is not called for it.
+        """
+        return self._partition._overtake_for_reader(self._index, checkpoint_id)
 
     @property
     def next_kind(self) -> NextKind:

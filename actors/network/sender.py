@@ -62,7 +62,9 @@ class _Reader:
 
     def can_send(self, next_kind: NextKind) -> bool:
         """An event always; data only with credit."""
-        return next_kind is NextKind.EVENT or (next_kind is NextKind.DATA and self.credit.available > 0)
+        if next_kind is NextKind.DATA:
+            return self.credit.available > 0
+        return next_kind is not NextKind.NOTHING
 
     def statistics(self) -> ReaderStatistics:
         queue = self.view.statistics()
@@ -195,7 +197,7 @@ class PartitionSender:
 
         The receiver grants a credit beyond its byte budget only to a channel that it knows to have data waiting.
         """
-        if reader.is_queued:
+        if reader.is_queued and not reader.view.has_priority:
             return
         try:
             next_kind = reader.view.next_kind
@@ -204,16 +206,22 @@ class PartitionSender:
             self._remove(reader)
             return
         if reader.can_send(next_kind):
-            self._queue(reader)
+            self._queue(reader, next_kind)
         elif next_kind is NextKind.DATA and not reader.has_announced:
             reader.has_announced = True
             reader.consumer.backlogs[reader.channel_id] = reader.view.backlog
             self._queue_consumer(reader.consumer)
 
-    def _queue(self, reader: _Reader) -> None:
+    def _queue(self, reader: _Reader, next_kind: NextKind) -> None:
+        consumer = reader.consumer
+        if next_kind is NextKind.PRIORITY:
+            if reader.is_queued:
+                consumer.sendable.remove(reader)
+            consumer.sendable.appendleft(reader)
+        elif not reader.is_queued:
+            consumer.sendable.append(reader)
         reader.is_queued = True
-        reader.consumer.sendable.append(reader)
-        self._queue_consumer(reader.consumer)
+        self._queue_consumer(consumer)
 
     def _queue_consumer(self, consumer: _Consumer) -> None:
         if not consumer.is_queued:
@@ -268,7 +276,7 @@ class PartitionSender:
         entry = self._entry(reader.channel_id, polled, payloads)
         # After its last event too the reader stays until the consumer cancels: only then everything has arrived.
         if reader.can_send(polled.next_kind):
-            self._queue(reader)
+            self._queue(reader, polled.next_kind)
         return entry
 
     def _entry(self, channel_id: ChannelId, polled: Polled, payloads: list[BatchRef]) -> BufferEntry:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import islice
 
+from actors.elements import CheckpointBarrier
 from actors.network.buffers import Buffer, Coalescer
 from flinkray.batch import Batch
 
@@ -16,6 +19,8 @@ class NextKind(enum.Enum):
     NOTHING = "nothing"
     DATA = "data"
     EVENT = "event"
+    PRIORITY = "priority"
+    """An event that overtook what waits: it goes before anything else of its consumer's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,7 @@ class PipelinedSubpartition:
     """In memory, consumed once, in order. After Flink's class of that name.
 
     The coalescing tail is not in the backlog and cannot be polled until it is full or flushed. An aligned barrier
-    blocks: nothing more is given after it until `resume`.
+    blocks: nothing more is given after it until `resume`, except barriers that overtake everything.
     """
 
     def __init__(self, index: int, limit: QueueLimit, target_rows: int, target_bytes: int) -> None:
@@ -84,6 +89,7 @@ class PipelinedSubpartition:
         self._limit = limit
         self._tail = Coalescer(target_rows, target_bytes)
         self._queue: deque[Buffer] = deque()
+        self._priority: deque[Buffer] = deque()
         self._backlog = 0
         self._queued_bytes = 0
         self._taken = 0
@@ -101,7 +107,13 @@ class PipelinedSubpartition:
         return not self._tail.is_empty
 
     @property
+    def has_priority(self) -> bool:
+        return bool(self._priority)
+
+    @property
     def next_kind(self) -> NextKind:
+        if self._priority:
+            return NextKind.PRIORITY
         if self._is_blocked or not self._queue:
             return NextKind.NOTHING
         return NextKind.EVENT if self._queue[0].is_event else NextKind.DATA
@@ -128,14 +140,47 @@ class PipelinedSubpartition:
                 self._queued_bytes += buffer.nbytes
                 self._limit.add(buffer.nbytes)
 
-    def poll(self) -> Polled | None:
+    def insert_priority(self, barrier: Buffer) -> list[Batch]:
+        """Puts an unaligned barrier before everything but earlier ones of its kind.
+
+        Returns:
+            The rows that it overtook, oldest first. They stay in the queue, as do the events between them.
+        """
+        if self.is_released:
+            return []
+        self.flush()
+        self._priority.append(barrier)
+        return _rows(self._queue)
+
+    def overtake(self, checkpoint_id: int) -> list[Batch] | None:
+        """Makes an aligned barrier that still waits here an unaligned one, with priority.
+
+        Returns:
+            The rows that it overtook, oldest first; None if no such barrier waits.
+        """
+        for position, buffer in enumerate(self._queue):
+            barrier = buffer.event
+            if isinstance(barrier, CheckpointBarrier) and barrier.checkpoint_id == checkpoint_id:
+                if not barrier.blocks_channel:
+                    return None
+                overtaken = _rows(islice(self._queue, position))
+                del self._queue[position]
+                options = replace(barrier.options, is_unaligned=True)
+                self._priority.append(Buffer.of_event(replace(barrier, options=options)))
+                return overtaken
+        return None
+
+    def poll(self, only_priority: bool = False) -> Polled | None:
         """The first buffer, or None where there is none or a barrier blocks."""
-        if self.next_kind is NextKind.NOTHING:
+        if self._priority:
+            buffer = self._priority.popleft()
+        elif only_priority or self._is_blocked or not self._queue:
             return None
-        buffer = self._queue.popleft()
-        if not buffer.is_event:
-            self._leave_queue(buffer)
-        self._is_blocked = buffer.blocks_upstream
+        else:
+            buffer = self._queue.popleft()
+            self._is_blocked = buffer.blocks_upstream
+            if not buffer.is_event:
+                self._leave_queue(buffer)
         sequence, self._taken = self._taken, self._taken + 1
         return Polled(buffer, sequence, self._backlog, self.next_kind)
 
@@ -156,11 +201,12 @@ class PipelinedSubpartition:
             if not buffer.is_event:
                 self._leave_queue(buffer)
         self._queue.clear()
+        self._priority.clear()
 
     def statistics(self) -> SubpartitionStatistics:
         return SubpartitionStatistics(
             subpartition=self.index,
-            queued_buffers=len(self._queue),
+            queued_buffers=len(self._priority) + len(self._queue),
             backlog=self._backlog,
             queued_bytes=self._queued_bytes,
             coalescing_bytes=self._tail.nbytes,
@@ -174,3 +220,8 @@ class PipelinedSubpartition:
         data = [buffer for buffer in self._queue if not buffer.is_event]
         assert self._backlog == len(data), f"backlog {self._backlog}, but {len(data)} data buffers wait"
         assert self._queued_bytes == sum(buffer.nbytes for buffer in data)
+        assert all(buffer.is_event and not buffer.blocks_upstream for buffer in self._priority)
+
+
+def _rows(buffers: Iterable[Buffer]) -> list[Batch]:
+    return [batch for buffer in buffers for batch in buffer.batches]
