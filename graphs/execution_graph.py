@@ -24,6 +24,7 @@ from graphs.edge_manager import (
     ResultPartitionKey,
 )
 from graphs.job_graph import (
+    CheckpointSettings,
     DataSetId,
     DistributionPattern,
     IntermediateDataSet,
@@ -71,6 +72,7 @@ class JobInformation:
     job_name: str
     configuration: Configuration
     cached_files: dict[str, str] = field(default_factory=dict)
+    checkpoint_settings: CheckpointSettings = CheckpointSettings()
 
 
 class Execution:
@@ -338,7 +340,13 @@ class ExecutionGraph:
                 result with two consumers.
         """
         graph = ExecutionGraph(
-            JobInformation(job_graph.job_id, job_graph.name, job_graph.configuration, job_graph.cached_files),
+            JobInformation(
+                job_graph.job_id,
+                job_graph.name,
+                job_graph.configuration,
+                job_graph.cached_files,
+                job_graph.checkpoint_settings,
+            ),
             max_prior_attempts=max_prior_attempts,
             parallelism=parallelism,
             attempt_numbers=attempt_numbers,

@@ -160,6 +160,10 @@ class RegionTopology:
     def region_of(self, vertex: ExecutionVertexId) -> PipelinedRegion:
         return self._region_of[vertex]
 
+    def producer_of(self, partition: ResultPartitionKey) -> PipelinedRegion:
+        """The region that makes the partition."""
+        return self._region_of[self._graph.partitions[partition].producer.id]
+
     def source_regions(self) -> tuple[PipelinedRegion, ...]:
         """Those that read nothing from other regions: where scheduling begins."""
         return tuple(region for region in self.regions if not region.consumed)
@@ -173,13 +177,14 @@ class RegionTopology:
 
     def consumers_of(self, region: PipelinedRegion) -> tuple[PipelinedRegion, ...]:
         """The other regions that read its results."""
-        found = {
-            self._region_of[consumer].index
+        # Partitions share their groups: an all-to-all has one group, and not one for each of its partitions.
+        groups = {
+            group
             for vertex in region.vertices
             for partition in self._graph.vertices[vertex].results
             for group in partition.consumer_groups
-            for consumer in group
         }
+        found = {self._region_of[consumer].index for group in groups for consumer in group}
         return tuple(self.regions[index] for index in sorted(found - {region.index}))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from actors.checkpoints.handles import TaskRestore
 from actors.messages import (
     AllocationId,
     ChannelDescriptor,
@@ -18,8 +19,14 @@ SlotOf = Callable[[ExecutionVertex], Address]
 """The TaskSlot that the current attempt of a subtask runs in, or ran in."""
 
 
-def deployment_of(execution: Execution, allocation_id: AllocationId, slot_of: SlotOf) -> TaskDeployment:
-    """The deployment of an attempt whose producers have their slots (they need not be running)."""
+def deployment_of(
+    execution: Execution, allocation_id: AllocationId, slot_of: SlotOf, restore: TaskRestore | None = None
+) -> TaskDeployment:
+    """The deployment of an attempt whose producers have their slots (they need not be running).
+
+    Args:
+        restore: what it starts from; None: it starts without state.
+    """
     vertex = execution.vertex
     job_vertex = vertex.job_vertex
     information = vertex.graph.information
@@ -41,6 +48,8 @@ def deployment_of(execution: Execution, allocation_id: AllocationId, slot_of: Sl
         gates=_gates(vertex, slot_of),
         configuration=information.configuration,
         cached_files=information.cached_files,
+        restore=restore,
+        has_checkpoints=information.checkpoint_settings.is_periodic and information.checkpoint_settings.has_final,
     )
 
 

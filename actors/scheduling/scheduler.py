@@ -4,99 +4,83 @@ Events go in as method calls, commands come out of `take_commands`. A region is 
 there, and not before; a region that reads blocking results is scheduled when their producers have finished. All times
 are epoch milliseconds.
 
-What a failure leads to is decided in one place, `_on_execution_failed`: the job fails, and everything else in it is
-cancelled.
+What a failure leads to is decided in one place, `_recover`: the restart strategy says whether the job goes on, the
+failover strategy what runs again. A restart goes like this, and everything else in the job goes on meanwhile:
+
+    failure -> its subtasks are cancelled -> all have ended and the delay is over -> each gets a new attempt
+        -> SubtasksReset -> deploy_restarted -> scheduled -> deployed, in the slots that they had, or in new ones
+
+Another failure before `deploy_restarted` joins the restart: more subtasks, perhaps a later time. Events that one thing
+leads to (the tasks of a slot or TaskExecutor that is lost) are one failure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from actors.checkpoints.handles import TaskRestore
 from actors.control_messages import ClusterOverview, ResourceProfile, SlotOffer, SlotRequest
-from actors.messages import AllocationId, TaskDeployment, TaskStateChanged
+from actors.messages import AllocationId, TaskStateChanged
 from actors.ports import Address
+from actors.scheduling.commands import (
+    CancelAttempt,
+    Command,
+    DeclareSlots,
+    DeployTask,
+    KillSlot,
+    ReleaseSlot,
+    SlotsTimedOut,
+    StatusChanged,
+    SubtasksReset,
+    SubtaskStarted,
+)
 from actors.scheduling.deployment import deployment_of
+from actors.scheduling.failover import (
+    FailoverStrategy,
+    PendingRestart,
+    RestartRegions,
+    unreadable_partition,
+)
+from actors.scheduling.failure_history import FailureHistory, FailureRecord, TaskFailure
+from actors.scheduling.restart_strategies import NoRestart, RestartDecision, RestartStrategy
 from actors.scheduling.shortage import shortage_error
 from actors.scheduling.slot_pool import PooledSlot, SlotPool
 from actors.scheduling.slot_sharing import SharedSlot, share_slots
 from flinkray.errors import ErrorInfo, FlinkrayError
 from flinkray.execution import JobStatus
-from graphs.execution_graph import AttemptId, Execution, ExecutionGraph, ExecutionVertex, ExecutionVertexId
-from graphs.job_graph import JobVertexId
-from graphs.regions import PipelinedRegion, pipelined_regions
+from graphs.execution_graph import (
+    AttemptId,
+    Execution,
+    ExecutionGraph,
+    ExecutionVertex,
+    ExecutionVertexId,
+    ResultPartitionKey,
+)
+from graphs.regions import PipelinedRegion, RegionTopology
 from graphs.states import ExecutionState
+
+__all__ = [
+    "CANCEL_TIMEOUT_MS",
+    "MAX_LOST_SLOTS",
+    "CancelAttempt",
+    "Command",
+    "DeclareSlots",
+    "DeployTask",
+    "KillSlot",
+    "ReleaseSlot",
+    "Scheduler",
+    "SlotsTimedOut",
+    "StatusChanged",
+    "SubtaskStarted",
+    "SubtasksReset",
+]
 
 # A task that does not stop by then has its slot's process ended (Flink waits 180 s and then ends the TaskManager).
 CANCEL_TIMEOUT_MS = 30_000
 
-# A slot's process that dies before it was given a task is replaced; one that does so every time never will live.
+# A slot's process that dies before it was given a task is replaced; after this many in a row that is a failure.
 MAX_LOST_SLOTS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class DeclareSlots:
-    """Declare these requirements to the ResourceManager."""
-
-    requests: tuple[SlotRequest, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DeployTask:
-    """Submit the task."""
-
-    task_executor: Address
-    deployment: TaskDeployment
-
-
-@dataclass(frozen=True, slots=True)
-class CancelAttempt:
-    """Cancel the task."""
-
-    task_executor: Address
-    allocation_id: AllocationId
-    attempt_id: AttemptId
-
-
-@dataclass(frozen=True, slots=True)
-class ReleaseSlot:
-    """Give the slot back; whatever runs in it is killed."""
-
-    task_executor: Address
-    allocation_id: AllocationId
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class KillSlot:
-    """End the slot's process yourself: its TaskExecutor is gone and cannot."""
-
-    slot: Address
-
-
-@dataclass(frozen=True, slots=True)
-class SubtaskStarted:
-    """An attempt is being set up: its operators' coordinators may send to it."""
-
-    vertex_id: JobVertexId
-    subtask_index: int
-
-
-@dataclass(frozen=True, slots=True)
-class StatusChanged:
-    """The job's status moved."""
-
-    status: JobStatus
-
-
-@dataclass(frozen=True, slots=True)
-class SlotsTimedOut:
-    """Slots are missing for too long: find out what the cluster has, then call `fail_for_slots`."""
-
-
-Command = (
-    DeclareSlots | DeployTask | CancelAttempt | ReleaseSlot | KillSlot | SubtaskStarted | StatusChanged | SlotsTimedOut
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,22 +102,38 @@ class Scheduler:
         slot_profile: ResourceProfile,
         slot_request_timeout_ms: int,
         slot_idle_timeout_ms: int,
+        *,
+        restart_strategy: RestartStrategy | None = None,
+        failover_strategy: type[FailoverStrategy] = RestartRegions,
+        restore_of: Callable[[ExecutionVertex], TaskRestore | None] = lambda _vertex: None,
     ) -> None:
+        """
+        Args:
+            restart_strategy: None: the first failure ends the job.
+            restore_of: what a subtask that is deployed now starts from; must not raise.
+        """
         self.graph = graph
         self.pool = SlotPool()
         self.failure: ErrorInfo | None = None
-        """The first failure of a job that is FAILING or FAILED."""
+        """What ended a job that is FAILING or FAILED."""
+        self.restarts = 0
+        """How many have begun; failures that join a restart do not count."""
         self.shared_slots: tuple[SharedSlot, ...] = share_slots(graph, slot_profile)
         self._shared_slot = {vertex: shared for shared in self.shared_slots for vertex in shared.vertices}
-        self._regions: Sequence[PipelinedRegion] = pipelined_regions(graph)
+        self._topology = RegionTopology(graph)
+        self._restart_strategy = restart_strategy or NoRestart()
+        self._failover_strategy = failover_strategy(self._topology)
+        self._restore_of = restore_of
+        self._history = FailureHistory()
+        self._restart: PendingRestart | None = None
+        self._restart_number = 0
         self._scheduled: set[PipelinedRegion] = set()
         self._versions = dict.fromkeys(graph.vertices, 0)
         self._waiting: list[_Bulk] = []
         self._addresses: dict[AttemptId, Address] = {}
-        """The TaskSlot of every attempt that was deployed."""
+        """The TaskSlot of every current attempt that was deployed."""
         self._slot_request_timeout_ms = slot_request_timeout_ms
         self._slot_idle_timeout_ms = slot_idle_timeout_ms
-        self._cancelled_at: int | None = None
         self._is_timeout_reported = False
         self._lost_slots = 0
         self._declared: tuple[SlotRequest, ...] = ()
@@ -156,7 +156,7 @@ class Scheduler:
         self.graph.transition_job(JobStatus.CREATED, now)
         self.graph.transition_job(JobStatus.RUNNING, now)
         self._schedule_regions(now)
-        self._end_if_done(now)
+        self._go_on(now)
 
     def cancel(self, now: int) -> None:
         """Stops everything; the job ends CANCELED."""
@@ -166,39 +166,47 @@ class Scheduler:
         self._cancel_all(now)
 
     def fail(self, error: ErrorInfo, now: int) -> None:
-        """The job cannot go on; it ends FAILED with this as its cause, unless it is failing or cancelling already."""
-        if self.status is JobStatus.FAILING and self.failure is not None and self.failure.is_consequence:
-            # Reports of different slots overtake each other: the consumer's complaint came before the reason for it.
-            self.failure = self.failure if error.is_consequence else error
-        if self.status.is_terminal or self.status in (JobStatus.FAILING, JobStatus.CANCELLING):
-            return
-        self.failure = error
-        self.graph.transition_job(JobStatus.FAILING, now)
-        self._cancel_all(now)
+        """The job as a whole has failed: it is restarted as a whole, or ends FAILED with this as its cause.
 
-    def fail_for_slots(self, overview: ClusterOverview | None, reason: str, now: int) -> None:
+        Without effect on a job that is failing or cancelling already.
+        """
+        self._recover(self.graph.vertices, [TaskFailure(now, error)], now, is_global=True)
+        self._go_on(now)
+
+    def fail_for_slots(
+        self, overview: ClusterOverview | None, reason: str, now: int, *, is_timeout: bool = False
+    ) -> None:
         """The slots will not come; without effect when they have come meanwhile.
 
         Args:
             overview: what the cluster has; None where nobody could be asked.
             reason: why waiting longer does not help.
+            is_timeout: it answers SlotsTimedOut: without effect when nothing waits for so long any more.
         """
         self._is_timeout_reported = False
-        if self._waiting:
+        if self._late_bulks(now) if is_timeout else self._waiting:
             needed = [shared.request for shared in self.shared_slots]
             error = shortage_error(self.graph.name, needed, len(self.pool.unserved()), overview, reason)
             self.fail(ErrorInfo.of(error), now)
 
+    def deploy_restarted(self, restart: int, now: int) -> None:
+        """Answers SubtasksReset: what `restore_of` gives is known. Ignored for a restart that has changed meanwhile."""
+        pending = self._restart
+        if pending is not None and pending.is_reset and pending.number == restart:
+            self._restart = None
+            self._schedule_regions(now)
+            self._go_on(now)
+
     def tick(self, now: int) -> None:
-        """Called now and then: slots that do not come, slots that nobody needs, tasks that do not stop."""
-        late = [bulk for bulk in self._waiting if now - bulk.since >= self._slot_request_timeout_ms]
-        if late and not self._is_timeout_reported:
+        """Called now and then: restarts that are due, slots that do not come or that nobody needs, tasks that do not
+        stop."""
+        if self._late_bulks(now) and not self._is_timeout_reported:
             self._is_timeout_reported = True
             self._commands.append(SlotsTimedOut())
         for slot in self.pool.take_idle(now, self._slot_idle_timeout_ms):
             self._release(slot, "the job has not needed it for a while")
-        if self._cancelled_at is not None and now - self._cancelled_at >= CANCEL_TIMEOUT_MS:
-            self._kill_what_does_not_stop(now)
+        self._kill_what_does_not_stop(now)
+        self._go_on(now)
 
     # -- events: tasks -------------------------------------------------------------------------------------------
 
@@ -221,8 +229,7 @@ class Scheduler:
             self._on_execution_failed(execution, error, now)
         else:
             return False
-        self._close_unneeded_requests(now)
-        self._end_if_done(now)
+        self._go_on(now)
         return True
 
     # -- events: slots -------------------------------------------------------------------------------------------
@@ -231,11 +238,25 @@ class Scheduler:
         """Slots that a TaskExecutor has reserved for the job; gives those that are taken."""
         accepted = self.pool.offer(task_executor, offers)
         self._deploy_ready(now)
+        self._go_on(now)
         return accepted
 
     def lose_slot(self, allocation_id: AllocationId, cause: str, now: int) -> None:
         """The process of a slot is gone; what ran in it has failed."""
         self._lose([allocation_id], cause, now)
+        self._go_on(now)
+
+    def give_up_slot(self, allocation_id: AllocationId, cause: str, now: int) -> None:
+        """A message for a task in the slot was lost, so that nobody knows what happens there: as if it was lost.
+
+        For every undeliverable SubmitTask, CancelTask and DeliverOperatorEvent: who waits for what these lead to would
+        wait for ever.
+        """
+        slot = self.pool.slot(allocation_id)
+        if slot is not None:
+            self._release(slot, cause)
+            self._commands.append(KillSlot(slot.address))
+            self.lose_slot(allocation_id, cause, now)
 
     def lose_task_executor(self, task_executor: Address, cause: str, now: int) -> None:
         """A TaskExecutor is gone with all its slots."""
@@ -245,6 +266,7 @@ class Scheduler:
             self._release(slot, cause)
             self._commands.append(KillSlot(slot.address))
         self._lose([slot.allocation_id for slot in slots], cause, now)
+        self._go_on(now)
 
     # -- looking at it -------------------------------------------------------------------------------------------
 
@@ -252,33 +274,52 @@ class Scheduler:
     def is_waiting_for_slots(self) -> bool:
         return bool(self._waiting)
 
+    @property
+    def failures(self) -> tuple[FailureRecord, ...]:
+        """The last ones, oldest first."""
+        return self._history.records
+
     def slot_of(self, execution: Execution) -> Address | None:
-        """The TaskSlot that the attempt was deployed to."""
+        """The TaskSlot that the attempt, a current one, was deployed to."""
         return self._addresses.get(execution.attempt_id)
 
     def check(self) -> None:
         """What always holds between two events."""
         self.pool.check()
-        for execution in self.graph.executions.values():
-            runs = execution.state not in (ExecutionState.CREATED, ExecutionState.SCHEDULED)
-            is_ended = execution.state.is_terminal
-            assert is_ended or runs == (execution.attempt_id in self._addresses), f"{execution!r} and its slot"
-            if runs and not is_ended:
-                allocation_id = AllocationId(execution.allocation_id or "")
-                assert self.pool.slot(allocation_id) is not None, f"{execution!r} runs in a slot that is not held"
-        if self.status.is_terminal:
-            assert all(execution.state.is_terminal for execution in self.graph.executions.values())
-            assert not self.pool.slots(), "a job that has ended holds slots"
+        bulks = [vertex for bulk in self._waiting for vertex in bulk.vertices]
+        assert len(bulks) == len(set(bulks)), "a subtask waits for its slot twice"
+        for vertex in self.graph.vertices.values():
+            assert all(execution.state.is_terminal for execution in vertex.prior), f"{vertex!r} has two live attempts"
+            self._check_execution(vertex.current, vertex.id in bulks)
         for bulk in self._waiting:
             served = all(self.pool.slot_of(label) is not None for label in bulk.labels)
             assert not served, "a region has all its slots and was not deployed"
+        if self.status.is_terminal:
+            assert all(execution.state.is_terminal for execution in self.graph.executions.values())
+            assert not self.pool.slots(), "a job that has ended holds slots"
+        is_restarting = self._restart is not None
+        assert not is_restarting or self.status is JobStatus.RESTARTING, f"a restart of a job that is {self.status}"
+        assert self.status is not JobStatus.RESTARTING or is_restarting or self._waiting, "restarts, and never ends to"
+
+    def _check_execution(self, execution: Execution, is_waiting: bool) -> None:
+        state = execution.state
+        runs = state not in (ExecutionState.CREATED, ExecutionState.SCHEDULED)
+        assert state.is_terminal or runs == (execution.attempt_id in self._addresses), f"{execution!r} and its slot"
+        assert is_waiting == (state is ExecutionState.SCHEDULED), f"{execution!r} and the slots that it waits for"
+        if runs and not state.is_terminal:
+            allocation_id = AllocationId(execution.allocation_id or "")
+            assert self.pool.slot(allocation_id) is not None, f"{execution!r} runs in a slot that is not held"
+        if self.status in (JobStatus.RUNNING, JobStatus.RESTARTING):
+            stops = state in (ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.FAILED)
+            assert not stops or self._is_pending(execution.vertex.id), f"{execution!r} does not run again"
 
     # -- inside: scheduling --------------------------------------------------------------------------------------
 
     def _schedule_regions(self, now: int) -> None:
-        """Schedules each region whose inputs can all be consumed and that has not been scheduled before."""
-        for region in self._regions:
-            if region not in self._scheduled and self._is_consumable(region):
+        """Schedules each region whose inputs can all be consumed and that does not run, nor is to end first."""
+        for region in self._topology.regions:
+            is_free = region not in self._scheduled and not self._is_pending(region.vertices[0])
+            if is_free and self._is_consumable(region):
                 self._scheduled.add(region)
                 self._schedule(region, now)
         self._deploy_ready(now)
@@ -305,21 +346,31 @@ class Scheduler:
         ready = [bulk for bulk in self._waiting if all(self.pool.slot_of(label) for label in bulk.labels)]
         for bulk in ready:
             self._waiting.remove(bulk)
-            if all(self._versions[vertex] == version for vertex, version in bulk.versions.items()):
+            if self._is_current(bulk):
                 self._deploy(bulk, now)
+
+    def _is_current(self, bulk: _Bulk) -> bool:
+        return all(self._versions[vertex] == version for vertex, version in bulk.versions.items())
+
+    def _late_bulks(self, now: int) -> list[_Bulk]:
+        return [bulk for bulk in self._waiting if now - bulk.since >= self._slot_request_timeout_ms]
 
     def _deploy(self, bulk: _Bulk, now: int) -> None:
         """Gives every vertex its slot first: deployments name the slots of their producers."""
+        self._lost_slots = 0
         executions = [self.graph.vertices[vertex].current for vertex in bulk.vertices]
         for execution in executions:
             slot = self.pool.slot_of(self._shared_slot[execution.vertex.id].label)
             assert slot is not None
+            slot.is_used = True
             execution.allocation_id = slot.allocation_id
             execution.location = slot.task_executor
             self._addresses[execution.attempt_id] = slot.address
             execution.transition(ExecutionState.DEPLOYING, now)
         for execution in executions:
-            deployment = deployment_of(execution, AllocationId(execution.allocation_id or ""), self._address_of)
+            allocation_id = AllocationId(execution.allocation_id or "")
+            restore = self._restore_of(execution.vertex)
+            deployment = deployment_of(execution, allocation_id, self._address_of, restore)
             self._commands.append(DeployTask(Address(execution.location or ""), deployment))
 
     def _address_of(self, vertex: ExecutionVertex) -> Address:
@@ -332,6 +383,14 @@ class Scheduler:
             self._commands.append(DeclareSlots(requests))
 
     # -- inside: states ------------------------------------------------------------------------------------------
+
+    def _go_on(self, now: int) -> None:
+        """After every event: what it makes possible."""
+        self._reset_if_due(now)
+        if self.status is JobStatus.RESTARTING and self._restart is None and not self._waiting:
+            self.graph.transition_job(JobStatus.RUNNING, now)
+        self._close_unneeded_requests(now)
+        self._end_if_done(now)
 
     def _advance(self, execution: Execution, to: ExecutionState, now: int) -> bool:
         """Moves through the states up to `to`; False if it is there already or being cancelled."""
@@ -353,56 +412,193 @@ class Scheduler:
             execution.transition(ExecutionState.CANCELED, now)
             return
         self._advance(execution, ExecutionState.FINISHED, now)
-        if self.status is JobStatus.RUNNING:
+        if self.status in (JobStatus.RUNNING, JobStatus.RESTARTING):
             self._schedule_regions(now)
 
-    def _on_execution_failed(self, execution: Execution, error: ErrorInfo, now: int) -> None:
-        """One attempt is lost, and with it, without a failover strategy, the job."""
-        execution.error = error
-        execution.transition(ExecutionState.FAILED, now)
-        self.fail(error, now)
-
     def _cancel_all(self, now: int) -> None:
-        self._waiting.clear()
-        for execution in self.graph.executions.values():
-            if execution.state.is_terminal:
-                continue
-            self._versions[execution.vertex.id] += 1
-            if execution.state in (ExecutionState.CREATED, ExecutionState.SCHEDULED):
+        """The job is to end."""
+        self._restart = None
+        for execution in list(self.graph.executions.values()):
+            if execution.state is ExecutionState.CREATED:
                 execution.transition(ExecutionState.CANCELED, now)
-            elif execution.state is not ExecutionState.CANCELING:
-                execution.transition(ExecutionState.CANCELING, now)
-                self._commands.append(_cancel_command(execution))
-        if self._cancelled_at is None:
-            self._cancelled_at = now
+            self._cancel(execution, now)
+        self._drop_stale_bulks()
         self._end_if_done(now)
+
+    def _cancel(self, execution: Execution, now: int) -> None:
+        """Ends an attempt that was scheduled; without effect on others."""
+        self._versions[execution.vertex.id] += 1
+        if execution.state is ExecutionState.SCHEDULED:
+            execution.transition(ExecutionState.CANCELED, now)
+        elif execution.state in (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING):
+            execution.transition(ExecutionState.CANCELING, now)
+            self._commands.append(_cancel_command(execution))
+
+    def _drop_stale_bulks(self) -> None:
+        self._waiting = [bulk for bulk in self._waiting if self._is_current(bulk)]
 
     def _kill_what_does_not_stop(self, now: int) -> None:
-        stuck = [execution for execution in self.graph.executions.values() if not execution.state.is_terminal]
-        for execution in stuck:
-            execution.transition(ExecutionState.CANCELED, now)
-            slot = self.pool.remove(AllocationId(execution.allocation_id or ""))
+        stuck: dict[AllocationId, list[Execution]] = {}
+        for execution in self.graph.executions.values():
+            since = execution.timestamps.get(ExecutionState.CANCELING, now)
+            if execution.state is ExecutionState.CANCELING and now - since >= CANCEL_TIMEOUT_MS:
+                stuck.setdefault(AllocationId(execution.allocation_id or ""), []).append(execution)
+        for allocation_id, executions in stuck.items():
+            names = ", ".join(repr(execution.vertex.name) for execution in executions)
+            reason = f"task {names} did not stop within {CANCEL_TIMEOUT_MS // 1000} s"
+            slot = self.pool.slot(allocation_id)
             if slot is not None:
-                reason = f"task {execution.vertex.name!r} did not stop within {CANCEL_TIMEOUT_MS // 1000} s"
                 self._release(slot, reason)
-        self._end_if_done(now)
+                self._lose([allocation_id], reason, now)
 
     def _end_if_done(self, now: int) -> None:
         """Ends the job when no execution is left; its slots are given back first."""
+        ends = {
+            JobStatus.RUNNING: JobStatus.FINISHED,
+            JobStatus.FAILING: JobStatus.FAILED,
+            JobStatus.CANCELLING: JobStatus.CANCELED,
+        }
         executions = self.graph.executions.values()
-        if self.status.is_terminal or not all(execution.state.is_terminal for execution in executions):
+        if self.status not in ends or not all(execution.state.is_terminal for execution in executions):
             return
-        end = {JobStatus.FAILING: JobStatus.FAILED, JobStatus.CANCELLING: JobStatus.CANCELED}.get(self.status)
         for slot in self.pool.take_all():
             self._release(slot, "the job has ended")
         self._declare()
-        self.graph.transition_job(end or JobStatus.FINISHED, now)
+        self.graph.transition_job(ends[self.status], now)
+
+    # -- inside: failures ----------------------------------------------------------------------------------------
+
+    def _on_execution_failed(self, execution: Execution, error: ErrorInfo, now: int) -> None:
+        was_cancelling = execution.state is ExecutionState.CANCELING
+        failure = self._record_failure(execution, error, now)
+        if was_cancelling:
+            self._on_late_failure(failure, now)
+        else:
+            self._recover([execution.vertex.id], [failure], now)
+
+    def _record_failure(self, execution: Execution, error: ErrorInfo, now: int) -> TaskFailure:
+        execution.error = error
+        execution.transition(ExecutionState.FAILED, now)
+        location = None if execution.location is None else Address(execution.location)
+        return TaskFailure(now, error, execution.vertex.name, location)
+
+    def _on_late_failure(self, failure: TaskFailure, now: int) -> None:
+        """Of something that was to end anyway: it changes nothing, unless it is the reason for what is under way."""
+        if self.status is JobStatus.CANCELLING:
+            return
+        error = failure.error
+        is_reason = self._history.add_concurrent(failure)
+        if self.status is not JobStatus.FAILING:
+            if is_reason and not error.is_recoverable:
+                self._fail_job(error, now)
+        elif self.failure is not None and self.failure.is_consequence and not error.is_consequence:
+            self.failure = error
+
+    def _recover(
+        self,
+        failed: Iterable[ExecutionVertexId],
+        failures: Sequence[TaskFailure],
+        now: int,
+        *,
+        is_global: bool = False,
+    ) -> None:
+        """Something that should go on does not: the job restarts what is concerned, or fails.
+
+        Args:
+            failures: one event, perhaps seen by several tasks; the first one that is not a consequence counts.
+        """
+        if self.status.is_terminal or self.status is JobStatus.CANCELLING:
+            return
+        if self.status is JobStatus.FAILING:
+            for failure in failures:
+                self._on_late_failure(failure, now)
+            return
+        root = min(failures, key=lambda failure: failure.error.is_consequence)
+        decision = self._decide(root.error, now)
+        self._write_history(root, [failure for failure in failures if failure is not root], decision)
+        if not decision.can_restart:
+            self._fail_job(root.error, now)
+            return
+        unreadable = {unreadable_partition(failure.error, self.graph) for failure in failures}
+        vertices = (
+            frozenset(self.graph.vertices)
+            if is_global
+            else self._failover_strategy.vertices_to_restart(
+                failed, lambda key: key not in unreadable and self._is_available(key)
+            )
+        )
+        self._restart_later(vertices, now + decision.delay_ms, is_global, now)
+
+    def _decide(self, error: ErrorInfo, now: int) -> RestartDecision:
+        if self.status not in (JobStatus.RUNNING, JobStatus.RESTARTING):
+            return RestartDecision(False, 0, "the job had not started")
+        if not error.is_recoverable:
+            return RestartDecision(False, 0, f"a restart does not help against a {error.type_name}")
+        return self._restart_strategy.on_failure(now)
+
+    def _write_history(self, root: TaskFailure, others: Sequence[TaskFailure], decision: RestartDecision) -> None:
+        what = f"restarts after {decision.delay_ms / 1000:g} s" if decision.can_restart else "fails"
+        text = f"{what}: {decision.reason}"
+        if self._restart is not None and decision.can_restart:
+            self._history.add_concurrent(root)
+        else:
+            self._history.add(root, text)
+        for other in others:
+            self._history.add_concurrent(other)
+
+    def _is_available(self, key: ResultPartitionKey) -> bool:
+        """The result is being made, or its slot is still there."""
+        execution = self.graph.partitions[key].producer.current
+        if execution.state is ExecutionState.FINISHED:
+            return self.pool.slot(AllocationId(execution.allocation_id or "")) is not None
+        return not execution.state.is_terminal
+
+    def _fail_job(self, error: ErrorInfo, now: int) -> None:
+        self.failure = error
+        self.graph.transition_job(JobStatus.FAILING, now)
+        self._cancel_all(now)
+
+    def _restart_later(self, vertices: frozenset[ExecutionVertexId], due: int, is_global: bool, now: int) -> None:
+        self._restart_number += 1
+        former = self._restart
+        if former is None:
+            self.restarts += 1
+        else:
+            vertices, due, is_global = vertices | former.vertices, max(due, former.due), is_global or former.is_global
+        self._restart = PendingRestart(self._restart_number, vertices, due, is_global)
+        if self.status is JobStatus.RUNNING:
+            self.graph.transition_job(JobStatus.RESTARTING, now)
+        for vertex in self._in_order(vertices):
+            self._cancel(self.graph.vertices[vertex].current, now)
+        self._drop_stale_bulks()
+
+    def _reset_if_due(self, now: int) -> None:
+        """Gives what is to run again its new attempts, once all of it has ended and the delay is over."""
+        restart = self._restart
+        if restart is None or restart.is_reset or now < restart.due:
+            return
+        vertices = [self.graph.vertices[vertex] for vertex in self._in_order(restart.vertices)]
+        ran = [vertex for vertex in vertices if vertex.current.state is not ExecutionState.CREATED]
+        if not all(vertex.current.state.is_terminal for vertex in ran):
+            return
+        for vertex in ran:
+            self._addresses.pop(vertex.current.attempt_id, None)
+            vertex.new_attempt(now)
+        self._scheduled.difference_update(self._topology.region_of(vertex.id) for vertex in vertices)
+        restart.is_reset = True
+        self._commands.append(SubtasksReset(restart.number, tuple(each.id for each in vertices), restart.is_global))
+
+    def _in_order(self, vertices: frozenset[ExecutionVertexId]) -> list[ExecutionVertexId]:
+        return [vertex for vertex in self.graph.vertices if vertex in vertices]
+
+    def _is_pending(self, vertex: ExecutionVertexId) -> bool:
+        return self._restart is not None and vertex in self._restart.vertices
 
     # -- inside: slots -------------------------------------------------------------------------------------------
 
     def _close_unneeded_requests(self, now: int) -> None:
-        """Lets go of slots whose tasks have ended, once nobody reads from them any more."""
-        if self.status is not JobStatus.RUNNING:
+        """Lets go of slots whose tasks have finished, once nobody reads from them any more."""
+        if self.status not in (JobStatus.RUNNING, JobStatus.RESTARTING):
             return
         open_labels = {request.label for request in self.pool.requests()}
         for shared in self.shared_slots:
@@ -411,34 +607,48 @@ class Scheduler:
         self._declare()
 
     def _is_over(self, vertex_id: ExecutionVertexId) -> bool:
-        """The subtask has ended, and so have those that read what it left in its slot."""
-        vertex = self.graph.vertices[vertex_id]
-        readers = (reader for partition in vertex.results for group in partition.consumer_groups for reader in group)
-        return vertex.current.state.is_terminal and all(
-            self.graph.vertices[reader].current.state.is_terminal for reader in readers
-        )
+        """The subtask has finished for good, and so have those that read what it left in its slot."""
+        results = self.graph.vertices[vertex_id].results
+        readers = (reader for partition in results for group in partition.consumer_groups for reader in group)
+        return self._has_finished(vertex_id) and all(map(self._has_finished, readers))
+
+    def _has_finished(self, vertex: ExecutionVertexId) -> bool:
+        is_finished = self.graph.vertices[vertex].current.state is ExecutionState.FINISHED
+        return is_finished and not self._is_pending(vertex)
 
     def _lose(self, allocation_ids: list[AllocationId], cause: str, now: int) -> None:
+        """All of it is one failure, however many tasks ran there."""
         lost = [slot for slot in map(self.pool.remove, allocation_ids) if slot is not None]
+        failed: list[ExecutionVertexId] = []
+        failures: list[TaskFailure] = []
         for slot in lost:
-            self._fail_tasks_of(slot, cause, now)
-        if lost and self._waiting:
-            self._lost_slots += len(lost)
-            if self._lost_slots >= MAX_LOST_SLOTS:
-                text = f"{self._lost_slots} slots were lost before they could be used; the last: {cause}"
-                self.fail(ErrorInfo.of(FlinkrayError(text)), now)
-        self._end_if_done(now)
+            running = self._end_tasks_of(slot, now)
+            names = ", ".join(execution.vertex.name for execution in running)
+            text = f"the slot of {slot.task_executor} that ran {names} is lost: {cause}"
+            error = ErrorInfo.of(FlinkrayError(text))
+            failures += [self._record_failure(execution, error, now) for execution in running]
+            failed += [execution.vertex.id for execution in running]
+        if failed:
+            self._recover(failed, failures, now)
+        elif self._waiting and any(not slot.is_used for slot in lost):
+            self._on_unused_slot_lost(cause, now)
 
-    def _fail_tasks_of(self, slot: PooledSlot, cause: str, now: int) -> None:
+    def _end_tasks_of(self, slot: PooledSlot, now: int) -> list[Execution]:
+        """Those that were cancelled have ended with their slot; gives the others."""
         executions = [e for e in self.graph.executions.values() if e.allocation_id == slot.allocation_id]
-        running = [execution for execution in executions if not execution.state.is_terminal]
-        names = ", ".join(execution.vertex.name for execution in running)
-        for execution in running:
+        for execution in executions:
             if execution.state is ExecutionState.CANCELING:
                 execution.transition(ExecutionState.CANCELED, now)
-            else:
-                text = f"the slot of {slot.task_executor} that ran {names} is lost: {cause}"
-                self._on_execution_failed(execution, ErrorInfo.of(FlinkrayError(text)), now)
+        return [execution for execution in executions if not execution.state.is_terminal]
+
+    def _on_unused_slot_lost(self, cause: str, now: int) -> None:
+        """It is replaced, as its request is still open; but if none of them lives, something is wrong."""
+        self._lost_slots += 1
+        if self._lost_slots >= MAX_LOST_SLOTS:
+            text = f"{self._lost_slots} slots were lost before they could be used; the last: {cause}"
+            self._lost_slots = 0
+            waiting = [vertex for bulk in self._waiting for vertex in bulk.vertices]
+            self._recover(waiting, [TaskFailure(now, ErrorInfo.of(FlinkrayError(text)))], now)
 
     def _release(self, slot: PooledSlot, reason: str) -> None:
         self._commands.append(ReleaseSlot(slot.task_executor, slot.allocation_id, reason))

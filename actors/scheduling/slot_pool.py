@@ -28,6 +28,8 @@ class PooledSlot:
     request: str | None
     """Label of the request that it serves; None: idle."""
     idle_since: float = 0.0
+    is_used: bool = False
+    """A task was deployed to it, so its process has lived."""
 
 
 class SlotPool:

@@ -1,0 +1,101 @@
+"""What the scheduler wants done: the JobMaster carries the commands out, in their order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actors.control_messages import SlotRequest
+from actors.messages import AllocationId, TaskDeployment
+from actors.ports import Address
+from flinkray.execution import JobStatus
+from graphs.execution_graph import AttemptId, ExecutionVertexId
+from graphs.job_graph import JobVertexId
+
+
+@dataclass(frozen=True, slots=True)
+class DeclareSlots:
+    """Declare these requirements to the ResourceManager."""
+
+    requests: tuple[SlotRequest, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeployTask:
+    """Submit the task."""
+
+    task_executor: Address
+    deployment: TaskDeployment
+
+
+@dataclass(frozen=True, slots=True)
+class CancelAttempt:
+    """Cancel the task."""
+
+    task_executor: Address
+    allocation_id: AllocationId
+    attempt_id: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseSlot:
+    """Give the slot back; whatever runs in it is killed."""
+
+    task_executor: Address
+    allocation_id: AllocationId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class KillSlot:
+    """End the slot's process yourself: its TaskExecutor is gone and cannot."""
+
+    slot: Address
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskStarted:
+    """An attempt is being set up: its operators' coordinators may send to it."""
+
+    vertex_id: JobVertexId
+    subtask_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class StatusChanged:
+    """The job's status moved."""
+
+    status: JobStatus
+
+
+@dataclass(frozen=True, slots=True)
+class SlotsTimedOut:
+    """Slots are missing for too long: find out what the cluster has, then call `fail_for_slots`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubtasksReset:
+    """These subtasks are to run again, and have ended: work out what they start from, then call `deploy_restarted`.
+
+    The coordinators of their operators are told first (`subtask_failed`, or new ones where the restart is global).
+    What `restore_of` gives is asked for after that, at the deployment.
+    """
+
+    restart: int
+    """For `deploy_restarted`: a call for a restart that another failure has changed meanwhile is ignored."""
+    vertices: tuple[ExecutionVertexId, ...]
+    """In topological order; perhaps some that have not run since their last reset."""
+    is_global: bool
+    """The job is restarted because it failed as a whole: `vertices` are all, and its coordinators begin anew."""
+
+
+Command = (
+    DeclareSlots
+    | DeployTask
+    | CancelAttempt
+    | ReleaseSlot
+    | KillSlot
+    | SubtaskStarted
+    | SubtasksReset
+    | StatusChanged
+    | SlotsTimedOut
+)

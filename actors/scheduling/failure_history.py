@@ -1,0 +1,64 @@
+"""The last failures of a job, for those who ask what happened to it (Flink's exception history)."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+
+from actors.ports import Address
+from flinkray.errors import ErrorInfo
+
+# Flink's web.exception-history-size; as many concurrent failures are kept with each.
+HISTORY_SIZE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailure:
+    """One task that failed, or the job as a whole."""
+
+    time_ms: int
+    """Epoch milliseconds."""
+    error: ErrorInfo
+    task_name: str | None = None
+    """For example `map (1/2)`; None: it was no task, but a coordinator, or something else that all tasks need."""
+    location: Address | None = None
+    """The TaskExecutor of the task."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailureRecord:
+    """A failure, what was done about it, and what failed before that was done."""
+
+    root: TaskFailure
+    decision: str
+    """For example `restarts after 1 s: ...` or `fails: ...`."""
+    concurrent: tuple[TaskFailure, ...] = ()
+
+
+class FailureHistory:
+    """See the module. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self._records: deque[FailureRecord] = deque(maxlen=HISTORY_SIZE)
+
+    @property
+    def records(self) -> tuple[FailureRecord, ...]:
+        """Oldest first."""
+        return tuple(self._records)
+
+    def add(self, root: TaskFailure, decision: str) -> None:
+        """A failure that begins a restart, or ends the job."""
+        self._records.append(FailureRecord(root, decision))
+
+    def add_concurrent(self, failure: TaskFailure) -> bool:
+        """Something else that failed before the last failure was dealt with; whether it is the reason for that one.
+
+        Reports of different slots overtake each other: a consumer's complaint that its producer is gone may come
+        before the producer's own error, which then takes its place.
+        """
+        last = self._records[-1]
+        is_reason = last.root.error.is_consequence and not failure.error.is_consequence
+        root, other = (failure, last.root) if is_reason else (last.root, failure)
+        concurrent = (*last.concurrent, other)[:HISTORY_SIZE]
+        self._records[-1] = replace(last, root=root, concurrent=concurrent)
+        return is_reason
