@@ -287,7 +287,7 @@ class ResourceManager(Endpoint):
         for address in pending:
             self.context.kill(address)
         self._stopping = set(registered)
-        for address in self._stopping:
+        for address in registered:
             self.context.tell(address, StopTaskExecutor(self._session))
         self.context.tell_self_later(STOP_TIMEOUT_MS, _StopExpired())
         self._report_if_released()
@@ -300,7 +300,7 @@ class ResourceManager(Endpoint):
             self._report_if_released()
 
     def _on_stop_expired(self) -> None:
-        for address in list(self._stopping):
+        for address in sorted(self._stopping):
             log.warning("%s did not stop within %.0f s", address, STOP_TIMEOUT_MS / 1000)
             self._on_stopped(address)
 
