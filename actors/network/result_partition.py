@@ -166,6 +166,11 @@ class ResultPartition:
         self._change(range(len(self._subpartitions)), insert, is_urgent=True)
         return overtaken
 
+    def has_aligned_barrier(self, checkpoint_id: int) -> bool:
+        """Whether the checkpoint's aligned barrier waits for any consumer, so that `overtake` would do something."""
+        with self._lock:
+            return any(subpartition.has_aligned_barrier(checkpoint_id) for subpartition in self._subpartitions)
+
     def overtake(self, checkpoint_id: int) -> list[list[Batch]] | None:
         """Makes the checkpoint's aligned barrier an unaligned one wherever it still waits. Only the task's thread.
 

@@ -152,6 +152,14 @@ class PipelinedSubpartition:
         self._priority.append(barrier)
         return _rows(self._queue)
 
+    def has_aligned_barrier(self, checkpoint_id: int) -> bool:
+        """Whether that barrier waits here, and would overtake the rows before it."""
+        events = (buffer.event for buffer in self._queue)
+        return any(
+            isinstance(event, CheckpointBarrier) and event.checkpoint_id == checkpoint_id and event.blocks_channel
+            for event in events
+        )
+
     def overtake(self, checkpoint_id: int) -> list[Batch] | None:
         """Makes an aligned barrier that still waits here an unaligned one, with priority.
 
