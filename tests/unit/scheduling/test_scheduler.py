@@ -6,18 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.control_messages import ClusterOverview, ResourceProfile, SlotOffer
+from actors.control_messages import ClusterOverview
 from actors.messages import AllocationId, TaskStateChanged
 from actors.ports import Address
 from actors.scheduling.scheduler import (
     CANCEL_TIMEOUT_MS,
     CancelAttempt,
-    Command,
     DeclareSlots,
-    DeployTask,
     KillSlot,
     ReleaseSlot,
-    Scheduler,
     SlotsTimedOut,
     StatusChanged,
     SubtaskStarted,
@@ -25,56 +22,11 @@ from actors.scheduling.scheduler import (
 from flinkray.errors import ErrorInfo, PartitionError
 from flinkray.execution import JobStatus
 from flinkray.partitioning import RebalancePartitioner
-from graphs.execution_graph import AttemptId, ExecutionGraph
+from graphs.execution_graph import AttemptId
 from graphs.job_graph import JobGraph
 from tests.support.control import JOB, four_vertices
 from tests.support.graphs import Program
-
-TE = Address("c/te-1")
-
-
-class Driver:
-    """A scheduler, with the commands that it gave and slots to give it."""
-
-    def __init__(self, graph: JobGraph, idle_timeout_ms: int = 100) -> None:
-        self.scheduler = Scheduler(ExecutionGraph.from_job_graph(graph), ResourceProfile(1.0), 1_000, idle_timeout_ms)
-        self.now = 0
-        self.offered = 0
-
-    def commands(self) -> list[Command]:
-        self.scheduler.check()
-        return self.scheduler.take_commands()
-
-    def deployed(self) -> list[str]:
-        """Names of the tasks that were deployed since the last look."""
-        return [command.deployment.task_name for command in self.commands() if isinstance(command, DeployTask)]
-
-    def offer(self, *labels: str, task_executor: Address = TE) -> None:
-        """One slot for each label; without any, one for everything that is missing."""
-        wanted = labels or tuple(request.label for request in self.scheduler.pool.unserved())
-        for label in wanted:
-            self.offered += 1
-            slot = Address(f"{task_executor}/slot-{self.offered}")
-            allocation = AllocationId(f"allocation-{self.offered}")
-            offer = SlotOffer(allocation, self.offered, slot, ResourceProfile(1.0), label)
-            self.scheduler.offer_slots(task_executor, [offer], self.now)
-
-    def report(self, name: str, *states: str, error: ErrorInfo | None = None) -> bool:
-        """The task's slot reports these states; whether the last one changed anything."""
-        vertices = self.scheduler.graph.vertices.values()
-        execution = next(vertex.current for vertex in vertices if vertex.name == name)
-        changed = False
-        for state in states:
-            message = TaskStateChanged(JOB, execution.attempt_id, state, error)
-            changed = self.scheduler.change_task_state(message, self.now)
-        return changed
-
-    def state(self, name: str) -> str:
-        return next(v.current.state.name for v in self.scheduler.graph.vertices.values() if v.name == name)
-
-    @property
-    def names(self) -> list[str]:
-        return [vertex.name for vertex in self.scheduler.graph.vertices.values()]
+from tests.support.scheduling import TE, Driver
 
 
 @pytest.fixture
