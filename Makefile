@@ -7,8 +7,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 ARGS ?=
+SEEDS ?= 50
 
-.PHONY: setup pipeline test test-fast lint format types check clean
+.PHONY: setup pipeline test test-fast simulate lint format types check clean
 
 setup: $(INSTALLED)
 
@@ -28,6 +29,10 @@ test: setup
 # Everything that needs neither Ray nor Spark.
 test-fast: setup
 	$(BIN)/python -m pytest -m "not ray and not spark" $(ARGS)
+
+# Whole jobs in one thread under random interleavings and faults; says how each seed that fails is replayed.
+simulate: setup
+	$(BIN)/python -m pytest tests/simulation --seeds $(SEEDS) --timeout 600 -q $(ARGS)
 
 lint: setup
 	$(BIN)/ruff format --check .

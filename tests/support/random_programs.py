@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +34,7 @@ class RandomProgram:
 
     seed: int
     target: str
+    options: Mapping[str, Any] = field(default_factory=dict)
     parallelism: int = 0
     results: dict[str, DataStream] = field(default_factory=dict)
     expected: dict[str, Counter[Any]] = field(default_factory=dict)
@@ -50,6 +51,7 @@ class RandomProgram:
                     "flinkray.batch.target-rows": self.batch_rows,
                     "execution.buffer-timeout.interval": self._random.choice([0, 5, 100]),
                     "pipeline.operator-chaining.enabled": self._random.random() < 0.8,
+                    **self.options,
                 }
             )
         )

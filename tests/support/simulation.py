@@ -42,6 +42,9 @@ LONGEST_JOB_MS = 1_200_000.0
 POLL_MS = 20.0
 ASK_TIMEOUT_MS = 60_000.0
 
+# A worker that hung when it should have ended, and that nobody wants any more, ends when it notices.
+LONGEST_SHUTDOWN_MS = 400_000.0
+
 
 class Program(Protocol):
     """A program that has not been executed yet."""
@@ -162,6 +165,8 @@ class SimulatedRun:
         if self.details is None:
             try:
                 self.details = self.host.ask(dispatcher_of(CLUSTER), GetArchivedJob(JOB), ASK_TIMEOUT_MS)
+            except TimeoutError:
+                return
             except EndpointGone:
                 self._is_lost = True
 
@@ -171,8 +176,8 @@ class SimulatedRun:
     def _take(self, job_master: Address, collect_id: str) -> None:
         try:
             answer: Collected = self.host.ask(job_master, TakeCollected(collect_id, 64), ASK_TIMEOUT_MS)
-        except EndpointGone:
-            return  # it has not started yet, or is gone: the Dispatcher knows
+        except (EndpointGone, TimeoutError):
+            return  # it has not started yet, hangs, or is gone: the Dispatcher knows
         except FlinkrayError as error:
             self._error = ErrorInfo.of(error)
             return
@@ -202,13 +207,10 @@ class SimulatedRun:
         host = self.host
         dispatcher = dispatcher_of(CLUSTER)
         try:
-            host.run_until(lambda: bool(host.ask(dispatcher, ShutDownCluster(), ASK_TIMEOUT_MS)))
-            host.run_for(3_000)
+            host.run_until(lambda: bool(host.ask(dispatcher, ShutDownCluster(), ASK_TIMEOUT_MS)), LONGEST_SHUTDOWN_MS)
         except EndpointGone:
-            pass
-        else:
-            left = [str(process) for kind in ("TaskSlot", "TaskExecutor") for process in host.alive(kind)]
-            assert not left, f"seed {host.seed}: {left} are left\n{host.picture()}"
+            pass  # nobody is left who could tell the workers, and they have to see it themselves
+        host.run_until(lambda: not host.alive("TaskSlot") and not host.alive("TaskExecutor"), LONGEST_SHUTDOWN_MS)
         host.shutdown()
         gc.collect()
         assert host.held_batches == 0, f"seed {host.seed}: {host.held_batches} batches are still held"

@@ -207,6 +207,7 @@ class SimulationHost(Host):
     def run_for(self, ms: float) -> None:
         """Steps until that much virtual time has passed."""
         end = self.schedule.now + ms
+        self.schedule.at(end, lambda: None)
         self.run_until(lambda: self.schedule.now >= end, ms + 1)
 
     def picture(self) -> str:
@@ -453,9 +454,7 @@ class SimulationHost(Host):
             self._by_receiver[receiver][channel] = None
         return channel
 
-    def _put(
-        self, sender: Process | str, address: Address, message: Any, payloads: Sequence[BatchRef] = ()
-    ) -> None:
+    def _put(self, sender: Process | str, address: Address, message: Any, payloads: Sequence[BatchRef] = ()) -> None:
         target = self._processes.get(address)
         # What is sent to one that is being started again either fails or waits for it.
         is_lost = (
