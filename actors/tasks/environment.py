@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from actors.checkpoints.handles import RestoredPart, TaskRestore
+from actors.elements import CheckpointOptions
 from actors.mailbox.executor import MailboxExecutor
 from actors.messages import (
     AcknowledgeCheckpoint,
@@ -21,6 +23,7 @@ from actors.network.result_partition import ResultPartition
 from actors.operators.base import Operator
 from actors.ports import Cancellable, Clock, Timers
 from actors.state.options import StateOptions
+from actors.state.snapshot import RestoredState, StateWriter
 from actors.tasks.metrics import OperatorFigures, TaskAccumulator, TaskFigures
 from actors.tasks.timers import TaskTimers
 from flinkray import options
@@ -45,6 +48,30 @@ class TaskNetwork(Protocol):
     def release_gate(self, gate: SingleInputGate) -> None: ...
 
 
+class SnapshotWriter(StateWriter, Protocol):
+    """Writes one subtask's part of one checkpoint, and is closed or aborted after that."""
+
+    def close(self) -> None:
+        """What was written stays."""
+
+    def abort(self) -> None:
+        """What was written goes; also after `close`."""
+
+
+class StateReader(Protocol):
+    """Reads what a task is restored from."""
+
+    def operator_state(self, restore: TaskRestore, operator_id: OperatorId) -> RestoredState:
+        """The state of one of the task's operators, also where it has none. Reading it may take its time."""
+
+    def read(self, restore: TaskRestore, part: RestoredPart) -> bytes:
+        """A part as it was written.
+
+        Raises:
+            CheckpointError: its file is missing or damaged.
+        """
+
+
 @dataclass(frozen=True, slots=True)
 class TaskServices:
     """The world as a task sees it; any thread may use all of it."""
@@ -60,6 +87,10 @@ class TaskServices:
     """Runs the first off the task's thread, then the second with its result or error, on one that must not wait."""
     answer_checkpoint: Callable[[AcknowledgeCheckpoint | DeclineCheckpoint | EndOfDataReached], None]
     """To the JobMaster."""
+    create_writer: Callable[[CheckpointOptions, str, int], SnapshotWriter]
+    """For a task's part of a checkpoint: how it is taken, a name of the task's own, how large state may be that is kept
+    inline."""
+    create_reader: Callable[[TaskDeployment], StateReader]
 
 
 class TaskOperatorContext:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from actors.elements import EndOfData, EndOfPartition, LatencyMarker, Watermark, WatermarkStatus
+from actors.elements import (
+    CancelCheckpointMarker,
+    CheckpointBarrier,
+    EndOfData,
+    EndOfPartition,
+    LatencyMarker,
+    Watermark,
+    WatermarkStatus,
+)
 from actors.network.input_gate import InputGate
 from actors.operators.base import Output
 from actors.operators.input_status import InputStatus
@@ -13,7 +21,7 @@ from actors.operators.source import SourceOperator
 from actors.operators.watermark_valve import StatusWatermarkValve
 from flinkray.batch import Batch
 from flinkray.errors import FlinkrayError
-from flinkray.types import Timestamp
+from flinkray.types import MAX_TIMESTAMP, Timestamp
 
 
 class TaskInput(Protocol):
@@ -30,26 +38,99 @@ class TaskInput(Protocol):
         """Whether its end is an end of event time too; means something after END_OF_DATA."""
 
 
+class ChannelEvents(Protocol):
+    """What checkpoints want to know of a task's channels, which are numbered through all its inputs."""
+
+    def on_barrier(self, channel: int, barrier: CheckpointBarrier) -> None: ...
+
+    def on_cancel(self, channel: int, checkpoint_id: int) -> None: ...
+
+    def on_end_of_data(self, channel: int) -> None:
+        """Called before the task itself does what the end asks for."""
+
+    def on_end(self, channel: int) -> None: ...
+
+
 class SourceTaskInput:
     """An input fed by a source operator of the same chain (the head of a source task, or a chained source)."""
 
+    def __init__(self, source: SourceOperator) -> None:
+        self._source = source
+        self._is_stopped = False
+        self._end: InputStatus | None = None
+        """What comes next once the task has ended the source; None: it ends by itself."""
+        self.should_drain = True
+        self.on_available = source.on_available
+        self.has_data = True
+
+    def emit_next(self) -> InputStatus:
+        if self._end is not None:
+            status, self._end = self._end, InputStatus.END_OF_INPUT
+            return status
+        if self._is_stopped:
+            return InputStatus.NOTHING_AVAILABLE
+        status = self._source.emit_next()
+        if status is InputStatus.END_OF_DATA:
+            self.has_data = False
+        return status
+
+    def stop(self) -> None:
+        """Nothing is read any more, until `end_stopped`. No effect if it has ended by itself."""
+        self._is_stopped = self.has_data
+
+    def end_stopped(self) -> None:
+        """A source that was stopped ends, and event time stays where it is. No effect on one that was not."""
+        if self._is_stopped and self.has_data:
+            self.has_data = self.should_drain = False
+            self._end = InputStatus.END_OF_DATA
+
+    def drain(self) -> None:
+        """Nothing is read any more, and event time ends. Its END_OF_DATA is taken as given."""
+        output = self._source.output
+        output.emit_status(False)
+        output.emit_watermark(MAX_TIMESTAMP)
+        self.has_data = False
+        self._end = InputStatus.END_OF_INPUT
+
+
+class EndedTaskInput:
+    """Stands for a source whose rows were all read in an earlier attempt."""
+
     should_drain = True
 
-    def __init__(self, source: SourceOperator) -> None:
-        self.emit_next = source.emit_next
-        self.on_available = source.on_available
+    def __init__(self) -> None:
+        self._status = InputStatus.END_OF_DATA
+
+    def emit_next(self) -> InputStatus:
+        status, self._status = self._status, InputStatus.END_OF_INPUT
+        return status
+
+    def on_available(self, listener: Callable[[], None]) -> None:
+        listener()
 
 
 class NetworkTaskInput:
     """An input fed by a gate: batches to the operator, watermarks and statuses through the valve.
 
     The channels of all its gates are numbered through, which is how the valve addresses them.
+
+    Args:
+        events: is told of what concerns checkpoints, with channels numbered from `first_channel`.
     """
 
-    def __init__(self, gate: InputGate, output: Output, set_watermark: Callable[[Timestamp], None]) -> None:
+    def __init__(
+        self,
+        gate: InputGate,
+        output: Output,
+        set_watermark: Callable[[Timestamp], None],
+        events: ChannelEvents,
+        first_channel: int,
+    ) -> None:
         self._gate = gate
         self._output = output
         self._set_watermark = set_watermark
+        self._events = events
+        self._first_channel = first_channel
         self._valve = StatusWatermarkValve(gate.number_of_channels)
         self._channels_with_data = gate.number_of_channels
         self._open_channels = gate.number_of_channels
@@ -75,16 +156,36 @@ class NetworkTaskInput:
                 self._pass_on(self._valve.on_status(is_idle, channel))
             case LatencyMarker():
                 self._output.emit_latency_marker(element)
+            case CheckpointBarrier():
+                self._events.on_barrier(self._first_channel + channel, element)
+            case CancelCheckpointMarker(checkpoint_id):
+                self._events.on_cancel(self._first_channel + channel, checkpoint_id)
             case EndOfData(should_drain):
                 self.should_drain &= should_drain
                 self._channels_with_data -= 1
+                self._events.on_end_of_data(self._first_channel + channel)
                 if not self._channels_with_data:
                     return InputStatus.END_OF_DATA
             case EndOfPartition():
                 self._open_channels -= 1
+                self._events.on_end(self._first_channel + channel)
             case _:
                 raise FlinkrayError(f"a task cannot handle {element!r} from channel {channel}")
         return InputStatus.MORE_AVAILABLE if self._open_channels else InputStatus.END_OF_INPUT
+
+    def process_priority(self) -> bool:
+        """Handles a barrier that goes before all rows, if there is one; also while there is no room for rows."""
+        polled = self._gate.poll_priority()
+        if polled is None:
+            return False
+        channel, barrier = polled
+        assert isinstance(barrier, CheckpointBarrier), f"{barrier!r} cannot overtake rows"
+        self._events.on_barrier(self._first_channel + channel, barrier)
+        return True
+
+    def on_priority(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` once, on any thread, as soon as `process_priority` may find something; perhaps at once."""
+        self._gate.priority.on_available(listener)
 
     def _pass_on(self, elements: Sequence[Watermark | WatermarkStatus]) -> None:
         for element in elements:
@@ -123,10 +224,43 @@ class InputProcessor:
             return self._ended(index, status)
         return InputStatus.NOTHING_AVAILABLE if self._open else InputStatus.END_OF_INPUT
 
+    def process_priority(self) -> bool:
+        """Handles a barrier that goes before all rows, if there is one; also while there is no room for rows."""
+        return any(
+            task_input.process_priority() for task_input in self._inputs if isinstance(task_input, NetworkTaskInput)
+        )
+
+    def on_priority(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` at least once when `process_priority` may find something, on any thread, perhaps at once."""
+        for task_input in self._inputs:
+            if isinstance(task_input, NetworkTaskInput):
+                task_input.on_priority(listener)
+
     def on_available(self, listener: Callable[[], None]) -> None:
         """Calls `listener` at least once when any input may have something, on any thread, perhaps at once."""
         for index in self._open:
             self._inputs[index].on_available(listener)
+
+    def stop_sources(self) -> None:
+        """Sources of the chain read nothing more, until `end_stopped_sources`."""
+        for task_input in self._inputs:
+            if isinstance(task_input, SourceTaskInput):
+                task_input.stop()
+
+    def end_stopped_sources(self) -> None:
+        """They are at the end of their data now, and event time stays where it is."""
+        for task_input in self._inputs:
+            if isinstance(task_input, SourceTaskInput):
+                task_input.end_stopped()
+
+    def drain_sources(self) -> InputStatus:
+        """Sources of the chain end now, and event time with them; END_OF_DATA if they were the last with data."""
+        status = InputStatus.MORE_AVAILABLE
+        for index, task_input in enumerate(self._inputs):
+            if isinstance(task_input, SourceTaskInput) and task_input.has_data:
+                task_input.drain()
+                status = self._ended(index, InputStatus.END_OF_DATA)
+        return status
 
     @property
     def should_drain(self) -> bool:

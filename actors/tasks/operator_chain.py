@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from actors.elements import CheckpointOptions
 from actors.mailbox.executor import MailboxExecutor
 from actors.messages import TaskDeployment
 from actors.operators.base import Operator, Output
 from actors.operators.sink import SinkOperator
 from actors.operators.source import SourceOperator
+from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.tasks.chain_members import ChainMember, load_members
 from actors.tasks.environment import TaskOperatorContext, TaskServices
 from actors.tasks.metrics import OperatorFigures, TaskFigures
@@ -116,12 +118,20 @@ class OperatorChain:
 
     # -- life cycle ----------------------------------------------------------------------------------------------
 
-    def restore(self) -> None:
-        """initialize_state and open, from the tail to the head: who emits while opening finds an open receiver."""
+    def restore(self, restored_of: Callable[[OperatorId], RestoredState | None]) -> None:
+        """initialize_state and open, from the tail to the head: who emits while opening finds an open receiver.
+
+        Args:
+            restored_of: what each operator starts from.
+        """
         for operator in reversed(self.operators):
             with _named(operator):
-                operator.initialize_state(None)
+                operator.initialize_state(restored_of(OperatorId(operator.context.operator_id)))
                 operator.open()
+
+    def skip(self) -> None:
+        """Instead of `restore`: all rows of the task were processed in an earlier attempt, and no operator runs."""
+        self._unclosed.clear()
 
     def end_input(self, input_index: int) -> None:
         """No more rows on that input of the head."""
@@ -149,6 +159,52 @@ class OperatorChain:
             except Exception as error:
                 name_operator(error, operator)
                 first = first or error
+        if first is not None:
+            raise first
+
+    # -- checkpoints ---------------------------------------------------------------------------------------------
+
+    def prepare_barrier(self, checkpoint_id: int) -> None:
+        """From the head to the tail: what one emits before the barrier passes all behind it."""
+        for operator in self.operators:
+            with _named(operator):
+                operator.prepare_barrier(checkpoint_id)
+
+    def snapshot(self, checkpoint_id: int, options: CheckpointOptions) -> dict[OperatorId, OperatorSnapshot]:
+        """The state of all operators that have any.
+
+        An error of one discards what the others gave.
+        """
+        snapshots: dict[OperatorId, OperatorSnapshot] = {}
+        try:
+            for operator in reversed(self.operators):
+                with _named(operator):
+                    snapshot = operator.snapshot_state(checkpoint_id, options)
+                if snapshot is not None:
+                    snapshots[OperatorId(operator.context.operator_id)] = snapshot
+        except BaseException:
+            for snapshot in snapshots.values():
+                snapshot.discard()
+            raise
+        return snapshots
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """From the tail to the head."""
+        for operator in reversed(self.operators):
+            with _named(operator):
+                operator.notify_checkpoint_complete(checkpoint_id)
+        self._operator_acted()
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """From the tail to the head, all of them, also when one fails; then raises the first failure."""
+        first: Exception | None = None
+        for operator in reversed(self.operators):
+            try:
+                operator.notify_checkpoint_aborted(checkpoint_id)
+            except Exception as error:
+                name_operator(error, operator)
+                first = first or error
+        self._operator_acted()
         if first is not None:
             raise first
 

@@ -7,23 +7,41 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn
 
-from actors.elements import EndOfData
+from actors.elements import (
+    CancelCheckpointMarker,
+    CheckpointBarrier,
+    CheckpointOptions,
+    EndOfData,
+    StopMode,
+    Watermark,
+)
 from actors.mailbox.processor import MailboxProcessor, Suspension
 from actors.mailbox.task_mailbox import MailboxClosed
-from actors.messages import TaskDeployment, TaskMetrics
+from actors.messages import EndOfDataReached, TaskDeployment, TaskMetrics
 from actors.network.input_gate import InputGate, SingleInputGate, UnionInputGate
 from actors.network.record_writer import RecordWriter
 from actors.network.result_partition import ResultPartition
 from actors.operators.input_status import InputStatus
+from actors.tasks.ending import TaskEnd
 from actors.tasks.environment import TaskServices
-from actors.tasks.input_processor import InputProcessor, NetworkTaskInput, SourceTaskInput, TaskInput
+from actors.tasks.input_processor import (
+    EndedTaskInput,
+    InputProcessor,
+    NetworkTaskInput,
+    SourceTaskInput,
+    TaskInput,
+)
 from actors.tasks.metrics import OperatorFigures, Stopwatch, TaskFigures
 from actors.tasks.operator_chain import OperatorChain
+from actors.tasks.outputs import BroadcastingOutput
+from actors.tasks.restoring import TaskRestoring
+from actors.tasks.subtask_checkpoints import SubtaskCheckpoints
+from actors.tasks.task_checkpoints import TaskCheckpoints, TaskParts, decline
 from actors.tasks.timers import TaskTimers
 from flinkray import options
 from flinkray.partitioning import Partitioner
-from flinkray.types import OperatorId
-from graphs.job_graph import NetworkEdge, NetworkInput, OperatorConfig
+from flinkray.types import MAX_TIMESTAMP, OperatorId
+from graphs.job_graph import NetworkEdge, NetworkInput, OperatorConfig, SourceInput
 from graphs.states import ExecutionState
 
 log = logging.getLogger(__name__)
@@ -37,10 +55,20 @@ class StreamTask:
     """One attempt of one subtask; a `Loop`.
 
     In order: load the code, set up partitions, gates and operators; INITIALIZING; initialize_state and open from tail
-    to head; RUNNING; mails and input until the end of data, then `finish` from head to tail; stop timers, refuse and
-    drain mails; flush; close operators; end the partitions; FINISHED. Whatever fails on the way ends in FAILED, a
-    cancel in CANCELED, and operators are closed always. A state is reported when it is reached; FINISHED, CANCELED
-    and FAILED are reported last.
+    to head; rows that were in flight in the checkpoint that it starts from; RUNNING; mails and input until the end of
+    data, then `finish` from head to tail, and EndOfData; where there are checkpoints, one that covers this; stop
+    timers, refuse and drain mails; flush; close operators; end the partitions; FINISHED. Whatever fails on the way ends
+    in FAILED, a cancel in CANCELED, and operators are closed always. A state is reported when it is reached; FINISHED,
+    CANCELED and FAILED are reported last.
+
+    A savepoint that stops the job. SUSPEND: at the trigger sources stop reading, and the barrier goes out; each task
+    that has taken the savepoint stops its timers; when it is complete, sources end with EndOfData that does not drain:
+    no watermark, no `finish`, in any task. DRAIN: at the trigger sources end with MAX_TIMESTAMP, `finish` and
+    EndOfData, and behind these goes the barrier, so that the savepoint holds what remained to be committed. Either way
+    a task ends once the savepoint is complete and its inputs have ended; if the savepoint fails, the task does.
+
+    A task whose rows were all processed before the checkpoint that it starts from runs no operators: once its inputs
+    say so too, it says MAX_TIMESTAMP and EndOfData, and goes on as at the end of data.
 
     Args:
         report: gets each new state, with the error where there is one, and the figures at that moment; called in the
@@ -60,6 +88,10 @@ class StreamTask:
         self._error: BaseException | None = None
         self._processor = MailboxProcessor(self._default_action, self._set_error)
         self._timers = TaskTimers(services.timers)
+        self._end_condition = TaskEnd(deployment.has_checkpoints)
+        self._written = SubtaskCheckpoints(deployment, services, self._head_config(deployment).operator_id)
+        self._is_running = False
+        """RUNNING has been reported, and the end is not near."""
         # Operators further down have a higher priority: who waits must not be entered from above meanwhile.
         self._executors = {
             config.operator_id: self._processor.executor(position)
@@ -70,9 +102,11 @@ class StreamTask:
         self._is_canceled = False
         self._chain: OperatorChain | None = None
         self._inputs: InputProcessor | None = None
+        self._checkpoints: TaskCheckpoints | None = None
         self._partitions: list[ResultPartition] = []
         self._gates: list[SingleInputGate] = []
-        self._writers: list[RecordWriter] = []
+        self._writers: dict[int, RecordWriter] = {}
+        """By result index."""
         self._suspension: Suspension | None = None
         self._waits_for_operator = False
 
@@ -81,6 +115,7 @@ class StreamTask:
     def cancel(self) -> None:
         """Ends the task soon: at its next step, or where an operator waits."""
         self._is_canceled = True
+        self._written.give_up_all()
         try:
             self._processor.control_executor.execute(_raise_canceled, "cancel", urgent=True)
         except MailboxClosed:
@@ -90,10 +125,11 @@ class StreamTask:
         """Something from the coordinator of one of the operators; dropped when the task is at its end."""
 
         def deliver() -> None:
-            self._opened_chain.handle_event(operator_id, event)
+            self._opened_checkpoints.on_event(operator_id, event)
 
         try:
-            self._executors[operator_id].execute(deliver, f"{type(event).__name__} of the coordinator")
+            # Not with the operator's priority: no event may go ahead of the trigger of a checkpoint.
+            self._processor.main_executor.execute(deliver, f"{type(event).__name__} of the coordinator")
         except MailboxClosed:
             log.debug("task %s has ended; %s comes too late", self.deployment.task_name, type(event).__name__)
 
@@ -104,6 +140,39 @@ class StreamTask:
     def operator_figures(self) -> tuple[OperatorFigures, ...]:
         """Per operator; none before the task has set them up."""
         return self._chain.figures if self._chain is not None else ()
+
+    def trigger_checkpoint(self, checkpoint_id: int, timestamp_ms: int, options: CheckpointOptions) -> None:
+        """Puts a barrier where no task upstream can: into a task without inputs, or whose inputs have all ended.
+
+        It stands behind what was delivered before, events of coordinators included.
+        """
+        barrier = CheckpointBarrier(checkpoint_id, timestamp_ms, options)
+        if not self._is_running:
+            self._decline(checkpoint_id, "it is not running")
+            return
+        try:
+            self._processor.main_executor.execute(lambda: self._trigger(barrier), f"checkpoint {checkpoint_id}")
+        except MailboxClosed:
+            self._decline(checkpoint_id, "it is at its end")
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """Operators commit what they prepared for it, before any row that is processed after this call."""
+        self._notify(lambda: self._on_complete(checkpoint_id), f"checkpoint {checkpoint_id} is complete")
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """The checkpoint will not complete."""
+        # At once, as it may be what the end of the task waits for.
+        self._written.give_up(checkpoint_id)
+        self._notify(lambda: self._on_aborted(checkpoint_id), f"checkpoint {checkpoint_id} is aborted")
+
+    def _notify(self, mail: Callable[[], None], description: str) -> None:
+        try:
+            self._processor.control_executor.execute(mail, description, urgent=True)
+        except MailboxClosed:
+            log.debug("task %s has ended; %s", self.deployment.task_name, description)
+
+    def _decline(self, checkpoint_id: int, reason: str) -> None:
+        self._services.answer_checkpoint(decline(self.deployment, checkpoint_id, reason))
 
     # -- Loop ----------------------------------------------------------------------------------------------------
 
@@ -116,7 +185,10 @@ class StreamTask:
             return True
 
     def wait(self, timeout_ms: float | None) -> None:
-        self._processor.wait(timeout_ms)
+        if self._processor.is_done:
+            self._written.wait(timeout_ms)
+        else:
+            self._processor.wait(timeout_ms)
 
     @property
     def is_done(self) -> bool:
@@ -140,7 +212,8 @@ class StreamTask:
             self._create_writer,
             self._operator_acted,
         )
-        self._inputs = InputProcessor(self._create_inputs(chain), chain.end_input)
+        self._checkpoints = checkpoints = self._create_checkpoints(chain)
+        self._inputs = InputProcessor(self._create_inputs(chain, checkpoints), chain.end_input)
         for connected in self._gates:
             connected.request_partitions()
         self._report(ExecutionState.INITIALIZING, None, self.metrics())
@@ -149,8 +222,17 @@ class StreamTask:
 
     def _restore(self) -> bool:
         self._check_canceled()
-        self._opened_chain.restore()
+        chain, restore = self._opened_chain, self.deployment.restore
+        if restore is None:
+            chain.restore(lambda _operator_id: None)
+        elif restore.is_finished:
+            chain.skip()
+        else:
+            restoring = TaskRestoring(self.deployment, restore, self._services)
+            chain.restore(restoring.operator_state)
+            restoring.emit_in_flight(chain, self._writers)
         self._figures.running.start()
+        self._is_running = True
         self._report(ExecutionState.RUNNING, None, self.metrics())
         self._phase = self._invoke
         return True
@@ -165,12 +247,21 @@ class StreamTask:
 
     def _finish(self) -> bool:
         self._timers.quiesce()
+        self._opened_checkpoints.settle_outputs()
+        self._is_running = False
         self._processor.prepare_close()
         self._processor.drain()
-        for writer in self._writers:
+        self._phase = self._close
+        return True
+
+    def _close(self) -> bool:
+        self._check_canceled()
+        if not self._written.is_idle:
+            return False  # who is FINISHED cannot acknowledge any more
+        for writer in self._writers.values():
             writer.flush_all()
         self._opened_chain.close()
-        for writer in self._writers:
+        for writer in self._writers.values():
             writer.partition.finish()
         self._end(ExecutionState.FINISHED, None)
         return True
@@ -178,7 +269,9 @@ class StreamTask:
     def _end_badly(self, error: BaseException) -> None:
         is_canceled = self._is_canceled or isinstance(error, TaskCanceled)
         error.add_note(f"in task {self.deployment.task_name!r}, attempt {self.deployment.attempt_number}")
+        self._is_running = False
         self._timers.quiesce()
+        self._written.give_up_all()
         if self._chain is not None:
             try:
                 self._chain.close()
@@ -193,7 +286,7 @@ class StreamTask:
     def _end(self, state: ExecutionState, error: BaseException | None) -> None:
         for watch in (self._figures.idle, self._figures.backpressured, self._figures.running):
             watch.stop()
-        for writer in self._writers:
+        for writer in self._writers.values():
             writer.close()
         self._processor.close()
         self._is_done = True
@@ -205,32 +298,41 @@ class StreamTask:
     # -- the default action --------------------------------------------------------------------------------------
 
     def _default_action(self) -> None:
+        checkpoints = self._opened_checkpoints
+        if checkpoints.holds_input:
+            self._suspend(self._figures.idle)
+            return
         if not self._has_room():
             return
         inputs = self._opened_inputs
         status = inputs.process_input()
-        if status is InputStatus.MORE_AVAILABLE:
-            return
         if status is InputStatus.NOTHING_AVAILABLE:
             self._suspend(self._figures.idle)
             inputs.on_available(self._wake)
         elif status is InputStatus.END_OF_DATA:
             self._end_data(inputs.should_drain)
-        else:
-            self._processor.all_actions_completed()
+        elif status is InputStatus.END_OF_INPUT:
+            if self._end_condition.may_end:
+                self._processor.all_actions_completed()
+            else:
+                self._suspend(self._figures.idle)  # until a checkpoint is complete
+        checkpoints.after_input()
 
     def _has_room(self) -> bool:
-        """Whether outputs and operators take more; otherwise suspends until they do."""
-        for writer in self._writers:
-            if not writer.is_available:
-                self._suspend(self._figures.backpressured)
-                writer.availability.on_available(self._wake)
-                return False
-        if not self._opened_chain.is_available:
-            self._suspend(self._figures.backpressured)
-            self._waits_for_operator = True
+        """Whether outputs and operators take more; otherwise suspends until they do, or a barrier overtakes rows."""
+        full = next((writer for writer in self._writers.values() if not writer.is_available), None)
+        if full is None and self._opened_chain.is_available:
+            return True
+        inputs = self._opened_inputs
+        if inputs.process_priority():
             return False
-        return True
+        self._suspend(self._figures.backpressured)
+        if full is not None:
+            full.availability.on_available(self._wake)
+        else:
+            self._waits_for_operator = True
+        inputs.on_priority(self._wake)
+        return False
 
     def _suspend(self, timer: Stopwatch) -> None:
         self._suspension = self._processor.suspend_default_action(timer)
@@ -249,11 +351,62 @@ class StreamTask:
     def _end_data(self, should_drain: bool) -> None:
         # A timer that fired now would emit behind the end.
         self._timers.quiesce()
-        if should_drain:
+        restore = self.deployment.restore
+        if restore is not None and restore.is_finished:
+            for writer in self._writers.values():
+                writer.broadcast_event(Watermark(MAX_TIMESTAMP))
+        elif should_drain:
             self._opened_chain.finish()
-        for writer in self._writers:
+        for writer in self._writers.values():
             writer.broadcast_event(EndOfData(should_drain))
             writer.flush_all()
+        if self._end_condition.on_end_of_data(should_drain):
+            self._services.answer_checkpoint(EndOfDataReached(self.deployment.job_id, self.deployment.attempt_id))
+
+    # -- checkpoints ---------------------------------------------------------------------------------------------
+
+    def _trigger(self, barrier: CheckpointBarrier) -> None:
+        checkpoints, checkpoint_id = self._opened_checkpoints, barrier.checkpoint_id
+        if not self._is_running:
+            self._decline(checkpoint_id, "it is at its end")
+            for writer in self._writers.values():
+                writer.broadcast_event(CancelCheckpointMarker(checkpoint_id))
+            return
+        if barrier.options.stop is not StopMode.GO_ON and not checkpoints.is_over(checkpoint_id):
+            self._end_condition.on_sources_stopped(checkpoint_id)
+            self._stop_sources(barrier.options.stop)
+        checkpoints.on_trigger(barrier)
+
+    def _stop_sources(self, stop: StopMode) -> None:
+        inputs = self._opened_inputs
+        if stop is StopMode.SUSPEND:
+            inputs.stop_sources()
+        elif inputs.drain_sources() is InputStatus.END_OF_DATA:
+            self._end_data(inputs.should_drain)
+
+    def _stop_taken(self, stop: StopMode) -> None:
+        if stop is StopMode.SUSPEND:
+            self._timers.quiesce()  # what they did would come after the savepoint, and again when the job goes on
+
+    def _on_complete(self, checkpoint_id: int) -> None:
+        self._opened_checkpoints.on_complete(checkpoint_id)
+        if checkpoint_id == self._end_condition.savepoint:
+            self._opened_inputs.end_stopped_sources()
+        self._wake()
+
+    def _on_aborted(self, checkpoint_id: int) -> None:
+        self._opened_checkpoints.on_aborted(checkpoint_id)
+
+    def _call_later(self, delay_ms: float, action: Callable[[], None], description: str) -> None:
+        """As a timer of the task, but also after the end of its data, and not while an operator waits."""
+
+        def post() -> None:
+            try:
+                self._processor.main_executor.execute(action, description)
+            except MailboxClosed:
+                log.debug("task %s has ended; %s", self.deployment.task_name, description)
+
+        self._services.timers.call_later(max(0.0, delay_ms), post)
 
     # -- setting up ----------------------------------------------------------------------------------------------
 
@@ -269,24 +422,49 @@ class StreamTask:
             generator=self._services.random(f"{self.deployment.attempt_id} output {edge.result_index}"),
             where=self.deployment.task_name,
         )
-        self._writers.append(writer)
+        self._writers[edge.result_index] = writer
         return writer
 
-    def _create_inputs(self, chain: OperatorChain) -> list[TaskInput]:
+    def _create_checkpoints(self, chain: OperatorChain) -> TaskCheckpoints:
+        gates: list[tuple[int, SingleInputGate]] = []
+        channels = 0
+        inputs = self._head_config(self.deployment).inputs
+        for gate_index in [index for each in inputs if isinstance(each, NetworkInput) for index in each.gates]:
+            gates.append((channels, self._gates[gate_index]))
+            channels += self._gates[gate_index].number_of_channels
+        parts = TaskParts(
+            chain=chain,
+            writers=self._writers,
+            gates=gates,
+            has_chained_sources=any(isinstance(each, SourceInput) for each in inputs),
+            call_later=self._call_later,
+            stop_taken=self._stop_taken,
+            wake=self._wake,
+        )
+        return TaskCheckpoints(self.deployment, self._services, parts, self._written, self._end_condition)
+
+    def _create_inputs(self, chain: OperatorChain, checkpoints: TaskCheckpoints) -> list[TaskInput]:
         """One per logical input of the head; a source that is the head is its own input."""
-        head = self._head_config(self.deployment)
+        head, restore = self._head_config(self.deployment), self.deployment.restore
+        is_finished = restore is not None and restore.is_finished
+
+        def of_source(node_id: int) -> TaskInput:
+            return EndedTaskInput() if is_finished else SourceTaskInput(chain.source(node_id))
+
         if not head.inputs:
-            return [SourceTaskInput(chain.source(head.node_id))]
+            return [of_source(head.node_id)]
         inputs: list[TaskInput] = []
+        first_channel = 0
         for index, each in enumerate(head.inputs):
             if isinstance(each, NetworkInput):
                 own = [self._gates[gate_index] for gate_index in each.gates]
                 gate: InputGate = own[0] if len(own) == 1 else UnionInputGate(own)
-                inputs.append(
-                    NetworkTaskInput(gate, chain.head_input(index), partial(self._figures.set_watermark, index))
-                )
+                output = BroadcastingOutput(()) if is_finished else chain.head_input(index)
+                set_watermark = partial(self._figures.set_watermark, index)
+                inputs.append(NetworkTaskInput(gate, output, set_watermark, checkpoints, first_channel))
+                first_channel += gate.number_of_channels
             else:
-                inputs.append(SourceTaskInput(chain.source(each.source_node)))
+                inputs.append(of_source(each.source_node))
         return inputs
 
     @staticmethod
@@ -297,6 +475,11 @@ class StreamTask:
     def _opened_chain(self) -> OperatorChain:
         assert self._chain is not None, "the chain is built before anything else happens"
         return self._chain
+
+    @property
+    def _opened_checkpoints(self) -> TaskCheckpoints:
+        assert self._checkpoints is not None, "checkpoints are set up together with the chain"
+        return self._checkpoints
 
     @property
     def _opened_inputs(self) -> InputProcessor:

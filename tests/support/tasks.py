@@ -11,7 +11,17 @@ from typing import Any
 import cloudpickle
 import pyarrow as pa
 
-from actors.elements import ACTIVE, IDLE, Element, EndOfData, EndOfPartition, Event, Watermark
+from actors.checkpoints.handles import TaskRestore
+from actors.elements import (
+    ACTIVE,
+    IDLE,
+    CheckpointBarrier,
+    Element,
+    EndOfData,
+    EndOfPartition,
+    Event,
+    Watermark,
+)
 from actors.messages import (
     ChannelDescriptor,
     ChannelId,
@@ -47,6 +57,7 @@ from graphs.job_graph import (
     TaskKind,
 )
 from graphs.states import ExecutionState
+from tests.support.task_checkpoints import Storage
 
 END = (EndOfData(), EndOfPartition())
 STEPS = 10_000
@@ -69,6 +80,8 @@ def _plain(element: Element) -> Any:
             return element.data.column(0).to_pylist()
         case Watermark(timestamp):
             return ("mark", timestamp)
+        case CheckpointBarrier(checkpoint_id):
+            return ("barrier", checkpoint_id)
         case _ if element == IDLE:
             return "idle"
         case _ if element == ACTIVE:
@@ -123,28 +136,90 @@ class _ManualTimer:
 
 
 class ScriptedChannel(InputChannel):
-    """Gives what the test puts in."""
+    """Gives what the test puts in. An aligned barrier blocks it, as its producer would be."""
 
     def __init__(self, index: int, descriptor: ChannelDescriptor, queue: Callable[[int], None]) -> None:
         super().__init__(ChannelId(f"channel-{index}"), index, descriptor, queue)
-        self._elements: deque[Element] = deque()
+        self._elements: deque[tuple[Element, int]] = deque()
+        self._urgent: deque[CheckpointBarrier] = deque()
+        self._behind: deque[Element] = deque()
+        """What a real producer would not send before the channel is resumed."""
+        self._is_producer_blocked = False
+        self._position = 0
         self.is_requested = False
         self.recycled = 0
+        self.resumed = 0
 
     def put(self, *elements: Element) -> None:
-        self._elements.extend(elements)
+        self._behind.extend(elements)
+        self._send()
+
+    def _send(self) -> None:
+        while self._behind and not self._is_producer_blocked:
+            self._arrive(self._behind.popleft())
         self._queue_in_gate(self.index)
+
+    def _arrive(self, element: Element) -> None:
+        self._position += 1
+        if isinstance(element, CheckpointBarrier):
+            self._is_producer_blocked = element.blocks_channel
+            is_urgent = element.options.is_unaligned or self._capture.is_waiting_for(element.checkpoint_id)
+            if is_urgent:
+                self._urgent.append(element)
+            else:
+                self._elements.append((element, self._position))
+        else:
+            self._elements.append((element, self._position))
+        self._capture.on_arrived(element, self._position)
 
     def request(self) -> None:
         self.is_requested = True
 
+    @property
+    def has_priority(self) -> bool:
+        return bool(self._urgent)
+
     def _take(self) -> Taken | None:
-        return Taken(self._elements.popleft(), 0, bool(self._elements)) if self._elements else None
+        if self._urgent:
+            return self._take_priority()
+        return self._taken(self._elements.popleft()[0]) if self._elements else None
+
+    def _take_priority(self) -> Taken | None:
+        return self._taken(self._urgent.popleft()) if self._urgent else None
+
+    def _taken(self, element: Element) -> Taken:
+        return Taken(element, 0, bool(self._urgent or self._elements))
+
+    def _on_read(self, element: Element) -> None:
+        if isinstance(element, CheckpointBarrier):
+            self._capture.on_barrier_read(element.checkpoint_id)
+
+    def begin_capture(self, checkpoint_id: int) -> None:
+        self._capture.begin(checkpoint_id, ((each, at) for each, at in self._elements if isinstance(each, Batch)))
+        for position, (element, _) in enumerate(self._elements):
+            if isinstance(element, CheckpointBarrier) and element.checkpoint_id == checkpoint_id:
+                del self._elements[position]
+                self._urgent.append(element)
+                self._queue_in_gate(self.index)
+                return
 
     def recycle(self) -> None:
         self.recycled += 1
 
-    def resume(self) -> None: ...
+    def resume(self) -> None:
+        if self._unblock():
+            self.resumed += 1
+            self._is_producer_blocked = False
+            self._send()
+
+    @property
+    def is_blocked(self) -> bool:
+        """Its barrier was read, and waits for the others."""
+        return self._is_blocked
+
+    @property
+    def has_unread(self) -> bool:
+        return bool(self._elements or self._urgent or self._behind)
 
     def release(self) -> None:
         self.is_released = True
@@ -235,6 +310,12 @@ def configs(nodes: Sequence[Node], partitioner: Partitioner) -> tuple[OperatorCo
     return tuple(made)
 
 
+def _input_of_gate(nodes: Sequence[Node], gate: int) -> int:
+    heads = [node for node in nodes if node.inputs]
+    inputs = enumerate(heads[0].inputs) if heads else ()
+    return next((index for index, each in inputs if each == gate or (isinstance(each, tuple) and gate in each)), 0)
+
+
 def _input(spec: int | tuple[int, ...] | str) -> NetworkInput | SourceInput:
     if isinstance(spec, str):
         return SourceInput(int(spec.removeprefix("source ")))
@@ -264,8 +345,11 @@ class TaskHarness:
         partitioner: Partitioner | None = None,
         configuration: Configuration | None = None,
         max_buffers: int = 1_000,
+        has_checkpoints: bool = False,
+        restore: TaskRestore | None = None,
     ) -> None:
         self.time = ManualTime()
+        self.storage = Storage()
         self.network = FakeNetwork(max_buffers)
         self.reports: list[Report] = []
         self.sent: list[tuple[str, Any]] = []
@@ -292,12 +376,14 @@ class TaskHarness:
             gates=tuple(
                 GateDescriptor(
                     index,
-                    0,
+                    _input_of_gate(nodes, index),
                     tuple(ChannelDescriptor(PartitionId(f"g{index}"), c, Address("other")) for c in range(count)),
                 )
                 for index, count in enumerate(channels)
             ),
             configuration=configuration or Configuration(),
+            restore=restore,
+            has_checkpoints=has_checkpoints,
         )
         services = TaskServices(
             network=self.network,
@@ -306,6 +392,10 @@ class TaskHarness:
             timers=self.time,
             random=lambda name: random.Random(name),
             send_event=lambda operator_id, event: self.sent.append((operator_id, event)),
+            run_blocking=self.storage.run_blocking,
+            answer_checkpoint=self.storage.answers.append,
+            create_writer=self.storage.create_writer,
+            create_reader=self.storage.create_reader,
         )
         self.task = StreamTask(self.deployment, services, self._report)
 
@@ -331,6 +421,19 @@ class TaskHarness:
         assert isinstance(scripted, ScriptedChannel)
         scripted.put(*elements)
 
+    def trigger(self, sent: CheckpointBarrier) -> TaskHarness:
+        """The coordinator triggers the task itself."""
+        self.task.trigger_checkpoint(sent.checkpoint_id, sent.timestamp_ms, sent.options)
+        return self.run_until_idle()
+
+    def complete(self, checkpoint_id: int) -> TaskHarness:
+        self.task.notify_checkpoint_complete(checkpoint_id)
+        return self.run_until_idle()
+
+    def abort(self, checkpoint_id: int) -> TaskHarness:
+        self.task.notify_checkpoint_aborted(checkpoint_id)
+        return self.run_until_idle()
+
     def advance(self, by_ms: int) -> None:
         """Lets time pass; the task runs whatever falls due on the way."""
         self.time.advance(by_ms, self.run_until_idle)
@@ -351,6 +454,8 @@ class TaskHarness:
         elements: list[Element] = []
         while (polled := self.network.views[result][subpartition].poll()) is not None:
             elements.append(polled.buffer.element)
+            if polled.buffer.blocks_upstream:
+                self.network.views[result][subpartition].resume()
         return elements
 
     def channel(self, gate: int = 0, channel: int = 0) -> ScriptedChannel:
