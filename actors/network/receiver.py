@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -39,6 +39,8 @@ class _Producer:
     """What is to be told to one other slot, for all channels that it feeds, with the next messages."""
 
     address: Address
+    channels: int = 0
+    """That it feeds now; without any it is forgotten once everything has been told."""
     credit_due: dict[RemoteInputChannel, None] = field(default_factory=dict)
     resumed: list[ChannelId] = field(default_factory=list)
     cancelled: list[ChannelId] = field(default_factory=list)
@@ -95,7 +97,7 @@ class PartitionReceiver:
     def _request(self, channel: RemoteInputChannel) -> None:
         if channel.is_released:
             return
-        self._producer(channel)
+        self._producer(channel).channels += 1
         credit = channel.credit.initial_credit()
         self._channels[channel.channel_id] = channel
         self._ask(channel, credit)
@@ -128,6 +130,7 @@ class PartitionReceiver:
         self._asking.pop(channel, None)
         if self._channels.pop(channel.channel_id, None) is not None:
             producer = self._producer(channel)
+            producer.channels -= 1
             producer.credit_due.pop(channel, None)
             # Also after the last element: it tells the producer's slot that it need not stay for this channel.
             producer.cancelled.append(channel.channel_id)
@@ -217,6 +220,8 @@ class PartitionReceiver:
             self._context.tell(producer.address, ResumeConsumption(tuple(resumed)))
         if cancelled:
             self._context.tell(producer.address, CancelSubpartition(tuple(cancelled)))
+        if not producer.channels and self._producers.get(producer.address) is producer:
+            del self._producers[producer.address]
         return True
 
     def _producer(self, channel: RemoteInputChannel) -> _Producer:
@@ -233,5 +238,7 @@ class PartitionReceiver:
             self._to_tell.append(producer)
 
     def check(self) -> None:
+        fed = Counter(channel.descriptor.producer for channel in self._channels.values())
+        assert all(producer.channels == fed[address] for address, producer in self._producers.items())
         for channel in self._channels.values():
             channel.credit.check()

@@ -85,6 +85,8 @@ class _Consumer:
     """One other slot, with the readers that can send to it, in turn."""
 
     address: Address
+    readers: int = 0
+    """Without any it is forgotten."""
     sendable: deque[_Reader] = field(default_factory=deque)
     backlogs: dict[ChannelId, int] = field(default_factory=dict)
     is_queued: bool = False
@@ -118,13 +120,14 @@ class PartitionSender:
         if partition is None:
             self._tell_error(message.consumer, message.channel_id, "the partition is not registered", is_missing=True)
             return
-        consumer = self._consumer(message.consumer)
         listener = partial(self._post, partial(self._on_readable, message.channel_id))
         try:
             view = partition.create_view(message.subpartition, listener)
         except PartitionError as error:
             self._tell_error(message.consumer, message.channel_id, str(error))
             return
+        consumer = self._consumer(message.consumer)
+        consumer.readers += 1
         reader = _Reader(message.channel_id, consumer, SenderCredit(message.credit), view)
         self._readers[message.channel_id] = reader
         self._consider(reader)
@@ -182,7 +185,11 @@ class PartitionSender:
         del self._readers[reader.channel_id]
         if reader.is_queued:
             reader.consumer.sendable.remove(reader)
-        reader.consumer.backlogs.pop(reader.channel_id, None)
+        consumer = reader.consumer
+        consumer.backlogs.pop(reader.channel_id, None)
+        consumer.readers -= 1
+        if not consumer.readers and self._consumers.get(consumer.address) is consumer:
+            del self._consumers[consumer.address]
         reader.view.release()
 
     # -- sending ---------------------------------------------------------------------------------------------------
@@ -312,3 +319,4 @@ class PartitionSender:
             assert reader.consumer.sendable.count(reader) == int(reader.is_queued), reader.channel_id
             assert reader.credit.available >= 0, f"{reader.channel_id} sent without credit"
             assert not reader.is_queued or reader.consumer.is_queued, reader.channel_id
+        assert sum(consumer.readers for consumer in self._consumers.values()) == len(self._readers)

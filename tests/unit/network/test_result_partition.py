@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from actors.elements import EndOfPartition, Watermark
+from actors.elements import CheckpointBarrier, CheckpointOptions, EndOfPartition, Watermark
 from actors.network.result_partition import ResultPartition, SubpartitionView
+from flinkray.batch import Batch
 from flinkray.errors import PartitionError
 from flinkray.types import Timestamp
 from tests.support.network import numbers, partition, values_of
@@ -225,3 +226,91 @@ def test_task_events_reach_the_task_that_listens() -> None:
     result.on_task_event = heard.append
     views(result)[0].publish_task_event("superstep")
     assert heard == ["superstep"]
+
+
+ALIGNED = CheckpointBarrier(1, 0)
+UNALIGNED = CheckpointBarrier(1, 0, CheckpointOptions(is_unaligned=True))
+
+
+def rows_of(captured: list[list[Batch]] | None) -> list[list[Any]] | None:
+    return None if captured is None else [[row for batch in rows for row in values_of(batch)] for rows in captured]
+
+
+def test_an_unaligned_barrier_captures_per_consumer_what_it_overtakes_with_all_tails() -> None:
+    result = partition(2)
+    first, second = views(result)
+    result.emit(0, numbers(1, 2, 3, 4))
+    result.emit(1, numbers(5))
+    result.broadcast_event(MARK)
+    result.broadcast(numbers(6))
+    assert rows_of(result.broadcast_barrier(UNALIGNED)) == [[1, 2, 3, 4, 6], [5, 6]]
+    assert read(first) == [UNALIGNED, 1, 2, 3, 4, MARK, 6]
+    assert read(second) == [UNALIGNED, 5, MARK, 6]
+    result.check()
+
+
+def test_an_aligned_barrier_overtakes_nothing_and_can_be_read_at_once() -> None:
+    result = partition(2)
+    first, second = views(result)
+    result.emit(0, numbers(1))
+    assert rows_of(result.broadcast_barrier(ALIGNED)) == [[], []]
+    assert read(first) == [1, ALIGNED]
+    assert read(second) == [ALIGNED]
+
+
+def test_an_aligned_barrier_overtakes_later_what_it_still_waits_behind() -> None:
+    result = partition(2)
+    first, second = views(result)
+    result.emit(0, numbers(1))
+    result.broadcast_barrier(ALIGNED)
+    result.broadcast(numbers(2, 3, 4, 5))
+    assert read(second) == [ALIGNED]
+    assert rows_of(result.overtake(1)) == [[1], []]
+    assert result.overtake(1) is None
+    assert read(first) == [UNALIGNED, 1, 2, 3, 4, 5]
+
+
+def test_views_hear_of_a_barrier_that_overtakes_rows_which_they_know_of() -> None:
+    heard: list[int] = []
+    result = partition(1)
+    view = result.create_view(0, lambda: heard.append(view.has_priority))
+    result.emit(0, numbers(1, 2, 3, 4))
+    result.broadcast_barrier(UNALIGNED)
+    assert heard == [False, True]
+    view.poll()
+    result.broadcast_barrier(CheckpointBarrier(2, 0))
+    result.overtake(2)
+    assert heard == [False, True, True]
+
+
+def test_captured_rows_are_references() -> None:
+    result = partition(1)
+    batch = numbers(1, 2, 3, 4)
+    result.emit(0, batch)
+    ((captured,),) = result.broadcast_barrier(UNALIGNED)
+    assert captured is batch
+
+
+def test_a_barrier_of_a_released_partition_captures_nothing() -> None:
+    result = partition(2)
+    result.emit(0, numbers(1))
+    result.release()
+    assert result.broadcast_barrier(UNALIGNED) == [[], []]
+    assert result.overtake(1) is None
+    failed = partition(1)
+    failed.release("lost")
+    with pytest.raises(PartitionError, match="lost"):
+        failed.broadcast_barrier(UNALIGNED)
+
+
+def test_a_barrier_needs_no_room() -> None:
+    result = partition(1, max_buffers=1)
+    result.emit(0, numbers(1, 2, 3, 4))
+    assert not result.is_available
+    assert rows_of(result.broadcast_barrier(UNALIGNED)) == [[1, 2, 3, 4]]
+    result.check()
+
+
+def test_an_unaligned_barrier_is_no_ordinary_event() -> None:
+    with pytest.raises(AssertionError, match="broadcast_barrier"):
+        partition(1).broadcast_event(UNALIGNED)

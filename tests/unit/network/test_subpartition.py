@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.elements import CheckpointBarrier, EndOfData, Watermark
+from actors.elements import CheckpointBarrier, CheckpointOptions, EndOfData, Watermark
 from actors.network.buffers import Buffer
 from actors.network.subpartition import NextKind, PipelinedSubpartition, QueueLimit
+from flinkray.batch import Batch
 from flinkray.types import Timestamp
 from tests.support.network import numbers, values_of
 
@@ -179,3 +180,84 @@ def test_statistics_are_a_snapshot(queue: PipelinedSubpartition) -> None:
     queue.poll()
     assert (before.queued_buffers, before.backlog, before.queued_bytes, before.coalescing_bytes) == (1, 1, 16, 8)
     assert queue.statistics().taken_buffers == 1
+
+
+def unaligned(checkpoint_id: int) -> Buffer:
+    return Buffer.of_event(CheckpointBarrier(checkpoint_id, 0, CheckpointOptions(is_unaligned=True)))
+
+
+def rows_of(batches: list[Batch] | None) -> list[Any]:
+    return [value for batch in batches or () for value in values_of(batch)]
+
+
+def taken(queue: PipelinedSubpartition) -> list[Any]:
+    seen: list[Any] = []
+    while (polled := queue.poll()) is not None:
+        assert polled.sequence == queue.statistics().taken_buffers - 1
+        event = polled.buffer.event
+        seen += [event.checkpoint_id] if isinstance(event, CheckpointBarrier) else values_of(polled.buffer.element)
+    return seen
+
+
+def test_an_unaligned_barrier_overtakes_everything_but_earlier_ones_and_numbers_have_no_gap(
+    queue: PipelinedSubpartition,
+) -> None:
+    queue.add_batch(numbers(1, 2))
+    queue.add_buffer(event(7))
+    queue.add_batch(numbers(3))
+    assert rows_of(queue.insert_priority(unaligned(100))) == [1, 2, 3]
+    queue.add_batch(numbers(4))
+    assert rows_of(queue.insert_priority(unaligned(101))) == [1, 2, 3, 4]
+    assert queue.next_kind is NextKind.PRIORITY
+    queue.check()
+    assert taken(queue) == [100, 101, 1, 2, Watermark(Timestamp(7)), 3, 4]
+
+
+def test_priority_alone_can_be_asked_for(queue: PipelinedSubpartition) -> None:
+    queue.add_batch(numbers(1, 2))
+    assert queue.poll(only_priority=True) is None
+    queue.insert_priority(unaligned(100))
+    polled = queue.poll(only_priority=True)
+    assert polled is not None
+    assert polled.next_kind is NextKind.DATA
+    assert queue.poll(only_priority=True) is None
+
+
+def test_an_unaligned_barrier_passes_a_blocked_queue_and_leaves_it_blocked(queue: PipelinedSubpartition) -> None:
+    queue.add_buffer(Buffer.of_event(BARRIER))
+    queue.add_batch(numbers(1, 2))
+    assert taken(queue) == [1]
+    queue.insert_priority(unaligned(100))
+    assert taken(queue) == [100]
+    queue.resume()
+    assert taken(queue) == [1, 2]
+
+
+def test_an_aligned_barrier_that_waits_can_become_an_unaligned_one(queue: PipelinedSubpartition) -> None:
+    queue.add_batch(numbers(1, 2))
+    queue.add_buffer(event(7))
+    queue.add_buffer(Buffer.of_event(BARRIER))
+    queue.add_batch(numbers(3, 4))
+    assert rows_of(queue.overtake(BARRIER.checkpoint_id)) == [1, 2], "rows behind it belong to the next checkpoint"
+    polled = queue.poll()
+    assert polled is not None
+    assert isinstance(polled.buffer.event, CheckpointBarrier)
+    assert polled.buffer.event.options.is_unaligned
+    assert taken(queue) == [1, 2, Watermark(Timestamp(7)), 3, 4]
+
+
+def test_a_barrier_that_was_taken_or_never_blocked_overtakes_nothing(queue: PipelinedSubpartition) -> None:
+    at_least_once = CheckpointBarrier(2, 0, CheckpointOptions(is_exactly_once=False))
+    queue.add_batch(numbers(1, 2))
+    queue.add_buffer(Buffer.of_event(at_least_once))
+    assert queue.overtake(2) is None
+    queue.add_buffer(Buffer.of_event(BARRIER))
+    assert taken(queue) == [1, 2, 2, 1]
+    assert queue.overtake(BARRIER.checkpoint_id) is None
+
+
+def test_a_released_queue_takes_no_barrier(queue: PipelinedSubpartition) -> None:
+    queue.insert_priority(unaligned(100))
+    queue.release()
+    assert queue.insert_priority(unaligned(101)) == []
+    assert queue.poll() is None
