@@ -171,6 +171,8 @@ class JobEdge:
     """Logical input of the consumer's head operator (0-based)."""
     gate_index: int
     """Position among the consumer's gates."""
+    is_keyed: bool = False
+    """The consumer's head operator has a key for what comes here, and thus knows which rows its subtasks own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,6 +174,7 @@ class _Builder:
             downstream_mapper=partitioner.downstream_mapper,
             input_index=edge.input_index,
             gate_index=gate_index,
+            is_keyed=self._nodes[edge.target].keys[edge.input_index] is not None,
         )
 
     def _coordinator(self, node: StreamNode) -> CoordinatorConfig:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import fnmatch
-import os
 import posixpath
 from collections.abc import Sequence
 from pathlib import Path
 
 from pyarrow import fs
 
+from flinkray import filesystems
 from flinkray.errors import InvalidProgramError
 
 PathLike = str | Path
@@ -17,17 +17,8 @@ _WILDCARDS = frozenset("*?[")
 
 
 def resolve(path: PathLike, filesystem: fs.FileSystem | None) -> tuple[fs.FileSystem, str]:
-    """The filesystem, and the path within it, of a local path or of a URI such as "s3://bucket/key"."""
-    text = str(path)
-    if filesystem is not None:
-        return filesystem, text
-    if "://" not in text:
-        return fs.LocalFileSystem(), os.path.abspath(text)
-    try:
-        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(text)
-    except (ValueError, OSError) as error:
-        raise InvalidProgramError(f"no filesystem for {text!r}: {error}") from error
-    return found
+    """The filesystem, and the path within it: as the text says (see flinkray.filesystems), or within `filesystem`."""
+    return filesystems.resolve(path) if filesystem is None else (filesystem, str(path))
 
 
 def list_files(paths: Sequence[PathLike], filesystem: fs.FileSystem | None) -> list[tuple[fs.FileSystem, str, int]]:

@@ -1,0 +1,108 @@
+"""Where files are: local paths, and URIs of everything that pyarrow has a file system for.
+
+What a program or an option names stays text, which every process resolves for itself: file systems do not travel.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import threading
+
+from pyarrow import fs
+
+from flinkray.errors import InvalidProgramError
+
+MEMORY = "memory"
+"""Scheme of the file systems that were mounted by name; they exist in one process, and are for tests."""
+
+_mounted: dict[str, fs.FileSystem] = {}
+_mounting = threading.Lock()
+
+
+def resolve(uri_or_path: str | os.PathLike[str]) -> tuple[fs.FileSystem, str]:
+    """The file system, and the path within it, of a local path (`~` is the home) or of a URI such as "s3://bucket/key".
+
+    Raises:
+        InvalidProgramError: no file system has that scheme, or it cannot be reached.
+    """
+    text = os.fspath(uri_or_path)
+    if not is_uri(text):
+        return fs.LocalFileSystem(), absolute(text)
+    scheme, _, rest = text.partition("://")
+    if scheme == MEMORY:
+        return _mounted_at(text, *rest.partition("/")[::2])
+    try:
+        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(text)
+    except (ValueError, OSError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InvalidProgramError(
+            f"no filesystem for {text!r}: {reason}; name a local path, or a URI that pyarrow knows, such as "
+            "file:///directory, s3://bucket/directory, gs://bucket/directory or hdfs://host:port/directory"
+        ) from error
+    return found[0], found[1].rstrip("/") or found[1]
+
+
+def is_uri(text: str) -> bool:
+    return "://" in text
+
+
+def absolute(uri_or_path: str) -> str:
+    """The same place as text that means the same in a process with another working directory."""
+    return uri_or_path if is_uri(uri_or_path) else os.path.abspath(os.path.expanduser(uri_or_path))
+
+
+def join(uri_or_path: str, *names: str) -> str:
+    """A place below; what a URI says after its path ("s3://bucket/directory?region=...") stays behind it."""
+    path, settings = _without_settings(uri_or_path)
+    return "/".join((path.rstrip("/"), *names)) + settings
+
+
+def parent(uri_or_path: str) -> str:
+    """The directory that a file or directory is in."""
+    path, settings = _without_settings(uri_or_path)
+    return posixpath.dirname(path.rstrip("/")) + settings
+
+
+def name_of(uri_or_path: str) -> str:
+    """The last part of a path."""
+    return posixpath.basename(_without_settings(uri_or_path)[0].rstrip("/"))
+
+
+def _without_settings(uri_or_path: str) -> tuple[str, str]:
+    if not is_uri(uri_or_path):
+        return uri_or_path, ""
+    path, mark, settings = uri_or_path.partition("?")
+    return path, mark + settings
+
+
+def mount(name: str, filesystem: fs.FileSystem | None = None) -> fs.FileSystem:
+    """Serves `memory://name/...` in this process from now on; None: from an empty file system in memory.
+
+    Raises:
+        ValueError: something is mounted there.
+    """
+    # Arrow's own file system for tests: in memory, with directories and renames as on a disk.
+    added = fs._MockFileSystem() if filesystem is None else filesystem
+    with _mounting:
+        if name in _mounted:
+            raise ValueError(f"memory://{name} is mounted already; unmount it first")
+        _mounted[name] = added
+    return added
+
+
+def unmount(name: str) -> None:
+    """Nothing is served there any more; without effect when nothing was."""
+    with _mounting:
+        _mounted.pop(name, None)
+
+
+def _mounted_at(text: str, name: str, path: str) -> tuple[fs.FileSystem, str]:
+    with _mounting:
+        found = _mounted.get(name)
+        known = ", ".join(sorted(_mounted)) or "none"
+    if found is None:
+        raise InvalidProgramError(
+            f"no filesystem for {text!r}: none is mounted in this process as {name!r}; mounted: {known}"
+        )
+    return found, path.strip("/")
