@@ -27,14 +27,20 @@ from actors.control_messages import (
     TaskExecutorStopped,
 )
 from actors.messages import (
+    AcknowledgeCheckpoint,
     AllocationId,
     CancelTask,
+    DeclineCheckpoint,
     DeliverOperatorEvent,
+    EndOfDataReached,
     MetricsReported,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
     OperatorEventSent,
     SessionId,
     SubmitTask,
     TaskStateChanged,
+    TriggerCheckpoint,
 )
 from actors.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, EndpointSpec, Payloads
 from actors.scheduling.heartbeats import HeartbeatMonitor
@@ -121,9 +127,13 @@ class TaskExecutor(Endpoint):
         match message:
             case TaskStateChanged() | OperatorEventSent() | MetricsReported():
                 self._forward_to_job_master(message)
+            case AcknowledgeCheckpoint() | DeclineCheckpoint() | EndOfDataReached():
+                self._forward_to_job_master(message)
             case SubmitTask():
                 self._forward_to_slot(message.session, message.deployment.allocation_id, message)
             case CancelTask() | DeliverOperatorEvent():
+                self._forward_to_slot(message.session, message.allocation_id, message)
+            case TriggerCheckpoint() | NotifyCheckpointComplete() | NotifyCheckpointAborted():
                 self._forward_to_slot(message.session, message.allocation_id, message)
             case RequestSlot():
                 self._on_request_slot(message)
@@ -331,7 +341,15 @@ class TaskExecutor(Endpoint):
             failed = SlotFailed(job.session, self.context.address, message.deployment.allocation_id, cause)
             self.context.tell(job.job_master, failed)
 
-    def _forward_to_job_master(self, message: TaskStateChanged | OperatorEventSent | MetricsReported) -> None:
+    def _forward_to_job_master(
+        self,
+        message: TaskStateChanged
+        | OperatorEventSent
+        | MetricsReported
+        | AcknowledgeCheckpoint
+        | DeclineCheckpoint
+        | EndOfDataReached,
+    ) -> None:
         job = self._jobs.get(message.job_id)
         if job is None:
             log.debug("%s: ignored %r of a job without slots here", self.context.address, message)
