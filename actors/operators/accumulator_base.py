@@ -6,9 +6,11 @@ cell, or in tables with a cell column, never in a Python object per cell.
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -71,6 +73,41 @@ class ColumnAccumulator(ABC):
     def results(self, cells: Cells) -> pa.Array:
         """The aggregate of each of these cells; null where nothing was added."""
 
+    # -- snapshots
+
+    @abstractmethod
+    def copy(self, size: int) -> ColumnAccumulator:
+        """The cells 0 ... size - 1 as they are now. Quick: arrays are copied, entries are immutable and shared."""
+
+    @abstractmethod
+    def columns(self, cells: Cells) -> dict[str, pa.Array]:
+        """The state of these distinct cells, a row for each. Any thread may call it on a copy."""
+
+    @abstractmethod
+    def load(self, columns: Mapping[str, pa.Array]) -> None:
+        """What `columns` gave of the same kind and type becomes the cells 0, 1, ... of this fresh accumulator."""
+
+
+class ArrayAccumulator(ColumnAccumulator):
+    """Base of those that have an element of some arrays per cell."""
+
+    arrays: ClassVar[tuple[tuple[str, str], ...]]
+    """(column in snapshots, attribute)"""
+
+    def copy(self, size: int) -> Self:
+        self.grow(size)
+        copied = copy.copy(self)
+        for _, attribute in self.arrays:
+            setattr(copied, attribute, getattr(self, attribute)[:size].copy())
+        return copied
+
+    def columns(self, cells: Cells) -> dict[str, pa.Array]:
+        return {name: pa.array(getattr(self, attribute)[cells]) for name, attribute in self.arrays}
+
+    def load(self, columns: Mapping[str, pa.Array]) -> None:
+        for name, attribute in self.arrays:
+            setattr(self, attribute, columns[name].to_numpy(zero_copy_only=False).copy())
+
 
 def is_fixed_width(arrow_type: pa.DataType) -> bool:
     """Whether values of the type are numbers to numpy: booleans, integers, floats and times."""
@@ -126,3 +163,12 @@ def grown(array: Values, size: int, fill: Any) -> Values:
     bigger = np.full(max(size, 2 * len(array), 64), fill, array.dtype)
     bigger[: len(array)] = array
     return bigger
+
+
+def resized(array: Values, size: int, fill: Any) -> Values:
+    """A copy with exactly `size` elements, `fill` where the array has no more."""
+    result = np.empty(size, array.dtype)
+    common = min(size, len(array))
+    result[:common] = array[:common]
+    result[common:] = fill
+    return result

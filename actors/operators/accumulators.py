@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -23,6 +24,7 @@ from actors.operators.entry_accumulators import (
     ListAccumulator,
     TopAccumulator,
 )
+from actors.operators.keyed_tables import StateRows, check_same, types_from_bytes, types_to_bytes
 from actors.operators.numeric_accumulators import (
     CountAccumulator,
     EndAccumulator,
@@ -49,9 +51,11 @@ from flinkray.errors import InvalidProgramError, TypeMismatchError, UnknownColum
 from flinkray.expressions import Expression
 from flinkray.value_types import merge_types
 
+_TYPES = "types"
+
 
 class AggregateColumns:
-    """All aggregates of one operator. Belongs to one thread; pickles (as state) but for `where`.
+    """All aggregates of one operator. Belongs to one thread.
 
     Args:
         aggregates: (name of the result column, what is computed).
@@ -117,6 +121,41 @@ class AggregateColumns:
                 columns.append(slot.results(cells))
         return columns
 
+    # -- snapshots
+
+    def copy(self, size: int) -> AggregateColumns:
+        """The cells 0 ... size - 1 as they are now; quick, whatever there is in them."""
+        copied = AggregateColumns(self._aggregates, self._where)
+        copied._size = size
+        copied._slots = [slot.copy(size) for slot in self._slots]
+        return copied
+
+    def columns(self, cells: Cells) -> dict[str, pa.Array]:
+        """The state of these distinct cells, a row for each; any thread may call it on a copy."""
+        return {name: column for slot in self._slots for name, column in slot.state_columns(cells).items()}
+
+    def metadata(self) -> dict[str, bytes]:
+        """What `loaded` needs beside the columns."""
+        types = {slot.name: slot.type for slot in self._slots if slot.type is not None}
+        return {_TYPES: types_to_bytes(types)} | {slot.title: slot.kind.encode() for slot in self._slots}
+
+    def loaded(self, part: StateRows) -> AggregateColumns:
+        """New aggregates like these, whose cells 0, 1, ... are the rows of a snapshot.
+
+        An aggregate that the snapshot does not know is empty; one that only the snapshot knows is dropped.
+
+        Raises:
+            CheckpointError: an aggregate of that name computed something else.
+        """
+        loaded = AggregateColumns(self._aggregates, self._where)
+        types = types_from_bytes(part.metadata[_TYPES])
+        for slot in loaded._slots:
+            if slot.title in part.metadata:
+                check_same(part, slot.title, slot.kind, f"operator {self._where!r}")
+                slot.load(part, types.get(slot.name))
+        loaded.grow(part.num_rows)
+        return loaded
+
     def _rows(self, data: pa.RecordBatch, everything: Rows, slot: _Slot) -> Rows:
         columns = [self._column(data, column) for column in slot.columns]
         if not columns:
@@ -155,8 +194,9 @@ class _Slot:
 
     def __init__(self, name: str, aggregate: Aggregate) -> None:
         self.name = name
+        self.type: pa.DataType | None = None
+        """Of its column; None while it is not known, and for counts."""
         self._aggregate = aggregate
-        self._type: pa.DataType | None = None
         self._accumulator: ColumnAccumulator | None = None
         if isinstance(aggregate, Count):
             self._accumulator = CountAccumulator()
@@ -195,12 +235,40 @@ class _Slot:
         if source._accumulator is None:
             return
         if self._accumulator is None:
-            self._type = source._type
+            self.type = source.type
             self._accumulator = source._accumulator.fresh()
             self._accumulator.grow(size)
-        elif self._type is not None and source._type is not None and not self._type.equals(source._type):
-            source._widen(self._widen(source._type))
+        elif self.type is not None and source.type is not None and not self.type.equals(source.type):
+            source._widen(self._widen(source.type))
         self._accumulator.merge(source._accumulator, cells, targets)
+
+    # -- snapshots
+
+    @property
+    def kind(self) -> str:
+        return type(self._aggregate).__name__
+
+    @property
+    def title(self) -> str:
+        return f"aggregate {self.name!r}"
+
+    def copy(self, size: int) -> _Slot:
+        copied = copy.copy(self)
+        copied._accumulator = None if self._accumulator is None else self._accumulator.copy(size)
+        return copied
+
+    def state_columns(self, cells: Cells) -> dict[str, pa.Array]:
+        columns = {} if self._accumulator is None else self._accumulator.columns(cells)
+        return {f"{self.name}:{name}": column for name, column in columns.items()}
+
+    def load(self, part: StateRows, arrow_type: pa.DataType | None) -> None:
+        if arrow_type is not None:
+            self.type = arrow_type
+            self._accumulator = make_accumulator(self._aggregate, arrow_type)
+        if self._accumulator is not None:
+            self._accumulator.load(part.columns_of(self.name))
+
+    # -- results
 
     def results(self, cells: Cells) -> pa.Array:
         if self._accumulator is not None:
@@ -211,12 +279,12 @@ class _Slot:
 
     def _typed(self, values: pa.Array, size: int) -> pa.Array | None:
         """The values in the accumulator's type, widened if need be; None while their type is not known at all."""
-        if self._type is not None and values.type.equals(self._type):
+        if self.type is not None and values.type.equals(self.type):
             return values
-        if self._accumulator is None or self._type is None:
+        if self._accumulator is None or self.type is None:
             if pa.types.is_null(_parts(values.type)[-1]):
                 return None
-            self._type = values.type
+            self.type = values.type
             self._accumulator = make_accumulator(self._aggregate, values.type)
             self._accumulator.grow(size)
             return values
@@ -225,14 +293,14 @@ class _Slot:
     def _widen(self, arrow_type: pa.DataType) -> pa.DataType:
         """Makes room for values of that type too; gives the type that holds both."""
         assert self._accumulator is not None
-        merged = merge_types(self._type, arrow_type)
+        merged = merge_types(self.type, arrow_type)
         if merged is None:
             raise AggregateTypeError(
-                f"its column was {self._type} and is {arrow_type} now; set output_type= on the operator that makes it"
+                f"its column was {self.type} and is {arrow_type} now; set output_type= on the operator that makes it"
             )
-        if not merged.equals(self._type):
+        if not merged.equals(self.type):
             self._accumulator = self._accumulator.widened(merged)
-            self._type = merged
+            self.type = merged
         return merged
 
 

@@ -6,7 +6,9 @@ n largest of each cell, its different values, ...), and appended; from time to t
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -56,6 +58,33 @@ class EntryAccumulator(ColumnAccumulator):
     def results(self, cells: Cells) -> pa.Array:
         targets = np.arange(len(cells), dtype=np.int64)
         return self._finish(self._reduce(self._entries_of(cells, targets)), len(cells))
+
+    # -- snapshots
+
+    def copy(self, size: int) -> EntryAccumulator:
+        copied = copy.copy(self)
+        copied._chunks = list(self._chunks)
+        return copied
+
+    def columns(self, cells: Cells) -> dict[str, pa.Array]:
+        """A list of entries per cell, one column for each column of theirs."""
+        entries = self._reduce(self._entries_of(cells, np.arange(len(cells), dtype=np.int64)))
+        entry_cells = entries.column(_CELL).to_numpy()
+        entries = entries.take(pa.array(np.argsort(entry_cells, kind="stable")))
+        offsets = np.zeros(len(cells) + 1, np.int64)
+        np.cumsum(np.bincount(entry_cells, minlength=len(cells)), out=offsets[1:])
+        return {
+            name: pa.LargeListArray.from_arrays(pa.array(offsets), _one_chunk(entries.column(name)))
+            for name in entries.column_names
+            if name != _CELL
+        }
+
+    def load(self, columns: Mapping[str, pa.Array]) -> None:
+        lengths = np.diff(columns[_POSITION].offsets.to_numpy())
+        cells = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
+        table = pa.table({_CELL: cells} | {name: column.flatten() for name, column in columns.items()})
+        if table.num_rows:
+            self._chunks, self._reduced_rows = [table], table.num_rows
 
     def _columns(self, rows: Rows) -> dict[str, Any]:
         return {_CELL: rows.cells, _POSITION: rows.positions, _VALUE: rows.values}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors.operators.accumulator_base import grown, is_fixed_width, numpy_type, to_arrow, to_numpy
+from actors.operators.accumulator_base import grown, is_fixed_width, numpy_type, resized, to_arrow, to_numpy
 from actors.operators.segments import Flags, Ints, Segments, Values
 from flinkray.value_columns import to_array, to_values
 
@@ -27,9 +27,21 @@ class GroupColumn:
         self._is_set = np.zeros(0, np.bool_)
 
     def get(self, groups: Ints) -> pa.Array:
+        return self._as_arrow(self._values[groups], self._is_set[groups])
+
+    def capture(self, size: int) -> Callable[[], pa.Array]:
+        """The values of the groups 0 ... size - 1 as they are now: copied here, made a column when (and where) called.
+
+        Python objects that are values are never changed, so copies of references do.
+        """
+        values = resized(self._values, size, 0 if self._is_fixed else None)
+        is_set = resized(self._is_set, size, False)
+        return lambda: self._as_arrow(values, is_set)
+
+    def _as_arrow(self, values: Values, is_set: Flags) -> pa.Array:
         if self._is_fixed:
-            return to_arrow(self._values[groups], self.type, ~self._is_set[groups])
-        return to_array(self._values[groups].tolist(), self.type)
+            return to_arrow(values, self.type, ~is_set)
+        return to_array(values.tolist(), self.type)
 
     def put(self, groups: Ints, values: pa.Array, size: int) -> None:
         """Sets distinct groups; makes room for `size` groups."""
@@ -89,10 +101,10 @@ class Choice:
             kept.put(segments.groups[changed], chosen, size)
         return results
 
-    def state(self, size: int) -> State:
-        for kept in self._carried:
-            kept.grow(size)
-        return {f"c{index}": kept.get(np.arange(size)) for index, kept in enumerate(self._carried)}
+    def capture(self, size: int) -> Callable[[], State]:
+        """What is carried, for `restore`; as GroupColumn.capture."""
+        columns = {f"c{index}": kept.capture(size) for index, kept in enumerate(self._carried)}
+        return lambda: {name: column() for name, column in columns.items()}
 
     def restore(self, state: State) -> None:
         for index, kept in enumerate(self._carried):
@@ -122,10 +134,9 @@ class Improvements:
         self._best.put(segments.groups[improved], chosen, size)
         return rows
 
-    def best(self, size: int) -> pa.Array:
-        """Per group."""
-        self._best.grow(size)
-        return self._best.get(np.arange(size))
+    def capture(self, size: int) -> Callable[[], pa.Array]:
+        """The best value per group, for `restore`; as GroupColumn.capture."""
+        return self._best.capture(size)
 
     def restore(self, best: pa.Array) -> None:
         self._best.put(np.arange(len(best)), best.cast(self._best.type), len(best))

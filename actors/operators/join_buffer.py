@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from actors.operators.keyed_tables import KeyedTables, StateRows
 from actors.state.key_index import Ids
+from actors.state.snapshot import KeyedTable
 from flinkray.batch import Batch
-from flinkray.types import Kind
+from flinkray.types import MIN_TIMESTAMP, Kind
+
+# Columns of snapshots beside the key; those of the rows have `row:` before their names.
+_SLICE = "slice"
+_POSITION = "position"
+_FIRED_UNTIL = "fired_until"
+_ROW = "row:"
+_KIND = "kind"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +32,22 @@ class KeyedRows:
     kind: Kind
     key_ids: Ids
     positions: npt.NDArray[np.int64]
+    fired_until: npt.NDArray[np.int64] | None = None
+    """Windows that end before this have fired with the row, before the operator was restored with the lower watermark
+    of another subtask. None: with those that the watermark has passed, all is said."""
 
     @property
     def num_rows(self) -> int:
         return len(self.key_ids)
 
     def take(self, rows: Any) -> KeyedRows:
-        return KeyedRows(self.data.take(pa.array(rows)), self.kind, self.key_ids[rows], self.positions[rows])
+        fired_until = None if self.fired_until is None else self.fired_until[rows]
+        data = self.data.take(pa.array(rows))
+        return KeyedRows(data, self.kind, self.key_ids[rows], self.positions[rows], fired_until)
+
+    def keys_to_fire(self, window_end: int) -> Ids:
+        """Keys with a row for which the window that ends there has not fired."""
+        return self.key_ids if self.fired_until is None else self.key_ids[self.fired_until < window_end - 1]
 
     def batch(self) -> Batch:
         """Without event times."""
@@ -75,15 +94,58 @@ class JoinBuffer:
     def renumber_keys(self, place: Ids) -> None:
         """Key n is now `place[n]`."""
         for chunks in self._slices.values():
-            chunks[:] = [KeyedRows(part.data, part.kind, place[part.key_ids], part.positions) for part in chunks]
+            chunks[:] = [replace(part, key_ids=place[part.key_ids]) for part in chunks]
 
-    def snapshot(self) -> dict[int, KeyedRows]:
-        return {start: _concat(chunks) for start, chunks in self._slices.items()}
+    # -- snapshots
 
-    def restore(self, part: dict[int, KeyedRows], place: Ids) -> None:
-        for start, rows in part.items():
-            renumbered = KeyedRows(rows.data, rows.kind, place[rows.key_ids], rows.positions)
-            self._slices.setdefault(start, []).append(renumbered)
+    def slice_starts(self) -> list[int]:
+        return list(self._slices)
+
+    def capture(self) -> list[tuple[int, KeyedRows]]:
+        """All rows as they are now, in pieces, each with its slice's start; nothing of it changes any more."""
+        return [(start, part) for start, chunks in self._slices.items() for part in chunks]
+
+    def restore(self, part: StateRows, key_ids: Ids, watermark: int) -> None:
+        """Adds rows of a snapshot.
+
+        Args:
+            watermark: of this subtask; that of the one which the rows come from may have been higher.
+        """
+        fired_until = part.columns[_FIRED_UNTIL].to_numpy()
+        positions = part.columns[_POSITION].to_numpy()
+        named = {name[len(_ROW) :]: column for name, column in part.columns.items() if name.startswith(_ROW)}
+        data = pa.table(named)
+        kind = Kind(part.metadata[_KIND].decode())
+        is_ahead = bool((fired_until > watermark).any())
+        rows = KeyedRows(data, kind, key_ids, positions, fired_until if is_ahead else None)
+        starts = part.columns[_SLICE].to_numpy()
+        order = np.lexsort((positions, starts))
+        bounds = np.flatnonzero(np.diff(starts[order])) + 1
+        for places in np.split(order, bounds):
+            self._slices.setdefault(int(starts[places[0]]), []).append(rows.take(places))
+
+
+def buffer_table(
+    captured: list[tuple[int, KeyedRows]],
+    watermark: int,
+    keys: pa.RecordBatch,
+    tables: KeyedTables,
+    metadata: Mapping[str, bytes],
+) -> KeyedTable:
+    """What a buffer was at a barrier, a row for each of its rows; any thread.
+
+    Args:
+        watermark: at the barrier.
+    """
+    rows = _concat([part for _, part in captured])
+    starts = np.concatenate([np.full(part.num_rows, start, np.int64) for start, part in captured])
+    fired_until = np.full(rows.num_rows, watermark, np.int64)
+    if rows.fired_until is not None:
+        np.maximum(fired_until, rows.fired_until, out=fired_until)
+    columns = {_SLICE: pa.array(starts), _POSITION: pa.array(rows.positions), _FIRED_UNTIL: pa.array(fired_until)}
+    data = rows.data.combine_chunks()
+    columns |= {f"{_ROW}{name}": column for name, column in zip(data.column_names, data.columns, strict=True)}
+    return tables.make(keys, rows.key_ids, columns, {**metadata, _KIND: str(rows.kind.value).encode()})
 
 
 def _concat(parts: list[KeyedRows]) -> KeyedRows:
@@ -92,7 +154,17 @@ def _concat(parts: list[KeyedRows]) -> KeyedRows:
     # Types may have been widened between batches.
     table = pa.concat_tables([part.data for part in parts], promote_options="permissive").combine_chunks()
     key_ids = np.concatenate([part.key_ids for part in parts])
-    return KeyedRows(table, parts[0].kind, key_ids, np.concatenate([part.positions for part in parts]))
+    positions = np.concatenate([part.positions for part in parts])
+    fired_until = None
+    if any(part.fired_until is not None for part in parts):
+        fired_until = np.concatenate(
+            [_never_fired(part) if part.fired_until is None else part.fired_until for part in parts]
+        )
+    return KeyedRows(table, parts[0].kind, key_ids, positions, fired_until)
+
+
+def _never_fired(part: KeyedRows) -> npt.NDArray[np.int64]:
+    return np.full(part.num_rows, MIN_TIMESTAMP, np.int64)
 
 
 def _as_batch(table: pa.Table) -> pa.RecordBatch:

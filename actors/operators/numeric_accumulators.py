@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 
 from actors.operators.accumulator_base import (
     AggregateTypeError,
+    ArrayAccumulator,
     Cells,
     ColumnAccumulator,
     Rows,
@@ -24,8 +26,10 @@ _INT64_MAX = 2**63 - 1
 _INT64_MIN = -(2**63)
 
 
-class CountAccumulator(ColumnAccumulator):
+class CountAccumulator(ArrayAccumulator):
     """Rows, or non-null values of a column."""
+
+    arrays = (("count", "_counts"),)
 
     def __init__(self) -> None:
         self._counts = np.zeros(0, np.int64)
@@ -49,12 +53,14 @@ class CountAccumulator(ColumnAccumulator):
         return pa.array(self._counts[cells])
 
 
-class IntegerSumAccumulator(ColumnAccumulator):
+class IntegerSumAccumulator(ArrayAccumulator):
     """Sums of integers and durations as int64, checked for overflow.
 
     The check costs nothing per row: `_bound` is at least the size of every sum, so as long as it cannot pass the
     int64 range by what a batch adds, no sum can. Only then are the sums looked at, and if need be added up exactly.
     """
+
+    arrays = (("sum", "_sums"), ("filled", "_is_filled"))
 
     def __init__(self, arrow_type: pa.DataType) -> None:
         self._type = arrow_type
@@ -86,6 +92,10 @@ class IntegerSumAccumulator(ColumnAccumulator):
     def results(self, cells: Cells) -> pa.Array:
         arrow_type = self._type if pa.types.is_duration(self._type) else pa.int64()
         return to_arrow(self._sums[cells], arrow_type, ~self._is_filled[cells])
+
+    def load(self, columns: Mapping[str, pa.Array]) -> None:
+        super().load(columns)
+        self._bound = _largest(self._sums)
 
     def _add(self, cells: Cells, values: npt.NDArray[np.int64]) -> None:
         if not len(cells):
@@ -131,8 +141,10 @@ def _as_int64(values: pa.Array) -> npt.NDArray[np.int64]:
     return to_numpy(values)
 
 
-class FloatSumAccumulator(ColumnAccumulator):
+class FloatSumAccumulator(ArrayAccumulator):
     """Sums of floats; with `is_mean`, means of any numbers (sums and counts)."""
+
+    arrays = (("sum", "_sums"), ("count", "_counts"))
 
     def __init__(self, is_mean: bool) -> None:
         self._is_mean = is_mean
@@ -164,8 +176,10 @@ class FloatSumAccumulator(ColumnAccumulator):
         return to_arrow(sums / np.maximum(counts, 1) if self._is_mean else sums, pa.float64(), counts == 0)
 
 
-class ExtremeAccumulator(ColumnAccumulator):
+class ExtremeAccumulator(ArrayAccumulator):
     """Minimum or maximum. NaN counts only where there is nothing else, as in Arrow."""
+
+    arrays = (("best", "_best"), ("filled", "_is_filled"))
 
     def __init__(self, arrow_type: pa.DataType, is_max: bool) -> None:
         self._type = arrow_type
@@ -210,8 +224,10 @@ class ExtremeAccumulator(ColumnAccumulator):
 _NEVER = np.iinfo(np.int64).max
 
 
-class EndAccumulator(ColumnAccumulator):
+class EndAccumulator(ArrayAccumulator):
     """The first or the last value that arrived."""
+
+    arrays = (("value", "_values"), ("position", "_positions"))
 
     def __init__(self, arrow_type: pa.DataType, is_last: bool) -> None:
         self._type = arrow_type

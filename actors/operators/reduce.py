@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from actors.elements import CheckpointOptions
 from actors.keys import key_columns
 from actors.operators.base import Operator
 from actors.operators.columns import operator_label
-from actors.state.key_index import KeyIndex
+from actors.operators.keyed_tables import KeyedTables, state_rows
+from actors.operators.shared_values import FrozenValues, SharedValues, pickled, unpickled
+from actors.state.key_index import Ids, KeyIndex
+from actors.state.snapshot import KeyedTable, OperatorSnapshot, RestoredState
 from actors.user_code import TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError
 from flinkray.functions import as_callable
 from flinkray.operator_factories import ReduceFactory
 from flinkray.row_codec import RowEncoder, as_row, decode
+from flinkray.row_codec import snapshot as copy_of
 
 _NOTHING = object()
+_STATE = "reduced"
 
 
 class ReduceOperator(Operator):
@@ -30,7 +39,9 @@ class ReduceOperator(Operator):
     def setup(self, context: Any, output: Any) -> None:
         super().setup(context, output)
         self._index = KeyIndex()
+        self._tables = KeyedTables.of(context)
         self._reduced: list[Any] = []
+        self._shared: SharedValues[list[Any]] = SharedValues()
 
     def open(self) -> None:
         self._functions = UserFunctions(self.context, [self._factory.function])
@@ -44,8 +55,16 @@ class ReduceOperator(Operator):
             raise InvalidProgramError(f"{operator_label(self.context)}: reduce needs key_by before it")
         ids = self._index.ids(key_columns(batch, selector, operator_label(self.context)))
         self._reduced.extend([_NOTHING] * (len(self._index) - len(self._reduced)))
+        self._own(ids)
         results = self._reduce(ids.tolist(), decode(batch))
         self.output.emit(self._encoder.encode(results, batch.timestamps))
+
+    def _own(self, ids: Ids) -> None:
+        """The function may change what it gets: these keys' values are copied where a snapshot shares them."""
+        for frozen in self._shared.current():
+            for key in np.unique(ids[ids < len(frozen)]).tolist():
+                if self._reduced[key] is frozen[key]:
+                    self._reduced[key] = copy_of(frozen[key])
 
     def _reduce(self, ids: list[int], values: list[Any]) -> list[Any]:
         function, reduced = self._function, self._reduced
@@ -62,14 +81,27 @@ class ReduceOperator(Operator):
             raise_attributed(self.context.operator_name, self.context.subtask, value, error)
         return results
 
-    def snapshot_state(self, checkpoint_id: int) -> Any:
-        return {"keys": self._index.key_columns(), "reduced": list(self._reduced)}
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
+        snapshot = OperatorSnapshot()
+        keys = self._index.key_columns()
+        if keys is not None:
+            frozen, tables = self._shared.freeze(self._reduced), self._tables
+            snapshot.add_keyed(_STATE, lambda: _table(tables, keys, frozen), tables.owned)
+        return snapshot
 
-    def initialize_state(self, restored: Any) -> None:
-        if restored is not None and restored["keys"] is not None:
-            self._index.ids(restored["keys"])
-            self._reduced = list(restored["reduced"])
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        for rows in state_rows(restored.keyed(_STATE)) if restored is not None else ():
+            assert rows.keys is not None
+            self._index.ids(rows.keys)
+            self._reduced += unpickled(rows.columns["value"])
 
     def close(self) -> None:
         if hasattr(self, "_functions"):
             self._functions.close()
+
+
+def _table(tables: KeyedTables, keys: pa.RecordBatch, reduced: FrozenValues[list[Any]]) -> KeyedTable:
+    def describe(key: int) -> str:
+        return f"{tables.where}: the reduced value of key {keys.slice(key, 1).to_pylist()[0]}"
+
+    return tables.make(keys, None, {"value": pickled(reduced.values, describe)}, {})

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import functools
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from actors.elements import CheckpointOptions
 from actors.keys import key_columns
 from actors.operators.base import Operator
 from actors.operators.columns import evaluate, operator_label
-from actors.operators.group_columns import Choice, Improvements
+from actors.operators.group_columns import Choice, Improvements, State
+from actors.operators.keyed_tables import (
+    KeyedTables,
+    StateRows,
+    check_same,
+    state_rows,
+    types_from_bytes,
+    types_to_bytes,
+)
 from actors.operators.running_aggregates import (
     Running,
     RunningError,
@@ -19,12 +32,15 @@ from actors.operators.running_aggregates import (
 )
 from actors.operators.segments import Segments
 from actors.state.key_index import Ids, KeyIndex
+from actors.state.snapshot import OperatorSnapshot, RestoredState
 from flinkray.aggregates import Aggregate, ArgMax, ArgMin, Count, Max, Min, Sum
 from flinkray.batch import Batch
-from flinkray.errors import InvalidProgramError, TypeMismatchError, UnknownColumnError
+from flinkray.errors import CheckpointError, InvalidProgramError, TypeMismatchError, UnknownColumnError
 from flinkray.expressions import Expression, col
 from flinkray.operator_factories import RunningAggregateFactory, RunningColumnFactory
 from flinkray.types import Kind
+
+_STATE = "groups"
 
 
 class _RunningOperator(Operator):
@@ -47,9 +63,36 @@ class _RunningOperator(Operator):
         segments = Segments(ids, len(self._index))
         self.output.emit(self.results(batch, keys, segments, before))
 
+    @abstractmethod
     def results(self, batch: Batch, keys: pa.RecordBatch, segments: Segments, known: int) -> Batch:
         """A row for each row of the batch. Groups below `known` have been seen in earlier batches."""
-        raise TypeError(f"{type(self).__name__} computes nothing")
+
+    @abstractmethod
+    def capture(self, size: int) -> Callable[[], tuple[dict[str, pa.Array], dict[str, bytes]]]:
+        """The state of the groups 0 ... size - 1 as it is now: gives columns and metadata, on any thread."""
+
+    @abstractmethod
+    def restore(self, parts: Sequence[StateRows]) -> None:
+        """`parts`, at least one: the groups 0, 1, ... in this order."""
+
+    # -- snapshots
+
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
+        keys = self._index.key_columns()
+        if keys is None:
+            return None
+        make, tables = self.capture(len(self._index)), KeyedTables.of(self.context)
+        snapshot = OperatorSnapshot()
+        snapshot.add_keyed(_STATE, lambda: tables.make(keys, None, *make()), tables.owned)
+        return snapshot
+
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        parts = [] if restored is None else state_rows(restored.keyed(_STATE))
+        for part in parts:
+            assert part.keys is not None
+            self._index.ids(part.keys)
+        if parts:
+            self.restore(parts)
 
     def _keys(self, batch: Batch) -> pa.RecordBatch:
         selector = self.context.keys[0]
@@ -87,20 +130,66 @@ class _Cell:
         merged = widened_type(old, arrow_type)
         if merged != old:
             wider = create_running(self._aggregate, merged)
-            wider.restore(running.state(known))
+            wider.restore(running.capture(known)())
             self._type, self._running = merged, wider
             return wider
         return running
 
-    def snapshot(self, size: int) -> dict[str, Any]:
-        columns = {} if self._running is None else self._running.state(size)
-        return {"type": self._type, "columns": columns}
+    # -- state
 
-    def restore(self, snapshot: dict[str, Any]) -> None:
-        if snapshot["type"] is not None:
-            self._type = snapshot["type"]
-            self._running = create_running(self._aggregate, self._type)
-            self._running.restore(snapshot["columns"])
+    def capture(self, size: int) -> _CellState | None:
+        """None: no row has come, so not even the type is known."""
+        if self._type is None or self._running is None:
+            return None
+        return _CellState(self.name, type(self._aggregate).__name__, self._type, self._running.capture(size))
+
+    def restore(self, parts: Sequence[StateRows]) -> None:
+        """`parts`: the groups 0, 1, ... in this order; the column may have another type in each."""
+        types = [types_from_bytes(part.metadata["types"]).get(self.name) for part in parts]
+        known = [arrow_type for arrow_type in types if arrow_type is not None]
+        if not known:
+            return
+        for part, arrow_type in zip(parts, types, strict=True):
+            if arrow_type is not None:
+                check_same(part, f"aggregate {self.name!r}", type(self._aggregate).__name__, self._label)
+        try:
+            merged = functools.reduce(widened_type, known)
+            states = [self._state_of(part, its_type, merged) for part, its_type in zip(parts, types, strict=True)]
+        except (RunningError, pa.ArrowInvalid) as error:
+            raise CheckpointError(f"{self._label}: aggregate {self.name!r} cannot be restored: {error}") from error
+        self._type, self._running = merged, create_running(self._aggregate, merged)
+        self._running.restore({name: pa.concat_arrays([state[name] for state in states]) for name in states[0]})
+
+    def _state_of(self, part: StateRows, arrow_type: pa.DataType | None, merged: pa.DataType) -> State:
+        """The part's columns as they are for the type `merged`; those of empty groups where it has none."""
+        running = create_running(self._aggregate, merged)
+        if arrow_type is not None:
+            state = part.columns_of(self.name)
+            if arrow_type == merged:
+                return state
+            before = create_running(self._aggregate, arrow_type)
+            before.restore(state)
+            running.restore(before.capture(part.num_rows)())
+        return running.capture(part.num_rows)()
+
+
+@dataclass(frozen=True, slots=True)
+class _CellState:
+    """One aggregate at a barrier."""
+
+    name: str
+    aggregate: str
+    type: pa.DataType
+    make_columns: Callable[[], State]
+
+    def columns(self) -> State:
+        return {f"{self.name}:{name}": column for name, column in self.make_columns().items()}
+
+
+def _cells_metadata(states: Iterable[_CellState]) -> dict[str, bytes]:
+    listed = list(states)
+    kinds = {f"aggregate {state.name!r}": state.aggregate.encode() for state in listed}
+    return {"types": types_to_bytes({state.name: state.type for state in listed})} | kinds
 
 
 class RunningAggregateOperator(_RunningOperator):
@@ -136,20 +225,16 @@ class RunningAggregateOperator(_RunningOperator):
         expression = column if isinstance(column, Expression) else col(column)  # type: ignore[arg-type]
         return self._plain(evaluate(expression, data, self._label))
 
-    def snapshot_state(self, checkpoint_id: int) -> Any:
-        size = len(self._index)
-        return {
-            "keys": self._index.key_columns(),
-            "aggregates": {cell.name: cell.snapshot(size) for cell in self._cells},
-        }
+    def capture(self, size: int) -> Callable[[], tuple[dict[str, pa.Array], dict[str, bytes]]]:
+        states = [state for cell in self._cells if (state := cell.capture(size)) is not None]
+        return lambda: (
+            {name: column for state in states for name, column in state.columns().items()},
+            _cells_metadata(states),
+        )
 
-    def initialize_state(self, restored: Any) -> None:
-        if restored is None or restored["keys"] is None:
-            return
-        self._index.ids(restored["keys"])
+    def restore(self, parts: Sequence[StateRows]) -> None:
         for cell in self._cells:
-            if cell.name in restored["aggregates"]:
-                cell.restore(restored["aggregates"][cell.name])
+            cell.restore(parts)
 
 
 _MODES: dict[str, type[Aggregate]] = {"sum": Sum, "min": Min, "max": Max}
@@ -220,9 +305,9 @@ class RunningColumnOperator(_RunningOperator):
         except RunningError as error:
             raise TypeMismatchError(f"{self._label}: {error}") from error
         if merged != self._schema.types:
-            snapshot = self._rows_snapshot(known)
+            rows, best = self._choice.capture(known)(), self._captured_best(known)
             self._use(pa.schema(list(zip(names, merged, strict=True))))
-            self._restore_rows(snapshot)
+            self._restore_rows(rows, None if best is None else best())
 
     def _use(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -242,25 +327,50 @@ class RunningColumnOperator(_RunningOperator):
 
     # -- state
 
-    def _rows_snapshot(self, size: int) -> dict[str, Any]:
-        best = None if self._improvements is None else self._improvements.best(size)
-        return {"schema": self._schema, "rows": self._choice.state(size), "best": best}
+    def _captured_best(self, size: int) -> Callable[[], pa.Array] | None:
+        return None if self._improvements is None else self._improvements.capture(size)
 
-    def _restore_rows(self, snapshot: dict[str, Any]) -> None:
-        self._choice.restore(snapshot["rows"])
-        if self._improvements is not None and snapshot["best"] is not None:
-            self._improvements.restore(snapshot["best"])
+    def _restore_rows(self, rows: State, best: pa.Array | None) -> None:
+        self._choice.restore(rows)
+        if self._improvements is not None and best is not None:
+            self._improvements.restore(best)
 
-    def snapshot_state(self, checkpoint_id: int) -> Any:
-        size = len(self._index)
-        cell = None if self._cell is None else self._cell.snapshot(size)
-        return {"keys": self._index.key_columns(), "aggregate": cell, **self._rows_snapshot(size)}
+    def capture(self, size: int) -> Callable[[], tuple[dict[str, pa.Array], dict[str, bytes]]]:
+        assert self._schema is not None
+        schema, rows, best = self._schema, self._choice.capture(size), self._captured_best(size)
+        cell = None if self._cell is None else self._cell.capture(size)
+        metadata = {"running aggregate": self._shown().encode(), "rows": bytes(schema.serialize())}
 
-    def initialize_state(self, restored: Any) -> None:
-        if restored is None or restored["keys"] is None:
-            return
-        self._index.ids(restored["keys"])
-        self._use(restored["schema"])
-        self._restore_rows(restored)
-        if self._cell is not None and restored["aggregate"] is not None:
-            self._cell.restore(restored["aggregate"])
+        def make() -> tuple[dict[str, pa.Array], dict[str, bytes]]:
+            columns = {f"row:{name}": column for name, column in rows().items()}
+            if best is not None:
+                columns["best"] = best()
+            if cell is not None:
+                columns |= cell.columns()
+            return columns, metadata | _cells_metadata([] if cell is None else [cell])
+
+        return make
+
+    def restore(self, parts: Sequence[StateRows]) -> None:
+        for part in parts:
+            check_same(part, "running aggregate", self._shown(), self._label)
+        schemas = [pa.ipc.read_schema(pa.py_buffer(part.metadata["rows"])) for part in parts]
+        names = schemas[0].names
+        if any(schema.names != names for schema in schemas):
+            raise CheckpointError(f"{self._label}: its former subtasks had rows of different columns: {schemas}")
+        types = [
+            functools.reduce(widened_type, same) for same in zip(*(schema.types for schema in schemas), strict=True)
+        ]
+        self._use(pa.schema(list(zip(names, types, strict=True))))
+        rows = {f"c{index}": _joined(parts, f"row:c{index}", arrow_type) for index, arrow_type in enumerate(types)}
+        best_type = types[self._position(names)]
+        self._restore_rows(rows, None if self._improvements is None else _joined(parts, "best", best_type))
+        if self._cell is not None:
+            self._cell.restore(parts)
+
+    def _shown(self) -> str:
+        return f"{self._factory.mode}({self._factory.column!r})"
+
+
+def _joined(parts: Sequence[StateRows], name: str, arrow_type: pa.DataType) -> pa.Array:
+    return pa.concat_arrays([part.columns[name].cast(arrow_type) for part in parts])

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from actors.operators.accumulator_base import grown, is_fixed_width, numpy_type, to_arrow
+from actors.operators.accumulator_base import grown, is_fixed_width, numpy_type, resized, to_arrow
 from actors.operators.group_columns import Choice, GroupColumn, Improvements, State, extreme_of, numbers_of, valid_flags
 from actors.operators.segments import Flags, Ints, Segments, Values
 from actors.state.key_index import KeyIndex
@@ -33,10 +33,12 @@ class Running(ABC):
         """The result at each row, in the batch's order. `values`: the column in the batch's order."""
 
     @abstractmethod
-    def state(self, size: int) -> State: ...
+    def capture(self, size: int) -> Callable[[], State]:
+        """The state of the groups as it is now. Quick: it copies arrays; what it gives makes columns, on any thread."""
 
     @abstractmethod
-    def restore(self, state: State) -> None: ...
+    def restore(self, state: State) -> None:
+        """Takes the place of all state; the columns are as `capture` gave them for the same type."""
 
 
 # -- counts and sums ---------------------------------------------------------------------------------------------
@@ -52,8 +54,9 @@ class RunningCount(Running):
         self._counts[segments.groups] = counts[segments.ends]
         return pa.array(segments.unsort(counts))
 
-    def state(self, size: int) -> State:
-        return {"count": pa.array(grown(self._counts, size, 0)[:size])}
+    def capture(self, size: int) -> Callable[[], State]:
+        counts = resized(self._counts, size, 0)
+        return lambda: {"count": pa.array(counts)}
 
     def restore(self, state: State) -> None:
         self._counts = state["count"].to_numpy().copy()
@@ -97,9 +100,9 @@ class RunningSum(Running):
         except pa.ArrowInvalid as error:
             raise RunningError(f"a value does not fit an int64 sum ({error}); cast the column to double") from error
 
-    def state(self, size: int) -> State:
-        sums, counts = grown(self._sums, size, 0)[:size], grown(self._counts, size, 0)[:size]
-        return {"sum": pa.array(sums, mask=counts == 0), "count": pa.array(counts)}
+    def capture(self, size: int) -> Callable[[], State]:
+        sums, counts = resized(self._sums, size, 0), resized(self._counts, size, 0)
+        return lambda: {"sum": pa.array(sums, mask=counts == 0), "count": pa.array(counts)}
 
     def restore(self, state: State) -> None:
         self._sums = numbers_of(state["sum"]).astype(self._dtype)
@@ -160,9 +163,9 @@ class RunningDecimalSum(Running):
             raise RunningError(f"a sum does not fit {self._result_type}; cast the column to double before summing")
         return result
 
-    def state(self, size: int) -> State:
-        self._sums.grow(size)
-        return {"sum": self._sums.get(np.arange(size))}
+    def capture(self, size: int) -> Callable[[], State]:
+        sums = self._sums.capture(size)
+        return lambda: {"sum": sums()}
 
     def restore(self, state: State) -> None:
         sums = state["sum"].cast(self._result_type)
@@ -192,9 +195,9 @@ class RunningExtreme(Running):
         self._column.put(groups, to_arrow(best[segments.ends], values.type, ~has_value[segments.ends]), size)
         return result
 
-    def state(self, size: int) -> State:
-        self._column.grow(size)
-        return {"best": self._column.get(np.arange(size))}
+    def capture(self, size: int) -> Callable[[], State]:
+        best = self._column.capture(size)
+        return lambda: {"best": best()}
 
     def restore(self, state: State) -> None:
         best = state["best"].cast(self._column.type)
@@ -218,8 +221,9 @@ class RunningEnd(Running):
         self._has_value[segments.groups] |= rows[segments.ends] >= 0
         return self._choice.take(segments, rows, [values], size)[0]
 
-    def state(self, size: int) -> State:
-        return {"has_value": pa.array(grown(self._has_value, size, False)[:size]), **self._choice.state(size)}
+    def capture(self, size: int) -> Callable[[], State]:
+        has_value, chosen = resized(self._has_value, size, False), self._choice.capture(size)
+        return lambda: {"has_value": pa.array(has_value), **chosen()}
 
     def restore(self, state: State) -> None:
         self._has_value = state["has_value"].to_numpy(zero_copy_only=False).copy()
@@ -237,8 +241,9 @@ class RunningBest(Running):
         rows = self._improvements.rows(segments, values.field(1), size)
         return self._choice.take(segments, rows, [values.field(0)], size)[0]
 
-    def state(self, size: int) -> State:
-        return {"best": self._improvements.best(size), **self._choice.state(size)}
+    def capture(self, size: int) -> Callable[[], State]:
+        best, chosen = self._improvements.capture(size), self._choice.capture(size)
+        return lambda: {"best": best(), **chosen()}
 
     def restore(self, state: State) -> None:
         self._improvements.restore(state["best"])
@@ -256,8 +261,9 @@ class RunningOrderedExtreme(Running):
         rows = self._improvements.rows(segments, values, size)
         return self._choice.take(segments, rows, [values], size)[0]
 
-    def state(self, size: int) -> State:
-        return {"best": self._improvements.best(size)}
+    def capture(self, size: int) -> Callable[[], State]:
+        best = self._improvements.capture(size)
+        return lambda: {"best": best()}
 
     def restore(self, state: State) -> None:
         self._improvements.restore(state["best"])
@@ -295,15 +301,9 @@ class RunningDistinct(Running):
         is_first[new[first]] = True
         return is_first
 
-    def state(self, size: int) -> State:
-        pairs = self._pairs.key_columns()
-        if pairs is None:
-            return {"values": pa.array([[]] * size, pa.list_(self._type))}
-        groups = pairs.column(0).to_numpy()
-        order = np.argsort(groups, kind="stable")
-        offsets = np.zeros(size + 1, np.int32)
-        np.cumsum(np.bincount(groups, minlength=size), out=offsets[1:])
-        return {"values": pa.ListArray.from_arrays(pa.array(offsets), pairs.column(1).take(pa.array(order)))}
+    def capture(self, size: int) -> Callable[[], State]:
+        pairs, arrow_type = self._pairs.key_columns(), self._type
+        return lambda: {"values": _distinct_lists(pairs, size, arrow_type)}
 
     def restore(self, state: State) -> None:
         lists = state["values"]
@@ -313,6 +313,20 @@ class RunningDistinct(Running):
         self._counts = lengths.astype(np.int64)
 
 
+def _distinct_lists(pairs: pa.RecordBatch | None, size: int, arrow_type: pa.DataType) -> pa.Array:
+    """The values of each group as a list, from (group, value)."""
+    if pairs is None:
+        return pa.array([[]] * size, pa.list_(arrow_type))
+    groups = pairs.column(0).to_numpy()
+    order = np.argsort(groups, kind="stable")
+    offsets = np.zeros(size + 1, np.int32)
+    np.cumsum(np.bincount(groups, minlength=size), out=offsets[1:])
+    return pa.ListArray.from_arrays(pa.array(offsets), pairs.column(1).take(pa.array(order)))
+
+
+_NO_VALUES: list[Any] = []
+
+
 class RunningList(Running):
     """All values, or the n largest: a list per row, so the work is in writing the lists out."""
 
@@ -320,30 +334,29 @@ class RunningList(Running):
         self._type = arrow_type
         self._n = n
         self._lists: list[list[Any]] = []
+        """Replaced, never changed: results and snapshots hold them too."""
 
     def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
-        self._lists.extend([] for _ in range(size - len(self._lists)))
+        self._lists.extend([_NO_VALUES] * (size - len(self._lists)))
         groups = segments.unsort(segments.groups[segments.segment_of]).tolist()
         results: list[list[Any] | None] = []
         for group, value in zip(groups, to_values(values), strict=True):
-            kept = self._lists[group]
             if value is not None:
-                self._keep(kept, value)
-            results.append(kept.copy() if kept else None)
+                self._lists[group] = self._with(self._lists[group], value)
+            results.append(self._lists[group] or None)
         return to_array(results, pa.list_(self._type))
 
-    def _keep(self, kept: list[Any], value: Any) -> None:
+    def _with(self, kept: list[Any], value: Any) -> list[Any]:
         if self._n is None:
-            kept.append(value)
-            return
+            return [*kept, value]
         # Behind its equals, so that the first to come stays when there are too many; NaN sorts last.
         at = len(kept) if value != value else bisect_right(kept, _Descending(value), key=_Descending)
-        kept.insert(at, value)
-        del kept[self._n :]
+        return [*kept[:at], value, *kept[at:]][: self._n]
 
-    def state(self, size: int) -> State:
-        lists = self._lists + [[]] * (size - len(self._lists))
-        return {"values": to_array(lists, pa.list_(self._type))}
+    def capture(self, size: int) -> Callable[[], State]:
+        lists = self._lists + [_NO_VALUES] * (size - len(self._lists))
+        arrow_type = pa.list_(self._type)
+        return lambda: {"values": to_array(lists, arrow_type)}
 
     def restore(self, state: State) -> None:
         self._lists = to_values(state["values"])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,19 @@ import pyarrow as pa
 from actors.operators.accumulator_base import Cells, grown
 from actors.operators.accumulators import AggregateColumns
 from actors.operators.cell_cache import UNKNOWN, CellCache
+from actors.operators.keyed_tables import KeyedTables, StateRows
 from actors.state.key_index import Ids, KeyIndex
+from actors.state.snapshot import KeyedTable
 from flinkray.aggregates import Aggregate
+from flinkray.types import MIN_TIMESTAMP
 
 # A cell's code is its slice's number (counted from 0 as slices appear) above its key's number.
 _KEY_BITS = 32
+
+# Columns of snapshots beside the key and the aggregates.
+_SLICE = "slice"
+_CELL = "cell"
+_FIRED_UNTIL = "fired_until"
 
 # Released cells are squeezed out when there are more of them than live ones, and at least this many.
 _RELEASED_BEFORE_COMPACTING = 4096
@@ -46,6 +55,9 @@ class SliceStore:
         self._numbers: dict[int, int] = {}
         self._slices: dict[int, list[Cells]] = {}
         """Slice start -> its cells, ascending, in chunks."""
+        self._fired_until: npt.NDArray[np.int64] | None = None
+        """Per cell: windows that end before this have fired for its key, before the operator was restored with the
+        lower watermark of another subtask. None: with those that the watermark has passed, all is said."""
 
     @property
     def cell_count(self) -> int:
@@ -71,6 +83,9 @@ class SliceStore:
         shifted = np.array([self._number(start) << _KEY_BITS for start in starts], np.int64)
         codes = key_ids | (shifted[0] if which is None else shifted[which])
         cells = self._cached_cells(codes, key_ids, starts, which)
+        if self._fired_until is not None:  # what has come now has not been in any firing
+            self._fired_until = grown(self._fired_until, self._cell_count, MIN_TIMESTAMP)
+            self._fired_until[cells] = MIN_TIMESTAMP
         self._aggregates.add(data, cells, self._next_position)
         self._next_position += data.num_rows
         return cells
@@ -121,6 +136,9 @@ class SliceStore:
             self._slices.setdefault(start_of[number], []).append(cells)
 
     # -- reading
+
+    def slice_starts(self) -> list[int]:
+        return list(self._slices)
 
     def cells_of(self, slice_start: int) -> Cells:
         """The cells of a slice, ascending: in order of the keys' first rows in it. Empty if there is no such slice."""
@@ -184,6 +202,7 @@ class SliceStore:
         for number, cells in enumerate(parts.values()):
             slice_of[place[cells]] = number
         aggregates = self._aggregates.take(live)
+        fired_until = None if self._fired_until is None else self._fired_until[live]
         key_ids = self._cell_keys[live]
         if len(live) < len(self._keys) // 2:
             live_keys = np.unique(key_ids)  # ascending: they keep their order of arrival
@@ -194,6 +213,7 @@ class SliceStore:
         self._forget_cells()
         self._aggregates = aggregates
         self._restore_cells(key_ids, slice_of, list(parts))
+        self._fired_until = fired_until
 
     def _restore_cells(self, key_ids: Ids, slice_of: npt.NDArray[np.int64], starts: list[int]) -> Cells:
         if not len(key_ids):
@@ -201,37 +221,94 @@ class SliceStore:
         numbers = np.array([self._number(start) for start in starts], np.int64)
         return self._cells(key_ids | (numbers[slice_of] << _KEY_BITS), starts)
 
+    # -- windows that have fired before a restore
+
+    @property
+    def has_fired_ahead(self) -> bool:
+        """Whether some cells come from a subtask whose watermark was higher: windows of theirs have fired already."""
+        return self._fired_until is not None
+
+    def forget_fired(self, watermark: int) -> None:
+        """Call it with the watermark after firing: once it has caught up, no window has fired before its time."""
+        if self._fired_until is not None and int(self._fired_until.max(initial=MIN_TIMESTAMP)) <= watermark:
+            self._fired_until = None
+
+    def keys_to_fire(self, cells: Cells, window_end: int) -> Ids:
+        """Keys with a cell among these for which the window that ends there has not fired."""
+        assert self._fired_until is not None
+        return np.unique(self._cell_keys[cells[self._fired_until[cells] < window_end - 1]])
+
     # -- snapshots
 
-    def snapshot(self) -> dict[str, Any]:
-        """All cells as arrays; independent of what happens afterwards."""
-        if self._released_count:
-            self._rebuild()
-        starts = list(self._slices)
-        slice_of = np.empty(self._cell_count, np.int64)
-        for number, start in enumerate(starts):
-            slice_of[self.cells_of(start)] = number
-        return {
-            "keys": self._keys.key_columns(),
-            "cell_keys": self._cell_keys[: self._cell_count].copy(),
-            "cell_slices": slice_of,
-            "slice_starts": starts,
-            "aggregates": self._aggregates.take(np.arange(self._cell_count, dtype=np.int64)),
-            "next_position": self._next_position,
-        }
+    @property
+    def next_position(self) -> int:
+        """Above the positions of all rows so far."""
+        return self._next_position
 
-    def restore(self, part: dict[str, Any]) -> None:
-        """Adds the cells of a snapshot; may be called with several, whose keys differ."""
-        key_ids = part["cell_keys"]
-        if part["keys"] is not None:
-            key_ids = self._keys.ids(part["keys"])[key_ids]
-        cells = self._restore_cells(key_ids, part["cell_slices"], part["slice_starts"])
-        self._aggregates.grow(self._cell_count)
-        self._aggregates.merge(part["aggregates"], np.arange(len(cells), dtype=np.int64), cells)
-        self._next_position = max(self._next_position, part["next_position"])
+    def capture(self, watermark: int) -> CapturedCells:
+        """All cells as they are now. Quick: arrays are copied, everything else is immutable."""
+        fired_until = np.full(self._cell_count, watermark, np.int64)
+        if self._fired_until is not None:
+            np.maximum(fired_until, self._fired_until[: self._cell_count], out=fired_until)
+        return CapturedCells(
+            self._keys.key_columns(),
+            self._cell_keys[: self._cell_count].copy(),
+            {start: tuple(chunks) for start, chunks in self._slices.items()},
+            fired_until,
+            self._aggregates.copy(self._cell_count),
+        )
+
+    def restore(self, parts: Iterable[StateRows], next_position: int, watermark: int) -> None:
+        """Adds the cells of snapshots, whose keys differ from part to part.
+
+        Args:
+            next_position: above the positions of all parts.
+            watermark: of this subtask; some of those that the parts come from may have had a higher one.
+        """
+        self._next_position = max(self._next_position, next_position)
+        for part in parts:
+            part = part.take(np.argsort(part.columns[_CELL].to_numpy(), kind="stable"))
+            key_ids = np.zeros(part.num_rows, np.int64) if part.keys is None else self._keys.ids(part.keys)
+            starts, slice_of = np.unique(part.columns[_SLICE].to_numpy(), return_inverse=True)
+            cells = self._restore_cells(key_ids, slice_of, starts.tolist())
+            source = np.arange(part.num_rows, dtype=np.int64)
+            self._aggregates.merge(self._aggregates.loaded(part), source, cells)
+            fired_until = part.columns[_FIRED_UNTIL].to_numpy()
+            if int(fired_until.max()) > watermark and self._fired_until is None:
+                self._fired_until = np.empty(0, np.int64)
+            if self._fired_until is not None:
+                self._fired_until = grown(self._fired_until, self._cell_count, MIN_TIMESTAMP)
+                self._fired_until[cells] = fired_until
 
     def check(self) -> None:
         """Raises AssertionError where an invariant does not hold."""
         listed = [cell for start in self._slices for cell in self.cells_of(start).tolist()]
         assert len(listed) == len(set(listed)) == self.cell_count, "every live cell is in one slice"
         assert all((np.diff(self.cells_of(start)) > 0).all() for start in self._slices), "cells of a slice ascend"
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedCells:
+    """The content of a SliceStore at a barrier; any thread may read it."""
+
+    keys: pa.RecordBatch | None
+    cell_keys: Ids
+    slices: Mapping[int, tuple[Cells, ...]]
+    fired_until: npt.NDArray[np.int64]
+    aggregates: AggregateColumns
+
+    def table(self, tables: KeyedTables, metadata: Mapping[str, bytes]) -> KeyedTable:
+        """A row per cell in use, in their order."""
+        listed = [(start, chunk) for start, chunks in self.slices.items() for chunk in chunks]
+        none = np.empty(0, np.int64)
+        cells = np.concatenate([none, *(chunk for _, chunk in listed)])
+        starts = np.concatenate([none, *(np.full(len(chunk), start, np.int64) for start, chunk in listed)])
+        order = np.argsort(cells, kind="stable")
+        cells, starts = cells[order], starts[order]
+        columns = {
+            _SLICE: pa.array(starts),
+            _CELL: pa.array(cells),
+            _FIRED_UNTIL: pa.array(self.fired_until[cells]),
+            **self.aggregates.columns(cells),
+        }
+        return tables.make(self.keys, self.cell_keys[cells], columns, {**metadata, **self.aggregates.metadata()})

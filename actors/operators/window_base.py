@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import numpy as np
 import pyarrow as pa
 
 from actors.operators.base import Operator, OperatorContext, Output
 from actors.operators.window_times import Times, WindowTimes
+from actors.state.snapshot import ListMode, OperatorSnapshot, RestoredState
 from flinkray.batch import Batch
 from flinkray.errors import NullTimestampError
 from flinkray.types import MIN_TIMESTAMP, OutputTag, Timestamp
 from flinkray.windowing import WindowAssigner
+
+_SUBTASK = "subtask"
 
 
 class WindowOperatorBase(Operator):
@@ -31,9 +36,9 @@ class WindowOperatorBase(Operator):
             self._fire_due(timestamp)
         self.output.emit_watermark(timestamp)
 
+    @abstractmethod
     def _fire_due(self, watermark: int) -> None:
         """Results of the windows that are due now, then the state of those that are over is dropped."""
-        raise NotImplementedError
 
     def _timestamps(self, batch: Batch) -> Times:
         timestamps: Times | None = None
@@ -72,3 +77,21 @@ class WindowOperatorBase(Operator):
             self.output.emit_side(self._late_tag, late.without_keys())
         else:
             self.context.metrics.count("late_records_dropped", late.num_rows)
+
+    # -- snapshots
+
+    def _snapshot_subtask(self, next_position: int = 0) -> OperatorSnapshot:
+        """What is neither by key nor by window: the watermark, and the number of the next row."""
+        snapshot = OperatorSnapshot()
+        subtask = (self.context.subtask_index, self._watermark, next_position)
+        snapshot.add_list(_SUBTASK, [subtask], ListMode.UNION)
+        return snapshot
+
+    def _restore_subtask(self, restored: RestoredState) -> int:
+        """Sets the watermark: that of the same subtask, or the lowest of all after rescaling, so that nothing that
+        one of them was still to take becomes late. Gives a number above those of all former rows."""
+        subtasks = restored.items(_SUBTASK)
+        own = [each for each in subtasks if each[0] == self.context.subtask_index]
+        followed = own if own and not restored.is_rescaled else subtasks
+        self._watermark = min((watermark for _, watermark, _ in followed), default=int(MIN_TIMESTAMP))
+        return max((next_position for _, _, next_position in subtasks), default=0)

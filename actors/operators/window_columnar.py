@@ -9,18 +9,25 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from actors.elements import CheckpointOptions
 from actors.keys import key_columns
 from actors.operators.accumulator_base import Cells
 from actors.operators.base import OperatorContext, Output
+from actors.operators.columns import operator_label
+from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
 from actors.operators.slice_store import SliceStore
 from actors.operators.window_base import WindowOperatorBase
 from actors.operators.window_times import PendingWindows, Times
 from actors.state.key_index import Ids
+from actors.state.snapshot import OperatorSnapshot, RestoredState
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError
 from flinkray.keys import KeySelector
 from flinkray.operator_factories import WindowFactory
 from flinkray.types import Kind
+
+_STATE = "cells"
+_GRID = "windows"
 
 # Windows that are due at the same time are turned into results together until they have this many cells: bounds what
 # the last watermark, with which all windows are due, takes in memory.
@@ -82,8 +89,17 @@ class ColumnarWindowOperator(WindowOperatorBase):
     # -- watermarks
 
     def _fire_due(self, watermark: int) -> None:
-        self._fire(self._waiting.pop_while(lambda start: self._times.is_due(start, watermark)), {})
+        starts = self._waiting.pop_while(lambda start: self._times.is_due(start, watermark))
+        self._fire(starts, self._not_fired_yet(starts))
         self._release(watermark)
+        self._store.forget_fired(watermark)
+
+    def _not_fired_yet(self, starts: list[int]) -> dict[int, Ids]:
+        """Which keys to fire of windows that had already fired for some keys before a restore; mostly empty."""
+        store = self._store
+        if not store.has_fired_ahead:
+            return {}
+        return {start: store.keys_to_fire(self._cells_of(start, None), start + self._times.size) for start in starts}
 
     def _release(self, watermark: int) -> None:
         times = self._times
@@ -158,20 +174,23 @@ class ColumnarWindowOperator(WindowOperatorBase):
 
     # -- snapshots
 
-    def snapshot_state(self, checkpoint_id: int) -> Any:
-        return {
-            "store": self._store.snapshot(),
-            "waiting": self._waiting.starts(),
-            "slices": self._slices.starts(),
-            "watermark": self._watermark,
-        }
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
+        snapshot = self._snapshot_subtask(self._store.next_position)
+        captured, tables = self._store.capture(self._watermark), KeyedTables.of(self.context)
+        if captured.slices:
+            metadata = {_GRID: self._times.grid.encode()}
+            snapshot.add_keyed(_STATE, lambda: captured.table(tables, metadata), tables.owned)
+        return snapshot
 
-    def initialize_state(self, restored: Any) -> None:
+    def initialize_state(self, restored: RestoredState | None) -> None:
         if restored is None:
             return
-        self._store.restore(restored["store"])
-        for start in restored["waiting"]:
-            self._waiting.add(start)
-        for slice_start in restored["slices"]:
+        next_position = self._restore_subtask(restored)
+        parts = state_rows(restored.keyed(_STATE))
+        for part in parts:
+            check_same(part, _GRID, self._times.grid, operator_label(self.context))
+        self._store.restore(parts, next_position, self._watermark)
+        for slice_start in self._store.slice_starts():
             self._slices.add(slice_start)
-        self._watermark = restored["watermark"]
+        for start in self._times.due_later(self._store.slice_starts(), self._watermark):
+            self._waiting.add(start)

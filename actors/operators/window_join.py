@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import functools
+from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from actors.elements import CheckpointOptions
 from actors.keys import key_columns
 from actors.operators.base import Operator, OperatorContext, Output
-from actors.operators.join_buffer import JoinBuffer, KeyedRows
+from actors.operators.columns import operator_label
+from actors.operators.join_buffer import JoinBuffer, KeyedRows, buffer_table
+from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
 from actors.operators.results import ResultCollector
 from actors.operators.window_base import WindowOperatorBase
 from actors.operators.window_times import PendingWindows
 from actors.state.key_index import Ids, KeyIndex
+from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError
@@ -26,6 +32,8 @@ from flinkray.types import Kind
 from graphs.job_graph import OperatorCode
 
 _RIGHT_SUFFIX = "_right"
+_STATES = ("first", "second")
+_GRID = "windows"
 
 # Keys without rows are forgotten when there are more of them than others, and at least this many.
 _UNUSED_KEYS_KEPT = 4096
@@ -132,40 +140,46 @@ class TwoInputWindowOperator(WindowOperatorBase):
 
     def _fire(self, start: int, only_keys: Ids | None) -> None:
         sides = [buffer.rows_of(self._times.slices_of(start)) for buffer in self._buffers]
+        if any(side is not None and side.fired_until is not None for side in sides) and only_keys is None:
+            end = start + self._times.size
+            only_keys = np.concatenate([side.keys_to_fire(end) for side in sides if side is not None])
         if only_keys is not None:
             sides = [
                 None if side is None else side.take(np.flatnonzero(np.isin(side.key_ids, only_keys))) for side in sides
             ]
         self._fire_window(sides[0], sides[1], start + self._times.size - 1)
 
+    @abstractmethod
     def _fire_window(self, first: KeyedRows | None, second: KeyedRows | None, timestamp: int) -> None:
         """Emits the results of one window; `timestamp` is their event time. A side may have no rows, or be None."""
-        raise NotImplementedError
 
     # -- snapshots
 
-    def snapshot_state(self, checkpoint_id: int) -> Any:
-        return {
-            "keys": self._keys.key_columns(),
-            "buffers": [buffer.snapshot() for buffer in self._buffers],
-            "next_position": self._next_position,
-            "waiting": self._waiting.starts(),
-            "slices": self._slices.starts(),
-            "watermark": self._watermark,
-        }
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
+        snapshot = self._snapshot_subtask(self._next_position)
+        keys, watermark, tables = self._keys.key_columns(), self._watermark, KeyedTables.of(self.context)
+        metadata = {_GRID: self._times.grid.encode()}
+        for name, buffer in zip(_STATES, self._buffers, strict=True):
+            captured = buffer.capture()
+            if captured:
+                make = functools.partial(buffer_table, captured, watermark, keys, tables, metadata)
+                snapshot.add_keyed(name, make, tables.owned)
+        return snapshot
 
-    def initialize_state(self, restored: Any) -> None:
+    def initialize_state(self, restored: RestoredState | None) -> None:
         if restored is None:
             return
-        place = np.empty(0, np.int64) if restored["keys"] is None else self._keys.ids(restored["keys"])
-        for buffer, part in zip(self._buffers, restored["buffers"], strict=True):
-            buffer.restore(part, place)
-        self._next_position = restored["next_position"]
-        for start in restored["waiting"]:
+        self._next_position = self._restore_subtask(restored)
+        for name, buffer in zip(_STATES, self._buffers, strict=True):
+            for part in state_rows(restored.keyed(name)):
+                check_same(part, _GRID, self._times.grid, operator_label(self.context))
+                assert part.keys is not None
+                buffer.restore(part, self._keys.ids(part.keys), self._watermark)
+        starts = {start for buffer in self._buffers for start in buffer.slice_starts()}
+        for start in starts:
+            self._slices.add(start)
+        for start in self._times.due_later(starts, self._watermark):
             self._waiting.add(start)
-        for slice_start in restored["slices"]:
-            self._slices.add(slice_start)
-        self._watermark = restored["watermark"]
 
 
 class CoGroupOperator(TwoInputWindowOperator):

@@ -5,22 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from actors.elements import CheckpointOptions
+from actors.keys import key_columns, key_groups
 from actors.operators.base import OperatorContext, Output
-from actors.operators.process import operator_keys
+from actors.operators.columns import operator_label
+from actors.operators.keyed_tables import KeyedTables
+from actors.operators.panes import NOTHING, Pane, pane_keys, pane_rows, panes_table
 from actors.operators.results import ResultCollector
 from actors.operators.window_base import WindowOperatorBase
 from actors.operators.window_times import PendingWindows
-from actors.state.keyed_state import KeyedStateBackend, MemoryKeyedState
+from actors.state.backends import create_keyed_state
+from actors.state.keyed_state import KeyedStateBackend
+from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.functions import AggregateFunction, ProcessWindowFunction, as_callable
 from flinkray.keys import KeySelector
 from flinkray.operator_factories import WindowFactory
 from flinkray.row_codec import as_row, decode
+from flinkray.row_codec import snapshot as copy_of
 from flinkray.state import KeyedStateStore
 from flinkray.windowing import Window
 
-_NOTHING = object()
+_STATE = "panes"
 
 
 class FiringContext:
@@ -58,9 +65,9 @@ class RowWindowOperator(WindowOperatorBase):
         self._factory = factory
         self._waiting = PendingWindows()
         self._open = PendingWindows()
-        self._panes: dict[int, dict[Any, Any]] = {}
-        """Window start -> key -> contents."""
-        self._add, self._result = _contents(factory)
+        self._panes: dict[int, Pane] = {}
+        """By window start."""
+        self._add, self._result, self._copy = _contents(factory)
         self._process = None if factory.process is None else as_callable(factory.process, "process")
 
     def setup(self, context: OperatorContext, output: Output) -> None:
@@ -70,14 +77,18 @@ class RowWindowOperator(WindowOperatorBase):
         self._functions = UserFunctions(context, self._factory.user_functions)
         self._firing = FiringContext(self)
         # What the window function keeps: per key, and per key and window.
-        self.key_state: KeyedStateBackend = MemoryKeyedState(context.operator_name, context.subtask, context.clock)
-        self.window_state: KeyedStateBackend = MemoryKeyedState(context.operator_name, context.subtask, context.clock)
+        self.key_state: KeyedStateBackend = create_keyed_state(context, "key/")
+        self.window_state: KeyedStateBackend = create_keyed_state(context, "window/")
 
     def open(self) -> None:
         self._functions.open(TaskRuntimeContext(self.context, None if self._selector is None else self.key_state))
 
     def close(self) -> None:
-        self._functions.close()
+        try:
+            self._functions.close()
+        finally:
+            self.key_state.close()
+            self.window_state.close()
 
     @property
     def current_watermark(self) -> int:
@@ -93,39 +104,51 @@ class RowWindowOperator(WindowOperatorBase):
         timestamps = self._timestamps(kept)
         last_starts = times.last_starts(timestamps).tolist()
         values = decode(kept)
-        keys = [None] * len(values) if self._selector is None else operator_keys(kept, self._selector, self._where)
+        keys, groups = self._keys(kept)
         fire_again: dict[int, dict[Any, None]] = {}
-        for value, key, timestamp, last_start in zip(values, keys, timestamps.tolist(), last_starts, strict=True):
+        rows = zip(values, keys, groups, timestamps.tolist(), last_starts, strict=True)
+        for value, key, group, timestamp, last_start in rows:
             starts = times.starts(last_start, timestamp) if times.is_sliced else (last_start,)
             for start in starts:
-                if self._add_to(start, key, value):
+                if self._add_to(start, key, group, value):
                     fire_again.setdefault(start, {})[key] = None
         for start in sorted(fire_again):
             self._fire(start, fire_again[start])
         self._results.flush()
 
-    def _add_to(self, start: int, key: Any, value: Any) -> bool:
+    def _keys(self, batch: Batch) -> tuple[list[Any], list[int]]:
+        """The key of each row, and its key group."""
+        if self._selector is None:
+            return [None] * batch.num_rows, [self.context.key_group_range.start] * batch.num_rows
+        columns = key_columns(batch, self._selector, self._where)
+        return pane_keys(columns), key_groups(columns, self.context.max_parallelism).tolist()
+
+    def _add_to(self, start: int, key: Any, group: int, value: Any) -> bool:
         """Adds the value to a window that is not over; whether it has to fire again for the key."""
         if self._watermark >= start and self._times.is_over(start, self._watermark):
             return False
         pane = self._panes.get(start)
         if pane is None:
-            pane = self._panes[start] = {}
-            self._open.add(start)
-            if not self._times.is_due(start, self._watermark):
-                self._waiting.add(start)
+            pane = self._open_pane(start)
         try:
-            pane[key] = self._add(pane.get(key, _NOTHING), value)
+            pane.contents[key] = self._add(pane.to_change(key, group, self._copy), value)
         except Exception as error:
             raise_attributed(self.context.operator_name, self.context.subtask, value, error)
         return self._times.is_due(start, self._watermark)
+
+    def _open_pane(self, start: int) -> Pane:
+        pane = self._panes[start] = Pane()
+        self._open.add(start)
+        if not self._times.is_due(start, self._watermark):
+            self._waiting.add(start)
+        return pane
 
     # -- watermarks
 
     def _fire_due(self, watermark: int) -> None:
         times = self._times
         for start in self._waiting.pop_while(lambda start: times.is_due(start, watermark)):
-            self._fire(start, self._panes[start])
+            self._fire(start, self._panes[start].to_fire())
             self._results.flush_if_full()
         for start in self._open.pop_while(lambda start: times.is_over(start, watermark)):
             self._clear(start)
@@ -136,16 +159,16 @@ class RowWindowOperator(WindowOperatorBase):
         self._firing._window = window
         pane = self._panes[start]
         for key in keys:
-            self._set_current(key, start)
+            self._set_current(key, start, pane.groups[key])
             try:
-                self._call(key, window, pane[key])
+                self._call(key, window, pane.to_show(key))
             except Exception as error:
                 raise_attributed(self.context.operator_name, self.context.subtask, NO_VALUE, error)
         self._clear_current()
 
-    def _set_current(self, key: Any, start: int) -> None:
-        self.key_state.set_current_key(key)
-        self.window_state.set_current_key((key, start))
+    def _set_current(self, key: Any, start: int, group: int) -> None:
+        self.key_state.set_current_key(key, group)
+        self.window_state.set_current_key((key, start), group)
 
     def _clear_current(self) -> None:
         self.key_state.clear_current_key()
@@ -160,12 +183,12 @@ class RowWindowOperator(WindowOperatorBase):
             self._results.collect(self._process(key, self._firing, result), timestamp)
 
     def _clear(self, start: int) -> None:
-        keys = self._panes.pop(start)
+        groups = self._panes.pop(start).groups
         process = self._factory.process
         if isinstance(process, ProcessWindowFunction):
             self._firing._window = Window(start, start + self._times.size)
-            for key in keys:
-                self._set_current(key, start)
+            for key, group in groups.items():
+                self._set_current(key, start, group)
                 try:
                     process.clear(self._firing)
                 except Exception as error:
@@ -174,56 +197,57 @@ class RowWindowOperator(WindowOperatorBase):
 
     # -- snapshots
 
-    def snapshot_state(self, checkpoint_id: int) -> Any:
-        """Shares values with the live state: to be pickled before the next row."""
-        panes = {
-            start: [(key, list(contents) if isinstance(contents, list) else contents) for key, contents in pane.items()]
-            for start, pane in self._panes.items()
-        }
-        return {
-            "panes": panes,
-            "waiting": self._waiting.starts(),
-            "watermark": self._watermark,
-            "key_state": self.key_state.snapshot(),
-            "window_state": self.window_state.snapshot(),
-        }
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
+        snapshot = self._snapshot_subtask()
+        panes = {start: pane.freeze() for start, pane in self._panes.items()}
+        if panes:
+            watermark, tables, size = self._watermark, KeyedTables.of(self.context), self._times.size
+            snapshot.add_keyed(_STATE, lambda: panes_table(panes, watermark, size, tables), tables.owned)
+        snapshot.parts += self.key_state.snapshot(options)
+        snapshot.parts += self.window_state.snapshot(options)
+        return snapshot
 
-    def initialize_state(self, restored: Any) -> None:
+    def initialize_state(self, restored: RestoredState | None) -> None:
         if restored is None:
             return
-        for start, entries in restored["panes"].items():
-            self._panes[start] = dict(entries)
-            self._open.add(start)
-        for start in restored["waiting"]:
-            self._waiting.add(start)
-        self._watermark = restored["watermark"]
-        self.key_state.restore(restored["key_state"])
-        self.window_state.restore(restored["window_state"])
+        self._restore_subtask(restored)
+        where = operator_label(self.context)
+        for start, key, group, contents, fired_until in pane_rows(restored.keyed(_STATE), self._times.size, where):
+            pane = self._panes.get(start) or self._open_pane(start)
+            has_fired = self._times.is_due(start, fired_until) and not self._times.is_due(start, self._watermark)
+            pane.restore(key, group, contents, has_fired)
+        self.key_state.restore(restored)
+        self.window_state.restore(restored)
 
 
-def _contents(factory: WindowFactory) -> tuple[Callable[[Any, Any], Any], Callable[[Any], Any]]:
-    """How contents take in a value (from _NOTHING at first), and what a firing makes of them."""
+def _contents(
+    factory: WindowFactory,
+) -> tuple[Callable[[Any, Any], Any], Callable[[Any], Any], Callable[[Any], Any]]:
+    """How contents take in a value (from NOTHING at first), what a firing makes of them, and how they are copied so
+    that taking one in does not change what a snapshot holds."""
     goes_on = factory.process is not None
     if factory.reduce is not None:
         reduce = as_callable(factory.reduce, "reduce")
         return (
-            lambda contents, value: value if contents is _NOTHING else as_row(reduce(contents, value)),
+            lambda contents, value: value if contents is NOTHING else as_row(reduce(contents, value)),
             (lambda contents: [contents]) if goes_on else (lambda contents: contents),
+            copy_of,
         )
     if factory.aggregate is not None:
         aggregate = factory.aggregate
         assert isinstance(aggregate, AggregateFunction)
         return (
             lambda contents, value: aggregate.add(
-                value, aggregate.create_accumulator() if contents is _NOTHING else contents
+                value, aggregate.create_accumulator() if contents is NOTHING else contents
             ),
             (lambda contents: [aggregate.get_result(contents)]) if goes_on else aggregate.get_result,
+            copy_of,
         )
-    return _append, list
+    return _append, list, list
 
 
 def _append(contents: Any, value: Any) -> list[Any]:
-    if contents is _NOTHING:
+    if contents is NOTHING:
         return [value]
     contents.append(value)
     return contents  # type: ignore[no-any-return]

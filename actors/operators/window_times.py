@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,11 @@ class WindowTimes:
     def is_sliced(self) -> bool:
         """Whether a window consists of more than one slice."""
         return self.slice != self.size
+
+    @property
+    def grid(self) -> str:
+        """Where slices begin and end, for comparison with that of a snapshot."""
+        return f"slices of {self.slice} ms from {self.offset % self.slice}"
 
     @property
     def has_gaps(self) -> bool:
@@ -79,6 +84,11 @@ class WindowTimes:
     def slices_of(self, start: int) -> range:
         """The starts of the slices of a window, ascending."""
         return range(start, start + self.size, self.slice)
+
+    def due_later(self, slice_starts: Iterable[int], watermark: int) -> set[int]:
+        """The starts of the windows over these slices that the watermark has not made due."""
+        starts = {start for slice_start in slice_starts for start in self.starts_over_slice(slice_start)}
+        return {start for start in starts if not self.is_due(start, watermark)}
 
     # -- windows and the watermark
 

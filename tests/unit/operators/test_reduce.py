@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +16,7 @@ from flinkray.keys import ColumnKey, FunctionKey
 from flinkray.operator_factories import MultipleInputFactory, ProjectFactory, ReduceFactory
 from flinkray.rows import Row
 from tests.support.operators import OperatorHarness, code
+from tests.support.state import restored_from
 
 FIRST = ColumnKey(("f0",))
 
@@ -41,7 +41,7 @@ def test_each_row_gives_its_keys_reduced_value_so_far(batches: list[list[tuple[s
             totals[key] = totals.get(key, 0) + number
             expected.append((key, totals[key]))
         harness.push(rows)
-        snapshot = pickle.loads(pickle.dumps(harness.snapshot()))
+        snapshot = restored_from([harness.snapshot()], range(128))
         harness = driven(add, restored=snapshot)
         harness.push(rows[:1])
         number = rows[0][1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import pickle
 from decimal import Decimal
 from typing import Any
 
@@ -33,6 +32,7 @@ from flinkray.expressions import col
 from flinkray.keys import ColumnKey, FunctionKey
 from flinkray.operator_factories import RunningAggregateFactory, RunningColumnFactory
 from tests.support.operators import OperatorHarness, as_batch, code
+from tests.support.state import restored_from
 
 KEY = ColumnKey(("k",))
 
@@ -126,7 +126,7 @@ def test_each_row_gets_the_aggregate_of_its_key_so_far(
         driven.push(batch_of(rows, arrow_type))
         assert driven.output.dicts == expected
         if restores:
-            driven = harness(factory, restored=pickle.loads(pickle.dumps(driven.snapshot())))
+            driven = harness(factory, restored=restored_from([driven.snapshot()], range(128)))
 
 
 def test_long_segments_and_many_keys_agree_with_adding_row_after_row() -> None:
@@ -277,7 +277,7 @@ def test_extreme_rows_agree_with_a_model(
         driven.push(batch_of(rows, arrow_type))
         assert driven.output.dicts == expected
         if restores:
-            driven = harness(factory, restored=pickle.loads(pickle.dumps(driven.snapshot())))
+            driven = harness(factory, restored=restored_from([driven.snapshot()], range(128)))
 
 
 def test_the_kind_and_a_declared_type_survive() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import random
 from collections import Counter
 from typing import Any
@@ -19,6 +18,7 @@ from flinkray.operator_factories import WindowCoGroupFactory
 from flinkray.types import MAX_TIMESTAMP, Kind, Millis, OutputTag
 from flinkray.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
 from tests.support.operators import OperatorHarness, code
+from tests.support.state import restored_from
 from tests.support.windows import Event, WindowModel, random_steps
 
 TUMBLING = TumblingEventTimeWindows.of(10)
@@ -218,7 +218,7 @@ def test_joins_agree_with_nested_loops_also_across_a_restore(seed: int, shape: s
     crash_at = chance.randrange(len(steps))
     for number, step in enumerate(steps):
         if number == crash_at:
-            saved = pickle.loads(pickle.dumps(harness.snapshot()))
+            saved = restored_from([harness.snapshot()], range(128))
             harness = harness_of(function, shape != "co-group", assigner, lateness=lateness, restored=saved)
             if model.watermark > -(2**63):
                 both(harness, model.watermark)

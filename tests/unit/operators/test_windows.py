@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,6 +19,7 @@ from flinkray.operator_factories import WindowFactory
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Millis, OutputTag
 from flinkray.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows, Window, WindowAssigner
 from tests.support.operators import FakeContext, OperatorHarness, code
+from tests.support.state import restored_from
 
 TUMBLING = TumblingEventTimeWindows.of(10)
 SLIDING = SlidingEventTimeWindows.of(10, 5)
@@ -239,9 +239,9 @@ def test_a_restored_operator_goes_on_where_the_snapshot_was_taken(is_columnar: b
         windows.harness.watermark(11)
         results = windows.take()
         if fails:
-            saved = pickle.dumps(windows.harness.snapshot())
+            saved = windows.harness.snapshot()
             windows.push(("a", 13, 99))
-            windows = Windows(is_columnar, assigner, pickle.loads(saved), lateness=5)
+            windows = Windows(is_columnar, assigner, restored_from([saved], range(128)), lateness=5)
         windows.push(("b", 8, 4), ("c", 13, 5), ("a", 11, 6), ("b", 2, 7))
         results += windows.take()
         windows.harness.watermark(MAX_TIMESTAMP)
