@@ -1,0 +1,100 @@
+"""Why checkpoints fail, and how many may (Flink's CheckpointFailureManager)."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from flinkray.errors import CheckpointError, ErrorInfo
+from graphs.execution_graph import AttemptId
+
+
+class FailureReason(enum.Enum):
+    """What ended a checkpoint: (text, whether it counts towards the tolerable failures)."""
+
+    EXPIRED = ("it was not complete in time", True)
+    TASK_ERROR = ("a task could not write its state", True)
+    COORDINATOR_ERROR = ("an operator's coordinator could not give its state", True)
+    NOT_STORED = ("its metadata could not be written", True)
+    DECLINED = ("a task declined", False)
+    TASK_LOST = ("a task failed or was cancelled", False)
+    TASK_FINISHED = ("a task finished before it had acknowledged", False)
+    SUBSUMED = ("a later checkpoint was completed before it", False)
+    JOB_STOPPED_RUNNING = ("the job does not run any more", False)
+    PARTLY_FINISHED = ("union state of subtasks that have finished would be missing", False)
+
+    @property
+    def text(self) -> str:
+        return self.value[0]
+
+    @property
+    def counts(self) -> bool:
+        return self.value[1]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFailure:
+    """One checkpoint's end."""
+
+    reason: FailureReason
+    detail: str = ""
+    error: ErrorInfo | None = None
+    attempt_id: AttemptId | None = None
+    """The task that is to blame."""
+
+    def __str__(self) -> str:
+        text = self.reason.text + (f": {self.detail}" if self.detail else "")
+        return f"{text}: {self.error.type_name}: {self.error.message}" if self.error is not None else text
+
+
+class StoppingFailedError(CheckpointError):
+    """The savepoint that was to end the job is there, and perhaps committed, but the job failed before it ended.
+
+    A restart from an older checkpoint would write again what the savepoint has committed.
+    """
+
+    is_recoverable = False
+
+
+class FailureCounter:
+    """Counts checkpoints that failed one after another.
+
+    Each counts once, however many of its tasks say so. As in Flink, a savepoint counts only where a task could not
+    write its state, which a checkpoint could not have either.
+    """
+
+    def __init__(self, tolerable: int) -> None:
+        self._tolerable = tolerable
+        self._counted: set[int] = set()
+        self._last_success = 0
+
+    @property
+    def failures(self) -> int:
+        """Since the last success."""
+        return len(self._counted)
+
+    def succeeded(self, checkpoint_id: int) -> None:
+        """Forgets all failures; those of earlier checkpoints that are yet to come will not count either."""
+        self._last_success = max(self._last_success, checkpoint_id)
+        self._counted.clear()
+
+    def failed(self, checkpoint_id: int, is_savepoint: bool, failure: CheckpointFailure) -> bool:
+        """Whether that is one more than can be tolerated, after which counting begins anew."""
+        counts = failure.reason.counts and (not is_savepoint or failure.reason is FailureReason.TASK_ERROR)
+        if not counts or checkpoint_id <= self._last_success:
+            return False
+        self._counted.add(checkpoint_id)
+        if len(self._counted) <= self._tolerable:
+            return False
+        self._counted.clear()
+        return True
+
+    def error(self, checkpoint_id: int, failure: CheckpointFailure) -> ErrorInfo:
+        """What the job fails with; the task's own error, where there is one, is part of it."""
+        error = CheckpointError(
+            f"checkpoint {checkpoint_id} failed, and only {self._tolerable} may fail one after another "
+            f"(execution.checkpointing.tolerable-failed-checkpoints): {failure}"
+        )
+        if failure.error is not None:
+            error.__cause__ = failure.error.exception()
+        return ErrorInfo.of(error)
