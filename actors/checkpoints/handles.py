@@ -143,6 +143,8 @@ class TaskRestore:
     """Only operators that have state."""
     is_finished: bool = False
     """Every subtask of the vertex had finished: it emits nothing but its end."""
+    rescaled: frozenset[OperatorId] = frozenset()
+    """Operators that had another parallelism."""
 
 
 @dataclass(frozen=True, slots=True)
