@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import pytest
 
-from actors.elements import CheckpointBarrier
+from actors.elements import CheckpointBarrier, CheckpointOptions
 from actors.network.input_gate import InputGate, SingleInputGate, UnionInputGate
 from actors.network.result_partition import ResultPartition
+from flinkray.batch import Batch
 from flinkray.errors import PartitionError
 from tests.support.network import END, World, numbers, partition_descriptor, values_of
 
@@ -232,3 +234,193 @@ def test_a_union_resumes_the_channel_that_was_meant() -> None:
     assert poll_all(union.gate) == []
     union.gate.resume_consumption(2)
     assert poll_all(union.gate) == [(2, 1)]
+
+
+UNALIGNED = CheckpointBarrier(1, 0, CheckpointOptions(is_unaligned=True))
+AT_LEAST_ONCE = CheckpointBarrier(1, 0, CheckpointOptions(is_exactly_once=False))
+
+
+def rows_of(captured: dict[int, list[Batch]]) -> dict[int, list[Any]]:
+    return {channel: [row for batch in batches for row in values_of(batch)] for channel, batches in captured.items()}
+
+
+def test_a_barrier_that_overtakes_comes_before_rows_of_any_channel() -> None:
+    slot = Slot(3)
+    for channel in range(3):
+        slot.put(channel, channel)
+    slot.partitions[2].broadcast_barrier(UNALIGNED)
+    slot.partitions[1].broadcast_barrier(UNALIGNED)
+    assert poll_all(slot.gate) == [(2, UNALIGNED), (1, UNALIGNED), (0, 0), (1, 1), (2, 2)]
+
+
+def test_a_barrier_that_overtakes_is_heard_of_while_rows_wait_and_can_be_taken_alone() -> None:
+    slot = Slot(2)
+    slot.put(0, 1)
+    slot.put(1, 2)
+    heard: list[int] = []
+    slot.gate.priority.on_available(lambda: heard.append(1))
+    slot.put(0, 3)
+    assert heard == []
+    assert slot.gate.poll_priority() is None
+    slot.partitions[1].broadcast_barrier(UNALIGNED)
+    assert heard == [1]
+    assert slot.gate.poll_priority() == (1, UNALIGNED)
+    assert slot.gate.poll_priority() is None
+    assert not slot.gate.priority.is_available
+    assert poll_all(slot.gate) == [(0, 1), (1, 2), (0, 3)]
+
+
+def test_a_barrier_that_was_there_before_the_gate_is_heard_of() -> None:
+    world = World("slot")
+    partition = world["slot"].create_partition(partition_descriptor(1))
+    partition.emit(0, numbers(1))
+    partition.broadcast_barrier(UNALIGNED)
+    gate = world.gate("slot", ("p", 0, "slot"))
+    assert gate.priority.is_available
+    assert gate.poll_priority() == (0, UNALIGNED)
+
+
+def test_only_an_aligned_barrier_blocks_a_channel() -> None:
+    slot = Slot(1)
+    slot.partitions[0].broadcast_barrier(AT_LEAST_ONCE)
+    slot.put(0, 1)
+    slot.partitions[0].broadcast_barrier(UNALIGNED)
+    slot.put(0, 2)
+    assert poll_all(slot.gate) == [(0, UNALIGNED), (0, AT_LEAST_ONCE), (0, 1), (0, 2)]
+
+
+def test_every_queued_aligned_barrier_is_resumed_for_itself() -> None:
+    slot = Slot(1)
+    barriers = [CheckpointBarrier(number, 0) for number in range(3)]
+    for barrier in barriers:
+        slot.partitions[0].broadcast_event(barrier)
+    for barrier in barriers:
+        slot.gate.resume_consumption(0)  # for none: no barrier has been polled since the last time
+        assert poll_all(slot.gate) == [(0, barrier)]
+        slot.gate.resume_consumption(0)
+    assert poll_all(slot.gate) == []
+
+
+def test_a_channel_that_has_ended_or_was_released_can_be_resumed() -> None:
+    slot = Slot(2)
+    slot.partitions[0].broadcast_event(BARRIER)
+    slot.partitions[0].finish()
+    slot.partitions[1].broadcast_event(BARRIER)
+    assert poll_all(slot.gate) == [(0, BARRIER), (1, BARRIER)]
+    slot.gate.resume_consumption(0)
+    assert poll_all(slot.gate) == [(0, END)]
+    slot.gate.resume_consumption(0)
+    slot.world["slot"].release_gate(slot.gate)
+    slot.gate.resume_consumption(1)
+    assert slot.gate.poll() is None
+
+
+def test_rows_that_wait_at_a_local_producer_are_captured_there_and_those_polled_before_its_barrier_here() -> None:
+    slot = Slot(2)
+    slot.put(0, 1)
+    slot.put(1, 2)
+    slot.partitions[0].broadcast_barrier(UNALIGNED)
+    assert slot.gate.poll() == (0, UNALIGNED)
+    slot.gate.begin_capture(1)
+    slot.put(1, 3)
+    assert not slot.gate.is_captured(1)
+    assert poll_all(slot.gate) == [(0, 1), (1, 2), (1, 3)]
+    slot.put(1, 4)
+    overtaken = slot.partitions[1].broadcast_barrier(UNALIGNED)
+    assert [row for batch in overtaken[0] for row in values_of(batch)] == [4]
+    assert poll_all(slot.gate) == [(1, UNALIGNED), (1, 4)]
+    assert slot.gate.is_captured(1)
+    assert rows_of(slot.gate.end_capture(1)) == {1: [2, 3]}
+
+
+def test_an_aligned_barrier_at_a_local_producer_overtakes_when_the_reader_captures() -> None:
+    slot = Slot(1)
+    slot.put(0, 1)
+    slot.partitions[0].broadcast_event(BARRIER)
+    slot.put(0, 2)
+    slot.gate.begin_capture(1)
+    assert slot.partitions[0].overtake(1) is None, "its rows are captured already"
+    assert slot.gate.poll_priority() == (0, UNALIGNED)
+    assert slot.gate.is_captured(1)
+    assert rows_of(slot.gate.end_capture(1)) == {0: [1]}
+    assert poll_all(slot.gate) == [(0, 1), (0, 2)]
+
+
+def test_a_capture_ends_with_its_channels() -> None:
+    slot = Slot(2)
+    slot.put(0, 1)
+    slot.partitions[0].finish()
+    slot.partitions[1].finish()
+    assert poll_all(slot.gate)[-2:] == [(1, END), (0, END)]
+    slot.gate.begin_capture(1)
+    assert slot.gate.is_captured(1)
+    assert slot.gate.end_capture(1) == {}
+
+
+def test_rows_of_a_producer_that_has_ended_are_captured_until_its_end() -> None:
+    slot = Slot(1)
+    slot.put(0, 1)
+    slot.partitions[0].finish()
+    assert slot.gate.unfinished_channels() == (0,)
+    slot.gate.begin_capture(1)
+    assert poll_all(slot.gate) == [(0, 1), (0, END)]
+    assert slot.gate.unfinished_channels() == ()
+    assert slot.gate.is_captured(1)
+    assert rows_of(slot.gate.end_capture(1)) == {0: [1]}
+
+
+def test_an_aborted_capture_lets_go_of_its_rows() -> None:
+    slot = Slot(1)
+    slot.gate.begin_capture(1)
+    slot.put(0, 1)
+    polled = slot.gate.poll()
+    assert polled is not None
+    batch = weakref.ref(polled[1].data)
+    del polled
+    assert batch() is not None
+    slot.gate.end_capture(1)
+    assert batch() is None
+    slot.put(0, 2)
+    slot.gate.poll()
+    assert slot.gate.end_capture(1) == {}
+
+
+def test_a_released_gate_has_no_barrier_to_give() -> None:
+    slot = Slot(1)
+    slot.partitions[0].broadcast_barrier(UNALIGNED)
+    slot.world["slot"].release_gate(slot.gate)
+    assert not slot.gate.priority.is_available
+    assert slot.gate.poll_priority() is None
+
+
+def test_a_union_gives_barriers_of_any_gate_before_rows() -> None:
+    union = Union()
+    heard: list[int] = []
+    for number in range(2):
+        union.gate.priority.on_available(lambda: heard.append(1))
+        union.first.put(0, 1)
+        union.second.put(0, 2)
+        barrier = CheckpointBarrier(number, 0, UNALIGNED.options)
+        union.second.partitions[0].broadcast_barrier(barrier)
+        assert heard == [1] * (number + 1)
+        assert union.gate.poll() == (2, barrier)
+        assert len(poll_all(union.gate)) == 2
+        assert union.gate.poll_priority() is None
+        assert not union.gate.priority.is_available
+
+
+def test_a_union_captures_under_the_numbers_of_its_channels() -> None:
+    union = Union()
+    union.gate.begin_capture(1)
+    union.first.put(1, 1)
+    union.second.put(0, 2)
+    poll_all(union.gate)
+    assert not union.gate.is_captured(1)
+    for slot in (union.first, union.second):
+        for partition in slot.partitions:
+            partition.broadcast_barrier(UNALIGNED)
+    union.second.partitions[0].finish()
+    poll_all(union.gate)
+    assert union.gate.is_captured(1)
+    assert rows_of(union.gate.end_capture(1)) == {1: [1], 2: [2]}
+    assert union.gate.unfinished_channels() == (0, 1)
