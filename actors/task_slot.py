@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_args
 
 from actors.messages import (
+    AcknowledgeCheckpoint,
     CancelTask,
     DataMessage,
+    DeclineCheckpoint,
     DeliverOperatorEvent,
+    EndOfDataReached,
     MetricsReported,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
     OperatorEventSent,
     SubmitTask,
     TaskDeployment,
     TaskMetrics,
     TaskStateChanged,
+    TriggerCheckpoint,
 )
 from actors.network.environment import NetworkEnvironment
 from actors.operators.registry import create_operator
 from actors.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, Payloads
 from actors.tasks.environment import TaskServices
 from actors.tasks.metrics_export import MetricsExporter
+from actors.tasks.state_access import RestoredTaskReader, create_snapshot_writer
 from actors.tasks.stream_task import StreamTask
 from flinkray import options
 from flinkray.config import Configuration
@@ -51,6 +59,15 @@ class _TaskEnded:
     """From a task's thread: its terminal state has been reported."""
 
     attempt_id: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class _BlockingDone:
+    """From a thread that may wait: what a task asked for is done."""
+
+    done: Callable[[Any, BaseException | None], None]
+    result: Any
+    error: BaseException | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +109,10 @@ class TaskSlot(Endpoint):
                 self._cancel(message.attempt_id)
             case DeliverOperatorEvent():
                 self._deliver(message)
+            case TriggerCheckpoint() | NotifyCheckpointComplete() | NotifyCheckpointAborted():
+                self._forward_to_task(message)
+            case _BlockingDone():
+                message.done(message.result, message.error)
             case _ReportMetrics():
                 self._report_metrics()
                 self._schedule_report()
@@ -113,7 +134,13 @@ class TaskSlot(Endpoint):
         """The network knows what to do about its own messages. Nobody misses figures; but rows, events and states
         that do not get through must not leave a job that waits for them, or ends without them."""
         match failure.message:
-            case TaskStateChanged() | OperatorEventSent() as lost:
+            case (
+                TaskStateChanged()
+                | OperatorEventSent()
+                | AcknowledgeCheckpoint()
+                | DeclineCheckpoint()
+                | EndOfDataReached() as lost
+            ):
                 what = f"a {type(lost).__name__} of {lost.attempt_id} did not reach {failure.address}: {failure.cause}"
                 self.context.fatal(FlinkrayError(what))
             case MetricsReported():
@@ -146,6 +173,19 @@ class TaskSlot(Endpoint):
             return
         running.task.deliver_event(message.operator_id, message.event)
 
+    def _forward_to_task(self, message: TriggerCheckpoint | NotifyCheckpointComplete | NotifyCheckpointAborted) -> None:
+        running = self._running.get(message.attempt_id)
+        if running is None:
+            log.debug("%s is not here (any more), %r is dropped", message.attempt_id, message)
+            return
+        match message:
+            case TriggerCheckpoint():
+                running.task.trigger_checkpoint(message.checkpoint_id, message.timestamp_ms, message.options)
+            case NotifyCheckpointComplete():
+                running.task.notify_checkpoint_complete(message.checkpoint_id)
+            case NotifyCheckpointAborted():
+                running.task.notify_checkpoint_aborted(message.checkpoint_id)
+
     def _remove(self, attempt_id: AttemptId) -> None:
         running = self._running.pop(attempt_id, None)
         if running is not None:
@@ -165,7 +205,14 @@ class TaskSlot(Endpoint):
             timers=self.context.timers,
             random=self.context.random,
             send_event=send_event,
+            run_blocking=self._run_blocking,
+            answer_checkpoint=partial(self.context.tell, self._task_executor),
+            create_writer=create_snapshot_writer,
+            create_reader=RestoredTaskReader,
         )
+
+    def _run_blocking(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
+        self.context.run_blocking(work, partial(_BlockingDone, done))
 
     def _report_state(
         self, deployment: TaskDeployment, state: ExecutionState, error: BaseException | None, metrics: TaskMetrics

@@ -126,6 +126,9 @@ class SubtaskCheckpoints:
             if part.waits_for or part.stage is not _Stage.COLLECTING:
                 return
             part.stage = _Stage.WRITING
+        if part.is_empty:
+            self._written(part, TaskSnapshot({}, part.is_finished), None)
+            return
         self._services.run_blocking(lambda: self._write(part), lambda result, error: self._written(part, result, error))
 
     def _write(self, part: _Part) -> TaskSnapshot:
@@ -208,6 +211,10 @@ class _Part:
         self.stage = _Stage.COLLECTING
         self._snapshots = snapshots
         self._begun_ms = begun_ms
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.in_flight and not any(snapshot.parts for snapshot in self._snapshots.values())
 
     def pending_parts(self, head: OperatorId) -> Iterable[tuple[OperatorId, Any]]:
         for operator_id, snapshot in self._snapshots.items():
