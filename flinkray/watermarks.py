@@ -26,6 +26,15 @@ class WatermarkGenerator(ABC):
     def on_periodic_emit(self) -> Timestamp | None:
         """Called every `pipeline.auto-watermark-interval`; the current watermark, or None."""
 
+    def snapshot_state(self) -> Any:
+        """What a checkpoint keeps of it, picklable: by default all attributes. One that cannot be pickled starts over
+        when the job goes on from a checkpoint."""
+        return dict(vars(self))
+
+    def restore_state(self, state: Any) -> None:
+        """What `snapshot_state` gave in the job before; called before anything else."""
+        vars(self).update(state)
+
 
 class BoundedOutOfOrderness(WatermarkGenerator):
     """Max timestamp - bound - 1, which is also the monotonous strategy with bound 0; the minimum before any row."""
@@ -43,6 +52,12 @@ class BoundedOutOfOrderness(WatermarkGenerator):
         if self._max is None:
             return None
         return Timestamp(max(MIN_TIMESTAMP, self._max - self._bound_ms - 1))
+
+    def snapshot_state(self) -> int | None:
+        return self._max  # not the bound, which the program may change
+
+    def restore_state(self, state: int | None) -> None:
+        self._max = state
 
 
 TimestampAssigner = str | Callable[[Any, int], int] | object

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from actors.operators.timestamps import NO_PROGRESS, Progress, WatermarkTracker
+from actors.operators.timestamps import NO_PROGRESS, Progress, TrackerState, WatermarkTracker
 from flinkray.batch import Batch
 from flinkray.types import MIN_TIMESTAMP, Timestamp
 from flinkray.watermarks import WatermarkStrategy
+
+
+class SplitState(NamedTuple):
+    """How far one split was at a barrier."""
+
+    tracker: TrackerState
+    watermark: int
+    """What the subtask had promised: more than the split's own, where the split was idle or came late."""
 
 
 class SplitWatermarks:
@@ -26,6 +35,8 @@ class SplitWatermarks:
         # While there is no split, a tracker that sees no rows tells when that has lasted for the idle timeout.
         self._no_split = WatermarkTracker(strategy)
         self._watermark = MIN_TIMESTAMP
+        self._promised: list[int] = []
+        """Of restored splits, until the first progress."""
         self._is_idle = False
 
     @property
@@ -45,6 +56,19 @@ class SplitWatermarks:
         if split_id not in self._splits:
             self._splits[split_id] = WatermarkTracker(self._strategy)
         return self._combined()
+
+    def snapshot(self) -> dict[Hashable, SplitState]:
+        """By split; a split's state is to be stored and restored with it, wherever it goes."""
+        watermark = int(self._watermark)
+        return {split_id: SplitState(tracker.snapshot(), watermark) for split_id, tracker in self._splits.items()}
+
+    def restore(self, split_id: Hashable, state: SplitState) -> None:
+        """Adds a split that goes on from there. Call it for all restored splits before anything else; what they
+        promise together comes with the next progress."""
+        tracker = WatermarkTracker(self._strategy)
+        tracker.restore(state.tracker)
+        self._splits[split_id] = tracker
+        self._promised.append(state.watermark)
 
     def remove_split(self, split_id: Hashable) -> Progress:
         """The split is finished: it no longer holds the watermark back."""
@@ -71,7 +95,9 @@ class SplitWatermarks:
         active = [tracker.watermark for tracker in trackers if not tracker.is_idle]
         turned = None if self._is_idle == (not active) else not active
         self._is_idle = not active
-        lowest = min(active, default=MIN_TIMESTAMP)
+        promised = min(self._promised, default=int(MIN_TIMESTAMP))
+        self._promised = []
+        lowest = max(min(active, default=MIN_TIMESTAMP), Timestamp(promised))
         if lowest <= self._watermark:
             return Progress(None, turned)
         self._watermark = lowest
@@ -81,4 +107,6 @@ class SplitWatermarks:
         """Raises AssertionError where an invariant does not hold."""
         active = [tracker.watermark for tracker in self._splits.values() if not tracker.is_idle]
         assert not self._splits or self._is_idle == (not active), "idle exactly if all splits are"
-        assert not active or min(active) <= self._watermark, "the lowest active watermark has been given out"
+        assert self._promised or not active or min(active) <= self._watermark, (
+            "the lowest active watermark has been given out"
+        )

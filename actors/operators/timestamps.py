@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import operator
+import pickle
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import cloudpickle
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors.elements import CheckpointOptions
 from actors.operators.base import Operator
 from actors.operators.columns import evaluate
+from actors.state.snapshot import ListMode, OperatorSnapshot, RestoredState
 from actors.user_code import raise_attributed, short_repr
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError, NullTimestampError, TypeMismatchError, UnknownColumnError
@@ -20,6 +26,9 @@ from flinkray.row_codec import decode
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from flinkray.watermarks import WatermarkStrategy
 from graphs.job_graph import OperatorCode
+
+_LOG = logging.getLogger(__name__)
+_STATE = "watermark"
 
 # To milliseconds: (multiply by, divide by).
 _UNITS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
@@ -162,6 +171,23 @@ class Progress(NamedTuple):
 NO_PROGRESS = Progress(None, None)
 
 
+class TrackerState(NamedTuple):
+    """How far a WatermarkTracker was at a barrier."""
+
+    watermark: int
+    is_idle: bool
+    """Idle ones held no one back. A restored tracker is active until it has been without rows for long enough."""
+    generator: bytes | None
+    """What the generator gave, pickled; None: there is none, or it cannot be pickled."""
+
+
+def lowest_state(states: Iterable[TrackerState]) -> TrackerState | None:
+    """The one to follow for whoever takes the place of several: the lowest that held the watermark; None: of none."""
+    listed = list(states)
+    active = [state for state in listed if not state.is_idle]
+    return min(active or listed, key=operator.attrgetter("watermark"), default=None)
+
+
 class WatermarkTracker:
     """One generator with idleness: its watermarks never go back, and its status changes are reported once."""
 
@@ -174,6 +200,7 @@ class WatermarkTracker:
         self._inactive_since_ms: float | None = None
         self._watermark = MIN_TIMESTAMP
         self._is_idle = False
+        self._can_pickle = True
 
     @property
     def watermark(self) -> Timestamp:
@@ -182,6 +209,31 @@ class WatermarkTracker:
     @property
     def is_idle(self) -> bool:
         return self._is_idle
+
+    def snapshot(self) -> TrackerState:
+        return TrackerState(int(self._watermark), self._is_idle, self._pickled_generator())
+
+    def restore(self, state: TrackerState) -> None:
+        """Goes on from there, before any row: the watermark is what it was, and is not given as progress again."""
+        self._watermark = Timestamp(state.watermark)
+        if self._generator is not None and state.generator is not None:
+            self._generator.restore_state(pickle.loads(state.generator))
+
+    def _pickled_generator(self) -> bytes | None:
+        if self._generator is None or not self._can_pickle:
+            return None
+        try:
+            return bytes(cloudpickle.dumps(self._generator.snapshot_state()))
+        except Exception as error:  # runs the user's code
+            self._can_pickle = False
+            name = type(self._generator).__name__
+            _LOG.warning(
+                "watermark generator %s starts over when the job goes on from a checkpoint, as its state cannot be "
+                "pickled (override snapshot_state and restore_state): %r",
+                name,
+                error,
+            )
+            return None
 
     def on_batch(self, batch: Batch, timestamps: pa.Array | None) -> Progress:
         """Rows passed (a non-empty batch); no watermark comes of rows without `timestamps`."""
@@ -229,10 +281,27 @@ class TimestampsAndWatermarksOperator(Operator):
         self._periodic: Any = None
         self._has_ended = False
 
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        self._tracker = WatermarkTracker(self._strategy)
+        if restored is None:
+            return
+        states = restored.items(_STATE)
+        own = [state for index, state in states if index == self.context.subtask_index]
+        followed = own if own and not restored.is_rescaled else [state for _, state in states]
+        state = lowest_state(followed)
+        if state is not None:
+            self._tracker.restore(state)
+
     def open(self) -> None:
         self._where = f"{self.context.operator_name} ({self.context.subtask_index + 1}/{self.context.parallelism})"
-        self._tracker = WatermarkTracker(self._strategy)
+        if self._tracker.watermark > MIN_TIMESTAMP:  # restored: those behind have not heard of it yet
+            self.output.emit_watermark(self._tracker.watermark)
         self._schedule()
+
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
+        snapshot = OperatorSnapshot()
+        snapshot.add_list(_STATE, [(self.context.subtask_index, self._tracker.snapshot())], ListMode.UNION)
+        return snapshot
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         timed = with_event_time(batch, self._strategy, self._where)
