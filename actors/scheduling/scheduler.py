@@ -254,8 +254,7 @@ class Scheduler:
         """
         slot = self.pool.slot(allocation_id)
         if slot is not None:
-            self._release(slot, cause)
-            self._commands.append(KillSlot(slot.address))
+            self._release_at_once(slot, cause)
             self.lose_slot(allocation_id, cause, now)
 
     def lose_task_executor(self, task_executor: Address, cause: str, now: int) -> None:
@@ -263,8 +262,7 @@ class Scheduler:
         slots = self.pool.slots_of(task_executor)
         for slot in slots:
             # If it is alive after all, and only could not be heard, it gets to know that it has lost them.
-            self._release(slot, cause)
-            self._commands.append(KillSlot(slot.address))
+            self._release_at_once(slot, cause)
         self._lose([slot.allocation_id for slot in slots], cause, now)
         self._go_on(now)
 
@@ -448,7 +446,7 @@ class Scheduler:
             reason = f"task {names} did not stop within {CANCEL_TIMEOUT_MS // 1000} s"
             slot = self.pool.slot(allocation_id)
             if slot is not None:
-                self._release(slot, reason)
+                self._release_at_once(slot, reason)
                 self._lose([allocation_id], reason, now)
 
     def _end_if_done(self, now: int) -> None:
@@ -652,6 +650,11 @@ class Scheduler:
 
     def _release(self, slot: PooledSlot, reason: str) -> None:
         self._commands.append(ReleaseSlot(slot.task_executor, slot.allocation_id, reason))
+
+    def _release_at_once(self, slot: PooledSlot, reason: str) -> None:
+        """Also without its TaskExecutor: what runs there must have ended before it runs elsewhere."""
+        self._release(slot, reason)
+        self._commands.append(KillSlot(slot.address))
 
 
 def _cancel_command(execution: Execution) -> CancelAttempt:
