@@ -17,7 +17,7 @@ $(INSTALLED): pyproject.toml
 	@test -n "$(PYTHON)" || { echo "flinkray needs Python 3.11, 3.12 or 3.13: install one, or call 'make PYTHON=/path/to/python3'"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[spark,dev]"
+	$(BIN)/python -m pip install --quiet --editable ".[spark,rocksdb,dev]"
 	@touch $@
 
 pipeline: setup

@@ -12,8 +12,10 @@ import actors
 import flinkray
 import graphs
 from actors.operators.base import OperatorContext
+from actors.state.operator_state import FunctionInitialization, FunctionSnapshot, OperatorStateStore
+from actors.state.snapshot import OperatorSnapshot, RestoredState
 from flinkray.errors import FlinkrayError, InvalidProgramError, UserFunctionError
-from flinkray.functions import Accumulator, Function
+from flinkray.functions import Accumulator, CheckpointedFunction, Function
 from flinkray.row_codec import short_repr as short_repr
 from flinkray.state import (
     AggregatingState,
@@ -93,14 +95,55 @@ def raise_attributed(operator: str, subtask: str, value: Any, error: Exception) 
 class UserFunctions:
     """Opens and closes the Function objects of one operator, each exactly once; callables need neither.
 
-    `operator_name` is the task's operator, or, of several that are fused into it, the one whose functions these are.
+    Calls those that are a CheckpointedFunction, too: `initialize_state` before `open`, and `snapshot_state`.
+
+    Args:
+        operator_name: the task's operator, or, of several that are fused into it, the one whose functions these are.
+        scope: keeps their state apart from that of other UserFunctions of the same operator.
     """
 
-    def __init__(self, context: OperatorContext, functions: Iterable[object], operator_name: str | None = None) -> None:
+    def __init__(
+        self,
+        context: OperatorContext,
+        functions: Iterable[object],
+        operator_name: str | None = None,
+        scope: str = "",
+    ) -> None:
         self._operator_name = operator_name or context.operator_name
         self._subtask = context.subtask
-        self._functions = list({id(f): f for f in functions if isinstance(f, Function)}.values())
+        distinct = list({id(f): f for f in functions}.values())
+        self._functions = [f for f in distinct if isinstance(f, Function)]
         self._opened: list[Function] = []
+        where = f"operator {self._operator_name!r} (subtask {self._subtask})"
+        self._checkpointed = [
+            (function, OperatorStateStore(where, f"{scope}{index}", context.subtask_index))
+            for index, function in enumerate(distinct)
+            if isinstance(function, CheckpointedFunction)
+        ]
+        self._is_restored = False
+
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        """Once, before `open`. Raises UserFunctionError where the function does."""
+        self._is_restored = restored is not None
+        for function, store in self._checkpointed:
+            if restored is not None:
+                store.restore(restored)
+            with self._attributed():
+                function.initialize_state(FunctionInitialization(store, self._is_restored))
+
+    def snapshot_state(self, checkpoint_id: int, snapshot: OperatorSnapshot) -> None:
+        """Adds the functions' state to their operator's. Raises UserFunctionError where the function does."""
+        for function, store in self._checkpointed:
+            with self._attributed():
+                function.snapshot_state(FunctionSnapshot(store, self._is_restored, checkpoint_id))
+            store.add_to(snapshot)
+
+    @contextlib.contextmanager
+    def _attributed(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            raise_attributed(self._operator_name, self._subtask, NO_VALUE, error)
 
     def open(self, runtime_context: TaskRuntimeContext) -> None:
         """Raises UserFunctionError where an `open` fails; those opened before it are still closed by `close`."""

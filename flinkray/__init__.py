@@ -70,6 +70,7 @@ from flinkray.execution import JobClient, JobExecutionResult, JobProgress, JobSt
 from flinkray.expressions import Expression, coalesce, col, greatest, if_else, least, lit, when
 from flinkray.functions import (
     AggregateFunction,
+    CheckpointedFunction,
     CoFlatMapFunction,
     CoGroupFunction,
     CoMapFunction,
@@ -129,6 +130,7 @@ __all__ = [
     "Avg",
     "Batch",
     "Boundedness",
+    "CheckpointedFunction",
     "CoFlatMapFunction",
     "CoGroupFunction",
     "CoGroupedStreams",

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
-from flinkray.state import KeyedStateStore
+from flinkray.state import KeyedStateStore, ListState, ListStateDescriptor, MapState, MapStateDescriptor
 
 if TYPE_CHECKING:
     from flinkray.windowing import Window
@@ -55,6 +55,49 @@ class Function:
 
     def close(self) -> None:
         """Called once after the last row, also when the task failed or was cancelled."""
+
+
+class OperatorStateStore(Protocol):
+    """State of a function that belongs to no key: each subtask has its own."""
+
+    def get_list_state(self, descriptor: ListStateDescriptor) -> ListState[Any]:
+        """The subtasks share the elements out when a job goes on with more or fewer of them."""
+
+    def get_union_list_state(self, descriptor: ListStateDescriptor) -> ListState[Any]:
+        """When a job goes on, every subtask gets the elements of all."""
+
+    def get_broadcast_state(self, descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        """When a job goes on, every subtask gets the entries of one: for what is the same at all of them."""
+
+
+class FunctionInitializationContext(OperatorStateStore, Protocol):
+    """The argument of `CheckpointedFunction.initialize_state`."""
+
+    @property
+    def is_restored(self) -> bool:
+        """The job goes on from a checkpoint or savepoint: the states hold what was saved in it."""
+
+
+class FunctionSnapshotContext(FunctionInitializationContext, Protocol):
+    """The argument of `CheckpointedFunction.snapshot_state`."""
+
+    @property
+    def checkpoint_id(self) -> int: ...
+
+
+class CheckpointedFunction(ABC):
+    """Mixed into a function that keeps something besides keyed state, for example rows that it buffers (Flink's).
+
+    `class Buffer(FlatMapFunction, CheckpointedFunction): ...`. Both methods are called by the task's thread.
+    """
+
+    @abstractmethod
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        """Called once, before `open`: asks for the states, and takes back what they hold."""
+
+    @abstractmethod
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        """Called for every checkpoint: brings the states up to date. What they hold then is saved."""
 
 
 class MapFunction(Function, ABC):

@@ -11,8 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors.elements import CheckpointOptions
 from actors.operators.base import Operator
 from actors.operators.columns import operator_label
+from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import NO_VALUE, TaskRuntimeContext, UserFunctions, attributed
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError, TypeMismatchError
@@ -33,7 +35,7 @@ _ACCEPTED = (
 
 
 class MapBatchesOperator(Operator):
-    """Calls the function once per batch. A class is instantiated once per subtask, in `open`.
+    """Calls the function once per batch. A class is instantiated once per subtask, before `open`.
 
     The result's kind is SCALAR where it has the one column `value` and the input was SCALAR (or OBJECT), TUPLE where
     the input was TUPLE and the columns are again f0, f1, ..., and ROW otherwise. A declared type decides instead.
@@ -46,18 +48,27 @@ class MapBatchesOperator(Operator):
                 f"batch_format must be 'pyarrow', 'pandas' or 'numpy', not {factory.batch_format!r}"
             )
 
-    def open(self) -> None:
+    def initialize_state(self, restored: RestoredState | None) -> None:
         function: Any = self._factory.function
         if inspect.isclass(function):
             with attributed(self.context, NO_VALUE):
                 function = function()
         self._functions = UserFunctions(self.context, [function])
         self._close = _closer(function)
+        self._function: Callable[[Any], Any] = function
+        self._functions.initialize_state(restored)
+
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
+        snapshot = OperatorSnapshot()
+        self._functions.snapshot_state(checkpoint_id, snapshot)
+        return snapshot
+
+    def open(self) -> None:
+        function: Any = self._function
         self._functions.open(TaskRuntimeContext(self.context))
         if not isinstance(function, Function) and callable(getattr(function, "open", None)):
             with attributed(self.context, NO_VALUE):
                 function.open(TaskRuntimeContext(self.context))
-        self._function: Callable[[Any], Any] = function
         if not callable(function):
             raise InvalidProgramError(
                 f"{operator_label(self.context)}: map_batches needs a callable, but {type(function).__name__} has no "

@@ -7,7 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.operators.base import Operator
+from actors.elements import CheckpointOptions
+from actors.operators.base import Operator, OperatorContext, Output
+from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.operator_factories import MultipleInputFactory
@@ -24,8 +26,19 @@ class MultipleInputOperator(Operator):
     def number_of_inputs(self) -> int:
         return self._factory.number_of_inputs
 
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._functions = UserFunctions(context, [self._factory.function])
+
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        self._functions.initialize_state(restored)
+
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
+        snapshot = OperatorSnapshot()
+        self._functions.snapshot_state(checkpoint_id, snapshot)
+        return snapshot
+
     def open(self) -> None:
-        self._functions = UserFunctions(self.context, [self._factory.function])
         self._encoder = RowEncoder(self.context.operator_name, self.context.subtask, self._factory.output_type)
         self._value: Any = None
         """What the function is being called with, for errors."""
@@ -72,5 +85,4 @@ class MultipleInputOperator(Operator):
         self.output.emit(result)
 
     def close(self) -> None:
-        if hasattr(self, "_functions"):
-            self._functions.close()
+        self._functions.close()

@@ -8,11 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.keys import key_columns, key_values
+from actors.elements import CheckpointOptions
+from actors.keys import key_columns, key_groups, key_values
 from actors.operators.base import Operator, OperatorContext, Output
 from actors.operators.results import ResultCollector
 from actors.operators.timers import InternalTimerService, Timer
-from actors.state.keyed_state import KeyedStateBackend, MemoryKeyedState
+from actors.state.backends import create_keyed_state
+from actors.state.keyed_state import KeyedStateBackend
+from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError
@@ -72,10 +75,12 @@ class UserTimerService:
         return self._service.current_watermark
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        self._service.register_event_time_timer(self._key(), operator.index(timestamp))
+        key = self._key()
+        self._service.register_event_time_timer(key, operator.index(timestamp), self._backend.current_key_group())
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        self._service.register_processing_time_timer(self._key(), operator.index(timestamp))
+        key = self._key()
+        self._service.register_processing_time_timer(key, operator.index(timestamp), self._backend.current_key_group())
 
     def delete_event_time_timer(self, timestamp: int) -> None:
         self._service.delete_event_time_timer(self._key(), operator.index(timestamp))
@@ -103,7 +108,7 @@ class UserFunctionOperator(Operator):
         self._where = f"{context.operator_name} ({context.subtask_index + 1}/{context.parallelism})"
         self._selectors: tuple[KeySelector | None, ...] = context.keys
         self._is_keyed = self._check_keys()
-        self._backend: KeyedStateBackend = MemoryKeyedState(context.operator_name, context.subtask, context.clock)
+        self._backend: KeyedStateBackend = create_keyed_state(context)
         self._timers = InternalTimerService(context, self._on_processing_time)
         user_timers = UserTimerService(self._timers, self._backend, self._where, self._is_keyed)
         self._element = ElementContext(self._backend, user_timers)
@@ -131,25 +136,33 @@ class UserFunctionOperator(Operator):
 
     def close(self) -> None:
         self._timers.close()
-        self._functions.close()
+        try:
+            self._functions.close()
+        finally:
+            self._backend.close()
 
     # -- rows
 
-    def _keys_of(self, batch: Batch, input_index: int) -> list[Any] | None:
+    def _keys_of(self, batch: Batch, input_index: int) -> tuple[list[Any], list[int]] | None:
+        """Each row's key and its key group."""
         selector = self._selectors[input_index] if self._is_keyed else None
-        return None if selector is None else operator_keys(batch, selector, self._where)
+        if selector is None:
+            return None
+        columns = key_columns(batch, selector, self._where)
+        return python_keys(columns), key_groups(columns, self.context.max_parallelism).tolist()
 
     def _call_per_row(self, batch: Batch, input_index: int, take: Callable[[Any, int | None], None]) -> None:
         """Calls `take(value, event time)` for each row in order, with key and context set, then emits the results."""
         values = decode(batch)
         times = [None] * len(values) if batch.timestamps is None else batch.timestamps.to_pylist()
-        keys = self._keys_of(batch, input_index)
+        keyed = self._keys_of(batch, input_index)
+        keys, groups = keyed or ([], [])
         element, backend = self._element, self._backend
         element._time_domain = None
         for row, value in enumerate(values):
             element._timestamp = times[row]
-            if keys is not None:
-                backend.set_current_key(keys[row])
+            if keyed is not None:
+                backend.set_current_key(keys[row], groups[row])
             try:
                 take(value, times[row])
             except Exception as error:
@@ -176,7 +189,7 @@ class UserFunctionOperator(Operator):
             return
         # Results of event-time timers have the timer's time; those of processing-time timers have no event time.
         timestamp = timer.timestamp if domain == TimeDomain.EVENT_TIME else None
-        self._backend.set_current_key(timer.key)
+        self._backend.set_current_key(timer.key, timer.key_group)
         self._element._timestamp = timestamp
         self._element._time_domain = domain
         try:
@@ -192,21 +205,23 @@ class UserFunctionOperator(Operator):
 
     # -- snapshots
 
-    def snapshot_state(self, checkpoint_id: int) -> Any:
-        """Shares values with the live state: to be pickled before the next row."""
-        if not self._is_keyed:
-            return None
-        return {"keyed_state": self._backend.snapshot(), "timers": self._timers.snapshot()}
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
+        snapshot = OperatorSnapshot()
+        self._functions.snapshot_state(checkpoint_id, snapshot)
+        if self._is_keyed:
+            snapshot.parts += self._backend.snapshot(options)
+            snapshot.parts += self._timers.snapshot(self.context.key_group_range)
+        return snapshot
 
-    def initialize_state(self, restored: Any) -> None:
-        if restored is not None:
-            self._backend.restore(restored["keyed_state"])
-            self._timers.restore(restored["timers"])
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        if restored is not None and self._is_keyed:
+            self._backend.restore(restored)
+            self._timers.restore(restored)
+        self._functions.initialize_state(restored)
 
 
-def operator_keys(batch: Batch, selector: KeySelector, where: str) -> list[Any]:
+def python_keys(columns: pa.RecordBatch) -> list[Any]:
     """Each row's key as a Python value that works as a dict key: every NaN is the same object."""
-    columns = key_columns(batch, selector, where)
     keys = key_values(columns)
     if any(pa.types.is_floating(column.type) for column in columns.columns):
         return [_with_one_nan(key) for key in keys]

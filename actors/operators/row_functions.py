@@ -23,7 +23,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.operators.base import Operator, OperatorContext
+from actors.elements import CheckpointOptions
+from actors.operators.base import Operator, OperatorContext, Output
+from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import FUSED_FILENAME, NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.functions import as_callable
@@ -68,11 +70,29 @@ class FusedRowOperator(Operator):
         self._stages = [Stage.of(factory, name) for factory, name in zip(factories, names, strict=True)]
         self._functions: list[UserFunctions] = []
 
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        names = [stage.name for stage in self._stages]
+        # The scopes are part of the savepoint format: by name, so that other functions may come and go in the chain.
+        scopes = [f"{name}/{names[:index].count(name)}/" for index, name in enumerate(names)]
+        self._functions = [
+            UserFunctions(context, [stage.function], stage.name, scope)
+            for stage, scope in zip(self._stages, scopes, strict=True)
+        ]
+
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        for functions in reversed(self._functions):
+            functions.initialize_state(restored)
+
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
+        snapshot = OperatorSnapshot()
+        for functions in self._functions:
+            functions.snapshot_state(checkpoint_id, snapshot)
+        return snapshot
+
     def open(self) -> None:
         self._loops = [_Loop(stages, self.context) for stages in _cut(self._stages)]
-        for stage in reversed(self._stages):
-            functions = UserFunctions(self.context, [stage.function], stage.name)
-            self._functions.append(functions)
+        for stage, functions in reversed(list(zip(self._stages, self._functions, strict=True))):
             functions.open(TaskRuntimeContext(self.context, operator_name=stage.name))
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
@@ -98,9 +118,8 @@ class FusedRowOperator(Operator):
             yield batch.slice(start, rows)
 
     def close(self) -> None:
-        opened, self._functions = self._functions, []
         first: Exception | None = None
-        for functions in reversed(opened):
+        for functions in self._functions:
             try:
                 functions.close()
             except Exception as error:

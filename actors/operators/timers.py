@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
+
 from actors.operators.base import OperatorContext
+from actors.state.keyed_parts import ROWS_PER_PIECE, TablePart
+from actors.state.pickling import dumps, loads
+from actors.state.snapshot import KeyedTable, PendingPart, RestoredState
 from flinkray.types import MIN_TIMESTAMP, Timestamp
 
 # Deleted timers stay in the heap until they come up; beyond this many, and more than half of it, it is rebuilt.
 _DELETED_TIMERS_KEPT = 1024
 
+TIMER_SCHEMA = pa.schema([("group", pa.uint16()), ("key", pa.binary()), ("timestamp", pa.int64())])
+"""Of the parts of a snapshot; keys are pickled."""
+
 
 class Timer(NamedTuple):
     timestamp: int
     key: Any
+    key_group: int = 0
+    """Of the key."""
 
 
 class TimerQueue:
@@ -24,18 +36,19 @@ class TimerQueue:
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Any]] = []
-        self._registered: dict[tuple[int, Hashable], int] = {}
+        self._registered: dict[tuple[int, Hashable], tuple[int, int]] = {}
+        """Sequence number and key group."""
         self._sequence = itertools.count()
 
     def __len__(self) -> int:
         return len(self._registered)
 
-    def register(self, key: Hashable, timestamp: int) -> bool:
+    def register(self, key: Hashable, timestamp: int, key_group: int = 0) -> bool:
         """False where the key already has a timer for that time."""
         if (timestamp, key) in self._registered:
             return False
         sequence = next(self._sequence)
-        self._registered[timestamp, key] = sequence
+        self._registered[timestamp, key] = sequence, key_group
         heapq.heappush(self._heap, (timestamp, sequence, key))
         return True
 
@@ -45,14 +58,14 @@ class TimerQueue:
             return
         deleted = len(self._heap) - len(self._registered)
         if deleted > max(_DELETED_TIMERS_KEPT, len(self._registered)):
-            self._heap = [(when, sequence, key) for (when, key), sequence in self._registered.items()]
+            self._heap = [(when, sequence, key) for (when, key), (sequence, _) in self._registered.items()]
             heapq.heapify(self._heap)
 
     def earliest(self) -> int | None:
         """The timestamp of the next timer."""
         while self._heap:
             timestamp, sequence, key = self._heap[0]
-            if self._registered.get((timestamp, key)) == sequence:
+            if self._is_live(timestamp, sequence, key):
                 return timestamp
             heapq.heappop(self._heap)
         return None
@@ -63,22 +76,45 @@ class TimerQueue:
         if timestamp is None or timestamp > now:
             return None
         _, _, key = heapq.heappop(self._heap)
-        del self._registered[timestamp, key]
-        return Timer(timestamp, key)
+        _, key_group = self._registered.pop((timestamp, key))
+        return Timer(timestamp, key, key_group)
 
     def timers(self) -> list[Timer]:
         """All, in the order in which they would fire."""
-        return [Timer(timestamp, key) for (timestamp, key), _ in sorted(self._registered.items(), key=_firing_order)]
+        in_order = sorted(self._registered.items(), key=lambda item: (item[0][0], item[1][0]))
+        return [Timer(timestamp, key, key_group) for (timestamp, key), (_, key_group) in in_order]
+
+    def freeze(self) -> Callable[[], list[Timer]]:
+        """Gives, also on another thread, the timers as they are now, by key group, then as they were registered."""
+        frozen = self._registered.copy()
+
+        def by_key_group() -> list[Timer]:
+            in_order = sorted(frozen.items(), key=lambda item: (item[1][1], item[1][0]))
+            return [Timer(timestamp, key, key_group) for (timestamp, key), (_, key_group) in in_order]
+
+        return by_key_group
+
+    def _is_live(self, timestamp: int, sequence: int, key: Hashable) -> bool:
+        registered = self._registered.get((timestamp, key))
+        return registered is not None and registered[0] == sequence
 
     def check(self) -> None:
         """Raises AssertionError where an invariant does not hold."""
-        live = [(when, key) for when, sequence, key in self._heap if self._registered.get((when, key)) == sequence]
+        live = [entry for entry in self._heap if self._is_live(*entry)]
         assert len(live) == len(self._registered), "every registered timer is in the heap once"
 
 
-def _firing_order(item: tuple[tuple[int, Hashable], int]) -> tuple[int, int]:
-    (timestamp, _), sequence = item
-    return timestamp, sequence
+def _pieces(timers: Callable[[], list[Timer]]) -> Iterator[KeyedTable]:
+    in_order = timers()
+    for start in range(0, len(in_order), ROWS_PER_PIECE):
+        piece = in_order[start : start + ROWS_PER_PIECE]
+        groups = np.array([timer.key_group for timer in piece], np.int32)
+        columns = [
+            pa.array(groups.astype(np.uint16)),
+            pa.array([dumps(timer.key) for timer in piece], pa.binary()),
+            pa.array([timer.timestamp for timer in piece], pa.int64()),
+        ]
+        yield KeyedTable(groups, pa.Table.from_arrays(columns, schema=TIMER_SCHEMA))
 
 
 class InternalTimerService:
@@ -96,6 +132,7 @@ class InternalTimerService:
         self._on_processing_time = on_processing_time
         self._event_timers = TimerQueue()
         self._processing_timers = TimerQueue()
+        self._queues = (("timers/event time", self._event_timers), ("timers/processing time", self._processing_timers))
         self._watermark = MIN_TIMESTAMP
         self._armed_for: int | None = None
         self._armed: Any = None
@@ -107,14 +144,15 @@ class InternalTimerService:
     def current_processing_time(self) -> int:
         return self._context.clock.now_ms()
 
-    def register_event_time_timer(self, key: Hashable, timestamp: int) -> None:
-        self._event_timers.register(key, timestamp)
+    def register_event_time_timer(self, key: Hashable, timestamp: int, key_group: int = 0) -> None:
+        """`key_group` is the key's, and comes back with the timer."""
+        self._event_timers.register(key, timestamp, key_group)
 
     def delete_event_time_timer(self, key: Hashable, timestamp: int) -> None:
         self._event_timers.delete(key, timestamp)
 
-    def register_processing_time_timer(self, key: Hashable, timestamp: int) -> None:
-        if self._processing_timers.register(key, timestamp):
+    def register_processing_time_timer(self, key: Hashable, timestamp: int, key_group: int = 0) -> None:
+        if self._processing_timers.register(key, timestamp, key_group):
             self._arm()
 
     def delete_processing_time_timer(self, key: Hashable, timestamp: int) -> None:
@@ -137,19 +175,25 @@ class InternalTimerService:
         """Nothing fires any more."""
         self._disarm()
 
-    def snapshot(self) -> dict[str, list[tuple[int, Any]]]:
-        """All timers as (timestamp, key), in firing order."""
-        return {
-            "event_time": [(timer.timestamp, timer.key) for timer in self._event_timers.timers()],
-            "processing_time": [(timer.timestamp, timer.key) for timer in self._processing_timers.timers()],
-        }
+    def snapshot(self, owned: range) -> list[PendingPart]:
+        """All timers, for a checkpoint; quick.
 
-    def restore(self, snapshot: dict[str, Iterable[tuple[int, Any]]]) -> None:
-        """Adds the timers of a snapshot; may be called several times, with the parts of several subtasks."""
-        for timestamp, key in snapshot["event_time"]:
-            self._event_timers.register(key, timestamp)
-        for timestamp, key in snapshot["processing_time"]:
-            self._processing_timers.register(key, timestamp)
+        Args:
+            owned: the key groups of the subtask.
+        """
+        return [
+            TablePart(name, TIMER_SCHEMA, partial(_pieces, queue.freeze()), owned)
+            for name, queue in self._queues
+            if len(queue)
+        ]
+
+    def restore(self, restored: RestoredState) -> None:
+        """Adds the timers of this subtask's key groups."""
+        for name, queue in self._queues:
+            for table in restored.keyed(name):
+                columns = (table.column(name).to_pylist() for name in TIMER_SCHEMA.names)
+                for key_group, key, timestamp in zip(*columns, strict=True):
+                    queue.register(loads(key), timestamp, key_group)
         self._arm()
 
     def check(self) -> None:

@@ -1,20 +1,16 @@
-"""Keyed state of one operator: the interface of a backend, and the one that keeps everything in memory."""
+"""Keyed state of one operator: the interface of a backend, and what all backends have in common."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Hashable
 from typing import Any, Protocol, TypeVar
 
-from actors.ports import Clock
-from actors.state.memory_states import (
-    MemoryAggregatingState,
-    MemoryListState,
-    MemoryMapState,
-    MemoryReducingState,
-    MemoryState,
-    MemoryValueState,
-)
-from flinkray.errors import InvalidProgramError
+from actors.elements import CheckpointOptions
+from actors.state.keyed_parts import StateFacts
+from actors.state.snapshot import PendingPart, RestoredState
+from actors.state.state_kinds import KeyedState, MapKind
+from flinkray.errors import CheckpointError, InvalidProgramError
 from flinkray.state import (
     AggregatingStateDescriptor,
     KeyedStateStore,
@@ -25,125 +21,150 @@ from flinkray.state import (
     ValueStateDescriptor,
 )
 
-_State = TypeVar("_State", bound=MemoryState)
+_State = TypeVar("_State", bound=KeyedState)
+
+NO_GROUP = -1
+"""The key group while there is no current key."""
 
 
 class KeyedStateBackend(KeyedStateStore, Protocol):
     """Where a keyed operator keeps its state; user functions see it as a KeyedStateStore.
 
-    The operator sets the key before it calls user code, and clears it afterwards. One thread, the task's, calls it.
+    The operator sets the key before it calls user code, and clears it afterwards. One thread, the task's, calls it;
+    only the parts of a snapshot are written by another. Made with `actors.state.backends.create_keyed_state`.
     """
 
-    def set_current_key(self, key: Hashable) -> None: ...
+    def set_current_key(self, key: Hashable, key_group: int) -> None:
+        """`key_group` is the key's (`actors.keys.key_groups`), one of the subtask's."""
 
     def clear_current_key(self) -> None: ...
 
     def current_key(self) -> Any:
         """Raises InvalidProgramError where there is none (in `open`, for example)."""
 
-    def snapshot(self) -> dict[str, Any]:
-        """State name -> {"kind", "has_ttl", "entries": [(key, stored), ...]}; shares values with the live state, so
-        it must be pickled before the next row."""
+    def current_key_group(self) -> int:
+        """Raises as `current_key` does."""
 
-    def restore(self, snapshot: dict[str, Any]) -> None:
-        """Adds the entries of a snapshot, before any state is used; may be called with several parts."""
+    def snapshot(self, options: CheckpointOptions) -> list[PendingPart]:
+        """All state as it is now; quick. What `write` of the parts reads does not change any more."""
+
+    def restore(self, restored: RestoredState) -> None:
+        """Takes over the state of a snapshot; once, before any state is used.
+
+        Raises:
+            CheckpointError: it cannot be read, or is in the format of another backend.
+        """
+
+    def close(self) -> None:
+        """Gives everything back that the backend holds; parts that are being written are not disturbed."""
 
 
-class _NoKey:
-    def __repr__(self) -> str:
-        return "no key"
+class CurrentKey:
+    """The key that state is read and written for: one object per backend, known to its states."""
+
+    __slots__ = ("_where", "group", "key")
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self.key: Any = None
+        self.group = NO_GROUP
+
+    def set(self, key: Hashable, group: int) -> None:
+        self.key = key
+        self.group = group
+
+    def missing(self) -> InvalidProgramError:
+        """What to raise where there is none."""
+        return InvalidProgramError(
+            f"{self._where}: there is no current key here, so keyed state cannot be read or written; use it in "
+            "process_element or on_timer of a function on a keyed stream, not in open or close"
+        )
 
 
-_NO_KEY = _NoKey()
+class BaseKeyedState:
+    """Descriptors, kinds and types: the same in every backend. Subclasses keep the state itself.
 
+    Args:
+        where: names operator and subtask in errors.
+        prefix: begins the names of this backend's parts in a snapshot.
+    """
 
-class MemoryKeyedState:
-    """A KeyedStateBackend of Python dicts (Flink's hashmap backend): values are kept as they are, not copied."""
-
-    def __init__(self, operator: str, subtask: str, clock: Clock) -> None:
-        self._where = f"operator {operator!r} (subtask {subtask})"
-        self._clock = clock
-        self._key: Any = _NO_KEY
-        self._states: dict[str, MemoryState] = {}
-        self._descriptors: dict[str, StateDescriptor] = {}
-        self._restored: dict[str, list[dict[str, Any]]] = {}
+    def __init__(self, where: str, owned: range, prefix: str, current: CurrentKey) -> None:
+        self._where = where
+        self._owned = owned
+        self._part_prefix = f"{prefix}keyed/"
+        self._current = current
+        self._states: dict[str, KeyedState] = {}
+        self._facts: dict[str, StateFacts] = {}
 
     # -- the current key
 
-    def set_current_key(self, key: Hashable) -> None:
-        self._key = key
+    def set_current_key(self, key: Hashable, key_group: int) -> None:
+        self._current.set(key, key_group)
 
     def clear_current_key(self) -> None:
-        self._key = _NO_KEY
+        self._current.set(None, NO_GROUP)
 
     def current_key(self) -> Any:
-        if self._key is _NO_KEY:
-            raise InvalidProgramError(
-                f"{self._where}: there is no current key here, so keyed state cannot be read or written; use it in "
-                "process_element or on_timer of a function on a keyed stream, not in open or close"
-            )
-        return self._key
+        if self._current.group == NO_GROUP:
+            raise self._current.missing()
+        return self._current.key
+
+    def current_key_group(self) -> int:
+        if self._current.group == NO_GROUP:
+            raise self._current.missing()
+        return self._current.group
 
     # -- states by descriptor
 
-    def get_state(self, descriptor: ValueStateDescriptor) -> MemoryValueState:
-        return self._state(descriptor, MemoryValueState)
+    @abstractmethod
+    def get_state(self, descriptor: ValueStateDescriptor) -> Any: ...
 
-    def get_list_state(self, descriptor: ListStateDescriptor) -> MemoryListState:
-        return self._state(descriptor, MemoryListState)
+    @abstractmethod
+    def get_list_state(self, descriptor: ListStateDescriptor) -> Any: ...
 
-    def get_map_state(self, descriptor: MapStateDescriptor) -> MemoryMapState:
-        return self._state(descriptor, MemoryMapState)
+    @abstractmethod
+    def get_map_state(self, descriptor: MapStateDescriptor) -> MapKind: ...
 
-    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> MemoryReducingState:
-        return self._state(descriptor, MemoryReducingState)
+    @abstractmethod
+    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> Any: ...
 
-    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> MemoryAggregatingState:
-        return self._state(descriptor, MemoryAggregatingState)
+    @abstractmethod
+    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> Any: ...
+
+    @abstractmethod
+    def _make(self, descriptor: StateDescriptor, state_type: type[_State], facts: StateFacts) -> _State:
+        """A new state, with what was restored for it."""
 
     def _state(self, descriptor: StateDescriptor, state_type: type[_State]) -> _State:
         found = self._states.get(descriptor.name)
+        facts = StateFacts.of(descriptor, state_type.kind)
         if found is None:
-            return self._make_state(descriptor, state_type)
+            made = self._make(descriptor, state_type, facts)
+            self._states[descriptor.name] = made
+            self._facts[descriptor.name] = facts
+            return made
         if not isinstance(found, state_type):
             raise InvalidProgramError(
                 f"{self._where}: state {descriptor.name!r} is a {found.kind} state and cannot be used as a "
                 f"{state_type.kind} state too; give one of the two another name"
             )
-        self._check_same_type(self._descriptors[descriptor.name], descriptor)
+        for field, old, new in self._facts[descriptor.name].differences(facts):
+            raise InvalidProgramError(
+                f"{self._where}: state {descriptor.name!r} was declared with {field}={old} and is now declared with "
+                f"{field}={new}; use the same descriptor, or another name"
+            )
         return found
 
-    def _make_state(self, descriptor: StateDescriptor, state_type: type[_State]) -> _State:
-        state = state_type(descriptor, self.current_key, self._clock)
-        for part in self._restored.get(descriptor.name, []):
-            if part["kind"] != state_type.kind:
-                raise InvalidProgramError(
-                    f"{self._where}: state {descriptor.name!r} was saved as a {part['kind']} state, and this program "
-                    f"declares it as a {state_type.kind} state; give the new one another name"
-                )
-            state.restore(part)
-        self._restored.pop(descriptor.name, None)
-        self._states[descriptor.name] = state
-        self._descriptors[descriptor.name] = descriptor
-        return state
-
-    def _check_same_type(self, first: StateDescriptor, second: StateDescriptor) -> None:
-        for field in ("value_type", "key_type"):
-            old, new = getattr(first, field, None), getattr(second, field, None)
-            if old is not None and new is not None and old != new:
-                raise InvalidProgramError(
-                    f"{self._where}: state {first.name!r} was declared with {field}={old} and is now declared with "
-                    f"{field}={new}; use the same descriptor, or another name"
-                )
-
-    # -- snapshots
-
-    def snapshot(self) -> dict[str, Any]:
-        saved = {name: state.snapshot() for name, state in self._states.items()}
-        for name, parts in self._restored.items():  # not asked for since the restore: kept all the same
-            saved[name] = {**parts[0], "entries": [entry for part in parts for entry in part["entries"]]}
-        return saved
-
-    def restore(self, snapshot: dict[str, Any]) -> None:
-        for name, part in snapshot.items():
-            self._restored.setdefault(name, []).append(part)
+    def _check_restored(self, saved: StateFacts, declared: StateFacts) -> None:
+        """Raises CheckpointError where the program wants something else than was saved."""
+        if saved.kind != declared.kind:
+            raise CheckpointError(
+                f"{self._where}: state {saved.name!r} was saved as a {saved.kind} state, and this program declares it "
+                f"as a {declared.kind} state; give the new one another name"
+            )
+        for field, old, new in saved.differences(declared):
+            raise CheckpointError(
+                f"{self._where}: state {saved.name!r} was saved with {field}={old}, and this program declares it with "
+                f"{field}={new}; keep the old type, or give the new state another name"
+            )

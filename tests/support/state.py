@@ -14,13 +14,14 @@ import pyarrow as pa
 from actors.checkpoints.handles import InlineState, OperatorSubtaskState, PartKind, SharedFile, StatePart
 from actors.state.snapshot import NativeState, OperatorSnapshot, read_keyed_table, read_list
 
+_SHARED: dict[str, bytes] = {}
+"""The shared files of all tests, by path: a snapshot may name files that others before it have written."""
+
 
 class MemoryStateWriter:
-    """A StateWriter; one may serve many snapshots, whose shared files it then holds together."""
+    """A StateWriter; one may serve many snapshots."""
 
     def __init__(self) -> None:
-        self.shared: dict[str, bytes] = {}
-        """By path."""
         self.uploaded: list[str] = []
         """Names of the files that were written as shared ones, in order."""
 
@@ -34,35 +35,27 @@ class MemoryStateWriter:
 
     def write_shared(self, name: str, local_path: str) -> SharedFile:
         content = Path(local_path).read_bytes()
-        path = f"/shared/{len(self.shared)}-{name}"
-        self.shared[path] = content
+        path = f"/shared/{len(_SHARED)}-{name}"
+        _SHARED[path] = content
         self.uploaded.append(name)
         return SharedFile(name, path, len(content), zlib.crc32(content))
 
 
-@dataclass
-class WrittenSnapshot:
-    """What one subtask's snapshot has become, and the shared files that it names."""
-
-    state: OperatorSubtaskState
-    shared: dict[str, bytes]
-
-
-def write_snapshot(snapshot: OperatorSnapshot | None, writer: MemoryStateWriter | None = None) -> WrittenSnapshot:
+def write_snapshot(snapshot: OperatorSnapshot | None, writer: MemoryStateWriter | None = None) -> OperatorSubtaskState:
     """Writes the parts, once: a second call gives what the first one wrote. None: an operator without state."""
     if snapshot is None:
-        return WrittenSnapshot(OperatorSubtaskState(), {})
-    written: WrittenSnapshot | None = vars(snapshot).get("written_for_tests")
+        return OperatorSubtaskState()
+    written: OperatorSubtaskState | None = vars(snapshot).get("written_for_tests")
     if written is None:
         writer = writer or MemoryStateWriter()
         parts = tuple(part.write(writer) for part in snapshot.parts)
-        written = WrittenSnapshot(OperatorSubtaskState(parts), writer.shared)
+        written = OperatorSubtaskState(parts)
         vars(snapshot)["written_for_tests"] = written
     return written
 
 
 def restored_from(
-    snapshots: Sequence[OperatorSnapshot | WrittenSnapshot | None],
+    snapshots: Sequence[OperatorSnapshot | OperatorSubtaskState | None],
     owned: range,
     subtask_index: int = 0,
     parallelism: int = 1,
@@ -73,7 +66,7 @@ def restored_from(
     Args:
         owned: the key groups of the new subtask.
     """
-    written = [each if isinstance(each, WrittenSnapshot) else write_snapshot(each) for each in snapshots]
+    written = [each if isinstance(each, OperatorSubtaskState) else write_snapshot(each) for each in snapshots]
     return MemoryRestoredState(written, owned, subtask_index, parallelism, checkpoint_id)
 
 
@@ -81,7 +74,7 @@ def restored_from(
 class MemoryRestoredState:
     """A RestoredState. SPLIT lists stay where they are at the same parallelism, and go round otherwise."""
 
-    former: list[WrittenSnapshot]
+    former: list[OperatorSubtaskState]
     owned: range
     subtask_index: int
     parallelism: int
@@ -94,7 +87,7 @@ class MemoryRestoredState:
         return len(self.former) != self.parallelism
 
     def names(self) -> frozenset[str]:
-        return frozenset(part.name for written in self.former for part in written.state.parts)
+        return frozenset(part.name for written in self.former for part in written.parts)
 
     def keyed(self, name: str) -> Iterator[pa.Table]:
         for part in self._parts(name, PartKind.KEYED):
@@ -102,7 +95,7 @@ class MemoryRestoredState:
 
     def items(self, name: str) -> list[Any]:
         if not self.is_rescaled:
-            own = [part for part in self.former[self.subtask_index].state.parts if part.name == name]
+            own = [part for part in self.former[self.subtask_index].parts if part.name == name]
             if own and own[0].kind is PartKind.SPLIT:
                 return read_list(_data(own[0]))
         split = [item for part in self._parts(name, PartKind.SPLIT) for item in read_list(_data(part))]
@@ -115,19 +108,18 @@ class MemoryRestoredState:
 
     def native(self, name: str) -> Iterator[NativeState]:
         for written in self.former:
-            for part in written.state.parts:
+            for part in written.parts:
                 if part.name == name and part.kind is PartKind.NATIVE and _overlap(part, self.owned):
-                    yield _MemoryNativeState(part, written.shared, self.fetched)
+                    yield _MemoryNativeState(part, self.fetched)
 
     def _parts(self, name: str, kind: PartKind) -> list[StatePart]:
-        named = [part for written in self.former for part in written.state.parts if part.name == name]
+        named = [part for written in self.former for part in written.parts if part.name == name]
         return [part for part in named if part.kind is kind]
 
 
 @dataclass
 class _MemoryNativeState:
     part: StatePart
-    shared: dict[str, bytes]
     fetched: list[str]
 
     @property
@@ -142,7 +134,7 @@ class _MemoryNativeState:
         return self.part.shared
 
     def fetch(self, file: SharedFile, local_path: str) -> None:
-        content = self.shared[file.path]
+        content = _SHARED[file.path]
         assert zlib.crc32(content) == file.checksum
         Path(local_path).write_bytes(content)
         self.fetched.append(file.name)

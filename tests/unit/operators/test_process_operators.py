@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
+import random
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -10,15 +11,20 @@ import pyarrow as pa
 import pytest
 
 from actors.elements import Watermark
+from actors.keys import key_groups
 from actors.operators.base import Operator
 from actors.operators.co_process import CoProcessOperator, CoRowOperator
 from actors.operators.process import ProcessOperator
+from actors.state.options import StateOptions
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError, TypeMismatchError, UserFunctionError
 from flinkray.functions import (
+    CheckpointedFunction,
     CoFlatMapFunction,
     CoMapFunction,
     CoProcessFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     OnTimerContext,
@@ -29,9 +35,11 @@ from flinkray.functions import (
 )
 from flinkray.keys import ColumnKey, FunctionKey
 from flinkray.operator_factories import CoFlatMapFactory, CoMapFactory, CoProcessFactory, ProcessFactory
-from flinkray.state import ValueStateDescriptor
+from flinkray.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from flinkray.types import MIN_TIMESTAMP, OutputTag
+from graphs.key_groups import key_group_ranges
 from tests.support.operators import FakeContext, OperatorHarness, code, scalar
+from tests.support.state import restored_from
 
 KEY = ColumnKey(("key",))
 LATE = OutputTag("late")
@@ -279,14 +287,99 @@ def test_a_key_function_is_not_called_again() -> None:
     assert harness.output.rows == ["x", "y"]
 
 
-def test_a_restored_operator_has_its_state_and_timers() -> None:
-    first = process(Recorder(), KEY)
-    first.push(rows(("a", 10, 50), ("b", None, None)), [1, 2])
-    second = process(Recorder(), KEY, restored=pickle.loads(pickle.dumps(first.snapshot())))
-    second.push(rows(("b", None, None)), [3])
-    second.watermark(10)
-    second.advance(50)
-    assert second.output.rows == ["b2", "event 10 a1 10", "processing 50 a1 None"]
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_a_restored_operator_has_its_state_and_timers(backend: str) -> None:
+    options = StateOptions(backend)
+    with process(Recorder(), KEY, state_options=options) as first:
+        first.push(rows(("a", 10, 50), ("b", None, None)), [1, 2])
+        saved = first.snapshot()
+        first.push(rows(("a", 20, None), ("b", 30, None)), [1, 2])
+        with process(Recorder(), KEY, restored=restored_from([saved], range(128)), state_options=options) as second:
+            second.push(rows(("b", None, None)), [3])
+            second.watermark(10)
+            second.advance(50)
+            assert second.output.rows == ["b2", "event 10 a1 10", "processing 50 a1 None"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_state_and_timers_follow_their_keys_to_other_subtasks(seed: int) -> None:
+    """Counts per key and fires all timers at the end: the same as one subtask without a restore."""
+    chance = random.Random(seed)
+    keys = [f"key {number}" for number in range(40)]
+    batches = [[chance.choice(keys) for _ in range(50)] for _ in range(4)]
+    subtasks = [process(Recorder(), KEY)]
+    for batch, parallelism in zip(batches, (4, 2, 3, 1), strict=True):
+        groups = key_groups(pa.record_batch({"key": batch}), 128).tolist()
+        for subtask in subtasks:
+            owned = subtask.context.key_group_range
+            mine = [(key, 1000, 2000) for key, group in zip(batch, groups, strict=True) if group in owned]
+            if mine:
+                subtask.push(rows(*mine), [0] * len(mine))
+        saved = [subtask.snapshot() for subtask in subtasks]
+        ranges = key_group_ranges(parallelism, 128)
+        subtasks = [
+            process(
+                Recorder(),
+                KEY,
+                restored_from(saved, owned, index, parallelism),
+                subtask_index=index,
+                parallelism=parallelism,
+            )
+            for index, owned in enumerate(ranges)
+        ]
+    (last,) = subtasks
+    last.watermark(1000)
+    last.advance(2000)
+    counts = Counter(key for batch in batches for key in batch)
+    events = {f"event 1000 {key}{count} 1000" for key, count in counts.items()}
+    processing = {f"processing 2000 {key}{count} None" for key, count in counts.items()}
+    assert len(last.output.rows) == 2 * len(counts)
+    assert set(last.output.rows) == events | processing
+
+
+class Buffering(ProcessFunction, CheckpointedFunction):
+    """Keeps every row in a list of its own."""
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        self.rows = context.get_list_state(ListStateDescriptor("rows"))
+        self.total = context.get_union_list_state(ListStateDescriptor("totals"))
+        self.seen = context.get_broadcast_state(MapStateDescriptor("seen"))
+        self.buffer = list(self.rows.get())
+        self.was_restored = context.is_restored
+
+    def process_element(self, value: Any, ctx: ProcessContext) -> None:
+        self.buffer.append(value)
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        self.rows.update(self.buffer)
+        self.total.update([len(self.buffer)])
+        self.seen.put("checkpoint", context.checkpoint_id)
+
+
+def test_a_function_without_a_key_keeps_lists_and_maps_of_its_own() -> None:
+    functions = [Buffering(), Buffering()]
+    first = [process(f, subtask_index=index, parallelism=2) for index, f in enumerate(functions)]
+    assert not functions[0].was_restored
+    first[0].push([1, 2, 3])
+    first[1].push([4, 5])
+    saved = [harness.snapshot(checkpoint_id=7) for harness in first]
+    first[0].push([9])
+    again = Buffering()
+    process(again, restored=restored_from(saved, range(128), 1, 2), subtask_index=1, parallelism=2)
+    assert again.was_restored
+    assert (again.buffer, list(again.total.get()), dict(again.seen.items())) == ([4, 5], [3, 2], {"checkpoint": 7})
+    alone = Buffering()
+    process(alone, restored=restored_from(saved, range(128)))
+    assert (sorted(alone.buffer), list(alone.total.get())) == ([1, 2, 3, 4, 5], [3, 2])
+
+
+def test_what_a_function_raises_at_a_snapshot_names_the_operator() -> None:
+    class Failing(Buffering):
+        def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+            raise ValueError("not now")
+
+    with pytest.raises(UserFunctionError, match=r"'op' \(subtask 1 of 1\): ValueError: not now"):
+        process(Failing()).snapshot()
 
 
 # -- two inputs

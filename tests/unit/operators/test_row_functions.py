@@ -16,12 +16,21 @@ from hypothesis import strategies as st
 from actors.operators.registry import create_operator
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError, TypeMismatchError, UserFunctionError
-from flinkray.functions import FilterFunction, FlatMapFunction, MapFunction, RuntimeContext
+from flinkray.functions import (
+    CheckpointedFunction,
+    FilterFunction,
+    FlatMapFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    MapFunction,
+    RuntimeContext,
+)
 from flinkray.operator_factories import FilterFactory, FlatMapFactory, MapFactory, OperatorFactory
 from flinkray.rows import Row
-from flinkray.state import ValueStateDescriptor
+from flinkray.state import ListStateDescriptor, ValueStateDescriptor
 from flinkray.types import Kind, RecordType
 from tests.support.operators import OperatorHarness, RecordedOutput, code, scalar
+from tests.support.state import restored_from
 
 
 def fused(*factories: OperatorFactory, names: str = "abcdef", **settings: Any) -> OperatorHarness:
@@ -316,3 +325,39 @@ def test_runtime_context_says_where_the_function_runs() -> None:
     driven = fused(MapFactory(Asking([], "s")), subtask_index=1, parallelism=3)
     assert seen == {"name": "a (2/3)", "index": 1}
     assert driven.context.accumulators["n"].value == 2
+
+
+# -- state of the functions
+
+
+class Numbering(MapFunction, CheckpointedFunction):
+    """Numbers its rows, and goes on where a snapshot left off."""
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        self.state = context.get_list_state(ListStateDescriptor("next"))
+        self.next = sum(self.state.get())
+
+    def map(self, value: Any) -> Any:
+        self.next += 1
+        return (*value, self.next)
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        self.state.update([self.next])
+
+
+def test_each_function_of_a_chain_has_state_of_its_own_also_when_the_chain_changes() -> None:
+    def chain(*names: str) -> OperatorHarness:
+        factories = [MapFactory(Numbering(), None) for _ in names]
+        return fused(*factories, names="".join(names), restored=restored)
+
+    restored: Any = None
+    first = chain("a", "a", "b")
+    first.push([(0,), (0,)])
+    restored = restored_from([first.snapshot()], range(128))
+    second = chain("a", "b")
+    second.push([(0,)])
+    assert second.output.rows == [(0, 3, 3)]
+    restored = restored_from([second.snapshot()], range(128))
+    third = chain("b", "a", "a")
+    third.push([(0,)])
+    assert third.output.rows == [(0, 4, 4, 1)]

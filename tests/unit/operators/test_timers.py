@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.operators.timers import InternalTimerService, Timer, TimerQueue
+from actors.state.snapshot import OperatorSnapshot
 from flinkray.types import MIN_TIMESTAMP, Timestamp
 from tests.support.operators import FakeContext
+from tests.support.state import restored_from
 
 
 def drain(queue: TimerQueue, now: int) -> list[Timer]:
@@ -177,12 +179,41 @@ def test_after_close_nothing_fires(fired: Fired) -> None:
     assert fired.timers == []
 
 
+def snapshot_of(fired: Fired) -> OperatorSnapshot:
+    return OperatorSnapshot(fired.service.snapshot(range(128)))
+
+
 def test_a_snapshot_restores_all_timers_in_order() -> None:
     first, second = Fired(), Fired()
     for timestamp in (7, 5):
-        first.service.register_event_time_timer("a", timestamp)
-        first.service.register_processing_time_timer("b", timestamp)
-    second.service.restore(first.service.snapshot())
-    assert [timer.timestamp for timer in second.service.advance_watermark(Timestamp(9))] == [5, 7]
+        first.service.register_event_time_timer("a", timestamp, 3)
+        first.service.register_processing_time_timer("b", timestamp, 4)
+    second.service.restore(restored_from([snapshot_of(first)], range(128)))
+    assert list(second.service.advance_watermark(Timestamp(9))) == [Timer(5, "a", 3), Timer(7, "a", 3)]
     second.context.advance(9)
-    assert second.timers == [Timer(5, "b"), Timer(7, "b")]
+    assert second.timers == [Timer(5, "b", 4), Timer(7, "b", 4)]
+    second.service.check()
+
+
+def test_a_snapshot_has_the_timers_of_its_moment_whenever_it_is_written() -> None:
+    first, second = Fired(), Fired()
+    first.service.register_event_time_timer("kept", 5)
+    first.service.register_event_time_timer("deleted later", 6)
+    snapshot = snapshot_of(first)
+    first.service.delete_event_time_timer("deleted later", 6)
+    first.service.register_event_time_timer("registered later", 7)
+    second.service.restore(restored_from([snapshot], range(128)))
+    fired = [timer.key for timer in second.service.advance_watermark(Timestamp(9))]
+    assert fired == ["kept", "deleted later"]
+
+
+def test_timers_go_to_the_subtask_that_owns_their_key_group() -> None:
+    first = Fired()
+    for group in range(128):
+        first.service.register_processing_time_timer(("key", group), 5, group)
+    snapshots = [snapshot_of(first)]
+    for owned in (range(50), range(50, 128)):
+        part = Fired()
+        part.service.restore(restored_from(snapshots, owned, parallelism=2))
+        part.context.advance(5)
+        assert [timer.key_group for timer in part.timers] == list(owned)

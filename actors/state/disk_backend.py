@@ -1,0 +1,227 @@
+"""The rocksdb backend: keyed state on the local disk, for state larger than memory, with incremental checkpoints."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from typing import TypeVar, cast
+
+import pyarrow as pa
+
+from actors.elements import CheckpointOptions
+from actors.ports import Clock
+from actors.state.disk_files import NativePart, StoreDescription, UploadedFiles, fetch
+from actors.state.disk_states import (
+    PREFIX,
+    SEQUENCE,
+    Codec,
+    DiskAggregatingState,
+    DiskKey,
+    DiskListState,
+    DiskMapState,
+    DiskReducingState,
+    DiskState,
+    DiskValueState,
+    rows_in_groups,
+)
+from actors.state.disk_store import DiskStore, Items, read_directory
+from actors.state.keyed_parts import StateFacts, TablePart, pieces_of, rows_of
+from actors.state.keyed_state import BaseKeyedState
+from actors.state.memory_backend import NATIVE_PART
+from actors.state.options import StateOptions
+from actors.state.pickling import dumps, loads
+from actors.state.snapshot import KeyedTable, NativeState, PendingPart, RestoredState
+from actors.state.state_kinds import KeyedState, SingleValue
+from flinkray.state import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+
+_State = TypeVar("_State", bound=KeyedState)
+
+
+class RocksDbKeyedState(BaseKeyedState):
+    """A KeyedStateBackend. Each read and write pickles, so a value that is changed must be written again."""
+
+    def __init__(self, where: str, owned: range, prefix: str, clock: Clock, options: StateOptions) -> None:
+        self._key = DiskKey(where)
+        super().__init__(where, owned, prefix, self._key)
+        self._native_name = prefix + NATIVE_PART
+        self._clock = clock
+        self._options = options
+        self._made_directory = ""
+        self._opened: DiskStore | None = None
+        self._numbers: dict[str, int] = {}
+        self._saved: dict[str, StateFacts] = {}
+        """What is in the store, by name; also what the program has not asked for yet."""
+        self._uploaded = UploadedFiles()
+        self._checkpoints = 0
+
+    @property
+    def _directory(self) -> str:
+        """Of this backend alone; made once there is something to keep."""
+        if not self._made_directory:
+            parent = self._options.local_directory
+            if parent:
+                os.makedirs(parent, exist_ok=True)
+            self._made_directory = tempfile.mkdtemp(prefix="flinkray-state-", dir=parent or None)
+        return self._made_directory
+
+    @property
+    def _store(self) -> DiskStore:
+        if self._opened is None:
+            self._opened = DiskStore(os.path.join(self._directory, "db"), self._options.memory_bytes)
+        return self._opened
+
+    def get_state(self, descriptor: ValueStateDescriptor) -> DiskValueState:
+        return self._state(descriptor, DiskValueState)
+
+    def get_list_state(self, descriptor: ListStateDescriptor) -> DiskListState:
+        return self._state(descriptor, DiskListState)
+
+    def get_map_state(self, descriptor: MapStateDescriptor) -> DiskMapState:
+        return self._state(descriptor, DiskMapState)
+
+    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> DiskReducingState:
+        return self._state(descriptor, DiskReducingState)
+
+    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> DiskAggregatingState:
+        return self._state(descriptor, DiskAggregatingState)
+
+    def _make(self, descriptor: StateDescriptor, state_type: type[_State], facts: StateFacts) -> _State:
+        assert issubclass(state_type, DiskState)
+        saved = self._saved.get(descriptor.name)
+        if saved is not None:
+            self._check_restored(saved, facts)
+            if saved.has_ttl != facts.has_ttl:
+                self._change_expiry(saved, descriptor)
+        number = self._number(facts)
+        state = state_type(descriptor, number, self._key, self._store, self._clock, self._owned)
+        if isinstance(state, SingleValue):
+            state.use(descriptor)
+        return cast(_State, state)
+
+    def _number(self, facts: StateFacts) -> int:
+        self._saved[facts.name] = facts
+        return self._numbers.setdefault(facts.name, len(self._numbers))
+
+    def _change_expiry(self, saved: StateFacts, descriptor: StateDescriptor) -> None:
+        """The state was saved with a time to live and has none now, or the other way round."""
+        store, now = self._store, self._clock.now_ms()
+        before, after = Codec(saved.kind, saved.has_ttl), Codec(saved.kind, not saved.has_ttl)
+        expiry = None if descriptor.ttl is None else now + descriptor.ttl.ttl_ms
+        for group in self._owned:
+            region = PREFIX.pack(group, self._numbers[saved.name])
+            for key, stored in store.items(region, region):
+                old = before.expiry(stored)
+                if old is not None and old <= now:
+                    store.delete(key)
+                    continue
+                map_key = before.map_key(stored) if saved.kind == "map" else None
+                store.put(key, after.encode(before.pickled(stored), expiry, map_key))
+
+    # -- snapshots
+
+    def snapshot(self, options: CheckpointOptions) -> list[PendingPart]:
+        if not self._numbers:
+            return []
+        if options.is_savepoint or not self._options.is_incremental or not options.shared_directory:
+            return self._tables()
+        self._checkpoints += 1
+        directory = os.path.join(self._directory, f"checkpoint-{self._checkpoints}")
+        self._store.checkpoint(directory)
+        self._uploaded.keep(set(os.listdir(directory)))
+        numbers, saved = dict(self._numbers), dict(self._saved)
+        describe = partial(StoreDescription, numbers, saved, self._store.sequence)
+        shared = options.shared_directory
+        return [NativePart(self._native_name, directory, describe, self._owned, self._uploaded, shared)]
+
+    def _tables(self) -> list[PendingPart]:
+        now, owned, where = self._clock.now_ms(), self._owned, self._where
+
+        def make_pieces(items: Items, facts: StateFacts, number: int) -> Iterator[KeyedTable]:
+            rows = rows_in_groups(items, owned, number, facts.kind, facts.has_ttl, now)
+            if facts.column is None:
+                return pieces_of(facts, where, rows, is_pickled=True)
+            return pieces_of(facts, where, ((*row[:3], loads(row[3]), row[4]) for row in rows))
+
+        return [
+            TablePart(
+                self._part_prefix + name,
+                facts.schema(),
+                partial(make_pieces, self._store.frozen(), facts, self._numbers[name]),
+                owned,
+            )
+            for name, facts in self._saved.items()
+        ]
+
+    def restore(self, restored: RestoredState) -> None:
+        names = restored.names()
+        natives = list(restored.native(self._native_name)) if self._native_name in names else []
+        if len(natives) == 1 and natives[0].key_groups == self._owned:
+            self._open_files(natives[0])
+        else:
+            for native in natives:
+                self._import_files(native)
+        for name in sorted(names):
+            if name.startswith(self._part_prefix):
+                for piece in restored.keyed(name):
+                    self._import_table(piece)
+
+    def _open_files(self, native: NativeState) -> None:
+        """The same key groups: the files are the store, and need not be uploaded again."""
+        description = StoreDescription.of(native)
+        fetch(native, description, os.path.join(self._directory, "db"))
+        self._store.sequence = description.sequence
+        self._numbers = dict(description.numbers)
+        self._saved = dict(description.facts)
+        self._uploaded.add(native.shared_files())
+
+    def _import_files(self, native: NativeState) -> None:
+        description = StoreDescription.of(native)
+        directory = os.path.join(self._directory, "import")
+        fetch(native, description, directory)
+        items, close = read_directory(directory, self._options.memory_bytes)
+        try:
+            store = self._store
+            # Elements of one list come from one former subtask, so that its numbers stay in order.
+            store.sequence = max(store.sequence, description.sequence)
+            for name, former in description.numbers.items():
+                number = self._number(description.facts[name])
+                for group in self._owned:
+                    region, here = PREFIX.pack(group, former), PREFIX.pack(group, number)
+                    for key, stored in items(region, region):
+                        store.put(here + key[PREFIX.size :], stored)
+        finally:
+            close()
+            shutil.rmtree(directory)
+
+    def _import_table(self, piece: pa.Table) -> None:
+        facts = StateFacts.of_schema(piece.schema)
+        codec, store = Codec(facts.kind, facts.has_ttl), self._store
+        number, pickler = self._number(facts), self._key.pickler
+        for group, key, map_key, value, expiry in rows_of(piece, facts, unpickle=False):
+            stored_key, original = PREFIX.pack(group, number) + pickler.dumps(loads(key)), None
+            if facts.kind == "list":
+                stored_key += SEQUENCE.pack(store.next_sequence())
+            elif map_key is not None:
+                loaded = loads(map_key)
+                stored_key += pickler.dumps(loaded)
+                original = None if pickler.canonical(loaded) is loaded else map_key
+            pickled = value if facts.column is None else dumps(value)
+            store.put(stored_key, codec.encode(pickled, expiry, original))
+
+    def close(self) -> None:
+        """Files of checkpoints that are being written go when these are done."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()
+        if os.path.isdir(self._made_directory) and not os.listdir(self._made_directory):
+            os.rmdir(self._made_directory)

@@ -1,0 +1,115 @@
+"""RocksDB as an ordered map from bytes to bytes: how it is opened, how much memory it takes, and its snapshots.
+
+Nothing is written to a log: after a crash the state comes from a checkpoint, never from the local files.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from flinkray.errors import MissingDependencyError
+
+Items = Callable[[bytes, bytes], Iterator[tuple[bytes, bytes]]]
+"""`items(first, prefix)`: the entries from the key `first` on, of those that begin with `prefix`, in order, as they
+are when it is called."""
+
+
+def load_rocksdict() -> Any:
+    """The package.
+
+    Raises:
+        MissingDependencyError: it is not installed.
+    """
+    try:
+        import rocksdict
+    except ImportError as error:
+        raise MissingDependencyError(
+            "state.backend.type is rocksdb, which needs the package rocksdict on every node of the cluster: "
+            "pip install 'flinkray[rocksdb]'"
+        ) from error
+    return rocksdict
+
+
+class DiskStore:
+    """A RocksDB in a directory of its own, which is made if need be. Belongs to one thread.
+
+    Args:
+        memory_bytes: for write buffers and block cache together.
+    """
+
+    def __init__(self, directory: str, memory_bytes: int) -> None:
+        self._rocksdict = load_rocksdict()
+        self._directory = directory
+        os.makedirs(directory, exist_ok=True)
+        self._db = self._rocksdict.Rdict(directory, _options(self._rocksdict, memory_bytes))
+        without_log = self._rocksdict.WriteOptions()
+        without_log.disable_wal = True
+        self._db.set_write_options(without_log)
+        self.sequence = 0
+        """Larger than all that were given out."""
+        self.get: Callable[[bytes], bytes | None] = self._db.get
+        self.put: Callable[[bytes, bytes], None] = self._db.put
+        self.delete: Callable[[bytes], None] = self._db.delete
+
+    def next_sequence(self) -> int:
+        self.sequence += 1
+        return self.sequence
+
+    def items(self, first: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        return _seek(self._db.iter(), first, prefix)
+
+    def frozen(self) -> Items:
+        """The entries as they are now, for another thread, also once the store is closed. One call at a time."""
+        # An iterator stays at the moment at which it was made; those of rocksdict's Snapshot do not.
+        return partial(_seek, self._db.iter())
+
+    def checkpoint(self, directory: str) -> None:
+        """Flushes what is in memory, and makes `directory` a copy of the store that shares its files (hard links)."""
+        self._rocksdict.Checkpoint(self._db).create_checkpoint(directory)
+
+    def close(self) -> None:
+        """Also deletes the files."""
+        self._db.close()
+        shutil.rmtree(self._directory)
+
+
+def read_directory(directory: str, memory_bytes: int) -> tuple[Items, Callable[[], None]]:
+    """The entries of a store's files, without changing them, and what closes them."""
+    rocksdict = load_rocksdict()
+    access = rocksdict.AccessType.read_only()
+    db = rocksdict.Rdict(directory, _options(rocksdict, memory_bytes), access_type=access)
+    return lambda first, prefix: _seek(db.iter(), first, prefix), db.close
+
+
+def _seek(iterator: Any, first: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+    iterator.seek(first)
+    while iterator.valid():
+        key = iterator.key()
+        if not key.startswith(prefix):
+            return
+        yield key, iterator.value()
+        iterator.next()
+    iterator.status()  # raises if that was not the end, but an error
+
+
+def _options(rocksdict: Any, memory_bytes: int) -> Any:
+    options = rocksdict.Options(raw_mode=True)
+    options.create_if_missing(True)
+    # One buffer takes writes while another is flushed; with the cache, that is the whole budget.
+    options.set_max_write_buffer_number(2)
+    options.set_write_buffer_size(memory_bytes // 4)
+    tables = rocksdict.BlockBasedOptions()
+    tables.set_block_cache(rocksdict.Cache(memory_bytes // 2))
+    tables.set_cache_index_and_filter_blocks(True)
+    tables.set_pin_l0_filter_and_index_blocks_in_cache(True)
+    tables.set_bloom_filter(10, False)
+    options.set_block_based_table_factory(tables)
+    options.set_compression_type(rocksdict.DBCompressionType.lz4())
+    options.set_level_compaction_dynamic_level_bytes(True)
+    options.set_keep_log_file_num(1)
+    options.set_paranoid_checks(True)
+    return options

@@ -1,0 +1,198 @@
+"""State of a function that belongs to no key: lists that are shared out when the parallelism changes, and maps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from actors.state.snapshot import ListMode, OperatorSnapshot, RestoredState
+from flinkray.errors import CheckpointError, InvalidProgramError
+from flinkray.state import ListStateDescriptor, MapStateDescriptor
+
+_KINDS = {
+    ListMode.SPLIT: "list state (get_list_state)",
+    ListMode.UNION: "union list state (get_union_list_state)",
+    ListMode.BROADCAST: "broadcast state (get_broadcast_state)",
+}
+
+
+class OperatorListState:
+    """A ListState without a key."""
+
+    def __init__(self, items: Iterable[Any] = ()) -> None:
+        self._items = list(items)
+
+    def get(self) -> list[Any]:
+        """The elements; changing the list changes nothing."""
+        return list(self._items)
+
+    def add(self, value: Any) -> None:
+        self._items.append(value)
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        self._items.extend(values)
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Replaces the list."""
+        self._items = list(values)
+
+    def clear(self) -> None:
+        self._items = []
+
+
+class BroadcastState:
+    """A MapState without a key, which the program keeps the same at every subtask."""
+
+    def __init__(self, items: Iterable[tuple[Any, Any]] = ()) -> None:
+        self._entries = dict(items)
+
+    def get(self, key: Any) -> Any:
+        return self._entries.get(key)
+
+    def put(self, key: Any, value: Any) -> None:
+        self._entries[key] = value
+
+    def put_all(self, entries: Iterable[tuple[Any, Any]] | dict[Any, Any]) -> None:
+        self._entries.update(entries)
+
+    def remove(self, key: Any) -> None:
+        """Without effect where there is no such entry."""
+        self._entries.pop(key, None)
+
+    def contains(self, key: Any) -> bool:
+        return key in self._entries
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """The entries as they are now."""
+        return iter(list(self._entries.items()))
+
+    def keys(self) -> Iterator[Any]:
+        return iter(list(self._entries))
+
+    def values(self) -> Iterator[Any]:
+        return iter(list(self._entries.values()))
+
+    def is_empty(self) -> bool:
+        return not self._entries
+
+    def clear(self) -> None:
+        self._entries.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class _Saved:
+    """A state of the snapshot that the program has not asked for yet."""
+
+    mode: ListMode
+    items: list[Any]
+
+
+class OperatorStateStore:
+    """The states of one function, by descriptor. The task's thread calls it.
+
+    Args:
+        where: names operator and subtask in errors.
+        scope: keeps the function's parts of a snapshot apart from those of others in the same operator.
+    """
+
+    def __init__(self, where: str, scope: str, subtask_index: int) -> None:
+        self._where = where
+        self._prefix = f"function state/{scope}/"
+        self._subtask_index = subtask_index
+        self._states: dict[str, tuple[ListMode, OperatorListState | BroadcastState]] = {}
+        self._saved: dict[str, _Saved] = {}
+
+    def get_list_state(self, descriptor: ListStateDescriptor) -> OperatorListState:
+        """The subtasks share the elements out when there are more or fewer of them."""
+        return self._list(descriptor, ListMode.SPLIT)
+
+    def get_union_list_state(self, descriptor: ListStateDescriptor) -> OperatorListState:
+        """Every restored subtask gets the elements of all."""
+        return self._list(descriptor, ListMode.UNION)
+
+    def get_broadcast_state(self, descriptor: MapStateDescriptor) -> BroadcastState:
+        """Every restored subtask gets the entries of one of them."""
+        state = self._declared(descriptor.name, ListMode.BROADCAST)
+        if state is None:
+            state = BroadcastState(self._take(descriptor.name, ListMode.BROADCAST))
+            self._states[descriptor.name] = ListMode.BROADCAST, state
+        assert isinstance(state, BroadcastState)
+        return state
+
+    def _list(self, descriptor: ListStateDescriptor, mode: ListMode) -> OperatorListState:
+        state = self._declared(descriptor.name, mode)
+        if state is None:
+            state = OperatorListState(self._take(descriptor.name, mode))
+            self._states[descriptor.name] = mode, state
+        assert isinstance(state, OperatorListState)
+        return state
+
+    def _declared(self, name: str, mode: ListMode) -> OperatorListState | BroadcastState | None:
+        declared, state = self._states.get(name, (mode, None))
+        if declared is not mode:
+            raise InvalidProgramError(
+                f"{self._where}: state {name!r} is a {_KINDS[declared]} and cannot be used as a {_KINDS[mode]} too; "
+                "give one of the two another name"
+            )
+        return state
+
+    def _take(self, name: str, mode: ListMode) -> list[Any]:
+        saved = self._saved.get(name)
+        if saved is None:
+            return []
+        if saved.mode is not mode:
+            raise CheckpointError(
+                f"{self._where}: state {name!r} was saved as a {_KINDS[saved.mode]}, and this program declares it as a "
+                f"{_KINDS[mode]}; give the new one another name"
+            )
+        return self._saved.pop(name).items
+
+    # -- snapshots
+
+    def restore(self, restored: RestoredState) -> None:
+        """Before any state is asked for."""
+        for mode in ListMode:
+            prefix = self._part_name(mode, "")
+            for part in sorted(restored.names()):
+                if part.startswith(prefix):
+                    self._saved[part.removeprefix(prefix)] = _Saved(mode, restored.items(part))
+
+    def add_to(self, snapshot: OperatorSnapshot) -> None:
+        """All states as they are now; those that the program has not asked for as they were."""
+        for name, (mode, state) in self._states.items():
+            items = state.items() if isinstance(state, BroadcastState) else state.get()
+            snapshot.add_list(self._part_name(mode, name), items, mode)
+        for name, saved in self._saved.items():
+            # Every subtask has the elements of all here, which must not become more with each restore.
+            is_owner = saved.mode is not ListMode.UNION or self._subtask_index == 0
+            snapshot.add_list(self._part_name(saved.mode, name), saved.items if is_owner else (), saved.mode)
+
+    def _part_name(self, mode: ListMode, name: str) -> str:
+        return f"{self._prefix}{mode.name.lower()}/{name}"
+
+
+class FunctionInitialization:
+    """What `CheckpointedFunction.initialize_state` gets."""
+
+    def __init__(self, store: OperatorStateStore, is_restored: bool) -> None:
+        self._is_restored = is_restored
+        self.get_list_state = store.get_list_state
+        self.get_union_list_state = store.get_union_list_state
+        self.get_broadcast_state = store.get_broadcast_state
+
+    @property
+    def is_restored(self) -> bool:
+        return self._is_restored
+
+
+class FunctionSnapshot(FunctionInitialization):
+    """What `CheckpointedFunction.snapshot_state` gets."""
+
+    def __init__(self, store: OperatorStateStore, is_restored: bool, checkpoint_id: int) -> None:
+        super().__init__(store, is_restored)
+        self._checkpoint_id = checkpoint_id
+
+    @property
+    def checkpoint_id(self) -> int:
+        return self._checkpoint_id

@@ -1,0 +1,135 @@
+"""The kinds of keyed state as user functions call them, over whatever a backend reads and writes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
+
+from flinkray.functions import as_callable
+from flinkray.state import AggregatingStateDescriptor, ReducingStateDescriptor, StateDescriptor
+
+
+class KeyedState(ABC):
+    """Any state of a backend."""
+
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def clear(self) -> None:
+        """Of the current key."""
+
+
+class SingleValue(KeyedState):
+    """One value of the current key; None is no value."""
+
+    def use(self, descriptor: StateDescriptor) -> None:
+        """Takes the function out of the descriptor, where the kind has one."""
+
+    @abstractmethod
+    def _read(self) -> Any:
+        """The live value, which the caller may change and write again."""
+
+    @abstractmethod
+    def _write(self, value: Any) -> None: ...
+
+
+class ValueKind(SingleValue):
+    kind = "value"
+
+    def value(self) -> Any:
+        return self._read()
+
+    def update(self, value: Any) -> None:
+        """None clears it, as in Flink."""
+        if value is None:
+            self.clear()
+        else:
+            self._write(value)
+
+
+class ReducingKind(SingleValue):
+    kind = "reducing"
+
+    def use(self, descriptor: StateDescriptor) -> None:
+        assert isinstance(descriptor, ReducingStateDescriptor)
+        self._reduce = as_callable(descriptor.function, "reduce")
+
+    def get(self) -> Any:
+        return self._read()
+
+    def add(self, value: Any) -> None:
+        so_far = self._read()
+        self._write(value if so_far is None else self._reduce(so_far, value))
+
+
+class AggregatingKind(SingleValue):
+    kind = "aggregating"
+
+    def use(self, descriptor: StateDescriptor) -> None:
+        assert isinstance(descriptor, AggregatingStateDescriptor)
+        self._function = descriptor.function
+
+    def get(self) -> Any:
+        accumulator = self._read()
+        return None if accumulator is None else self._function.get_result(accumulator)
+
+    def add(self, value: Any) -> None:
+        accumulator = self._read()
+        if accumulator is None:
+            accumulator = self._function.create_accumulator()
+        self._write(self._function.add(value, accumulator))
+
+
+class ListKind(KeyedState):
+    kind = "list"
+
+    @abstractmethod
+    def get(self) -> list[Any]:
+        """The elements, oldest first; changing the list changes nothing."""
+
+    @abstractmethod
+    def add_all(self, values: Iterable[Any]) -> None: ...
+
+    def add(self, value: Any) -> None:
+        self.add_all((value,))
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Replaces the list; nothing clears it."""
+        replacement = list(values)
+        self.clear()
+        self.add_all(replacement)
+
+
+class MapKind(KeyedState):
+    kind = "map"
+
+    @abstractmethod
+    def get(self, key: Any) -> Any: ...
+
+    @abstractmethod
+    def contains(self, key: Any) -> bool: ...
+
+    @abstractmethod
+    def put(self, key: Any, value: Any) -> None: ...
+
+    @abstractmethod
+    def remove(self, key: Any) -> None:
+        """Without effect where there is no such entry."""
+
+    @abstractmethod
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """The entries as they are now: what happens to the map while iterating does not show. In no certain order."""
+
+    @abstractmethod
+    def is_empty(self) -> bool: ...
+
+    def put_all(self, entries: Iterable[tuple[Any, Any]] | dict[Any, Any]) -> None:
+        for key, value in entries.items() if isinstance(entries, dict) else entries:
+            self.put(key, value)
+
+    def keys(self) -> Iterator[Any]:
+        return (key for key, _ in self.items())
+
+    def values(self) -> Iterator[Any]:
+        return (value for _, value in self.items())
