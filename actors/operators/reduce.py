@@ -42,9 +42,9 @@ class ReduceOperator(Operator):
         self._tables = KeyedTables.of(context)
         self._reduced: list[Any] = []
         self._shared: SharedValues[list[Any]] = SharedValues()
+        self._functions = UserFunctions(context, [self._factory.function])
 
     def open(self) -> None:
-        self._functions = UserFunctions(self.context, [self._factory.function])
         self._encoder = RowEncoder(self.context.operator_name, self.context.subtask, self._factory.output_type)
         self._function = as_callable(self._factory.function, "reduce")
         self._functions.open(TaskRuntimeContext(self.context))
@@ -87,6 +87,7 @@ class ReduceOperator(Operator):
         if keys is not None:
             frozen, tables = self._shared.freeze(self._reduced), self._tables
             snapshot.add_keyed(_STATE, lambda: _table(tables, keys, frozen), tables.owned)
+        self._functions.snapshot_state(checkpoint_id, snapshot)
         return snapshot
 
     def initialize_state(self, restored: RestoredState | None) -> None:
@@ -94,10 +95,10 @@ class ReduceOperator(Operator):
             assert rows.keys is not None
             self._index.ids(rows.keys)
             self._reduced += unpickled(rows.columns["value"])
+        self._functions.initialize_state(restored)
 
     def close(self) -> None:
-        if hasattr(self, "_functions"):
-            self._functions.close()
+        self._functions.close()
 
 
 def _table(tables: KeyedTables, keys: pa.RecordBatch, reduced: FrozenValues[list[Any]]) -> KeyedTable:

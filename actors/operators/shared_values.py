@@ -21,7 +21,7 @@ class FrozenValues(Generic[Values]):
     __slots__ = ("__weakref__", "values")
 
     def __init__(self, values: Values) -> None:
-        self.values = values
+        self.values: Values = values
 
 
 class SharedValues(Generic[Values]):

@@ -164,11 +164,15 @@ class TwoInputWindowOperator(WindowOperatorBase):
             if captured:
                 make = functools.partial(buffer_table, captured, watermark, keys, tables, metadata)
                 snapshot.add_keyed(name, make, tables.owned)
+        self._functions.snapshot_state(checkpoint_id, snapshot)
         return snapshot
 
     def initialize_state(self, restored: RestoredState | None) -> None:
-        if restored is None:
-            return
+        if restored is not None:
+            self._restore(restored)
+        self._functions.initialize_state(restored)
+
+    def _restore(self, restored: RestoredState) -> None:
         self._next_position = self._restore_subtask(restored)
         for name, buffer in zip(_STATES, self._buffers, strict=True):
             for part in state_rows(restored.keyed(name)):

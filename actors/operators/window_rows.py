@@ -205,11 +205,15 @@ class RowWindowOperator(WindowOperatorBase):
             snapshot.add_keyed(_STATE, lambda: panes_table(panes, watermark, size, tables), tables.owned)
         snapshot.parts += self.key_state.snapshot(options)
         snapshot.parts += self.window_state.snapshot(options)
+        self._functions.snapshot_state(checkpoint_id, snapshot)
         return snapshot
 
     def initialize_state(self, restored: RestoredState | None) -> None:
-        if restored is None:
-            return
+        if restored is not None:
+            self._restore(restored)
+        self._functions.initialize_state(restored)
+
+    def _restore(self, restored: RestoredState) -> None:
         self._restore_subtask(restored)
         where = operator_label(self.context)
         for start, key, group, contents, fired_until in pane_rows(restored.keyed(_STATE), self._times.size, where):
