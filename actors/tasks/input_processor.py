@@ -60,7 +60,6 @@ class SourceTaskInput:
         self._end: InputStatus | None = None
         """What comes next once the task has ended the source; None: it ends by itself."""
         self.should_drain = True
-        self.on_available = source.on_available
         self.has_data = True
 
     def emit_next(self) -> InputStatus:
@@ -73,6 +72,11 @@ class SourceTaskInput:
         if status is InputStatus.END_OF_DATA:
             self.has_data = False
         return status
+
+    def on_available(self, listener: Callable[[], None]) -> None:
+        """A source that is stopped has nothing, whatever it announces; who ends it wakes the task."""
+        if not self._is_stopped or self._end is not None:
+            self._source.on_available(listener)
 
     def stop(self) -> None:
         """Nothing is read any more, until `end_stopped`. No effect if it has ended by itself."""

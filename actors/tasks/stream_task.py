@@ -174,6 +174,11 @@ class StreamTask:
     def _decline(self, checkpoint_id: int, reason: str) -> None:
         self._services.answer_checkpoint(decline(self.deployment, checkpoint_id, reason))
 
+    @property
+    def checkpoints_under_way(self) -> int:
+        """Taken, and neither acknowledged nor given up."""
+        return self._written.under_way
+
     # -- Loop ----------------------------------------------------------------------------------------------------
 
     def step(self) -> bool:
@@ -213,7 +218,8 @@ class StreamTask:
             self._operator_acted,
         )
         self._checkpoints = checkpoints = self._create_checkpoints(chain)
-        self._inputs = InputProcessor(self._create_inputs(chain, checkpoints), chain.end_input)
+        end_input = _ignore if self._is_restored_finished else chain.end_input
+        self._inputs = InputProcessor(self._create_inputs(chain, checkpoints), end_input)
         for connected in self._gates:
             connected.request_partitions()
         self._report(ExecutionState.INITIALIZING, None, self.metrics())
@@ -225,7 +231,7 @@ class StreamTask:
         chain, restore = self._opened_chain, self.deployment.restore
         if restore is None:
             chain.restore(lambda _operator_id: None)
-        elif restore.is_finished:
+        elif self._is_restored_finished:
             chain.skip()
         else:
             restoring = TaskRestoring(self.deployment, restore, self._services)
@@ -351,8 +357,7 @@ class StreamTask:
     def _end_data(self, should_drain: bool) -> None:
         # A timer that fired now would emit behind the end.
         self._timers.quiesce()
-        restore = self.deployment.restore
-        if restore is not None and restore.is_finished:
+        if self._is_restored_finished:
             for writer in self._writers.values():
                 writer.broadcast_event(Watermark(MAX_TIMESTAMP))
         elif should_drain:
@@ -383,6 +388,7 @@ class StreamTask:
             inputs.stop_sources()
         elif inputs.drain_sources() is InputStatus.END_OF_DATA:
             self._end_data(inputs.should_drain)
+        self._wake()
 
     def _stop_taken(self, stop: StopMode) -> None:
         if stop is StopMode.SUSPEND:
@@ -445,8 +451,7 @@ class StreamTask:
 
     def _create_inputs(self, chain: OperatorChain, checkpoints: TaskCheckpoints) -> list[TaskInput]:
         """One per logical input of the head; a source that is the head is its own input."""
-        head, restore = self._head_config(self.deployment), self.deployment.restore
-        is_finished = restore is not None and restore.is_finished
+        head, is_finished = self._head_config(self.deployment), self._is_restored_finished
 
         def of_source(node_id: int) -> TaskInput:
             return EndedTaskInput() if is_finished else SourceTaskInput(chain.source(node_id))
@@ -470,6 +475,11 @@ class StreamTask:
     @staticmethod
     def _head_config(deployment: TaskDeployment) -> OperatorConfig:
         return next(config for config in deployment.operators if config.node_id == deployment.head_node)
+
+    @property
+    def _is_restored_finished(self) -> bool:
+        restore = self.deployment.restore
+        return restore is not None and restore.is_finished
 
     @property
     def _opened_chain(self) -> OperatorChain:
@@ -496,3 +506,7 @@ class StreamTask:
 
 def _raise_canceled() -> NoReturn:
     raise TaskCanceled
+
+
+def _ignore(_input_index: int) -> None:
+    """Nobody waits for the end of an input of operators that do not run."""

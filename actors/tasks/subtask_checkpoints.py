@@ -7,13 +7,14 @@ import logging
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from actors.checkpoints.handles import CheckpointMetrics, OperatorSubtaskState, StatePart, TaskSnapshot
 from actors.elements import CheckpointBarrier
 from actors.messages import AcknowledgeCheckpoint, DeclineCheckpoint, TaskDeployment
 from actors.state.snapshot import OperatorSnapshot
-from actors.tasks.environment import TaskServices
+from actors.tasks.environment import SnapshotWriter, TaskServices
 from actors.tasks.in_flight import InFlightPart
 from flinkray import options
 from flinkray.errors import ErrorInfo
@@ -106,6 +107,12 @@ class SubtaskCheckpoints:
             return tuple(each for each, part in self._parts.items() if part.waits_for)
 
     @property
+    def under_way(self) -> int:
+        """How many there are. Any thread."""
+        with self._lock:
+            return len(self._parts)
+
+    @property
     def is_idle(self) -> bool:
         """Nothing is to be acknowledged. Any thread."""
         with self._lock:
@@ -135,6 +142,7 @@ class SubtaskCheckpoints:
         """Off the task's thread."""
         barrier = part.barrier
         writer = self._services.create_writer(barrier.options, self._deployment.attempt_id, self._inline_bytes)
+        part.writer = writer
         try:
             written: dict[OperatorId, list[StatePart]] = {}
             for operator_id, pending in part.pending_parts(self._head):
@@ -158,7 +166,6 @@ class SubtaskCheckpoints:
         """On a thread that must not wait."""
         deployment, checkpoint_id = self._deployment, part.barrier.checkpoint_id
         with self._lock:
-            # One that was given up after it was written is nobody's: what was written goes with its directory.
             is_wanted = self._parts.get(checkpoint_id) is part and part.stage is not _Stage.GIVEN_UP
         if is_wanted and error is not None:
             log.warning("%s: checkpoint %d was not written", deployment.task_name, checkpoint_id, exc_info=error)
@@ -172,11 +179,21 @@ class SubtaskCheckpoints:
             self._services.answer_checkpoint(
                 AcknowledgeCheckpoint(deployment.job_id, deployment.attempt_id, checkpoint_id, snapshot, metrics)
             )
+        elif error is None and part.writer is not None:
+            self._services.run_blocking(part.writer.abort, partial(self._cleaned_up, checkpoint_id))
         # Only now: the task must not report its end before this.
         with self._lock:
             if self._parts.get(checkpoint_id) is part:
                 del self._parts[checkpoint_id]
             self._lock.notify_all()
+
+    def _cleaned_up(self, checkpoint_id: int, _result: Any, error: BaseException | None) -> None:
+        """What was written for a checkpoint that nobody wants any more is gone, or not."""
+        if error is not None:
+            task_name = self._deployment.task_name
+            log.warning(
+                "%s: files of checkpoint %d, which was aborted, are left", task_name, checkpoint_id, exc_info=error
+            )
 
 
 class _GivenUp(Exception):
@@ -209,6 +226,7 @@ class _Part:
         self.waits_for = waits_for
         self.in_flight = in_flight
         self.stage = _Stage.COLLECTING
+        self.writer: SnapshotWriter | None = None
         self._snapshots = snapshots
         self._begun_ms = begun_ms
 

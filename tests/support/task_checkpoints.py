@@ -48,6 +48,10 @@ class Storage:
     is_slow: bool = False
     """Nothing is written before `write_one`."""
     fails: BaseException | None = None
+    on_write: Callable[[], object] = lambda: None
+    """Called on the thread that writes, before it does."""
+    on_done: Callable[[], object] = lambda: None
+    """Called when it has written."""
 
     def run_blocking(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
         self.blocking.append((work, done))
@@ -63,11 +67,13 @@ class Storage:
         except Exception as error:
             done(None, error)
         else:
+            self.on_done()
             done(result, None)
 
     def create_writer(self, options: CheckpointOptions, name: str, inline_bytes: int) -> TaskWriter:
         if self.fails is not None:
             raise self.fails
+        self.on_write()
         self.writers.append(TaskWriter(name))
         return self.writers[-1]
 

@@ -390,7 +390,7 @@ def test_any_order_of_events_is_handled_as_a_model_says_and_no_channel_stays_blo
     generator = random.Random(seed)
     channels, is_exact = generator.randint(1, 4), generator.random() < 0.7
     handler, model = BarrierHandler(channels), Model(channels)
-    streams = [_stream(generator, is_exact) for _ in range(channels)]
+    streams = [_stream(generator) for _ in range(channels)]
     blocked: set[int] = set()
     taken: list[int] = []
     aborted: list[int] = []
@@ -429,7 +429,7 @@ def test_any_order_of_events_is_handled_as_a_model_says_and_no_channel_stays_blo
     assert taken == sorted(set(taken))
 
 
-def _stream(generator: random.Random, is_exact: bool) -> list[tuple[str, int]]:
+def _stream(generator: random.Random) -> list[tuple[str, int]]:
     """What a channel brings: of each checkpoint a barrier, a cancel, both or neither; then its end."""
     events: list[tuple[str, int]] = []
     for checkpoint_id in range(1, 7):
@@ -447,7 +447,7 @@ def test_unaligned_captures_begin_before_each_snapshot_and_end_or_are_dropped_on
     generator = random.Random(seed)
     channels = generator.randint(1, 4)
     handler = BarrierHandler(channels)
-    streams = [_stream(generator, True) for _ in range(channels)]
+    streams = [_stream(generator) for _ in range(channels)]
     blocked: set[int] = set()
     captures: dict[int, str] = {}
     received: dict[int, set[int]] = {}
