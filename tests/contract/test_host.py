@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from actors.hosts.local import LocalHost
+from actors.hosts.simulation.host import SimulationHost
 from actors.ports import Address, EndpointGone, Host
 from tests.support.endpoints import recorder
 from tests.support.waiting import eventually
@@ -16,10 +17,21 @@ from tests.support.waiting import eventually
 TIMEOUT_MS = 20_000.0
 
 
-@pytest.fixture(params=["local", pytest.param("ray", marks=pytest.mark.ray)])
+class SteppedHost(SimulationHost):
+    """Goes on when it is asked, as nothing happens by itself in a simulation."""
+
+    def ask(self, address: Address, request: Any, timeout_ms: float) -> Any:
+        for _ in range(40):
+            self.step()
+        return super().ask(address, request, timeout_ms)
+
+
+@pytest.fixture(params=["local", "simulation", pytest.param("ray", marks=pytest.mark.ray)])
 def host(request: pytest.FixtureRequest) -> Iterator[Host]:
     if request.param == "local":
         chosen: Any = LocalHost()
+    elif request.param == "simulation":
+        chosen = SteppedHost(7, is_strict=False)
     else:
         request.getfixturevalue("ray_cluster")
         from actors.hosts.ray.host import RayHost

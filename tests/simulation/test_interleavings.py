@@ -17,11 +17,11 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def run(seed: int) -> tuple[RandomProgram, Outcome]:
-    program = RandomProgram(seed, "local")
+    program = RandomProgram(seed, "local", {"flinkray.network.inline-bytes": seed % 2 * 65_536})
     return program, run_job(program, seed)
 
 
-@pytest.mark.seeds(30)
+@pytest.mark.seeds(20)
 def test_a_random_program_gives_what_plain_loops_give_whatever_happens_first(seed: int) -> None:
     program, outcome = run(seed)
     assert outcome.status is JobStatus.FINISHED, outcome.error

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -22,15 +23,17 @@ from actors.control_messages import (
 from actors.hosts.simulation.faults import NO_FAULTS, Faults
 from actors.hosts.simulation.host import SimulationHost
 from actors.hosts.simulation.schedule import START_MS
+from actors.hosts.simulation.storage import SimulatedStorage
 from actors.ports import Address, Endpoint, EndpointGone
 from actors.task_slot import TaskSlot
-from flinkray import CollectSink, DataStream, StreamExecutionEnvironment
+from flinkray import CollectSink, DataStream, StreamExecutionEnvironment, filesystems
 from flinkray.errors import ErrorInfo, FlinkrayError
 from flinkray.execution import EXECUTORS, JobClient, JobStatus, Pipeline, replace_plugins
 from flinkray.row_codec import decode
 from flinkray.types import JobId
 from graphs.job_graph import JobGraph
 from graphs.job_graph_generator import generate_job_graph
+from tests.support.exactly_once import ExactlyOnceJob
 
 CLUSTER = "simulated"
 JOB = JobId("51a7ed00000000000000000000000000")
@@ -71,7 +74,9 @@ class Outcome:
     steps: int
     virtual_ms: float
     faults: tuple[str, ...] = ()
-    fatal: tuple[str, ...] = field(default=())
+    fatal: tuple[str, ...] = ()
+    delivered: Counter[str] = field(default_factory=Counter)
+    """Messages that arrived, by their class."""
 
 
 def compiled(environment: StreamExecutionEnvironment) -> JobGraph:
@@ -105,11 +110,32 @@ def run_job(program: Program, seed: int, faults: Faults = NO_FAULTS, **host: Any
     return run.outcome()
 
 
+def run_committing(job: ExactlyOnceJob, seed: int, faults: Faults = NO_FAULTS, **host: Any) -> Outcome:
+    """Runs a job whose rows go to its storage, which the faults reach too.
+
+    What can be seen of its rows meanwhile is always a part of what must be there in the end.
+    """
+    filesystems.mount(job.storage.name, job.storage.filesystem())
+    try:
+        run = SimulatedRun(compiled(job.environment), (), seed, faults, storages=(job.storage,), **host)
+        run.await_end(on_look=lambda: no_row_too_many(job))
+        run.shut_down()
+    finally:
+        filesystems.unmount(job.storage.name)
+    return run.outcome()
+
+
+def no_row_too_many(job: ExactlyOnceJob) -> None:
+    """Every row that is visible now belongs there, and is not there twice."""
+    assert not (wrong := job.committed() - job.expected), f"{job}: {wrong} are visible, and should not be"
+
+
 class SimulatedRun:
     """A cluster with one job, and the driver of that job.
 
     Args:
         collect_ids: of the CollectSinks whose rows the driver takes.
+        storages: where the job writes; their operations go wrong as the faults say.
     """
 
     def __init__(
@@ -118,9 +144,13 @@ class SimulatedRun:
         collect_ids: tuple[str, ...],
         seed: int,
         faults: Faults = NO_FAULTS,
+        storages: Sequence[SimulatedStorage] = (),
         **host: Any,
     ) -> None:
         self.host = SimulationHost(seed, faults, probes=(probe_slot,), **host)
+        self._storages = storages
+        for storage in storages:
+            storage.attach(self.host)
         self.rows: dict[str, Counter[Any]] = {collect_id: Counter() for collect_id in collect_ids}
         self.details: JobDetails | None = None
         self._untaken = list(collect_ids)
@@ -143,13 +173,14 @@ class SimulatedRun:
             return True
         return self.details is not None and (not self._untaken or self.details.status is not JobStatus.FINISHED)
 
-    def await_end(self, max_ms: float = LONGEST_JOB_MS) -> None:
-        """Steps until the job is over; looks after it as a driver does."""
+    def await_end(self, max_ms: float = LONGEST_JOB_MS, on_look: Callable[[], None] = lambda: None) -> None:
+        """Steps until the job is over; looks after it as a driver does, and calls `on_look` then."""
         end = self.host.schedule.now + max_ms
         while not self.is_over:
             left = end - self.host.schedule.now
             self.host.run_until(self._is_time_to_look(), max(1.0, left))
             self.look()
+            on_look()
 
     def _is_time_to_look(self) -> Any:
         schedule = self.host.schedule
@@ -198,6 +229,7 @@ class SimulatedRun:
             self.host.schedule.now - START_MS,
             tuple(self.host.plan.happened),
             tuple(self.host.fatal_errors),
+            self.host.delivered,
         )
 
     # -- the end -------------------------------------------------------------------------------------------------
@@ -206,12 +238,13 @@ class SimulatedRun:
         """Ends the cluster as its client does; then nothing of the job is left."""
         host = self.host
         dispatcher = dispatcher_of(CLUSTER)
-        try:
+        # With the Dispatcher gone, nobody is left who could tell the workers, and they have to see it themselves.
+        with contextlib.suppress(EndpointGone):
             host.run_until(lambda: bool(host.ask(dispatcher, ShutDownCluster(), ASK_TIMEOUT_MS)), LONGEST_SHUTDOWN_MS)
-        except EndpointGone:
-            pass  # nobody is left who could tell the workers, and they have to see it themselves
         host.run_until(lambda: not host.alive("TaskSlot") and not host.alive("TaskExecutor"), LONGEST_SHUTDOWN_MS)
         host.shutdown()
+        for storage in self._storages:
+            storage.attach(None)
         gc.collect()
         assert host.held_batches == 0, f"seed {host.seed}: {host.held_batches} batches are still held"
 

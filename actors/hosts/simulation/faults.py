@@ -16,10 +16,12 @@ class StorageFaults:
 
     fails: float = 0.0
     """The operation changes nothing and raises OSError."""
+    lies: float = 0.0
+    """The operation is done, and raises OSError all the same."""
     tears: float = 0.0
     """Closing a file that is written stores a part of it and raises OSError."""
     crashes: float = 0.0
-    """The process that calls is killed in the middle: before the operation, after it, or with a part of it done."""
+    """The process that calls is killed: before the operation, or right after it."""
     slow: float = 0.0
     slow_ms: float = 400.0
     """A slow operation takes up to this much virtual time, when it runs off the endpoint's thread."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import cloudpickle
 
-from actors.hosts.local import LocalPayloads, MemoryMetrics
+from actors.hosts.local import MemoryMetrics
 from actors.hosts.simulation.confinement import confined
 from actors.hosts.simulation.faults import NO_FAULTS, NODE, FaultPlan, Faults
 from actors.hosts.simulation.mail import Channel, Envelope, pack
@@ -69,6 +69,21 @@ class SimulatedObjectStore:
         return len(self._held)
 
 
+class SimulatedPayloads:
+    """The batches of a message's references."""
+
+    def __init__(self, refs: Sequence[BatchRef]) -> None:
+        self._refs = refs
+
+    def __len__(self) -> int:
+        return len(self._refs)
+
+    def __getitem__(self, index: int) -> Batch:
+        ref = self._refs[index]
+        assert isinstance(ref, SimulatedBatchRef)
+        return ref.batch
+
+
 class SimulatedBatchRef:
     """A batch of the simulation's store."""
 
@@ -112,6 +127,8 @@ class SimulationHost(Host):
         self.schedule = Schedule(seed, step_ms)
         self.fatal_errors: list[str] = []
         """Of endpoints that ended themselves."""
+        self.delivered: Counter[str] = Counter()
+        """Messages that arrived, by their class."""
         self._probes = tuple(probes)
         self._total_cpus = total_cpus
         self._is_strict = is_strict
@@ -488,8 +505,9 @@ class SimulationHost(Host):
             return
         endpoint = process.endpoint
         assert endpoint is not None
+        self.delivered[envelope.kind] += 1
         message = envelope.open()
-        payloads = LocalPayloads(envelope.payloads) if envelope.payloads else ()
+        payloads = SimulatedPayloads(envelope.payloads)
         self.call(process, partial(endpoint.on_message, message, payloads))
 
     def _return_to_sender(self, channel: Channel, envelope: Envelope, cause: str) -> None:

@@ -1,0 +1,266 @@
+"""Random jobs with checkpoints, and what must be committed in the end, computed by plain loops over the same rows."""
+
+from __future__ import annotations
+
+import itertools
+import posixpath
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from actors.hosts.simulation.storage import SimulatedStorage, new_storage
+from flinkray import (
+    Batch,
+    Configuration,
+    Count,
+    DataGenSource,
+    DataStream,
+    FileSink,
+    Sink,
+    SinkWriter,
+    SlidingEventTimeWindows,
+    StreamExecutionEnvironment,
+    Sum,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
+from flinkray.connectors.sink import Committer
+from flinkray.row_codec import decode
+
+KINDS = ("stateless", "running", "tumbling", "sliding", "join")
+SINKS = ("ledger", "file")
+
+# Event time of neighbouring rows, and how far a row may be out of order.
+STEP_MS = 10
+DISORDER_MS = 95
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A transaction that waits for its commit."""
+
+    pending: str
+    committed: str
+
+
+class LedgerSink(Sink):
+    """Rows as text in transactions of a storage, which gives each its number (as a database would).
+
+    Committing or aborting one again has no effect; committing one that was aborted, or that never was, is an error.
+    """
+
+    def __init__(self, storage: SimulatedStorage) -> None:
+        self._storage = storage
+
+    def create_writer(self, context: Any, restored: Any = None) -> SinkWriter:
+        return _LedgerWriter(self._storage, context)
+
+    def create_committer(self) -> Committer:
+        return _LedgerCommitter(self._storage)
+
+
+class _LedgerWriter(SinkWriter):
+    def __init__(self, storage: SimulatedStorage, context: Any) -> None:
+        self._filesystem = storage.filesystem()
+        self._numbers = _numbers_of(storage)
+        self._name = f"{context.subtask_index}-{context.attempt_number}"
+        self._rows: list[Any] = []
+        self._filesystem.create_dir("ledger/pending", recursive=True)
+        self._filesystem.create_dir("ledger/committed", recursive=True)
+
+    def write(self, batch: Batch) -> None:
+        self._rows.extend(tuple(row) if hasattr(row, "as_dict") else row for row in decode(batch))
+
+    def prepare_commit(self) -> list[Any]:
+        if not self._rows:
+            return []
+        name = f"{self._name}-{next(self._numbers)}"
+        rows, self._rows = self._rows, []
+        prepared = Prepared(f"ledger/pending/{name}", f"ledger/committed/{name}")
+        with self._filesystem.open_output_stream(prepared.pending, compression=None) as stream:
+            stream.write(repr(rows).encode())
+        return [prepared]
+
+    def close(self) -> None:
+        self._rows.clear()
+
+
+class _LedgerCommitter(Committer):
+    def __init__(self, storage: SimulatedStorage) -> None:
+        self._filesystem = storage.filesystem()
+
+    def commit(self, committables: Sequence[Prepared]) -> None:
+        for each in committables:
+            pending, committed = self._filesystem.get_file_info([each.pending, each.committed])
+            if pending.is_file:
+                self._filesystem.move(each.pending, each.committed)
+            elif not committed.is_file:
+                raise AssertionError(f"{each} is to be committed, and was aborted or never prepared")
+
+    def abort(self, committables: Sequence[Prepared]) -> None:
+        for each in committables:
+            if self._filesystem.get_file_info(each.pending).is_file:
+                self._filesystem.delete_file(each.pending)
+
+
+_counters: dict[str, itertools.count[int]] = {}
+
+
+def _numbers_of(storage: SimulatedStorage) -> itertools.count[int]:
+    return _counters.setdefault(storage.name, itertools.count())
+
+
+@dataclass
+class ExactlyOnceJob:
+    """Built from a seed. `expected` holds the rows that must have been committed when the job has finished."""
+
+    seed: int
+    kind: str = ""
+    sink: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+    expected: Counter[Any] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self._random = chance = random.Random(f"exactly once {self.seed}")
+        self.kind = self.kind or chance.choice(KINDS)
+        self.sink = self.sink or chance.choice(SINKS)
+        self.parallelism = chance.randint(1, 3)
+        self.rows = chance.randint(50, 600)
+        self.keys = chance.choice([1, 3, 20])
+        self.storage = new_storage(f"job-{self.seed}")
+        _counters.pop(self.storage.name, None)
+        self.environment = StreamExecutionEnvironment.get_execution_environment(Configuration(self._options()))
+        stream = getattr(self, f"_{self.kind}")()
+        stream.sink_to(LedgerSink(self.storage) if self.sink == "ledger" else self._file_sink())
+
+    def __str__(self) -> str:
+        return f"seed {self.seed}: {self.kind} into {self.sink}, parallelism {self.parallelism}, {self.rows} rows"
+
+    def committed(self) -> Counter[Any]:
+        """What is in the sink and can be seen by readers."""
+        read: Callable[[bytes], Sequence[Any]] = _rows_of_ledger if self.sink == "ledger" else _rows_of_parquet
+        directory = "ledger/committed/" if self.sink == "ledger" else "files/"
+        return Counter(
+            row
+            for path, content in self.storage.files.items()
+            if path.startswith(directory) and not posixpath.basename(path).startswith(".")
+            for row in read(content)
+        )
+
+    # -- the program ---------------------------------------------------------------------------------------------
+
+    def _options(self) -> dict[str, Any]:
+        chance = self._random
+        return {
+            "execution.target": "local",
+            "parallelism.default": self.parallelism,
+            "flinkray.batch.target-rows": chance.choice([1, 5, 50]),
+            "flinkray.network.inline-bytes": chance.choice([0, 65_536]),
+            "execution.buffer-timeout.interval": chance.choice([0, 5, 100]),
+            "pipeline.operator-chaining.enabled": chance.random() < 0.7,
+            "execution.checkpointing.interval": chance.choice([50, 100, 200]),
+            "execution.checkpointing.timeout": chance.choice([2_000, 30_000]),
+            "execution.checkpointing.min-pause": chance.choice([0, 20]),
+            "execution.checkpointing.max-concurrent-checkpoints": chance.choice([1, 1, 2]),
+            "execution.checkpointing.unaligned.enabled": chance.random() < 0.4,
+            "execution.checkpointing.aligned-checkpoint-timeout": chance.choice([0, 10]),
+            "execution.checkpointing.tolerable-failed-checkpoints": 1_000,
+            "execution.checkpointing.dir": f"memory://job-{self.seed}/checkpoints",
+            "execution.checkpointing.num-retained": chance.choice([1, 3]),
+            "execution.checkpointing.data-inline-threshold": chance.choice([0, 200, 20_480]),
+            "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.attempts": 1_000,
+            "restart-strategy.fixed-delay.delay": chance.choice([10, 300]),
+            "jobmanager.execution.failover-strategy": chance.choice(["region", "full"]),
+            **self.options,
+        }
+
+    def _source(self, salt: int = 0, rows: int | None = None) -> tuple[DataStream, list[tuple[int, int, int]]]:
+        """Rows (key, value, time) for about a second of virtual time, and the same as plain values."""
+        count = self.rows if rows is None else rows
+        fields = {
+            "key": lambda n: (n * 7 + salt) % self.keys,
+            "value": lambda n: n + salt,
+            "time": lambda n: n * STEP_MS + (n * 7919 + salt) % DISORDER_MS,
+        }
+        source = DataGenSource(fields, rows=count, rows_per_second=count / self._random.choice([0.4, 1.5]))
+        strategy = WatermarkStrategy.for_bounded_out_of_orderness(DISORDER_MS).with_timestamp_assigner("time")
+        stream = self.environment.from_source(source, strategy, f"source {salt}")
+        numbers = np.arange(count, dtype=np.int64)
+        columns = [fields[name](numbers).tolist() for name in ("key", "value", "time")]
+        return stream, list(zip(*columns, strict=True))
+
+    def _shuffled(self, stream: DataStream) -> DataStream:
+        name = self._random.choice(["none", "rebalance", "rescale", "shuffle"])
+        return stream if name == "none" else getattr(stream, name)()
+
+    def _stateless(self) -> DataStream:
+        stream, rows = self._source()
+        self.expected = Counter((value * 3, key) for key, value, _ in rows if value % 5)
+        kept = self._shuffled(stream).filter(lambda row: row.value % 5 != 0)
+        return self._shuffled(kept).map(lambda row: {"value": row.value * 3, "key": row.key})
+
+    def _running(self) -> DataStream:
+        """A running count per key: whatever the order between subtasks, a key's counts are 1, 2, 3 ..."""
+        stream, rows = self._source()
+        per_key = Counter(key for key, _, _ in rows)
+        self.expected = Counter((key, n) for key, total in per_key.items() for n in range(1, total + 1))
+        pairs = self._shuffled(stream).map(lambda row: {"key": row.key, "n": 1})
+        return pairs.key_by("key").reduce(lambda left, right: {"key": left.key, "n": left.n + right.n})
+
+    def _tumbling(self) -> DataStream:
+        size = self._random.choice([100, 500])
+        return self._window(TumblingEventTimeWindows.of(size), size, size)
+
+    def _sliding(self) -> DataStream:
+        size, slide = self._random.choice([(100, 50), (600, 200)])
+        return self._window(SlidingEventTimeWindows.of(size, slide), size, slide)
+
+    def _window(self, assigner: Any, size: int, slide: int) -> DataStream:
+        stream, rows = self._source()
+        groups: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for key, value, time in rows:
+            for start in _starts(time, size, slide):
+                groups[key, start].append(value)
+        self.expected = Counter(
+            (key, start, start + size, len(values), sum(values)) for (key, start), values in groups.items()
+        )
+        return self._shuffled(stream).key_by("key").window(assigner).aggregate(n=Count(), total=Sum("value"))
+
+    def _join(self) -> DataStream:
+        size = 100
+        left, left_rows = self._source(rows=min(self.rows, 200))
+        right, right_rows = self._source(3, rows=min(self.rows, 150))
+        by_window: dict[tuple[int, int], list[int]] = defaultdict(list)
+        for key, value, time in right_rows:
+            by_window[key, time // size].append(value)
+        self.expected = Counter(
+            (value, other) for key, value, time in left_rows for other in by_window[key, time // size]
+        )
+        joined = left.join(right).where("key").equal_to("key").window(TumblingEventTimeWindows.of(size))
+        return joined.apply(lambda a, b: {"left": a.value, "right": b.value})
+
+    def _file_sink(self) -> FileSink:
+        return FileSink("files", filesystem=self.storage.filesystem())
+
+
+def _starts(time: int, size: int, slide: int) -> list[int]:
+    """Of the windows that hold this moment."""
+    last = time // slide * slide
+    return [start for start in range(last, last - size, -slide) if start <= time < start + size]
+
+
+def _rows_of_ledger(content: bytes) -> Sequence[Any]:
+    rows: list[Any] = eval(content.decode(), {"__builtins__": {}})
+    return rows
+
+
+def _rows_of_parquet(content: bytes) -> Sequence[Any]:
+    table = pq.read_table(pa.BufferReader(content))
+    return list(zip(*(table.column(name).to_pylist() for name in table.column_names), strict=True))
