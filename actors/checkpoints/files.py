@@ -1,0 +1,87 @@
+"""What checkpoints ask of file systems, with errors that say what failed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+import pyarrow as pa
+from pyarrow import fs
+
+from flinkray.errors import CheckpointError, InvalidProgramError
+from flinkray.filesystems import resolve
+
+
+def resolve_for_checkpoint(directory: str) -> tuple[fs.FileSystem, str]:
+    """As flinkray.filesystems.resolve.
+
+    Raises:
+        CheckpointError: there is no such file system.
+    """
+    try:
+        return resolve(directory)
+    except InvalidProgramError as error:
+        raise CheckpointError(f"checkpoint directory {directory}: {error}") from error
+
+
+def sync(system: fs.FileSystem, path: str) -> None:
+    """Has the operating system write out a local file or directory; other file systems do so when a file is closed."""
+    if isinstance(system, fs.LocalFileSystem):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def remove_files(system: fs.FileSystem, paths: Iterable[str]) -> None:
+    """Those that are there.
+
+    Raises:
+        CheckpointError: some cannot be removed, of which it names the first; the others are.
+    """
+    failures: list[tuple[str, Exception]] = []
+    for path in paths:
+        try:
+            system.delete_file(path)
+        except FileNotFoundError:
+            pass
+        except (OSError, pa.ArrowException) as error:
+            # Some file systems have no error of its own for a file that is not there.
+            if not is_missing(system, path):
+                failures.append((path, error))
+    if failures:
+        first, cause = failures[0]
+        more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
+        raise CheckpointError(f"cannot remove {first}{more}: {reason(cause)}") from cause
+
+
+def is_missing(system: fs.FileSystem, path: str) -> bool:
+    """There is surely nothing at the path."""
+    try:
+        return bool(system.get_file_info(path).type is fs.FileType.NotFound)
+    except (OSError, pa.ArrowException):
+        return False
+
+
+def reason(error: BaseException) -> str:
+    """What a file system says, in one line."""
+    text = " ".join(str(error).split())
+    return text or type(error).__name__
+
+
+def read_file(system: fs.FileSystem, path: str) -> bytes:
+    """
+    Raises:
+        FileNotFoundError: there is none.
+        CheckpointError: it cannot be read.
+    """
+    try:
+        with system.open_input_stream(path, compression=None) as stream:
+            return bytes(stream.read())
+    except FileNotFoundError:
+        raise
+    except (OSError, pa.ArrowException) as error:
+        if is_missing(system, path):
+            raise FileNotFoundError(path) from error
+        raise CheckpointError(f"cannot read {path}: {reason(error)}") from error
