@@ -34,7 +34,7 @@ from actors.state.memory_backend import NATIVE_PART
 from actors.state.options import StateOptions
 from actors.state.pickling import dumps, loads
 from actors.state.snapshot import KeyedTable, NativeState, PendingPart, RestoredState
-from actors.state.state_kinds import KeyedState, SingleValue
+from actors.state.state_kinds import KeyedState
 from flinkray.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -104,8 +104,7 @@ class RocksDbKeyedState(BaseKeyedState):
                 self._change_expiry(saved, descriptor)
         number = self._number(facts)
         state = state_type(descriptor, number, self._key, self._store, self._clock, self._owned)
-        if isinstance(state, SingleValue):
-            state.use(descriptor)
+        state.use(descriptor)
         return cast(_State, state)
 
     def _number(self, facts: StateFacts) -> int:

@@ -21,7 +21,7 @@ from actors.state.memory_states import (
     MemoryValueState,
 )
 from actors.state.snapshot import KeyedTable, PendingPart, RestoredState
-from actors.state.state_kinds import KeyedState, SingleValue
+from actors.state.state_kinds import KeyedState
 from flinkray.errors import CheckpointError
 from flinkray.state import (
     AggregatingStateDescriptor,
@@ -68,8 +68,7 @@ class HashMapKeyedState(BaseKeyedState):
         saved, pieces = self._restored.get(descriptor.name, (facts, []))
         self._check_restored(saved, facts)
         state = state_type(descriptor, self._current, self._owned, self._clock, self._where)
-        if isinstance(state, SingleValue):
-            state.use(descriptor)
+        state.use(descriptor)
         for piece in pieces:
             state.load(piece, saved)
         self._restored.pop(descriptor.name, None)

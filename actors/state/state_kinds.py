@@ -15,6 +15,9 @@ class KeyedState(ABC):
 
     kind: ClassVar[str]
 
+    def use(self, descriptor: StateDescriptor) -> None:
+        """Takes the function out of the descriptor, where the kind has one."""
+
     @abstractmethod
     def clear(self) -> None:
         """Of the current key."""
@@ -22,9 +25,6 @@ class KeyedState(ABC):
 
 class SingleValue(KeyedState):
     """One value of the current key; None is no value."""
-
-    def use(self, descriptor: StateDescriptor) -> None:
-        """Takes the function out of the descriptor, where the kind has one."""
 
     @abstractmethod
     def _read(self) -> Any:

@@ -1,0 +1,214 @@
+"""What is particular to keyed state in RocksDB: files, increments, memory, and the bytes of keys."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import random
+import sys
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.checkpoints.handles import PartKind, SharedFile
+from actors.elements import CheckpointOptions
+from actors.state.disk_states import Codec, pickled_length
+from actors.state.keyed_state import KeyedStateBackend
+from actors.state.pickling import KeyPickler, dumps, loads
+from actors.state.snapshot import OperatorSnapshot
+from flinkray.errors import MissingDependencyError
+from flinkray.state import ListStateDescriptor, ValueStateDescriptor
+from graphs.key_groups import key_group_range
+from tests.support.keyed_state import CHECKPOINT, MAX_PARALLELISM, SAVEPOINT, BackendFactory, group_of, snapshot_of
+from tests.support.operators import ManualClock
+from tests.support.state import MemoryStateWriter, restored_from, write_snapshot
+
+ALL_GROUPS = range(MAX_PARALLELISM)
+VALUE = ValueStateDescriptor("value")
+
+
+@pytest.fixture
+def factory(tmp_path: Path) -> Iterator[BackendFactory]:
+    factory = BackendFactory(tmp_path / "local", ManualClock())
+    yield factory
+    factory.close()
+    assert not (tmp_path / "local").exists() or os.listdir(tmp_path / "local") == [], "local files are left"
+
+
+def fill(backend: KeyedStateBackend, keys: range, value: Any) -> None:
+    state = backend.get_state(VALUE)
+    for key in keys:
+        backend.set_current_key(key, group_of(key))
+        state.update((value, key, os.urandom(40)))
+
+
+def read(backend: KeyedStateBackend, key: int) -> Any:
+    backend.set_current_key(key, group_of(key))
+    value = backend.get_state(VALUE).value()
+    return None if value is None else value[:2]
+
+
+# -- increments --------------------------------------------------------------------------------------------------
+
+
+def test_touching_few_keys_uploads_little(factory: BackendFactory) -> None:
+    backend = factory.make("rocksdb")
+    fill(backend, range(20_000), "first")
+    full = write_snapshot(snapshot_of(backend), MemoryStateWriter())
+    writer = MemoryStateWriter()
+    fill(backend, range(0, 20_000, 100), "second")
+    state = write_snapshot(snapshot_of(backend), writer)
+    uploaded = sum(file.length for file in state.shared_files() if file.name in writer.uploaded)
+    assert 0 < uploaded < 0.1 * full.nbytes
+    assert state.nbytes > 0.9 * full.nbytes
+
+
+def test_a_file_is_uploaded_again_when_its_upload_has_failed(factory: BackendFactory) -> None:
+    class Failing(MemoryStateWriter):
+        def write_shared(self, name: str, local_path: str) -> SharedFile:
+            raise OSError("no space left")
+
+    backend = factory.make("rocksdb")
+    fill(backend, range(10), "first")
+    with pytest.raises(OSError, match="no space"):
+        write_snapshot(snapshot_of(backend), Failing())
+    snapshot = snapshot_of(backend)
+    writer = MemoryStateWriter()
+    state = write_snapshot(snapshot, writer)
+    assert {file.name for file in state.shared_files()} == set(writer.uploaded) != set()
+    after = factory.make("rocksdb")
+    after.restore(restored_from([snapshot], ALL_GROUPS))
+    assert read(after, 3) == ("first", 3)
+
+
+def test_a_restored_backend_goes_on_with_the_files_of_its_job_and_of_no_other(factory: BackendFactory) -> None:
+    backend = factory.make("rocksdb")
+    fill(backend, range(100), "first")
+    snapshot = snapshot_of(backend)
+    write_snapshot(snapshot)
+    elsewhere = CheckpointOptions(directory="memory:///other", shared_directory="memory:///other/shared")
+    for options, is_reused in ((CHECKPOINT, True), (elsewhere, False)):
+        after = factory.make("rocksdb")
+        after.restore(restored_from([snapshot], ALL_GROUPS))
+        writer = MemoryStateWriter()
+        write_snapshot(snapshot_of(after, options), writer)
+        assert (writer.uploaded == []) == is_reused
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_checkpoints_that_share_files_each_restore_their_own_moment(factory: BackendFactory, seed: int) -> None:
+    rng = random.Random(seed)
+    backend = factory.make("rocksdb", memory_bytes=1 << 20)
+    model: dict[int, str] = {}
+    unwritten: list[tuple[OperatorSnapshot, dict[int, str]]] = []
+    written = []
+    for step in range(30):
+        first = rng.randrange(400)
+        keys = range(first, first + rng.randrange(1, 100))
+        fill(backend, keys, f"step {step}")
+        model.update((key, f"step {step}") for key in keys)
+        unwritten.append((snapshot_of(backend), dict(model)))
+        if rng.random() < 0.3:
+            unwritten.pop(rng.randrange(len(unwritten)))[0].discard()
+        while unwritten and rng.random() < 0.6:
+            snapshot, expected = unwritten.pop(rng.randrange(len(unwritten)))
+            write_snapshot(snapshot)
+            written.append((snapshot, expected))
+    for snapshot, _ in unwritten:
+        snapshot.discard()
+    for snapshot, expected in rng.sample(written, min(4, len(written))):
+        after = factory.make("rocksdb")
+        after.restore(restored_from([snapshot], ALL_GROUPS))
+        assert {key: read(after, key) for key in range(500)} == {
+            key: (expected[key], key) if key in expected else None for key in range(500)
+        }
+
+
+@pytest.mark.parametrize(
+    ("options", "is_incremental", "kind"),
+    [
+        (CHECKPOINT, True, PartKind.NATIVE),
+        (CHECKPOINT, False, PartKind.KEYED),
+        (SAVEPOINT, True, PartKind.KEYED),
+        (CheckpointOptions(), True, PartKind.KEYED),
+    ],
+)
+def test_only_incremental_checkpoints_with_a_place_for_shared_files_are_in_rocksdbs_format(
+    factory: BackendFactory, options: CheckpointOptions, is_incremental: bool, kind: PartKind
+) -> None:
+    backend = factory.make("rocksdb", is_incremental=is_incremental)
+    fill(backend, range(10), "first")
+    (part,) = write_snapshot(snapshot_of(backend, options)).parts
+    assert part.kind is kind
+
+
+def test_elements_added_after_a_restore_come_after_those_before_it(factory: BackendFactory) -> None:
+    former = []
+    for index in range(2):
+        backend = factory.make("rocksdb", index, 2)
+        owned = key_group_range(index, 2, MAX_PARALLELISM)
+        key = next(key for key in range(100) if group_of(key) in owned)
+        backend.set_current_key(key, group_of(key))
+        backend.get_list_state(ListStateDescriptor("list")).add_all(range(index * 50))
+        former.append((key, snapshot_of(backend)))
+    after = factory.make("rocksdb")
+    after.restore(restored_from([snapshot for _, snapshot in former], ALL_GROUPS))
+    elements = after.get_list_state(ListStateDescriptor("list"))
+    for index, (key, _) in enumerate(former):
+        after.set_current_key(key, group_of(key))
+        elements.add("last")
+        assert list(elements.get()) == [*range(index * 50), "last"]
+
+
+def test_a_backend_that_was_never_used_makes_no_files(factory: BackendFactory) -> None:
+    backend = factory.make("rocksdb")
+    assert backend.snapshot(CHECKPOINT) == []
+    assert not factory.directory.exists()
+
+
+def test_without_the_package_one_sentence_says_what_to_install(
+    factory: BackendFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "rocksdict", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'flinkray\[rocksdb\]'"):
+        factory.make("rocksdb")
+
+
+# -- bytes of keys and values ------------------------------------------------------------------------------------
+
+UTC = datetime.UTC
+KEYS = [None, True, 0, 1.0, -0.0, 2**70, 0.5, float("inf"), "", "a", "aa", b"", b"a", (), (1,), (1.0, "a"), ((1,), 2)]
+KEYS += [Decimal("1.50"), Decimal("3.00"), datetime.datetime(2024, 1, 1, tzinfo=UTC), datetime.date(2024, 1, 1)]
+KEYS += [("ab", "ab"), ("ab" * 1, "".join("ab")), frozenset({"x", "y"}), frozenset({"y", "x"}), ("a", None), "a\0"]
+
+
+def test_keys_have_equal_bytes_exactly_where_they_are_equal() -> None:
+    pickler = KeyPickler()
+    pickled = [pickler.dumps(key) for key in KEYS]
+    for key, one in zip(KEYS, pickled, strict=True):
+        for other, two in zip(KEYS, pickled, strict=True):
+            assert (one == two) == (key == other), (key, other)
+            assert one == two or not two.startswith(one), (key, other)
+
+
+def test_the_length_of_a_key_is_found_again() -> None:
+    pickler = KeyPickler()
+    for key in KEYS:
+        pickled = pickler.dumps(key)
+        assert pickled_length(pickled + b"\0rest.") == len(pickled)
+        assert loads(pickled) == (key if not isinstance(key, frozenset) else pickler.canonical(key))
+
+
+@pytest.mark.parametrize("kind", ["value", "map"])
+@pytest.mark.parametrize("has_ttl", [False, True])
+@pytest.mark.parametrize("map_key", [None, dumps(1.0)])
+def test_what_is_stored_comes_apart_again(kind: str, has_ttl: bool, map_key: bytes | None) -> None:
+    if kind != "map" and map_key is not None:
+        pytest.skip("only entries of a map have a key of their own")
+    codec, expiry = Codec(kind, has_ttl), 2**62 if has_ttl else None
+    stored = codec.encode(b"\0value", expiry, map_key)
+    assert (codec.pickled(stored), codec.expiry(stored)) == (b"\0value", expiry)
+    assert kind != "map" or codec.map_key(stored) == map_key
