@@ -28,15 +28,9 @@ def result_part(result_index: int, subpartition: int) -> str:
     return f"{_RESULT}{result_index}/{subpartition}"
 
 
-def gate_of(name: str) -> int | None:
-    """The gate of a part of that name; None for one of a result."""
-    return int(name.removeprefix(_GATE)) if name.startswith(_GATE) else None
-
-
-def result_of(name: str) -> tuple[int, int]:
-    """Result and subpartition of a part of that name."""
-    result, subpartition = name.removeprefix(_RESULT).split("/")
-    return int(result), int(subpartition)
+def gate_of(name: str) -> int:
+    """The gate of a part with that name, as which restored tasks get all rows in flight."""
+    return int(name.removeprefix(_GATE))
 
 
 class InFlightPart(PendingPart):

@@ -236,7 +236,7 @@ class StreamTask:
         else:
             restoring = TaskRestoring(self.deployment, restore, self._services)
             chain.restore(restoring.operator_state)
-            restoring.emit_in_flight(chain, self._writers)
+            restoring.process_in_flight(chain)
         self._figures.running.start()
         self._is_running = True
         self._report(ExecutionState.RUNNING, None, self.metrics())

@@ -115,12 +115,12 @@ class MemoryReader:
 
 
 def restore_of(snapshot: TaskSnapshot, checkpoint_id: int = 1, is_finished: bool = False) -> TaskRestore:
-    """Starts the same subtask again from its own snapshot."""
+    """Starts the same subtask again from its own snapshot; its results' rows in flight go to its consumers."""
     return TaskRestore(
         checkpoint_id,
         "memory:",
         {
-            operator_id: tuple(RestoredPart(part) for part in state.parts)
+            operator_id: tuple(RestoredPart(part) for part in state.parts if not part.name.startswith("result "))
             for operator_id, state in snapshot.operators.items()
         },
         is_finished,
