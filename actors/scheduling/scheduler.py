@@ -192,7 +192,7 @@ class Scheduler:
     def deploy_restarted(self, restart: int, now: int) -> None:
         """Answers SubtasksReset: what `restore_of` gives is known. Ignored for a restart that has changed meanwhile."""
         pending = self._restart
-        if pending is not None and pending.is_reset and pending.number == restart:
+        if pending is not None and pending.number == restart:
             self._restart = None
             self._schedule_regions(now)
             self._go_on(now)
@@ -605,14 +605,13 @@ class Scheduler:
         self._declare()
 
     def _is_over(self, vertex_id: ExecutionVertexId) -> bool:
-        """The subtask has finished for good, and so have those that read what it left in its slot."""
+        """The subtask has finished, and so have those that read what it left in its slot."""
         results = self.graph.vertices[vertex_id].results
         readers = (reader for partition in results for group in partition.consumer_groups for reader in group)
         return self._has_finished(vertex_id) and all(map(self._has_finished, readers))
 
     def _has_finished(self, vertex: ExecutionVertexId) -> bool:
-        is_finished = self.graph.vertices[vertex].current.state is ExecutionState.FINISHED
-        return is_finished and not self._is_pending(vertex)
+        return self.graph.vertices[vertex].current.state is ExecutionState.FINISHED
 
     def _lose(self, allocation_ids: list[AllocationId], cause: str, now: int) -> None:
         """All of it is one failure, however many tasks ran there."""
@@ -630,6 +629,7 @@ class Scheduler:
             self._recover(failed, failures, now)
         elif self._waiting and any(not slot.is_used for slot in lost):
             self._on_unused_slot_lost(cause, now)
+        self._deploy_ready(now)  # an idle slot may have taken the place of a lost one
 
     def _end_tasks_of(self, slot: PooledSlot, now: int) -> list[Execution]:
         """Those that were cancelled have ended with their slot; gives the others."""

@@ -47,9 +47,7 @@ class SlotPool:
         if request.label in self._requests:
             return
         self._requests[request.label] = request
-        idle = [slot for slot in self._slots.values() if slot.request is None and slot.profile.covers(request.profile)]
-        if idle:
-            self._serve(request.label, min(idle, key=lambda slot: slot.label != request.label))
+        self._serve_with_idle(request)
 
     def close(self, label: str, now: float) -> None:
         """The request is not needed any more; its slot is idle from now on."""
@@ -88,10 +86,11 @@ class SlotPool:
         return [slot for slot in self._slots.values() if slot.task_executor == task_executor]
 
     def remove(self, allocation_id: AllocationId) -> PooledSlot | None:
-        """The slot is lost or given back; a request that it served is open again."""
+        """The slot is lost or given back; a request that it served is open again, or served by an idle one."""
         slot = self._slots.pop(allocation_id, None)
         if slot is not None and slot.request is not None:
             del self._serving[slot.request]
+            self._serve_with_idle(self._requests[slot.request])
         return slot
 
     def take_idle(self, now: float, timeout_ms: float) -> list[PooledSlot]:
@@ -136,6 +135,11 @@ class SlotPool:
         self._slots[offer.allocation_id] = slot
         self._serve(request.label, slot)
         return True
+
+    def _serve_with_idle(self, request: SlotRequest) -> None:
+        idle = [slot for slot in self._slots.values() if slot.request is None and slot.profile.covers(request.profile)]
+        if idle:
+            self._serve(request.label, min(idle, key=lambda slot: slot.label != request.label))
 
     def _serve(self, label: str, slot: PooledSlot) -> None:
         slot.request = label

@@ -60,6 +60,7 @@ class Recorded(RestartStrategy):
 class Task:
     deployment: TaskDeployment
     is_stuck: bool
+    """Once it is cancelled, nothing is heard of it any more."""
     state: str = "DEPLOYING"
 
 
@@ -172,7 +173,9 @@ class Simulation:
                 self._run(slot, message.deployment)
             case CancelAttempt():
                 task = slot.tasks.get(message.attempt_id)
-                if task is not None and not task.is_stuck:
+                if task is not None and task.is_stuck:
+                    task.state = "CANCELING"
+                elif task is not None:
                     state = "FAILED" if self._happens(0.1) else "CANCELED"
                     self._end(slot, task, state, ErrorInfo.of(RuntimeError("interrupted")))
             case ReleaseSlot():
@@ -205,6 +208,8 @@ class Simulation:
         if slot is None:
             return
         task = self.chance.choice(list(slot.tasks.values()))
+        if task.state == "CANCELING":
+            return
         if self._happens(0.06):
             self._end(slot, task, "FAILED", self._error(task))
         elif task.state == "RUNNING":

@@ -527,9 +527,19 @@ def test_an_answer_about_slots_that_were_waited_for_before_a_restart_does_not_fa
     assert driver.commands() == [SlotsTimedOut()]
 
 
-def test_a_slot_of_a_restarting_task_is_not_given_back() -> None:
+def test_the_slots_of_a_restart_are_not_given_back_while_it_waits() -> None:
     driver = running(pairs(), idle_timeout_ms=1)
     driver.report("Source: numbers (1/2)", "FINISHED")
     driver.fail("Sink: out (1/2)")
     driver.scheduler.tick(DELAY_MS - 1)
     assert not any(isinstance(command, ReleaseSlot) for command in driver.commands())
+
+
+def test_an_idle_slot_takes_the_place_of_a_lost_one_at_once() -> None:
+    driver = running(pairs(), idle_timeout_ms=10**9)
+    for name in ("Source: numbers (1/2)", "Sink: out (1/2)"):
+        driver.report(name, "FINISHED")
+    driver.scheduler.lose_slot(AllocationId("allocation-2"), "kill -9", 0)
+    driver.now = DELAY_MS
+    driver.scheduler.tick(driver.now)
+    assert driver.answer(driver.reset()) == ["Source: numbers (2/2)", "Sink: out (2/2)"]

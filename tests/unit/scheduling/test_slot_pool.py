@@ -90,3 +90,14 @@ def test_losing_a_slot_opens_its_request_again(pool: SlotPool) -> None:
     pool.remove(AllocationId("allocation-1"))
     assert [open_request.label for open_request in pool.unserved()] == ["a"]
     assert pool.requests() == (request("a"),)
+
+
+def test_an_idle_slot_takes_the_place_of_one_that_is_lost(pool: SlotPool) -> None:
+    pool.open(request("a"))
+    pool.open(request("b"))
+    pool.offer(TE, [offer(1, "a"), offer(2, "b")])
+    pool.close("b", 0)
+    pool.remove(AllocationId("allocation-1"))
+    served = pool.slot_of("a")
+    assert served is not None
+    assert served.allocation_id == "allocation-2"
