@@ -27,14 +27,16 @@ from flinkray.aggregates import (
     Sum,
     TopN,
 )
+from flinkray.errors import CheckpointError
 from flinkray.functions import AggregateFunction, ProcessWindowFunction, WindowContext
 from flinkray.keys import ColumnKey, FunctionKey, KeySelector
 from flinkray.operator_factories import WindowCoGroupFactory, WindowFactory
 from flinkray.state import ValueStateDescriptor
 from flinkray.types import Millis, OutputTag
 from flinkray.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
-from tests.support.operators import code
+from tests.support.operators import OperatorHarness, code
 from tests.support.rescaling import Subtasks
+from tests.support.state import restored_from, write_snapshot
 from tests.support.windows import Event, random_steps
 
 ASSIGNERS: list[WindowAssigner] = [
@@ -211,3 +213,155 @@ def test_joins_go_on_at_any_parallelism(shape: str, seed: int) -> None:
         do(undisturbed)
         do(moved)
         assert counted(moved.take()) == counted(undisturbed.take())
+
+
+# -- subtasks whose watermarks differed
+
+
+def rows_at(times: list[int], keys: list[Any]) -> dict[str, Any]:
+    return {"key": keys, "value": list(range(len(times))), "text": ["x"] * len(times)}
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("shape", [*SHAPES, *(f"join {name}" for name in JOINS)])
+def test_what_had_fired_in_a_subtask_that_was_ahead_does_not_fire_again(shape: str, seed: int) -> None:
+    """The restored subtasks take the lowest watermark, and windows up to the highest fire for the other keys only."""
+    chance = random.Random(f"{shape} {seed}")
+    assigner = chance.choice(ASSIGNERS[:4])
+    lateness = chance.choice((0, 40, 1000))
+    is_join = shape.startswith("join ")
+    if is_join:
+        function, is_pairs = JOINS[shape.removeprefix("join ")]
+        factory = WindowCoGroupFactory(assigner, is_pairs, function, Millis(lateness))
+        make: Callable[[], Operator] = lambda: create_co_group_operator(code(factory))  # noqa: E731
+        inputs = 2
+    else:
+        make, inputs = window(shape, assigner, lateness), 1
+    selectors = [KEY] * inputs
+    former, undisturbed = Subtasks(make, selectors, 3), Subtasks(make, selectors, 3)
+    marks = [chance.randrange(40, 100) for _ in range(3)]
+    keys = [f"key {number}" for number in range(20)]
+    times = [chance.randrange(150) for _ in range(200)]
+    first = [rows_at(times, [chance.choice(keys) for _ in times]) for _ in range(inputs)]
+    for subtasks in (former, undisturbed):
+        for index in range(inputs):
+            subtasks.push(first[index], times, index)
+        for harness, mark in zip(subtasks.harnesses, marks, strict=True):
+            for index in range(inputs):
+                harness.watermark(mark, index)
+    assert counted(former.take()) == counted(undisturbed.take())
+    later = [100 + chance.randrange(100) for _ in range(50)]
+    second = [rows_at(later, [chance.choice(keys) for _ in later]) for _ in range(inputs)]
+    after = former
+    for _ in range(2):
+        after = after.rescaled(chance.choice((1, 2, 4, 5)))
+    for subtasks in (after, undisturbed):
+        for index in range(inputs):
+            subtasks.push(second[index], later, index)
+        for mark in (min(marks) + 1, max(marks) - 1, 400):
+            subtasks.watermark(mark, inputs)
+    assert counted(after.take()) == counted(undisturbed.take())
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_row_for_a_window_that_fires_again_brings_its_key_back(shape: str) -> None:
+    make = window(shape, TumblingEventTimeWindows.of(10), lateness=1000)
+    former = Subtasks(make, [KEY], 2)
+    keys = [f"key {number}" for number in range(8)]
+    former.push(rows_at([1] * 8, keys), [1] * 8)
+    former.harnesses[0].watermark(5)
+    former.harnesses[1].watermark(9)
+    fired = former.take()
+    assert 0 < len(fired) < 8
+    after = former.rescaled(1)
+    after.push(rows_at([2] * 8, keys), [2] * 8)
+    assert not after.take(), "the watermark is that of the subtask that was behind"
+    after.watermark(9)
+    assert len(after.take()) == 8
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_subtask_that_stays_keeps_its_own_watermark_and_a_new_one_takes_the_lowest(shape: str) -> None:
+    make = window(shape, TumblingEventTimeWindows.of(10), late_tag=LATE)
+    former = Subtasks(make, [KEY], 2)
+    for harness, mark in zip(former.harnesses, (15, 95), strict=True):
+        harness.watermark(mark)
+    keys = [f"key {number}" for number in range(8)]
+    same, other = former.rescaled(2), former.rescaled(3)
+    for subtasks in (same, other):
+        subtasks.push(rows_at([50] * 8, keys), [50] * 8)
+    assert [len(harness.output.side("late")) > 0 for harness in same.harnesses] == [False, True]
+    assert not other.take()
+    assert [harness.operator._watermark for harness in other.harnesses] == [15] * 3  # type: ignore[attr-defined]
+
+
+# -- what else the state has to hold
+
+
+@pytest.mark.parametrize("shape", ["columnar", "process"])
+def test_state_for_windows_of_another_size_is_an_error(shape: str) -> None:
+    before = OperatorHarness(window(shape, TumblingEventTimeWindows.of(10))(), keys=[KEY])
+    before.push(rows_at([1], ["a"]), [1])
+    restored = restored_from([before.snapshot()], range(128))
+    with pytest.raises(CheckpointError, match=r"'op' \(subtask 1 of 1\).*windows .*10 ms"):
+        OperatorHarness(window(shape, TumblingEventTimeWindows.of(15))(), keys=[KEY], restored=restored)
+
+
+def test_windows_of_another_size_on_the_same_slices_go_on_from_them() -> None:
+    before = OperatorHarness(window("columnar", SlidingEventTimeWindows.of(20, 10))(), keys=[KEY])
+    before.push(rows_at([1, 12], ["a", "a"]), [1, 12])
+    restored = restored_from([before.snapshot()], range(128))
+    after = OperatorHarness(window("columnar", TumblingEventTimeWindows.of(10))(), keys=[KEY], restored=restored)
+    after.watermark(30)
+    assert [(row.window_start, row.rows) for row in after.output.rows] == [(0, 1), (10, 1)]
+
+
+def test_columns_that_were_widened_in_one_subtask_only_are_widened_in_all() -> None:
+    make = window("columnar", TumblingEventTimeWindows.of(10))
+    undisturbed, moved = Subtasks(make, [KEY]), Subtasks(make, [KEY], 4)
+    whole = {"key": [f"key {number}" for number in range(40)], "value": list(range(40)), "text": ["x"] * 40}
+    halves = {"key": ["key 3"], "value": [0.5], "text": ["y"]}
+    for subtasks in (undisturbed, moved):
+        subtasks.push(whole, [1] * 40)
+        subtasks.push(halves, [1])
+    for parallelism in (3, 2):
+        moved = moved.rescaled(parallelism)
+    for subtasks in (undisturbed, moved):
+        subtasks.push({**whole, "value": [number / 4 for number in range(40)]}, [2] * 40)
+        subtasks.watermark(9)
+    assert counted(moved.take()) == counted(undisturbed.take())
+
+
+def test_rows_of_a_join_keep_any_column_and_any_object() -> None:
+    keys: list[KeySelector] = [ColumnKey(("slice",)), FunctionKey(lambda value: value["slice"])]
+    factory = WindowCoGroupFactory(TumblingEventTimeWindows.of(10), False, lambda left, right: [repr((left, right))])
+    undisturbed, moved = (Subtasks(lambda: create_co_group_operator(code(factory)), keys, 2) for _ in range(2))
+    first = {"slice": [1, 2], "row:position": ["p", "q"], "a:b": [[1], None], "key": [0.5, None]}
+    for subtasks in (undisturbed, moved):
+        subtasks.push(first, [1, 1], 0)
+        subtasks.push([{"slice": 1, "x": {1}}, {"slice": 2, "x": {2}}], [2, 2], 1)
+    moved = moved.rescaled(3)
+    for subtasks in (undisturbed, moved):
+        subtasks.watermark(9, 2)
+    results = counted(moved.take())
+    assert len(results) == 2
+    assert results == counted(undisturbed.take())
+
+
+def test_state_of_more_cells_than_one_piece_of_a_file_holds_comes_back_in_order() -> None:
+    make = window("columnar", TumblingEventTimeWindows.of(10))
+    moved = Subtasks(make, [KEY])
+    keys = [(number * 7919) % 100_003 for number in range(70_000)]
+    batch = {"key": keys, "value": list(range(70_000)), "text": ["x"] * 70_000}
+    moved.push(batch, [1] * 70_000)
+    moved = moved.rescaled(1)
+    moved.watermark(9)
+    assert [row.key for harness in moved.harnesses for row in harness.output.rows] == keys
+
+
+def test_windows_without_rows_have_only_their_watermark_as_state() -> None:
+    for shape in SHAPES:
+        moved = Subtasks(window(shape, TumblingEventTimeWindows.of(10)), [KEY], 2)
+        moved.watermark(7)
+        (first, _) = moved.snapshots()
+        assert [part.name for part in write_snapshot(first).parts] == ["subtask"]
