@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from actors.ports import Cancellable
 
@@ -34,8 +34,12 @@ class OperatorCoordinator(ABC):
 
     Life cycle: `restore` where the job starts from a checkpoint; `start` once before any task is deployed; per attempt
     of a subtask `subtask_started`, its events, and `subtask_failed` if another attempt will follow; `close` once when
-    the job has reached its end. A job that is restarted as a whole gets new coordinators.
+    the job has reached its end. A job that is restarted as a whole gets new coordinators, after the `close` of the old
+    ones; but one whose `survives_restarts` goes on, with `subtask_failed` for each of its subtasks.
     """
+
+    survives_restarts: ClassVar[bool] = False
+    """It holds what must not be lost or forgotten when the job is restarted as a whole in the same JobMaster."""
 
     @abstractmethod
     def start(self) -> None: ...

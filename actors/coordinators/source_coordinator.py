@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
 
 from actors.coordinators.alignment import WatermarkAlignment
 from actors.coordinators.base import CoordinatorContext, OperatorCoordinator
+from actors.coordinators.split_assignments import SplitAssignments
 from actors.messages import (
     AddSplits,
     NoMoreSplits,
@@ -21,15 +23,36 @@ from actors.messages import (
 )
 from actors.user_code import NO_VALUE, user_function_error
 from flinkray.connectors.source import Source, SplitEnumerator
+from flinkray.errors import CheckpointError, FlinkrayError
 from flinkray.types import Millis
 from flinkray.watermarks import WatermarkStrategy
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """An event that waits for its reader; the splits in it are nobody's until then."""
+
+    event: Any
+    splits: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """A part of the checkpoint's format."""
+
+    enumerator: Any
+    waiting: dict[int, list[Any]]
 
 
 class SourceCoordinator(OperatorCoordinator):
     """The enumerator of one source.
 
     What the enumerator raises fails the job. What it assigns to a reader that is not there (yet) waits for it, where
-    Flink would fail; if that reader is lost, everything it was given comes back through `add_splits_back`.
+    Flink would fail. If a reader is lost, what it was given since the checkpoint that its successor starts from comes
+    back through `add_splits_back`: the rest is in the state of the successor.
+
+    A snapshot has the enumerator's state and the splits that wait, since no reader has those. Other events that wait
+    are not in it: a reader without splits asks again.
 
     Args:
         alignment: the one that all sources of the job share, so that groups reach across them.
@@ -49,16 +72,21 @@ class SourceCoordinator(OperatorCoordinator):
         self._alignment = alignment
         self._context = context
         self._enumerator: SplitEnumerator | None = None
+        self._restored: _Snapshot | None = None
         self._registered: set[int] = set()
-        self._assigned: dict[int, list[Any]] = defaultdict(list)
-        self._waiting: dict[int, list[Any]] = defaultdict(list)
-        """Events for readers that have not registered."""
+        self._assigned = SplitAssignments()
+        self._waiting: dict[int, list[_Waiting]] = defaultdict(list)
+        """For readers that have not registered."""
         self._is_closed = False
 
     def start(self) -> None:
         def create() -> None:
-            self._enumerator = self._source.create_enumerator(_EnumeratorContext(self))
+            restored = self._restored
+            state = None if restored is None else restored.enumerator
+            self._enumerator = self._source.create_enumerator(_EnumeratorContext(self), state)
             self._enumerator.start()
+            if restored is not None:
+                self._give_back_waiting(self._enumerator, restored)
 
         self._guard("start", create)
         if self._strategy.alignment_group is not None:
@@ -81,18 +109,54 @@ class SourceCoordinator(OperatorCoordinator):
             case _:
                 raise TypeError(f"the coordinator of source {self._operator_name!r} cannot handle {event!r}")
 
-    def subtask_failed(self, subtask_index: int) -> None:
+    def subtask_failed(self, subtask_index: int, checkpoint_id: int | None = None) -> None:
         self._registered.discard(subtask_index)
-        self._alignment.forget(self._strategy.alignment_group or "", (id(self), subtask_index))
-        self._waiting.pop(subtask_index, None)
-        splits = self._assigned.pop(subtask_index, [])
+        self._forget_watermark(subtask_index)
+        splits = self._assigned.take(subtask_index, checkpoint_id)
+        splits += [split for waiting in self._waiting.pop(subtask_index, []) for split in waiting.splits]
         enumerator = self._enumerator
         if splits and enumerator is not None:
             self._guard("add_splits_back", lambda: enumerator.add_splits_back(splits, subtask_index))
 
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        enumerator = self._enumerator
+        if enumerator is None:
+            raise FlinkrayError(f"source {self._operator_name!r} has no enumerator: it could not be made")
+        try:
+            waiting = {
+                subtask_index: [split for each in events for split in each.splits]
+                for subtask_index, events in self._waiting.items()
+            }
+            state = cloudpickle.dumps(_Snapshot(enumerator.snapshot_state(checkpoint_id), waiting))
+        except Exception as error:
+            raise user_function_error(
+                self._operator_name, f"enumerator, snapshot_state({checkpoint_id})", NO_VALUE, error
+            ) from error
+        self._assigned.cut(checkpoint_id)
+        return state
+
+    def restore(self, state: bytes) -> None:
+        try:
+            self._restored = cloudpickle.loads(state)
+        except Exception as error:
+            raise CheckpointError(
+                f"source {self._operator_name!r}: the state of its enumerator cannot be read "
+                f"({type(error).__name__}: {error}); was a class of it renamed or removed?"
+            ) from error
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self._assigned.complete(checkpoint_id)
+        enumerator = self._enumerator
+        if enumerator is not None:
+            notify = enumerator.notify_checkpoint_complete
+            self._guard("notify_checkpoint_complete", lambda: notify(checkpoint_id))
+
     def close(self) -> None:
         if not self._is_closed:
             self._is_closed = True
+            # Its group goes on with what takes its place, where the job is restarted as a whole.
+            for subtask_index in range(self._context.parallelism):
+                self._forget_watermark(subtask_index)
             if self._enumerator is not None:
                 self._guard("close", self._enumerator.close)
 
@@ -109,17 +173,19 @@ class SourceCoordinator(OperatorCoordinator):
     def assign(self, splits: Sequence[Any], subtask_index: int) -> None:
         """Sends splits, and remembers whose they are."""
         if splits:
-            self._assigned[subtask_index].extend(splits)
-            self.send(subtask_index, AddSplits(cloudpickle.dumps(list(splits))))
+            self.send(subtask_index, AddSplits(cloudpickle.dumps(list(splits))), tuple(splits))
 
-    def send(self, subtask_index: int, event: Any) -> None:
-        """To the reader, at once or as soon as it has registered."""
+    def send(self, subtask_index: int, event: Any, splits: tuple[Any, ...] = ()) -> None:
+        """To the reader, at once or as soon as it has registered; `splits` are its own from then on."""
         if not 0 <= subtask_index < self._context.parallelism:
             raise ValueError(f"there is no subtask {subtask_index}, the source has {self._context.parallelism}")
+        if self._is_closed:
+            return
         if subtask_index in self._registered:
+            self._assigned.add(splits, subtask_index)
             self._context.send_event(subtask_index, event)
         else:
-            self._waiting[subtask_index].append(event)
+            self._waiting[subtask_index].append(_Waiting(event, splits))
 
     def call_later(self, delay_ms: int, callback: Callable[[], None]) -> None:
         def run() -> None:
@@ -132,9 +198,18 @@ class SourceCoordinator(OperatorCoordinator):
 
     def _register(self, subtask_index: int, enumerator: SplitEnumerator) -> None:
         self._registered.add(subtask_index)
-        for event in self._waiting.pop(subtask_index, []):
-            self._context.send_event(subtask_index, event)
+        for waiting in self._waiting.pop(subtask_index, []):
+            self.send(subtask_index, waiting.event, waiting.splits)
         self._guard("add_reader", lambda: enumerator.add_reader(subtask_index))
+
+    def _give_back_waiting(self, enumerator: SplitEnumerator, restored: _Snapshot) -> None:
+        """Splits that no reader ever got: as if their readers, or those that are there instead, had been lost."""
+        for former_index, splits in restored.waiting.items():
+            if splits:
+                enumerator.add_splits_back(splits, former_index % self._context.parallelism)
+
+    def _forget_watermark(self, subtask_index: int) -> None:
+        self._alignment.forget(self._strategy.alignment_group or "", (id(self), subtask_index))
 
     def _align_later(self) -> None:
         self._context.call_later(self._strategy.alignment_update_interval_ms or 0, self._align)

@@ -146,7 +146,11 @@ class SplitEnumerator(ABC):
         """A reader failed before these were covered by a checkpoint."""
 
     @abstractmethod
-    def snapshot_state(self, checkpoint_id: int) -> Any: ...
+    def snapshot_state(self, checkpoint_id: int) -> Any:
+        """What `Source.create_enumerator` needs to go on: above all the splits that no reader has. Picklable, not None.
+
+        What was assigned before this call is in the state of the readers.
+        """
 
     def handle_source_event(self, subtask_index: int, event: Any) -> None: ...
 
@@ -183,7 +187,9 @@ class Source(ABC):
         return self
 
     @abstractmethod
-    def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator: ...
+    def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
+        """Gives the enumerator; where the job starts from a checkpoint, `restored` is what its predecessor's
+        `snapshot_state` gave, perhaps at another parallelism: readers that have splits have them in their own state."""
 
     @abstractmethod
     def create_reader(self, context: SourceReaderContext) -> SourceReader: ...
