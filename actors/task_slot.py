@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_args
 
-from actors.checkpoints.reading import CheckpointReader
 from actors.checkpoints.storage import create_writer
 from actors.messages import (
     AcknowledgeCheckpoint,
@@ -32,6 +31,7 @@ from actors.operators.registry import create_operator
 from actors.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, Payloads
 from actors.tasks.environment import TaskServices
 from actors.tasks.metrics_export import MetricsExporter
+from actors.tasks.state_access import RestoredTaskReader
 from actors.tasks.stream_task import StreamTask
 from flinkray import options
 from flinkray.config import Configuration
@@ -209,7 +209,7 @@ class TaskSlot(Endpoint):
             run_blocking=self._run_blocking,
             answer_checkpoint=partial(self.context.tell, self._task_executor),
             create_writer=create_writer,
-            create_reader=CheckpointReader,
+            create_reader=RestoredTaskReader,
         )
 
     def _run_blocking(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
