@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from actors.elements import CheckpointBarrier, Element, Event
 from actors.ports import BatchRef, ObjectStore
 from flinkray.batch import Batch, concat, is_same_layout
@@ -69,6 +71,11 @@ class Buffer:
         if self._ref is None:
             self._ref = objects.put(self.batch)
         return self._ref
+
+
+def unaligned(barrier: CheckpointBarrier) -> CheckpointBarrier:
+    """The barrier as it goes on once it has overtaken rows."""
+    return replace(barrier, options=replace(barrier.options, is_unaligned=True))
 
 
 class Coalescer:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from actors.elements import CheckpointBarrier, Element, EndOfPartition
 from actors.messages import BufferEntry, ChannelDescriptor, ChannelId
+from actors.network.buffers import unaligned
 from actors.network.capture import ChannelCapture
 from actors.network.credit import ByteBudget, CreditStatistics, FloatingBuffers, ReceiverCredit
 from actors.network.result_partition import ResultPartition, SubpartitionView
@@ -345,7 +346,7 @@ class RemoteInputChannel(InputChannel):
         if isinstance(element, CheckpointBarrier) and (
             element.options.is_unaligned or self._capture.is_waiting_for(element.checkpoint_id)
         ):
-            self._urgent.append(element)
+            self._put_forward(element)
             must_announce = True
         else:
             self._received.append((element, entry.nbytes, entry.sequence))
@@ -384,21 +385,32 @@ class RemoteInputChannel(InputChannel):
         with self._lock:
             unread = ((element, at) for element, _, at in self._received if isinstance(element, Batch))
             self._capture.begin(checkpoint_id, unread)
-            is_moved = self._move_forward(checkpoint_id)
-        if is_moved:
-            self._queue_in_gate(self.index)
+        self.let_overtake(checkpoint_id)
 
-    def _move_forward(self, checkpoint_id: int) -> bool:
-        """Lets this barrier go before what was received: rows before it are captured, so that it need not wait.
+    @property
+    def has_several_unread(self) -> bool:
+        """Whether what came last waits behind something else."""
+        return len(self._received) > 1
 
-        It remains an aligned one: its producer is blocked behind it, and must be resumed.
-        """
-        for position, (element, _, _) in enumerate(self._received):
-            if isinstance(element, CheckpointBarrier) and element.checkpoint_id == checkpoint_id:
-                del self._received[position]
-                self._urgent.append(element)
-                return True
-        return False
+    def let_overtake(self, checkpoint_id: int) -> None:
+        """An aligned barrier that waits here becomes an unaligned one, and goes before all rows. Any thread."""
+        with self._lock:
+            for position, (element, _, _) in enumerate(self._received):
+                if isinstance(element, CheckpointBarrier) and element.checkpoint_id == checkpoint_id:
+                    if not element.blocks_channel:
+                        return
+                    del self._received[position]
+                    self._put_forward(element)
+                    break
+            else:
+                return
+        self._queue_in_gate(self.index)
+
+    def _put_forward(self, barrier: CheckpointBarrier) -> None:
+        self._urgent.append(unaligned(barrier))
+        if barrier.blocks_channel:
+            # Nothing must wait behind it at the producer any more: the capture knows where it stood.
+            self._connector.resume(self)
 
     def is_captured(self, checkpoint_id: int) -> bool:
         with self._lock:

@@ -73,7 +73,7 @@ class InputGate(ABC):
         `poll` as always. Of a channel whose barrier has left the producer's queue it takes what came before, now; of
         the others also what still comes until then. What waits in the producer's queue when the barrier overtakes it
         is in the producer's part (`ResultPartition.broadcast_barrier`, `overtake`). An aligned barrier of this
-        checkpoint goes before rows from now on, and blocks its channel all the same.
+        checkpoint, here or still to come, becomes an unaligned one where it has rows to overtake.
         """
 
     @abstractmethod

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from actors.elements import Element
+from actors.elements import CheckpointBarrier, Element
 from actors.messages import (
     AddCredit,
     AnnounceBacklog,
@@ -149,6 +149,22 @@ class PartitionReceiver:
             channel.receive(entry, element)
         except PartitionError as error:
             self._fail(channel, error)
+            return
+        if isinstance(element, CheckpointBarrier) and channel.has_several_unread:
+            self._limit_wait(channel, element)
+
+    def _limit_wait(self, channel: RemoteInputChannel, barrier: CheckpointBarrier) -> None:
+        """A barrier with a timeout waits behind rows until then, and overtakes them: its task, which does not know of
+        the checkpoint before it reads a barrier, may take longer for them."""
+        timeout_ms = barrier.options.aligned_timeout_ms
+        if timeout_ms is None or not barrier.blocks_channel:
+            return
+        left_ms = barrier.timestamp_ms + timeout_ms - self._context.clock.now_ms()
+        overtake = partial(channel.let_overtake, barrier.checkpoint_id)
+        if left_ms > 0:
+            self._context.timers.call_later(left_ms, overtake)
+        else:
+            overtake()
 
     def on_backlog(self, message: AnnounceBacklog) -> None:
         for channel_id, backlog in message.backlogs:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 
 from actors.elements import CheckpointBarrier
-from actors.network.buffers import Buffer, Coalescer
+from actors.network.buffers import Buffer, Coalescer, unaligned
 from flinkray.batch import Batch
 
 
@@ -173,8 +173,7 @@ class PipelinedSubpartition:
                     return None
                 overtaken = _rows(islice(self._queue, position))
                 del self._queue[position]
-                options = replace(barrier.options, is_unaligned=True)
-                self._priority.append(Buffer.of_event(replace(barrier, options=options)))
+                self._priority.append(Buffer.of_event(unaligned(barrier)))
                 return overtaken
         return None
 

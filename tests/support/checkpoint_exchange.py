@@ -85,7 +85,9 @@ class Producer:
 
     def _snapshot(self, checkpoint_id: int) -> None:
         self.before[checkpoint_id] = [list(rows) for rows in self.written]
-        barrier = CheckpointBarrier(checkpoint_id, 0, self._exchange.options[checkpoint_id])
+        barrier = CheckpointBarrier(
+            checkpoint_id, self._exchange.world.time.now_ms(), self._exchange.options[checkpoint_id]
+        )
         self._capture(checkpoint_id, self.partition.broadcast_barrier(barrier))
 
     def _capture(self, checkpoint_id: int, overtaken: list[list[Batch]] | None) -> None:
@@ -274,6 +276,8 @@ class CheckpointExchange:
                 return
             if self.chance.random() < 0.03:
                 self.trigger()
+            if self.chance.random() < 0.01:
+                self.world.time.advance(1)
             has_acted = self.chance.choice([*self.world.actions(), *tasks, *tasks])()
             if has_acted is not False:
                 self.world.check()

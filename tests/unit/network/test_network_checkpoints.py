@@ -98,7 +98,7 @@ def test_rows_received_until_the_barrier_are_captured_whether_or_not_they_are_re
 
 
 @pytest.mark.parametrize("has_come", [True, False])
-def test_an_aligned_barrier_goes_before_captured_rows_and_blocks_all_the_same(has_come: bool) -> None:
+def test_an_aligned_barrier_overtakes_captured_rows_and_blocks_nothing(has_come: bool) -> None:
     remote = Remote()
     remote.put(0)
     if not has_come:
@@ -110,13 +110,54 @@ def test_an_aligned_barrier_goes_before_captured_rows_and_blocks_all_the_same(ha
     if has_come:
         assert not remote.gate.priority.is_available
         remote.gate.begin_capture(1)
+        remote.world.settle()
     assert remote.gate.priority.is_available
     assert remote.gate.is_captured(1)
-    assert remote.gate.poll_priority() == (0, ALIGNED)
-    assert remote.read() == [(0, 0)]
+    assert remote.gate.poll_priority() == (0, UNALIGNED)
+    assert remote.read() == [(0, 0), (0, 1)]
+    assert rows_of(remote.gate.end_capture(1)) == {0: [0]}
+
+
+def timed(timestamp_ms: int, is_unaligned: bool = False) -> CheckpointBarrier:
+    return CheckpointBarrier(1, timestamp_ms, CheckpointOptions(aligned_timeout_ms=30, is_unaligned=is_unaligned))
+
+
+def test_a_received_barrier_with_a_timeout_overtakes_when_its_time_is_up() -> None:
+    remote = Remote()
+    remote.put(0)
+    remote.partitions[0].broadcast_barrier(timed(0))
+    remote.world.settle()
+    remote.world.time.advance(29)
+    assert not remote.gate.priority.is_available
+    remote.world.time.advance(1)
+    assert remote.gate.poll_priority() == (0, timed(0, is_unaligned=True))
+    remote.gate.begin_capture(1)
+    remote.put(1)
+    assert remote.read() == [(0, 0), (0, 1)], "it has not to be resumed"
+    assert rows_of(remote.gate.end_capture(1)) == {0: [0]}
+
+
+def test_a_barrier_whose_time_was_up_when_it_came_overtakes_at_once_but_only_rows() -> None:
+    remote = Remote(2)
+    remote.world.time.advance(30)
+    remote.put(0, producer=0)
+    for partition in remote.partitions:
+        partition.broadcast_barrier(timed(0))
+    remote.world.settle()
+    assert remote.gate.poll() == (0, timed(0, is_unaligned=True))
+    assert remote.read() == [(0, 0), (1, timed(0))], "the second has nothing to overtake"
+
+
+def test_a_barrier_that_was_read_in_time_stays_aligned() -> None:
+    remote = Remote()
+    remote.put(0)
+    remote.partitions[0].broadcast_barrier(timed(0))
+    assert remote.read() == [(0, 0), (0, timed(0))]
+    remote.put(1)
+    remote.world.time.advance(30)
+    assert remote.read() == []
     remote.gate.resume_consumption(0)
     assert remote.read() == [(0, 1)]
-    assert rows_of(remote.gate.end_capture(1)) == {0: [0]}
 
 
 def test_an_aligned_barrier_that_waits_for_credit_behind_rows_can_overtake_them() -> None:
