@@ -36,43 +36,43 @@ def _checkpoints() -> None:
         pytest.skip("no checkpoint is taken: the JobMaster has no coordinator")
 
 
-@pytest.mark.seeds(10)
+@pytest.mark.seeds(5)
 def test_a_job_that_nothing_happens_to_commits_every_row_once(seed: int) -> None:
     run(seed, NO_FAULTS)
 
 
 @pytest.mark.usefixtures("_checkpoints")
 class TestWithCheckpoints:
-    @pytest.mark.seeds(4)
+    @pytest.mark.seeds(2)
     @pytest.mark.parametrize("kind", KINDS)
     def test_a_job_that_loses_workers_commits_every_row_once(self, kind: str, seed: int) -> None:
         run(seed, Faults(kills=WORKERS), kind=kind)
 
-    @pytest.mark.seeds(8)
+    @pytest.mark.seeds(5)
     def test_a_job_that_loses_its_masters_commits_every_row_once(self, seed: int) -> None:
         run(seed, Faults(kills=MASTERS))
 
-    @pytest.mark.seeds(8)
+    @pytest.mark.seeds(5)
     def test_a_job_whose_processes_hang_and_wake_again_commits_every_row_once(self, seed: int) -> None:
         pauses = dict.fromkeys(("TaskSlot", "TaskExecutor", "JobMaster", "ResourceManager", "Dispatcher"), 0.0004)
         run(seed, Faults(pauses=pauses, pause_ms=(100.0, 90_000.0)))
 
-    @pytest.mark.seeds(8)
+    @pytest.mark.seeds(5)
     def test_a_job_that_loses_batches_commits_every_row_once(self, seed: int) -> None:
         run(seed, Faults(payload_loss=0.03))
 
-    @pytest.mark.seeds(8)
+    @pytest.mark.seeds(5)
     def test_a_job_whose_storage_fails_commits_every_row_once(self, seed: int) -> None:
         storage = StorageFaults(fails=0.01, lies=0.01, tears=0.01, crashes=0.01, slow=0.1)
         run(seed, Faults(storage=storage, limit=8))
 
-    @pytest.mark.seeds(8)
+    @pytest.mark.seeds(5)
     def test_a_job_to_which_everything_happens_commits_every_row_once(self, seed: int) -> None:
         kills = {**WORKERS, **MASTERS}
         storage = StorageFaults(fails=0.005, lies=0.005, tears=0.005, crashes=0.01, slow=0.1)
         faults = Faults(kills=kills, pauses=kills, pause_ms=(100.0, 60_000.0), payload_loss=0.01, storage=storage)
         run(seed, faults)
 
-    @pytest.mark.seeds(3)
+    @pytest.mark.seeds(2)
     def test_checkpoints_are_taken_while_a_job_runs(self, seed: int) -> None:
         assert run(seed, NO_FAULTS).delivered["NotifyCheckpointComplete"] > 0

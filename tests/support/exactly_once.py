@@ -6,7 +6,7 @@ import itertools
 import posixpath
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -127,11 +127,13 @@ class ExactlyOnceJob:
     expected: Counter[Any] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
+        self._known: dict[bytes, Sequence[Any]] = {}
+        """What is in a file, by its content."""
         self._random = chance = random.Random(f"exactly once {self.seed}")
         self.kind = self.kind or chance.choice(KINDS)
         self.sink = self.sink or chance.choice(SINKS)
         self.parallelism = chance.randint(1, 3)
-        self.rows = chance.randint(50, 600)
+        self.rows = chance.randint(50, 400)
         self.keys = chance.choice([1, 3, 20])
         self.storage = new_storage(f"job-{self.seed}")
         _counters.pop(self.storage.name, None)
@@ -144,14 +146,19 @@ class ExactlyOnceJob:
 
     def committed(self) -> Counter[Any]:
         """What is in the sink and can be seen by readers."""
-        read: Callable[[bytes], Sequence[Any]] = _rows_of_ledger if self.sink == "ledger" else _rows_of_parquet
         directory = "ledger/committed/" if self.sink == "ledger" else "files/"
         return Counter(
             row
             for path, content in self.storage.files.items()
             if path.startswith(directory) and not posixpath.basename(path).startswith(".")
-            for row in read(content)
+            for row in self._rows_in(content)
         )
+
+    def _rows_in(self, content: bytes) -> Sequence[Any]:
+        if content not in self._known:
+            read = _rows_of_ledger if self.sink == "ledger" else _rows_of_parquet
+            self._known[content] = read(content)
+        return self._known[content]
 
     # -- the program ---------------------------------------------------------------------------------------------
 

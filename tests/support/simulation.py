@@ -67,6 +67,8 @@ class Outcome:
     status: JobStatus | None
     """None: nobody knows, as the Dispatcher died for good."""
     error: ErrorInfo | None
+    statuses: tuple[JobStatus, ...]
+    """All that the job was in."""
     rows: dict[str, Counter[Any]]
     """Per result, what the driver got of it."""
     trace: str
@@ -223,6 +225,7 @@ class SimulatedRun:
         return Outcome(
             None if details is None else details.status,
             self._error if details is None or details.error is None else details.error,
+            () if details is None else tuple(status for status, _ in details.status_times),
             self.rows,
             self.host.schedule.trace,
             self.host.schedule.steps,

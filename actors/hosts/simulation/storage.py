@@ -93,8 +93,6 @@ class SimulatedStorage(fs.FileSystemHandler):  # type: ignore[misc]
         normal = self.normalize_path(path)
 
         def create() -> None:
-            if normal in self.files:
-                raise FileExistsError(path)
             self._make_directories(normal)
 
         self._change("create_dir", path, create)
@@ -260,9 +258,13 @@ class SimulatedStorage(fs.FileSystemHandler):  # type: ignore[misc]
             raise IsADirectoryError(path)
 
     def _make_directories(self, path: str) -> None:
+        missing = []
         while path not in self.directories:
-            self.directories.add(path)
+            if path in self.files:
+                raise NotADirectoryError(path)
+            missing.append(path)
             path = posixpath.dirname(path)
+        self.directories.update(missing)
 
     def _delete_below(self, path: str, *, keeps_itself: bool) -> None:
         normal = self.normalize_path(path)
