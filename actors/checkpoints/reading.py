@@ -33,38 +33,26 @@ from graphs.key_groups import key_group_range
 _CHUNK_BYTES = 1 << 20
 
 
-class CheckpointReader:
-    """Reads for one task (a StateReader). Any thread; blocks."""
+def read_part(restore: TaskRestore, part: RestoredPart) -> bytes:
+    """A part as it was written. Blocks.
 
-    def __init__(self, deployment: TaskDeployment) -> None:
-        self._names = {operator.operator_id: operator.name for operator in deployment.operators}
-        self._subtask = f"{deployment.subtask_index + 1} of {deployment.parallelism}"
-        self._task = deployment.task_name
-        self._owned = key_group_range(deployment.subtask_index, deployment.parallelism, deployment.max_parallelism)
-
-    def operator_state(self, restore: TaskRestore, operator_id: OperatorId) -> RestoredOperatorState:
-        return RestoredOperatorState(restore, operator_id, self._names[operator_id], self._subtask, self._owned)
-
-    def read(self, restore: TaskRestore, part: RestoredPart) -> bytes:
-        """A part as it was written.
-
-        Raises:
-            CheckpointError: its file is missing or damaged; names it, the task and the checkpoint.
-        """
-        return _Pieces(restore, f"task {self._task!r}").read(part.part)
+    Raises:
+        CheckpointError: its file is missing or damaged; names it and the checkpoint.
+    """
+    return _Pieces(restore, f"part {part.part.name!r}").read(part.part)
 
 
 class RestoredOperatorState:
-    """One operator subtask's share of a checkpoint (a RestoredState)."""
+    """What one operator of a task gets of a checkpoint (a RestoredState). Reading blocks."""
 
-    def __init__(
-        self, restore: TaskRestore, operator_id: OperatorId, operator_name: str, subtask: str, owned: range
-    ) -> None:
+    def __init__(self, deployment: TaskDeployment, restore: TaskRestore, operator_id: OperatorId) -> None:
+        name = next(each.name for each in deployment.operators if each.operator_id == operator_id)
+        subtask, parallelism = deployment.subtask_index, deployment.parallelism
         self._restore = restore
         self._operator_id = operator_id
         self._parts = restore.operators.get(operator_id, ())
-        self._owned = owned
-        self._pieces = _Pieces(restore, f"operator {operator_name!r} (subtask {subtask})")
+        self._owned = key_group_range(subtask, parallelism, deployment.max_parallelism)
+        self._pieces = _Pieces(restore, f"operator {name!r} (subtask {subtask + 1} of {parallelism})")
 
     @property
     def checkpoint_id(self) -> int:
