@@ -114,16 +114,17 @@ def increments(keys: int, directory: Path) -> None:
     filled = time.perf_counter() - started
     sizes = []
     pauses = []
-    for changed in (0, keys // 100, keys // 100, keys // 100):
+    for number, changed in enumerate((0, keys // 100, keys // 100, keys // 100)):
         for key in random.sample(range(keys), changed):
             backend.set_current_key(key, group_of(key))
             state.update((key * 0.5, key * 0.25, random.random()))
         writer = FileWriter(directory)
         started = time.perf_counter()
-        parts = backend.snapshot(options)
+        parts = backend.snapshot(options, number)
         pauses.append((time.perf_counter() - started) * 1000)
         for part in parts:
             part.write(writer)
+        backend.notify_checkpoint_complete(number)
         sizes.append(writer.bytes_written)
     backend.close()
     ratios = ", ".join(f"{size / sizes[0]:.1%}" for size in sizes[1:])

@@ -209,9 +209,15 @@ class UserFunctionOperator(Operator):
         snapshot = OperatorSnapshot()
         self._functions.snapshot_state(checkpoint_id, snapshot)
         if self._is_keyed:
-            snapshot.parts += self._backend.snapshot(options)
+            snapshot.parts += self._backend.snapshot(options, checkpoint_id)
             snapshot.parts += self._timers.snapshot(self.context.key_group_range)
         return snapshot
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self._backend.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self._backend.notify_checkpoint_aborted(checkpoint_id)
 
     def initialize_state(self, restored: RestoredState | None) -> None:
         if restored is not None and self._is_keyed:

@@ -128,7 +128,7 @@ class RocksDbKeyedState(BaseKeyedState):
 
     # -- snapshots
 
-    def snapshot(self, options: CheckpointOptions) -> list[PendingPart]:
+    def snapshot(self, options: CheckpointOptions, checkpoint_id: int | None = None) -> list[PendingPart]:
         if not self._numbers:
             return []
         if options.is_savepoint or not self._options.is_incremental or not options.shared_directory:
@@ -136,11 +136,16 @@ class RocksDbKeyedState(BaseKeyedState):
         self._checkpoints += 1
         directory = os.path.join(self._directory, f"checkpoint-{self._checkpoints}")
         self._store.checkpoint(directory)
-        self._uploaded.keep(set(os.listdir(directory)))
-        numbers, saved = dict(self._numbers), dict(self._saved)
-        describe = partial(StoreDescription, numbers, saved, self._store.sequence)
-        shared = options.shared_directory
-        return [NativePart(self._native_name, directory, describe, self._owned, self._uploaded, shared)]
+        uploaded = self._uploaded.begin(checkpoint_id, os.listdir(directory), options.shared_directory)
+        describe = partial(StoreDescription, dict(self._numbers), dict(self._saved), self._store.sequence)
+        written = partial(self._uploaded.written, checkpoint_id)
+        return [NativePart(self._native_name, directory, describe, self._owned, uploaded, written)]
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self._uploaded.complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self._uploaded.abort(checkpoint_id)
 
     def _tables(self) -> list[PendingPart]:
         now, owned, where = self._clock.now_ms(), self._owned, self._where
@@ -181,7 +186,7 @@ class RocksDbKeyedState(BaseKeyedState):
         self._store.sequence = description.sequence
         self._numbers = dict(description.numbers)
         self._saved = dict(description.facts)
-        self._uploaded.add(native.shared_files())
+        self._uploaded.restored(native.shared_files())
 
     def _import_files(self, native: NativeState) -> None:
         description = StoreDescription.of(native)

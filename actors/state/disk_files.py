@@ -7,7 +7,7 @@ import os
 import pickle
 import shutil
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -39,36 +39,68 @@ class StoreDescription:
 
 
 class UploadedFiles:
-    """Which local files are already where the checkpoints share files. Any thread.
+    """Which files of earlier checkpoints a new one may name, instead of uploading them again. Any thread.
 
-    RocksDB never gives two files of one store the same name.
+    Those of the latest completed checkpoint stay until a newer one is complete. So a file may be named again if that
+    checkpoint has it and all that are under way since then have it too: whichever of them is completed next, and
+    whichever is given up, the file is kept (what a checkpoint that is given up has uploaded is deleted). RocksDB never
+    gives two files of one store the same name.
     """
 
     def __init__(self) -> None:
-        self._files: dict[str, SharedFile] = {}
+        self._completed: dict[str, SharedFile] = {}
+        self._under_way: dict[int, dict[str, SharedFile]] = {}
         self._lock = threading.Lock()
 
-    def add(self, files: Iterable[SharedFile]) -> None:
+    def restored(self, files: Iterable[SharedFile]) -> None:
+        """The store has been restored from a completed checkpoint with these."""
         with self._lock:
-            self._files.update((file.name, file) for file in files)
+            self._completed = {file.name: file for file in files}
 
-    def keep(self, names: set[str]) -> None:
-        """Forgets the files that are not in use any more."""
-        with self._lock:
-            self._files = {name: file for name, file in self._files.items() if name in names}
+    def begin(self, checkpoint_id: int | None, names: Iterable[str], directory: str) -> dict[str, SharedFile]:
+        """Those of the names that the checkpoint need not upload, as they are in that directory (a URI) already.
 
-    def within(self, directory: str) -> dict[str, SharedFile]:
-        """Those that are in that directory (a URI); others belong to another job, which may delete them."""
+        Files elsewhere belong to another job, which may delete them. Without its id, nothing is named after it.
+        """
         parts = urlsplit(directory)
         prefix = (parts.netloc + parts.path).strip("/") + "/"
         with self._lock:
-            return {name: file for name, file in self._files.items() if file.path.lstrip("/").startswith(prefix)}
+            known = [self._completed, *self._under_way.values()]
+            usable = {
+                name: self._completed[name]
+                for name in names
+                if name in self._completed
+                and self._completed[name].path.lstrip("/").startswith(prefix)
+                and all(files.get(name) == self._completed[name] for files in known)
+            }
+            if checkpoint_id is not None:
+                self._under_way[checkpoint_id] = usable
+        return usable
+
+    def written(self, checkpoint_id: int | None, files: Iterable[SharedFile]) -> None:
+        with self._lock:
+            if checkpoint_id in self._under_way:
+                self._under_way[checkpoint_id] = {file.name: file for file in files}
+
+    def complete(self, checkpoint_id: int) -> None:
+        """Covers all earlier ones."""
+        with self._lock:
+            if checkpoint_id in self._under_way:
+                self._completed = self._under_way[checkpoint_id]
+            self._under_way = {number: files for number, files in self._under_way.items() if number > checkpoint_id}
+
+    def abort(self, checkpoint_id: int) -> None:
+        with self._lock:
+            self._under_way.pop(checkpoint_id, None)
 
 
 class NativePart(PendingPart):
-    """A copy of the store in `directory`, of which the files that are not `uploaded` yet are uploaded.
+    """A copy of the store in `directory`, which goes when the part is written or discarded.
 
-    Files count as uploaded once all of the part is written.
+    Args:
+        describe: makes the description, from the small files.
+        uploaded: by name, the shared files that need not be uploaded.
+        written: told all shared files of the part once it is written.
     """
 
     def __init__(
@@ -77,15 +109,15 @@ class NativePart(PendingPart):
         directory: str,
         describe: Callable[[dict[str, bytes]], StoreDescription],
         owned: range,
-        uploaded: UploadedFiles,
-        shared_directory: str,
+        uploaded: Mapping[str, SharedFile],
+        written: Callable[[list[SharedFile]], None],
     ) -> None:
         self._name = name
         self._directory = directory
         self._describe = describe
         self._owned = owned
         self._uploaded = uploaded
-        self._shared_directory = shared_directory
+        self._written = written
 
     def write(self, writer: StateWriter) -> StatePart:
         try:
@@ -94,19 +126,17 @@ class NativePart(PendingPart):
             self.discard()
 
     def _write(self, writer: StateWriter) -> StatePart:
-        names = sorted(os.listdir(self._directory))
-        known = self._uploaded.within(self._shared_directory)
         shared: list[SharedFile] = []
         small: dict[str, bytes] = {}
-        for name in names:
+        for name in sorted(os.listdir(self._directory)):
             path = os.path.join(self._directory, name)
             if name.endswith(_SHARED_SUFFIX):
-                shared.append(known.get(name) or writer.write_shared(name, path))
+                shared.append(self._uploaded.get(name) or writer.write_shared(name, path))
             elif name.startswith(_SMALL_FILES):
                 with open(path, "rb") as file:
                     small[name] = file.read()
         data = writer.write(pickle.dumps(self._describe(small), protocol=5))
-        self._uploaded.add(shared)
+        self._written(shared)
         groups = (self._owned.start, self._owned.stop)
         return StatePart(self._name, PartKind.NATIVE, data, len(shared), groups, tuple(shared))
 

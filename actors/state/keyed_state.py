@@ -45,8 +45,18 @@ class KeyedStateBackend(KeyedStateStore, Protocol):
     def current_key_group(self) -> int:
         """Raises as `current_key` does."""
 
-    def snapshot(self, options: CheckpointOptions) -> list[PendingPart]:
-        """All state as it is now; quick. What `write` of the parts reads does not change any more."""
+    def snapshot(self, options: CheckpointOptions, checkpoint_id: int | None = None) -> list[PendingPart]:
+        """All state as it is now; quick. What `write` of the parts reads does not change any more.
+
+        Args:
+            checkpoint_id: later incremental checkpoints build on this one only if they know it, and that it is
+                complete.
+        """
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """It covers all earlier ones."""
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None: ...
 
     def restore(self, restored: RestoredState) -> None:
         """Takes over the state of a snapshot; once, before any state is used.
@@ -114,6 +124,12 @@ class BaseKeyedState:
         if self._current.group == NO_GROUP:
             raise self._current.missing()
         return self._current.group
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """For backends whose checkpoints build on each other."""
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        """For backends whose checkpoints build on each other."""
 
     # -- states by descriptor
 

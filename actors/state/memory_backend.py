@@ -76,7 +76,7 @@ class HashMapKeyedState(BaseKeyedState):
 
     # -- snapshots
 
-    def snapshot(self, options: CheckpointOptions) -> list[PendingPart]:
+    def snapshot(self, options: CheckpointOptions, checkpoint_id: int | None = None) -> list[PendingPart]:
         now = self._clock.now_ms()
         parts = [self._part(name, state, now) for name, state in self._states.items()]
         kept = [self._kept_part(facts, pieces) for facts, pieces in self._restored.values()]

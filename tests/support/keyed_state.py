@@ -89,8 +89,10 @@ class BackendFactory:
             backend.close()
 
 
-def snapshot_of(backend: KeyedStateBackend, options: CheckpointOptions = CHECKPOINT) -> OperatorSnapshot:
-    return OperatorSnapshot(backend.snapshot(options))
+def snapshot_of(
+    backend: KeyedStateBackend, options: CheckpointOptions = CHECKPOINT, checkpoint_id: int | None = None
+) -> OperatorSnapshot:
+    return OperatorSnapshot(backend.snapshot(options, checkpoint_id))
 
 
 class AllKinds:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ import pyarrow as pa
 from actors.checkpoints.handles import InlineState, OperatorSubtaskState, PartKind, SharedFile, StatePart
 from actors.state.snapshot import NativeState, OperatorSnapshot, read_keyed_table, read_list
 
+_paths = itertools.count()
 _SHARED: dict[str, bytes] = {}
 """The shared files of all tests, by path: a snapshot may name files that others before it have written."""
 
@@ -35,10 +37,15 @@ class MemoryStateWriter:
 
     def write_shared(self, name: str, local_path: str) -> SharedFile:
         content = Path(local_path).read_bytes()
-        path = f"/shared/{len(_SHARED)}-{name}"
+        path = f"/shared/{next(_paths)}-{name}"
         _SHARED[path] = content
         self.uploaded.append(name)
         return SharedFile(name, path, len(content), zlib.crc32(content))
+
+
+def delete_shared(file: SharedFile) -> None:
+    """No checkpoint uses it any more."""
+    del _SHARED[file.path]
 
 
 def write_snapshot(snapshot: OperatorSnapshot | None, writer: MemoryStateWriter | None = None) -> OperatorSubtaskState:
