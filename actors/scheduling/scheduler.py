@@ -36,14 +36,10 @@ from actors.scheduling.commands import (
     SubtaskStarted,
 )
 from actors.scheduling.deployment import deployment_of
-from actors.scheduling.failover import (
-    FailoverStrategy,
-    PendingRestart,
-    RestartRegions,
-    unreadable_partition,
-)
-from actors.scheduling.failure_history import FailureHistory, FailureRecord, TaskFailure
-from actors.scheduling.restart_strategies import NoRestart, RestartDecision, RestartStrategy
+from actors.scheduling.failover import FailoverStrategy, PendingRestart, RestartRegions
+from actors.scheduling.failure_handler import FailureHandler
+from actors.scheduling.failure_history import FailureRecord, TaskFailure
+from actors.scheduling.restart_strategies import NoRestart, RestartStrategy
 from actors.scheduling.shortage import shortage_error
 from actors.scheduling.slot_pool import PooledSlot, SlotPool
 from actors.scheduling.slot_sharing import SharedSlot, share_slots
@@ -121,10 +117,9 @@ class Scheduler:
         self.shared_slots: tuple[SharedSlot, ...] = share_slots(graph, slot_profile)
         self._shared_slot = {vertex: shared for shared in self.shared_slots for vertex in shared.vertices}
         self._topology = RegionTopology(graph)
-        self._restart_strategy = restart_strategy or NoRestart()
-        self._failover_strategy = failover_strategy(self._topology)
+        strategy = failover_strategy(self._topology)
+        self._failure_handler = FailureHandler(graph, restart_strategy or NoRestart(), strategy)
         self._restore_of = restore_of
-        self._history = FailureHistory()
         self._restart: PendingRestart | None = None
         self._restart_number = 0
         self._scheduled: set[PipelinedRegion] = set()
@@ -170,7 +165,7 @@ class Scheduler:
 
         Without effect on a job that is failing or cancelling already.
         """
-        self._recover(self.graph.vertices, [TaskFailure(now, error)], now, is_global=True)
+        self._recover(None, [TaskFailure(now, error)], now)
         self._go_on(now)
 
     def fail_for_slots(
@@ -275,7 +270,7 @@ class Scheduler:
     @property
     def failures(self) -> tuple[FailureRecord, ...]:
         """The last ones, oldest first."""
-        return self._history.records
+        return self._failure_handler.history.records
 
     def slot_of(self, execution: Execution) -> Address | None:
         """The TaskSlot that the attempt, a current one, was deployed to."""
@@ -385,9 +380,9 @@ class Scheduler:
     def _go_on(self, now: int) -> None:
         """After every event: what it makes possible."""
         self._reset_if_due(now)
+        self._close_unneeded_requests(now)
         if self.status is JobStatus.RESTARTING and self._restart is None and not self._waiting:
             self.graph.transition_job(JobStatus.RUNNING, now)
-        self._close_unneeded_requests(now)
         self._end_if_done(now)
 
     def _advance(self, execution: Execution, to: ExecutionState, now: int) -> bool:
@@ -485,64 +480,33 @@ class Scheduler:
         if self.status is JobStatus.CANCELLING:
             return
         error = failure.error
-        is_reason = self._history.add_concurrent(failure)
+        is_reason = self._failure_handler.history.add_concurrent(failure)
         if self.status is not JobStatus.FAILING:
             if is_reason and not error.is_recoverable:
                 self._fail_job(error, now)
         elif self.failure is not None and self.failure.is_consequence and not error.is_consequence:
             self.failure = error
 
-    def _recover(
-        self,
-        failed: Iterable[ExecutionVertexId],
-        failures: Sequence[TaskFailure],
-        now: int,
-        *,
-        is_global: bool = False,
-    ) -> None:
-        """Something that should go on does not: the job restarts what is concerned, or fails.
-
-        Args:
-            failures: one event, perhaps seen by several tasks; the first one that is not a consequence counts.
-        """
+    def _recover(self, failed: Iterable[ExecutionVertexId] | None, failures: Sequence[TaskFailure], now: int) -> None:
+        """Something that should go on does not (see `FailureHandler.handle`): the job restarts it, or fails."""
         if self.status.is_terminal or self.status is JobStatus.CANCELLING:
             return
         if self.status is JobStatus.FAILING:
             for failure in failures:
                 self._on_late_failure(failure, now)
             return
-        root = min(failures, key=lambda failure: failure.error.is_consequence)
-        decision = self._decide(root.error, now)
-        self._write_history(root, [failure for failure in failures if failure is not root], decision)
-        if not decision.can_restart:
-            self._fail_job(root.error, now)
-            return
-        unreadable = {unreadable_partition(failure.error, self.graph) for failure in failures}
-        vertices = (
-            frozenset(self.graph.vertices)
-            if is_global
-            else self._failover_strategy.vertices_to_restart(
-                failed, lambda key: key not in unreadable and self._is_available(key)
-            )
+        handling = self._failure_handler.handle(
+            failed,
+            failures,
+            now,
+            has_started=self.status in (JobStatus.RUNNING, JobStatus.RESTARTING),
+            is_restarting=self._restart is not None,
+            is_available=self._is_available,
         )
-        self._restart_later(vertices, now + decision.delay_ms, is_global, now)
-
-    def _decide(self, error: ErrorInfo, now: int) -> RestartDecision:
-        if self.status not in (JobStatus.RUNNING, JobStatus.RESTARTING):
-            return RestartDecision(False, 0, "the job had not started")
-        if not error.is_recoverable:
-            return RestartDecision(False, 0, f"a restart does not help against a {error.type_name}")
-        return self._restart_strategy.on_failure(now)
-
-    def _write_history(self, root: TaskFailure, others: Sequence[TaskFailure], decision: RestartDecision) -> None:
-        what = f"restarts after {decision.delay_ms / 1000:g} s" if decision.can_restart else "fails"
-        text = f"{what}: {decision.reason}"
-        if self._restart is not None and decision.can_restart:
-            self._history.add_concurrent(root)
+        if handling.can_restart:
+            self._restart_later(handling.vertices, now + handling.delay_ms, failed is None, now)
         else:
-            self._history.add(root, text)
-        for other in others:
-            self._history.add_concurrent(other)
+            self._fail_job(handling.error, now)
 
     def _is_available(self, key: ResultPartitionKey) -> bool:
         """The result is being made, or its slot is still there."""
@@ -602,6 +566,7 @@ class Scheduler:
         for shared in self.shared_slots:
             if shared.label in open_labels and all(self._is_over(vertex) for vertex in shared.vertices):
                 self.pool.close(shared.label, now)
+        self._deploy_ready(now)  # a slot that is free now may serve what waits for one
         self._declare()
 
     def _is_over(self, vertex_id: ExecutionVertexId) -> bool:

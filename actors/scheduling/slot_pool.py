@@ -50,13 +50,16 @@ class SlotPool:
         self._serve_with_idle(request)
 
     def close(self, label: str, now: float) -> None:
-        """The request is not needed any more; its slot is idle from now on."""
+        """The request is not needed any more; its slot serves another one that is open, or is idle from now on."""
         self._requests.pop(label, None)
         allocation_id = self._serving.pop(label, None)
         if allocation_id is not None:
             slot = self._slots[allocation_id]
             slot.request = None
             slot.idle_since = now
+            fitting = [request for request in self.unserved() if slot.profile.covers(request.profile)]
+            if fitting:
+                self._serve(fitting[0].label, slot)
 
     def requests(self) -> tuple[SlotRequest, ...]:
         """All that are open, served or not: what the job declares to the ResourceManager."""

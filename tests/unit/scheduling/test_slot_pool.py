@@ -101,3 +101,11 @@ def test_an_idle_slot_takes_the_place_of_one_that_is_lost(pool: SlotPool) -> Non
     served = pool.slot_of("a")
     assert served is not None
     assert served.allocation_id == "allocation-2"
+
+
+def test_a_slot_whose_request_is_closed_serves_what_waits_for_one(pool: SlotPool) -> None:
+    pool.open(request("a"))
+    pool.open(request("b"))
+    pool.offer(TE, [offer(1, "a")])
+    pool.close("a", 0)
+    assert pool.slot_of("b") is not None
