@@ -27,14 +27,14 @@ from actors.network.credit import ByteBudget, FloatingBuffers
 from actors.network.input_channel import (
     InputChannel,
     InputChannelStatistics,
-    LocalInputChannel,
     QueueChannel,
-    RemoteInputChannel,
 )
 from actors.network.input_gate import SingleInputGate
+from actors.network.local_channel import LocalInputChannel
 from actors.network.network_loop import NetworkLoop
 from actors.network.partition_registry import PartitionRegistry
 from actors.network.receiver import PartitionReceiver
+from actors.network.remote_channel import RemoteInputChannel
 from actors.network.result_partition import PartitionStatistics, ResultPartition
 from actors.network.sender import PartitionSender, ReaderStatistics
 from actors.network.stall import Progress, StallDetector

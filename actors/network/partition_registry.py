@@ -6,7 +6,8 @@ import threading
 from functools import partial
 from typing import Any
 
-from actors.network.input_channel import InputChannel, LocalInputChannel
+from actors.network.input_channel import InputChannel
+from actors.network.local_channel import LocalInputChannel
 from actors.network.result_partition import ResultPartition
 from actors.ports import Cancellable, Timers
 from flinkray.errors import PartitionError

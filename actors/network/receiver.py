@@ -21,8 +21,8 @@ from actors.messages import (
     SendTaskEvent,
     SubpartitionError,
 )
-from actors.network.input_channel import RemoteInputChannel
 from actors.network.partition_registry import PARTITION_PATIENCE_MS
+from actors.network.remote_channel import RemoteInputChannel
 from actors.ports import Address, EndpointContext, Payloads
 from flinkray.errors import PartitionError
 
@@ -56,7 +56,7 @@ class _Patience:
 
 
 class PartitionReceiver:
-    """Implements `input_channel.RemoteConnector`. What a channel asks is posted to the network loop; the `on_`
+    """Implements `remote_channel.RemoteConnector`. What a channel asks is posted to the network loop; the `on_`
     methods, `send_round` and the `fail_` methods run there."""
 
     def __init__(self, context: EndpointContext, post: Post, watch: Callable[[Address], None]) -> None:

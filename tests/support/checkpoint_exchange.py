@@ -17,8 +17,8 @@ from actors.elements import (
     EndOfPartition,
     Watermark,
 )
-from actors.network.input_channel import RemoteInputChannel
 from actors.network.input_gate import InputGate, SingleInputGate, UnionInputGate
+from actors.network.remote_channel import RemoteInputChannel
 from actors.ports import Address
 from flinkray.batch import Batch
 from flinkray.config import Configuration
@@ -269,7 +269,8 @@ class CheckpointExchange:
                 consumer.trigger(self.newest)
 
     def run(self) -> None:
-        tasks: list[Callable[[], Any]] = [task.step for task in (*self.producers, *self.consumers)]
+        tasks: list[Callable[[], Any]] = [producer.step for producer in self.producers]
+        tasks += [consumer.step for consumer in self.consumers]
         for step in range(20_000):
             if all(consumer.gate.is_finished for consumer in self.consumers):
                 self._check_end()

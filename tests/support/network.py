@@ -23,8 +23,8 @@ from actors.messages import (
     RequestSubpartition,
 )
 from actors.network.environment import NetworkEnvironment
-from actors.network.input_channel import RemoteInputChannel
 from actors.network.input_gate import SingleInputGate
+from actors.network.remote_channel import RemoteInputChannel
 from actors.network.result_partition import ResultPartition
 from actors.ports import Address, DeliveryFailed
 from flinkray.batch import Batch

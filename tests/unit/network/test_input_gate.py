@@ -375,6 +375,7 @@ def test_an_aborted_capture_lets_go_of_its_rows() -> None:
     slot.put(0, 1)
     polled = slot.gate.poll()
     assert polled is not None
+    assert isinstance(polled[1], Batch)
     batch = weakref.ref(polled[1].data)
     del polled
     assert batch() is not None

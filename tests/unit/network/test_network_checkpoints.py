@@ -8,8 +8,8 @@ import pytest
 
 from actors.elements import CheckpointBarrier, CheckpointOptions
 from actors.messages import BufferEntry, Buffers, ChannelId, ResumeConsumption
-from actors.network.input_channel import RemoteInputChannel
 from actors.network.input_gate import SingleInputGate
+from actors.network.remote_channel import RemoteInputChannel
 from actors.network.result_partition import ResultPartition
 from actors.ports import Address
 from flinkray.batch import Batch

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from actors.elements import CheckpointBarrier, Event, LatencyMarker, Watermark
-from actors.network.input_channel import RemoteInputChannel
 from actors.network.input_gate import SingleInputGate
 from actors.network.record_writer import RecordWriter
+from actors.network.remote_channel import RemoteInputChannel
 from flinkray.batch import Batch
 from flinkray.config import Configuration
 from flinkray.keys import ColumnKey
