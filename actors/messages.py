@@ -296,8 +296,29 @@ class RowsCollected:
 
 
 @dataclass(frozen=True, slots=True)
+class RowsCut:
+    """Collect sink -> coordinator, at each barrier: what has a lower sequence than this is before it."""
+
+    checkpoint_id: int
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
 class RowsTaken:
-    """Coordinator -> collect sink: the driver has taken everything up to this sequence; more may be sent."""
+    """Coordinator -> collect sink: it needs no room any more for what is up to this sequence; more may be sent.
+
+    Without checkpoints the driver has taken all of it.
+    """
+
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowsKept:
+    """Coordinator -> collect sink: a complete checkpoint has what is below this sequence in the coordinator's state.
+
+    Later snapshots of the sink need not have it. What is not below is sent again by a sink that is restored.
+    """
 
     sequence: int
 

@@ -1,95 +1,251 @@
-"""Holds the rows of a collecting sink until the driver takes them."""
+"""Holds the rows of a collecting sink until the driver takes them, with checkpoints until they can come only once."""
 
 from __future__ import annotations
 
+import pickle
 from collections import deque
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from actors.coordinators.base import CoordinatorContext, OperatorCoordinator
-from actors.messages import RowsCollected, RowsTaken
+from actors.messages import RowsCollected, RowsCut, RowsKept, RowsTaken
 from flinkray.batch import Batch
-from flinkray.errors import FlinkrayError
+from flinkray.errors import CheckpointError, FlinkrayError
+
+# While fewer committed batches wait for the driver, sinks may send on: what is not committed yet the driver cannot
+# take, and a sink that waited for it would keep the barrier of the checkpoint waiting that commits it.
+BACKLOG = 16
 
 
 @dataclass(slots=True)
 class _Subtask:
     expected: int = 0
     """Sequence of the next batch."""
-    taken: int = 0
-    """Batches of the current attempt that the driver has."""
+    may_jump: bool = False
+    """The attempt was restored, and may begin above `expected`: what is between went to a former job's driver."""
+    committed: int = 0
+    """Batches with a lower sequence will not come again."""
+    handed: int = 0
+    """Sequence after the last one that the driver was given."""
+    acknowledged: int = 0
+    """Sequence after the last one of which the sink knows that it needs no room."""
+    cuts: dict[int, int] = field(default_factory=dict)
+    """Checkpoint -> sequence of the first batch behind its barrier. Ascending."""
+
+    def cut(self, checkpoint_id: int | None) -> int:
+        """Where an attempt goes on that starts from that checkpoint, or None: from nothing."""
+        if checkpoint_id is None:
+            return 0
+        return max((cut for each, cut in self.cuts.items() if each <= checkpoint_id), default=0)
+
+
+_Entry = tuple[int, int, Batch]
+"""(subtask, sequence, batch)"""
+
+_NOBODY = -1
+"""Stands for a subtask of a job that had another parallelism."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """A part of the checkpoint's format. All its rows were sent before the barrier."""
+
+    checkpoint_id: int
+    expected: tuple[int, ...]
+    entries: tuple[_Entry, ...]
 
 
 class CollectCoordinator(OperatorCoordinator):
-    """A buffer of batches between the sink's subtasks and the driver.
+    """A buffer of batches between the sink's subtasks and the driver. One subtask's stay in order; none counts twice.
 
-    It is bounded because each subtask has a bounded number of batches that were not acknowledged with RowsTaken, and
-    only `take` acknowledges. Batches of one subtask keep their order; one that comes twice counts once.
+    Without checkpoints the driver gets rows at once, and the buffer is bounded, as a subtask has a bounded number of
+    batches that were not acknowledged with RowsTaken, and only `take` acknowledges.
+
+    With checkpoints the driver gets the rows of a checkpoint when it is complete, as those of Flink's collecting sink;
+    what came after the last one is here, however much it is, and is dropped again when its subtask is restarted.
+
+    Args:
+        has_checkpoints: the job takes checkpoints periodically.
     """
 
-    def __init__(self, operator_name: str, collect_id: str, context: CoordinatorContext) -> None:
+    survives_restarts: ClassVar[bool] = True
+
+    def __init__(
+        self, operator_name: str, collect_id: str, context: CoordinatorContext, has_checkpoints: bool = False
+    ) -> None:
         self.collect_id = collect_id
         """Which CollectSink this is (`JobClient.collected`)."""
         self._operator_name = operator_name
         self._context = context
+        self._has_checkpoints = has_checkpoints
         self._subtasks = [_Subtask() for _ in range(context.parallelism)]
-        self._buffer: deque[tuple[int, int, Batch]] = deque()
-        """(subtask, sequence, batch)"""
+        self._buffer: deque[_Entry] = deque()
+        """What the driver may have."""
+        self._uncommitted: list[_Entry] = []
+        """What may come again, in the order of arrival."""
+        self._in_snapshots: dict[int, tuple[int, ...]] = {}
+        """Checkpoint -> per subtask, the sequence of the first batch that its snapshot of this does not have."""
+        self._restored_id: int | None = None
+        """Until the next is complete: the checkpoint of which only this coordinator's cut is known, not the sinks'."""
         self._is_closed = False
         self._error: FlinkrayError | None = None
 
     def start(self) -> None: ...
 
     def handle_event(self, subtask_index: int, event: Any) -> None:
-        if not isinstance(event, RowsCollected):
-            raise TypeError(f"the coordinator of sink {self._operator_name!r} cannot handle {event!r}")
-        subtask = self._subtasks[subtask_index]
-        if event.sequence < subtask.expected:
-            return
-        if event.sequence > subtask.expected:
-            missing = f"batch {event.sequence} came where {subtask.expected} was due"
-            self._context.fail_job(
-                FlinkrayError(f"sink {self._operator_name!r} (subtask {subtask_index + 1}): rows were lost, {missing}")
-            )
-            return
-        subtask.expected += 1
-        self._buffer.append((subtask_index, event.sequence, event.batch))
+        match event:
+            case RowsCollected():
+                self._on_rows(subtask_index, event)
+            case RowsCut():
+                self._subtasks[subtask_index].cuts[event.checkpoint_id] = event.sequence
+            case _:
+                raise TypeError(f"the coordinator of sink {self._operator_name!r} cannot handle {event!r}")
 
-    def subtask_failed(self, subtask_index: int) -> None:
-        """The next attempt sends everything again, so what is still here must go.
+    def subtask_failed(self, subtask_index: int, checkpoint_id: int | None = None) -> None:
+        """The next attempt sends everything since that checkpoint again, so what is here of that must go.
 
-        Rows that the driver already has cannot be called back: then every further `take` raises, as Flink's
+        Rows that the driver may have already cannot be called back: then every further `take` raises, as Flink's
         collecting iterator does for a job that restarts without checkpoints.
         """
-        if self._subtasks[subtask_index].taken:
+        subtask = self._subtasks[subtask_index]
+        cut = subtask.cut(checkpoint_id)
+        if subtask.handed > cut and (checkpoint_id is None or checkpoint_id != self._restored_id):
             self._error = FlinkrayError(
                 f"sink {self._operator_name!r} (subtask {subtask_index + 1} of {len(self._subtasks)}) was restarted "
                 "after some of its rows had been handed to the driver, which would now get them twice; run the job "
-                "again, or write to a sink that commits"
+                "again, with checkpoints (execution.checkpointing.interval), or write to a sink that commits"
             )
-        self._subtasks[subtask_index] = _Subtask()
-        self._buffer = deque(entry for entry in self._buffer if entry[0] != subtask_index)
+        self._buffer = deque(each for each in self._buffer if each[0] != subtask_index or each[1] < cut)
+        self._uncommitted = [each for each in self._uncommitted if each[0] != subtask_index or each[1] < cut]
+        subtask.cuts = {each: cut for each, cut in subtask.cuts.items() if each <= (checkpoint_id or 0)}
+        subtask.expected = min(subtask.expected, cut)
+        subtask.may_jump = checkpoint_id is not None
+        subtask.committed = min(subtask.committed, cut)
+        subtask.acknowledged = 0
+
+    def snapshot(self, checkpoint_id: int) -> bytes:
+        expected = tuple(subtask.expected for subtask in self._subtasks)
+        self._in_snapshots[checkpoint_id] = expected
+        return pickle.dumps(_Snapshot(checkpoint_id, expected, (*self._buffer, *self._uncommitted)), protocol=5)
+
+    def restore(self, state: bytes) -> None:
+        """At another parallelism sequences mean nothing, and every subtask begins a new count."""
+        try:
+            snapshot: _Snapshot = pickle.loads(state)
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            raise CheckpointError(
+                f"sink {self._operator_name!r}: rows for the driver cannot be read ({text})"
+            ) from error
+        is_same = len(snapshot.expected) == len(self._subtasks)
+        for subtask_index, sequence, batch in snapshot.entries:
+            self._buffer.append((subtask_index if is_same else _NOBODY, sequence, batch))
+        self._restored_id = snapshot.checkpoint_id
+        for index, subtask in enumerate(self._subtasks):
+            subtask.expected = subtask.committed = snapshot.expected[index] if is_same else 0
+            subtask.may_jump = True
+            # What it sent between this snapshot and its own it sends again after each restart.
+            subtask.cuts = {snapshot.checkpoint_id: subtask.expected}
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        if not self._has_checkpoints:
+            return
+        self._restored_id = None
+        for subtask in self._subtasks:
+            cut = subtask.cut(checkpoint_id)
+            subtask.committed = max(subtask.committed, cut)
+            # Attempts start from this one from now on, or a later one.
+            later = {each: found for each, found in subtask.cuts.items() if each > checkpoint_id}
+            subtask.cuts = {checkpoint_id: cut, **later}
+        kept: list[_Entry] = []
+        for entry in self._uncommitted:
+            is_committed = entry[1] < self._subtasks[entry[0]].committed
+            (self._buffer if is_committed else kept).append(entry)
+        self._uncommitted = kept
+        in_snapshot = self._in_snapshots.get(checkpoint_id, ())
+        self._in_snapshots = {each: found for each, found in self._in_snapshots.items() if each > checkpoint_id}
+        for subtask_index, sequence in enumerate(in_snapshot):
+            self._context.send_event(subtask_index, RowsKept(sequence))
 
     def close(self) -> None:
         """No more rows will come; those that are here can still be taken."""
         self._is_closed = True
+        self._buffer.extend(self._uncommitted)
+        self._uncommitted = []
 
-    def take(self, max_batches: int) -> tuple[list[Batch], bool]:
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """What the driver has been given so far; it brings this along when it asks for more."""
+        return tuple(subtask.handed for subtask in self._subtasks)
+
+    def take(self, max_batches: int, positions: Sequence[int] = ()) -> tuple[list[Batch], bool]:
         """Up to that many batches, oldest first, and whether the driver has everything now (the job has ended).
+
+        Args:
+            positions: what `positions` was after the last time; only a JobMaster that has taken the place of another
+                needs it, so as not to give rows a second time that the driver got from that one.
 
         Raises:
             FlinkrayError: rows that were taken before would come again (see `subtask_failed`).
         """
         if self._error is not None:
             raise self._error
+        if len(positions) == len(self._subtasks):
+            for subtask, position in zip(self._subtasks, positions, strict=True):
+                subtask.handed = max(subtask.handed, position)
         batches: list[Batch] = []
         highest: dict[int, int] = {}
         while self._buffer and len(batches) < max_batches:
             subtask_index, sequence, batch = self._buffer.popleft()
-            batches.append(batch)
+            if subtask_index == _NOBODY:
+                batches.append(batch)
+                continue
+            subtask = self._subtasks[subtask_index]
             highest[subtask_index] = sequence
-            self._subtasks[subtask_index].taken += 1
-        if not self._is_closed:
-            for subtask_index, sequence in highest.items():
-                self._context.send_event(subtask_index, RowsTaken(sequence))
+            if sequence >= subtask.handed:
+                subtask.handed = sequence + 1
+                batches.append(batch)
+        self._make_room(highest)
         return batches, self._is_closed and not self._buffer
+
+    def check(self) -> None:
+        """What always holds between two calls."""
+        for subtask_index, sequence, _ in self._uncommitted:
+            subtask = self._subtasks[subtask_index]
+            assert subtask.committed <= sequence < subtask.expected, "a batch is in the wrong place"
+        assert self._has_checkpoints or not self._uncommitted, "a batch waits for a checkpoint that never comes"
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    def _on_rows(self, subtask_index: int, event: RowsCollected) -> None:
+        subtask = self._subtasks[subtask_index]
+        if event.sequence >= subtask.expected and subtask.may_jump:
+            subtask.expected = event.sequence
+        subtask.may_jump = False
+        if event.sequence > subtask.expected:
+            missing = f"batch {event.sequence} came where {subtask.expected} was due"
+            self._context.fail_job(
+                FlinkrayError(f"sink {self._operator_name!r} (subtask {subtask_index + 1}): rows were lost, {missing}")
+            )
+            return
+        if event.sequence == subtask.expected:
+            subtask.expected += 1
+            entry = (subtask_index, event.sequence, event.batch)
+            if self._has_checkpoints and not self._is_closed:
+                self._uncommitted.append(entry)
+            else:
+                self._buffer.append(entry)
+        self._make_room({})
+
+    def _make_room(self, highest: dict[int, int]) -> None:
+        """Lets the sinks send more: without checkpoints as much as the driver took of each (its highest sequence)."""
+        if self._is_closed:
+            return
+        if self._has_checkpoints:
+            has_room = len(self._buffer) < BACKLOG
+            highest = {index: subtask.expected - 1 for index, subtask in enumerate(self._subtasks)} if has_room else {}
+        for subtask_index, sequence in highest.items():
+            if sequence >= self._subtasks[subtask_index].acknowledged:
+                self._subtasks[subtask_index].acknowledged = sequence + 1
+                self._context.send_event(subtask_index, RowsTaken(sequence))

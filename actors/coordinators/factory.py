@@ -15,12 +15,16 @@ from graphs.job_graph import CoordinatorConfig
 
 
 def create_coordinator(
-    config: CoordinatorConfig, context: CoordinatorContext, alignment: WatermarkAlignment
+    config: CoordinatorConfig,
+    context: CoordinatorContext,
+    alignment: WatermarkAlignment,
+    has_checkpoints: bool = False,
 ) -> OperatorCoordinator:
     """The coordinator, not started yet.
 
     Args:
         alignment: shared by all coordinators of a job.
+        has_checkpoints: the job takes checkpoints periodically.
 
     Raises:
         FlinkrayError: the operator's code cannot be loaded in this process; names the operator.
@@ -35,5 +39,5 @@ def create_coordinator(
     if isinstance(factory, SourceFactory):
         return SourceCoordinator(config.operator_name, factory.source, factory.watermark_strategy, context, alignment)
     if isinstance(factory, SinkFactory) and isinstance(factory.sink, CollectSink):
-        return CollectCoordinator(config.operator_name, factory.sink.collect_id, context)
+        return CollectCoordinator(config.operator_name, factory.sink.collect_id, context, has_checkpoints)
     raise FlinkrayError(f"operator {config.operator_name!r} of {type(factory).__name__} has no coordinator")
