@@ -280,6 +280,25 @@ def test_a_row_for_a_window_that_fires_again_brings_its_key_back(shape: str) -> 
     assert len(after.take()) == 8
 
 
+def test_what_had_fired_is_known_also_after_compacting() -> None:
+    make = window("columnar", SlidingEventTimeWindows.of(20, 10))
+    former, undisturbed = Subtasks(make, [KEY], 2), Subtasks(make, [KEY], 2)
+    keys = [f"key {number}" for number in range(12_000)]
+    for subtasks in (former, undisturbed):
+        subtasks.push(rows_at([12] * 12_000, keys), [12] * 12_000)
+        subtasks.push(rows_at([55] * 20, keys[:20]), [55] * 20)
+        for harness, mark in zip(subtasks.harnesses, (59, 5), strict=True):
+            harness.watermark(mark)
+        subtasks.take()
+    after = former.rescaled(1)
+    for subtasks in (after, undisturbed):
+        subtasks.watermark(29)
+    assert len(after.take()) == len(undisturbed.take()) > 10_000
+    for subtasks in (after, undisturbed):
+        subtasks.watermark(100)
+    assert counted(after.take()) == counted(undisturbed.take())
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_subtask_that_stays_keeps_its_own_watermark_and_a_new_one_takes_the_lowest(shape: str) -> None:
     make = window(shape, TumblingEventTimeWindows.of(10), late_tag=LATE)
