@@ -120,7 +120,7 @@ class UserFunctions:
             for index, function in enumerate(distinct)
             if isinstance(function, CheckpointedFunction)
         ]
-        self._is_restored = False
+        self._is_restored: bool | None = None
 
     def initialize_state(self, restored: RestoredState | None) -> None:
         """Once, before `open`. Raises UserFunctionError where the function does."""
@@ -134,6 +134,7 @@ class UserFunctions:
     def snapshot_state(self, checkpoint_id: int, snapshot: OperatorSnapshot) -> None:
         """Adds the functions' state to their operator's. Raises UserFunctionError where the function does."""
         for function, store in self._checkpointed:
+            assert self._is_restored is not None, "initialize_state comes first"
             with self._attributed():
                 function.snapshot_state(FunctionSnapshot(store, self._is_restored, checkpoint_id))
             store.add_to(snapshot)
@@ -147,6 +148,12 @@ class UserFunctions:
 
     def open(self, runtime_context: TaskRuntimeContext) -> None:
         """Raises UserFunctionError where an `open` fails; those opened before it are still closed by `close`."""
+        for function, _ in self._checkpointed if self._is_restored is None else ():
+            raise InvalidProgramError(
+                f"operator {self._operator_name!r} (subtask {self._subtask}): {type(function).__name__} is a "
+                "CheckpointedFunction, whose state this kind of operator does not save; use a map, flat_map, filter "
+                "or process function"
+            )
         for function in self._functions:
             self._opened.append(function)
             try:

@@ -16,6 +16,7 @@ from actors.operators.base import Operator
 from actors.operators.co_process import CoProcessOperator, CoRowOperator
 from actors.operators.process import ProcessOperator
 from actors.state.options import StateOptions
+from actors.user_code import TaskRuntimeContext, UserFunctions
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError, TypeMismatchError, UserFunctionError
 from flinkray.functions import (
@@ -380,6 +381,12 @@ def test_what_a_function_raises_at_a_snapshot_names_the_operator() -> None:
 
     with pytest.raises(UserFunctionError, match=r"'op' \(subtask 1 of 1\): ValueError: not now"):
         process(Failing()).snapshot()
+
+
+def test_a_checkpointed_function_that_nobody_saves_is_an_error() -> None:
+    functions = UserFunctions(FakeContext(), [Buffering()])
+    with pytest.raises(InvalidProgramError, match=r"'op' \(subtask 1 of 1\): Buffering is a CheckpointedFunction.*use"):
+        functions.open(TaskRuntimeContext(FakeContext()))
 
 
 # -- two inputs

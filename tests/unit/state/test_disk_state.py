@@ -16,6 +16,7 @@ import pytest
 
 from actors.checkpoints.handles import OperatorSubtaskState, PartKind, SharedFile
 from actors.elements import CheckpointOptions
+from actors.state.disk_files import UploadedFiles
 from actors.state.disk_states import Codec, pickled_length
 from actors.state.keyed_state import KeyedStateBackend
 from actors.state.pickling import KeyPickler, dumps, loads
@@ -170,6 +171,34 @@ def test_a_completed_checkpoint_has_all_its_files_whatever_else_was_given_up(
     for life in under_way.values():
         life.snapshot.discard()
     assert reused
+
+
+def uploaded(path: str) -> SharedFile:
+    return SharedFile("1.sst", f"/shared/{path}", 1, 0)
+
+
+def test_what_a_checkpoint_has_uploaded_is_named_by_others_once_it_is_complete() -> None:
+    files = UploadedFiles()
+    assert files.begin(1, ["1.sst"], "memory:///shared") == {}
+    files.written(1, [uploaded("a")])
+    assert files.begin(2, ["1.sst"], "memory:///shared") == {}, "checkpoint 1 may be given up, and its file deleted"
+    files.abort(2)
+    files.complete(1)
+    assert files.begin(3, ["1.sst", "2.sst"], "memory:///shared") == {"1.sst": uploaded("a")}
+
+
+def test_a_file_that_the_next_completed_checkpoint_may_not_have_is_not_named() -> None:
+    files = UploadedFiles()
+    files.begin(1, ["1.sst"], "memory:///shared")
+    files.written(1, [uploaded("a")])
+    files.begin(2, ["1.sst"], "memory:///shared")  # before 1 is complete, so it uploads its own
+    files.complete(1)
+    assert files.begin(3, ["1.sst"], "memory:///shared") == {}, "with 2 complete, the file of 1 is deleted"
+    files.written(2, [uploaded("b")])
+    files.written(3, [uploaded("c")])
+    files.complete(3)
+    files.complete(2)  # the notice comes late
+    assert files.begin(4, ["1.sst"], "memory:///shared") == {"1.sst": uploaded("c")}
 
 
 @pytest.mark.parametrize(
