@@ -213,8 +213,17 @@ class JobVertex:
 
     @property
     def head_node(self) -> int:
-        chained_sources = {i.source_node for o in self.operators for i in o.inputs if isinstance(i, SourceInput)}
-        return next(o.node_id for o in self.operators if o.node_id not in chained_sources)
+        return next(o.node_id for o in self.operators if o.node_id not in self._chained_sources)
+
+    @property
+    def has_chained_sources(self) -> bool:
+        """Sources beside the head, which checkpoints start at also where other inputs come from other vertices."""
+        return bool(self._chained_sources)
+
+    @property
+    def _chained_sources(self) -> frozenset[int]:
+        inputs = (each for operator in self.operators for each in operator.inputs)
+        return frozenset(each.source_node for each in inputs if isinstance(each, SourceInput))
 
 
 class CheckpointRetention(enum.Enum):

@@ -16,6 +16,7 @@ from graphs.execution_graph import (
     Execution,
     ExecutionGraph,
     ExecutionJobVertex,
+    ExecutionVertex,
     ExecutionVertexId,
 )
 from graphs.states import ExecutionState
@@ -26,7 +27,7 @@ class CheckpointPlan:
     """Who takes part (Flink's CheckpointPlan)."""
 
     to_trigger: tuple[AttemptId, ...]
-    """Attempts that get no barrier from others, since their inputs have ended or they have none."""
+    """Attempts that get no barrier from others on some input: it has ended, is a chained source, or there is none."""
     to_acknowledge: Mapping[AttemptId, ExecutionVertexId]
     """Every attempt that runs."""
     finished: frozenset[ExecutionVertexId]
@@ -55,9 +56,11 @@ def plan_checkpoint(graph: ExecutionGraph) -> CheckpointPlan:
             ended_groups[group] = all(graph.partitions[key].producer.id in finished for key in group)
         return ended_groups[group]
 
-    to_trigger = tuple(
-        attempt for attempt, vertex in running.items() if all(map(has_ended, graph.vertices[vertex].consumed))
-    )
+    def is_triggered(vertex: ExecutionVertex) -> bool:
+        # Chained sources have no barrier but the trigger, also beside inputs that go on.
+        return vertex.job_vertex.job_vertex.has_chained_sources or all(map(has_ended, vertex.consumed))
+
+    to_trigger = tuple(attempt for attempt, vertex in running.items() if is_triggered(graph.vertices[vertex]))
     return CheckpointPlan(to_trigger, running, finished)
 
 

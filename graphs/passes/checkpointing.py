@@ -15,11 +15,14 @@ MIN_INTERVAL_MS = 10
 
 
 def assign_checkpoint_settings(plan: Plan) -> Plan:
-    """Settles `checkpoint_settings`: barriers start at the vertices without inputs, every vertex acknowledges."""
+    """Settles `checkpoint_settings`: barriers start at vertices without inputs, or with chained sources beside them; all
+    vertices acknowledge."""
     fed = {edge.target for edge in plan.physical_edges}
     settings = replace(
         _settings(plan.graph.configuration),
-        vertices_to_trigger=tuple(plan.vertex_id(chain) for chain in plan.chains if chain.head not in fed),
+        vertices_to_trigger=tuple(
+            plan.vertex_id(chain) for chain in plan.chains if chain.sources or chain.head not in fed
+        ),
         vertices_to_acknowledge=tuple(plan.vertex_id(chain) for chain in plan.chains),
     )
     return replace(plan, checkpoint_settings=settings)

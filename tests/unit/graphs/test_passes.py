@@ -185,6 +185,16 @@ def test_checkpoints_start_at_vertices_without_inputs_and_are_confirmed_by_all()
     assert set(settings.vertices_to_acknowledge) == {vertex.id for vertex in graph.vertices}
 
 
+def test_checkpoints_also_start_at_sources_that_are_chained_beside_other_inputs() -> None:
+    program = Program()
+    shuffled = program.partition(program.source("Source: b"), ShufflePartitioner())
+    program.sink(program.multiple("merge", program.source("Source: a"), shuffled))
+    graph = program.job_graph()
+    merge = next(vertex for vertex in graph.vertices if vertex.has_chained_sources)
+    assert merge.inputs
+    assert set(graph.checkpoint_settings.vertices_to_trigger) == {merge.id, vertex_named(graph, "Source: b").id}
+
+
 def test_passes_leave_the_program_as_it_was() -> None:
     program = Program()
     program.sink(program.map(program.source()))

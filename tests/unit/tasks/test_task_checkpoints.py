@@ -366,6 +366,70 @@ def test_a_trigger_of_a_task_whose_inputs_have_ended_upstream_stands_behind_thei
     assert plain(task.out()) == [[1], [2], "EndOfData", ("barrier", 1), "EndOfPartition"]
 
 
+def mixed() -> TaskHarness:
+    """A source chained to an operator that has another input from the network."""
+    factory = SourceFactory(SequenceSource(1, 4), WatermarkStrategy.no_watermarks())
+    nodes = [
+        Node("numbers", factory, to=[(1, 1)]),
+        Node("co", lambda: Counting("co", inputs=2), out=[0], inputs=[0, "source 0"]),
+    ]
+    task = TaskHarness(nodes, channels=[1], consumers=[1], has_checkpoints=True)
+    task.start()
+    task.operators["numbers"].snapshot_state = lambda *_: None  # type: ignore[method-assign]
+    return task
+
+
+def test_splits_that_come_behind_the_trigger_wait_until_the_task_has_all_barriers() -> None:
+    task = mixed()
+    task.put(numbers(100))
+    task.trigger(barrier(1))
+    give_splits(task)
+    task.run_until_idle()
+    assert plain(task.out()) == [[100]]
+    task.put(barrier(1))
+    task.run_until_idle()
+    assert items_of(task.storage.snapshot(1), "co") == [100]
+    assert plain(task.out()) == [("barrier", 1), [1, 2], [3, 4]]
+
+
+def test_an_unaligned_barrier_holds_the_input_until_the_trigger_has_come() -> None:
+    task = mixed()
+    task.put(barrier(1, unaligned=True), numbers(100))
+    task.run_until_idle()
+    assert task.out() == []
+    give_splits(task)
+    task.trigger(barrier(1, unaligned=True))
+    out = plain(task.out())
+    assert out[0] == ("barrier", 1)
+    assert sorted(out[1:]) == [[1, 2], [3, 4], [100]]
+    assert items_of(task.storage.snapshot(1), "co") == []
+    task.put(barrier(2, unaligned=True), numbers(200))
+    task.run_until_idle()
+    assert task.out() == []
+    task.abort(2)
+    assert plain(task.out())[-1] == [200]
+
+
+@pytest.mark.parametrize("stop", [StopMode.SUSPEND, StopMode.DRAIN])
+def test_a_task_with_chained_and_other_inputs_is_stopped_by_a_savepoint(stop: StopMode) -> None:
+    task = mixed()
+    task.trigger(barrier(1, stop=stop))
+    should_drain = stop is StopMode.DRAIN
+    if should_drain:
+        task.put(EndOfData())
+    task.put(barrier(1, stop=stop))
+    task.run_until_idle()
+    assert task.storage.snapshot(1).is_finished == should_drain
+    if not should_drain:
+        task.put(EndOfData(should_drain=False))
+    task.put(EndOfPartition())
+    task.run_until_idle()
+    assert not task.task.is_done
+    task.complete(1)
+    assert task.states[-1] == "FINISHED"
+    assert ("co finish" in LOG) == should_drain
+
+
 # -- the end -----------------------------------------------------------------------------------------------------
 
 
