@@ -1,0 +1,88 @@
+"""Paths and URIs: which file system they are in, and how they are put together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyarrow import fs
+
+from flinkray import filesystems
+from flinkray.errors import InvalidProgramError
+
+
+@pytest.fixture
+def mounted() -> Iterator[fs.FileSystem]:
+    yield filesystems.mount("test-filesystems")
+    filesystems.unmount("test-filesystems")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("/a/b", "/a/b"),
+        ("/a/b/", "/a/b"),
+        ("a/../b", os.path.abspath("b")),
+        ("~/a", os.path.expanduser("~/a")),
+        (Path("/a/b"), "/a/b"),
+        ("file:///a/b%20c/", "/a/b c"),
+        ("file:///", "/"),
+    ],
+)
+def test_local_paths_and_uris_are_found(given: str | Path, expected: str) -> None:
+    system, path = filesystems.resolve(given)
+    assert (type(system), path) == (fs.LocalFileSystem, expected)
+
+
+def test_what_is_mounted_is_found_by_name_until_it_is_unmounted(mounted: fs.FileSystem) -> None:
+    assert filesystems.resolve("memory://test-filesystems/a/b/") == (mounted, "a/b")
+    assert filesystems.resolve("memory://test-filesystems") == (mounted, "")
+    with pytest.raises(ValueError, match="memory://test-filesystems is mounted already"):
+        filesystems.mount("test-filesystems")
+    filesystems.unmount("test-filesystems")
+    filesystems.unmount("test-filesystems")
+    with pytest.raises(InvalidProgramError, match="none is mounted in this process as 'test-filesystems'"):
+        filesystems.resolve("memory://test-filesystems/a")
+    own = fs.LocalFileSystem()
+    assert filesystems.mount("test-filesystems", own) is own
+    assert filesystems.resolve("memory://test-filesystems/a")[0] is own
+
+
+def test_a_memory_file_system_moves_and_deletes(mounted: fs.FileSystem) -> None:
+    mounted.create_dir("a/b", recursive=True)
+    for name in ("x", "y"):
+        with mounted.open_output_stream(f"a/b/{name}") as stream:
+            stream.write(name.encode())
+    mounted.move("a/b/x", "a/b/y")
+    with mounted.open_input_file("a/b/y") as file:
+        assert file.read() == b"x"
+    mounted.delete_dir("a")
+    assert mounted.get_file_info("a/b/y").type is fs.FileType.NotFound
+
+
+def test_a_scheme_that_nobody_knows_is_refused_with_those_that_are_known() -> None:
+    with pytest.raises(InvalidProgramError, match=r"no filesystem for 'nosuch://x/y': .*s3://bucket/directory"):
+        filesystems.resolve("nosuch://x/y")
+
+
+def test_uris_are_put_together_before_their_settings() -> None:
+    bucket = "s3://bucket/checkpoints?region=eu-west-1&scheme=http"
+    assert filesystems.join(bucket, "job", "chk-1") == (
+        "s3://bucket/checkpoints/job/chk-1?region=eu-west-1&scheme=http"
+    )
+    assert filesystems.parent(filesystems.join(bucket, "job")) == bucket
+    assert filesystems.name_of(filesystems.join(bucket, "job")) == "job"
+    assert (filesystems.join("/a?b/", "c"), filesystems.parent("/a?b/c/"), filesystems.name_of("/a?b/c?/")) == (
+        "/a?b/c",
+        "/a?b",
+        "c?",
+    )
+
+
+def test_text_for_other_processes_does_not_depend_on_the_working_directory() -> None:
+    assert filesystems.absolute("a/b") == os.path.abspath("a/b")
+    assert filesystems.absolute("~/a") == os.path.expanduser("~/a")
+    for same in ("/a/b", "s3://bucket/a", "memory://name/a"):
+        assert filesystems.absolute(same) == same
