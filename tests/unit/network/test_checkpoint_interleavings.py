@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.checkpoint_exchange import CheckpointExchange
 
-SEEDS_PER_TEST = 20
+SEEDS_PER_TEST = 15
 
 
 @pytest.mark.parametrize("block", range(10))
