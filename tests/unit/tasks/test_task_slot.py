@@ -11,16 +11,22 @@ from typing import Any
 import cloudpickle
 import pytest
 
+from actors.checkpoints.handles import InlineState, TaskSnapshot
+from actors.elements import CheckpointBarrier, CheckpointOptions
 from actors.hosts.local import LocalObjectStore, MemoryMetrics
 from actors.messages import (
+    AcknowledgeCheckpoint,
     AddSplits,
     AllocationId,
     CancelTask,
     ChannelDescriptor,
+    DeclineCheckpoint,
     DeliverOperatorEvent,
     GateDescriptor,
     MetricsReported,
     NoMoreSplits,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
     OperatorEventSent,
     PartitionDescriptor,
     ReaderRegistered,
@@ -29,20 +35,24 @@ from actors.messages import (
     SubmitTask,
     TaskDeployment,
     TaskStateChanged,
+    TriggerCheckpoint,
 )
+from actors.operators.base import Operator
 from actors.ports import Address, BatchRef, Cancellable, DeliveryFailed, Loop, MetricSink
+from actors.state.snapshot import OperatorSnapshot, RestoredState, read_list
 from actors.task_slot import TaskSlot
+from flinkray.batch import Batch
 from flinkray.config import Configuration
 from flinkray.connectors.collect import CollectSink
 from flinkray.connectors.sequence import SequenceSource
 from flinkray.errors import FlinkrayError
 from flinkray.operator_factories import MapFactory, OperatorFactory, SinkFactory, SourceFactory
 from flinkray.partitioning import RebalancePartitioner
-from flinkray.types import JobId
+from flinkray.types import JobId, OperatorId
 from flinkray.watermarks import WatermarkStrategy
 from graphs.execution_graph import AttemptId, PartitionId
 from graphs.job_graph import JobVertexId, ResultPartitionType, TaskKind
-from tests.support.tasks import STEPS, ManualTime, Node, configs
+from tests.support.tasks import STEPS, ManualTime, Node, configs, numbers
 
 SLOT, EXECUTOR = Address("slot"), Address("executor")
 SESSION, LEASE = SessionId("session"), AllocationId("lease")
@@ -88,6 +98,12 @@ class FakeContext:
         return self.time.call_later(delay_ms, lambda: self.inbox.append(message))
 
     def watch(self, address: Address) -> None: ...
+
+    def run_blocking(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], Any]) -> None:
+        try:
+            self.inbox.append(done(work(), None))
+        except Exception as error:
+            self.inbox.append(done(None, error))
 
     def start_loop(self, name: str, loop: Loop) -> None:
         self.loops.append((name, loop))
@@ -326,6 +342,115 @@ def test_figures_that_do_not_get_through_are_not_missed(slot: SlotHarness) -> No
     slot.advance(1000)
     slot.tell(DeliveryFailed(EXECUTOR, slot.told(MetricsReported)[0], "lost"))
     assert slot.states("producer") == ["INITIALIZING", "RUNNING"]
+
+
+@dataclass
+class Summing(Operator):
+    """Keeps a sum."""
+
+    total: int = 0
+    completed: list[int] = field(default_factory=list)
+
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        self.total = sum(restored.items("total")) if restored is not None else 0
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        self.total += sum(batch.data.column(0).to_pylist())
+        self.output.emit(batch)
+
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
+        snapshot = OperatorSnapshot()
+        snapshot.add_list("total", [self.total])
+        return snapshot
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self.completed.append(checkpoint_id)
+
+
+class Giving(Summing):
+    """Gives what the test puts in, when it is told to."""
+
+    def handle_coordinator_event(self, event: Any) -> None:
+        self.process_batch(numbers(*event))
+
+
+@pytest.fixture
+def two_tasks(slot: SlotHarness, monkeypatch: pytest.MonkeyPatch) -> dict[str, Summing]:
+    """giving | summing, whose channel is a local one; the giver has a gate on which nothing ever comes."""
+    made: dict[str, Summing] = {"giving": Giving(), "summing": Summing()}
+    monkeypatch.setattr("actors.task_slot.create_operator", lambda _codes, names: made[names[0]])
+    silent = GateDescriptor(0, 0, (ChannelDescriptor(PartitionId("nobody's"), 0, SLOT),))
+    partition = PartitionDescriptor(PartitionId("p"), ResultPartitionType.PIPELINED_BOUNDED, 1, False)
+    gate = GateDescriptor(0, 0, (ChannelDescriptor(PartitionId("p"), 0, SLOT),))
+    giving = deployment("giving", [Node("giving", Operator, out=[0], inputs=[0])], [partition], [silent])
+    summing = deployment("summing", [Node("summing", Operator, inputs=[0])], gates=[gate])
+    submit(slot, giving, summing)
+    return made
+
+
+def give(slot: SlotHarness, *values: int) -> None:
+    slot.tell(DeliverOperatorEvent(SESSION, LEASE, AttemptId("giving"), OperatorId("id of giving"), values))
+
+
+def put_barrier(slot: SlotHarness, attempt: str, checkpoint_id: int, options: CheckpointOptions) -> None:
+    """As if its silent channel brought one."""
+    running = slot.slot._running[AttemptId(attempt)].task
+    running._opened_checkpoints.on_barrier(0, CheckpointBarrier(checkpoint_id, 0, options))
+    slot.run_until_idle()
+
+
+def totals(slot: SlotHarness) -> dict[tuple[str, int], int]:
+    """By attempt and checkpoint."""
+    return {(each.attempt_id, each.checkpoint_id): _total(each.snapshot) for each in slot.told(AcknowledgeCheckpoint)}
+
+
+def _total(snapshot: TaskSnapshot) -> int:
+    (state,) = snapshot.operators.values()
+    data = next(part.data for part in state.parts if part.name == "total")
+    assert isinstance(data, InlineState)
+    (total,) = read_list(data.data)
+    return int(total)
+
+
+@pytest.mark.usefixtures("two_tasks")
+@pytest.mark.parametrize("is_unaligned", [False, True])
+def test_a_barrier_goes_from_task_to_task_and_both_acknowledge(slot: SlotHarness, is_unaligned: bool) -> None:
+    give(slot, 1, 2)
+    put_barrier(slot, "giving", 1, CheckpointOptions(is_unaligned=is_unaligned))
+    give(slot, 3)
+    assert totals(slot) == {("giving", 1): 3, ("summing", 1): 3}
+    put_barrier(slot, "giving", 2, CheckpointOptions(is_unaligned=is_unaligned))
+    assert totals(slot)[AttemptId("summing"), 2] == 6
+
+
+def test_notices_reach_the_operators_of_the_attempt_that_they_name(
+    slot: SlotHarness, two_tasks: dict[str, Summing]
+) -> None:
+    for attempt in ("giving", "somebody else"):
+        slot.tell(NotifyCheckpointComplete(SESSION, LEASE, AttemptId(attempt), 4))
+        slot.tell(NotifyCheckpointAborted(SESSION, LEASE, AttemptId(attempt), 5))
+    assert {name: operator.completed for name, operator in two_tasks.items()} == {"giving": [4], "summing": []}
+
+
+@pytest.mark.usefixtures("two_tasks")
+def test_a_trigger_reaches_the_task_and_one_for_nobody_is_dropped(slot: SlotHarness) -> None:
+    """The giver's channel has not ended: the barrier waits for the end of its data, and nothing is acknowledged."""
+    for attempt in ("giving", "somebody else"):
+        slot.tell(TriggerCheckpoint(SESSION, LEASE, AttemptId(attempt), 1, 0, CheckpointOptions()))
+    assert not slot.told(AcknowledgeCheckpoint)
+    assert not slot.told(DeclineCheckpoint)
+    slot.tell(CancelTask(SESSION, LEASE, AttemptId("giving")))
+    slot.tell(TriggerCheckpoint(SESSION, LEASE, AttemptId("giving"), 2, 0, CheckpointOptions()))
+    assert slot.states("giving")[-1] == "CANCELED"
+
+
+@pytest.mark.usefixtures("two_tasks")
+def test_a_slot_ends_when_an_acknowledgement_does_not_get_through(slot: SlotHarness) -> None:
+    """The checkpoint could be complete without its task knowing; its end makes the job start from the last one."""
+    put_barrier(slot, "giving", 1, CheckpointOptions())
+    lost = slot.told(AcknowledgeCheckpoint)[0]
+    with pytest.raises(FlinkrayError, match="AcknowledgeCheckpoint of giving did not reach executor: too large"):
+        slot.tell(DeliveryFailed(EXECUTOR, lost, "too large"))
 
 
 def test_a_message_that_no_slot_understands_is_an_error(slot: SlotHarness) -> None:
