@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from typing import Any, Protocol, TypeVar
 
@@ -91,7 +91,7 @@ class CurrentKey:
         )
 
 
-class BaseKeyedState:
+class BaseKeyedState(ABC):
     """Descriptors, kinds and types: the same in every backend. Subclasses keep the state itself.
 
     Args:
