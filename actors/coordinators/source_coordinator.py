@@ -127,7 +127,7 @@ class SourceCoordinator(OperatorCoordinator):
                 subtask_index: [split for each in events for split in each.splits]
                 for subtask_index, events in self._waiting.items()
             }
-            state = cloudpickle.dumps(_Snapshot(enumerator.snapshot_state(checkpoint_id), waiting))
+            state: bytes = cloudpickle.dumps(_Snapshot(enumerator.snapshot_state(checkpoint_id), waiting))
         except Exception as error:
             raise user_function_error(
                 self._operator_name, f"enumerator, snapshot_state({checkpoint_id})", NO_VALUE, error

@@ -137,7 +137,7 @@ class World:
             self.restart()
 
     def pass_time(self) -> None:
-        end = self.job.now + self.random.randrange(60)
+        end = self.job.now + self.random.randrange(600)
         while (due := self.coordinator.next_due()) is not None and due <= end:
             self.job.now = max(self.job.now, due)
             self.coordinator.tick(self.job.now)
