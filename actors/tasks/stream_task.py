@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NoReturn
 
 from actors.elements import (
@@ -18,30 +17,30 @@ from actors.elements import (
 from actors.mailbox.processor import MailboxProcessor, Suspension
 from actors.mailbox.task_mailbox import MailboxClosed
 from actors.messages import EndOfDataReached, TaskDeployment, TaskMetrics
-from actors.network.input_gate import InputGate, SingleInputGate, UnionInputGate
+from actors.network.input_gate import SingleInputGate
 from actors.network.record_writer import RecordWriter
 from actors.network.result_partition import ResultPartition
 from actors.operators.input_status import InputStatus
 from actors.tasks.ending import TaskEnd
 from actors.tasks.environment import TaskServices
-from actors.tasks.input_processor import (
-    EndedTaskInput,
-    InputProcessor,
-    NetworkTaskInput,
-    SourceTaskInput,
-    TaskInput,
-)
+from actors.tasks.input_processor import InputProcessor
 from actors.tasks.metrics import OperatorFigures, Stopwatch, TaskFigures
 from actors.tasks.operator_chain import OperatorChain
-from actors.tasks.outputs import BroadcastingOutput
 from actors.tasks.restoring import TaskRestoring
 from actors.tasks.subtask_checkpoints import SubtaskCheckpoints
 from actors.tasks.task_checkpoints import TaskCheckpoints, TaskParts, decline
 from actors.tasks.timers import TaskTimers
-from flinkray import options
+from actors.tasks.wiring import (
+    create_inputs,
+    create_writer,
+    ended_inputs,
+    has_chained_sources,
+    head_config,
+    numbered_gates,
+)
 from flinkray.partitioning import Partitioner
 from flinkray.types import MAX_TIMESTAMP, OperatorId
-from graphs.job_graph import NetworkEdge, NetworkInput, OperatorConfig, SourceInput
+from graphs.job_graph import NetworkEdge
 from graphs.states import ExecutionState
 
 log = logging.getLogger(__name__)
@@ -84,12 +83,13 @@ class StreamTask:
         self.deployment = deployment
         self._services = services
         self._report = report
-        self._figures = TaskFigures(services.clock, max(1, len(self._head_config(deployment).inputs)))
+        self._figures = TaskFigures(services.clock, max(1, len(head_config(deployment).inputs)))
         self._error: BaseException | None = None
         self._processor = MailboxProcessor(self._default_action, self._set_error)
         self._timers = TaskTimers(services.timers)
+        self._checkpoint_timers = TaskTimers(services.timers)
         self._end_condition = TaskEnd(deployment.has_checkpoints)
-        self._written = SubtaskCheckpoints(deployment, services, self._head_config(deployment).operator_id)
+        self._written = SubtaskCheckpoints(deployment, services, head_config(deployment).operator_id)
         self._is_running = False
         """RUNNING has been reported, and the end is not near."""
         # Operators further down have a higher priority: who waits must not be entered from above meanwhile.
@@ -218,8 +218,11 @@ class StreamTask:
             self._operator_acted,
         )
         self._checkpoints = checkpoints = self._create_checkpoints(chain)
-        end_input = _ignore if self._is_restored_finished else chain.end_input
-        self._inputs = InputProcessor(self._create_inputs(chain, checkpoints), end_input)
+        if self._is_restored_finished:
+            self._inputs = InputProcessor(ended_inputs(self.deployment, self._gates, checkpoints), _ignore)
+        else:
+            inputs = create_inputs(self.deployment, self._gates, chain, self._figures, checkpoints)
+            self._inputs = InputProcessor(inputs, chain.end_input)
         for connected in self._gates:
             connected.request_partitions()
         self._report(ExecutionState.INITIALIZING, None, self.metrics())
@@ -294,6 +297,7 @@ class StreamTask:
             watch.stop()
         for writer in self._writers.values():
             writer.close()
+        self._checkpoint_timers.quiesce()
         self._processor.close()
         self._is_done = True
         self._report(state, error, self.metrics())
@@ -405,76 +409,27 @@ class StreamTask:
 
     def _call_later(self, delay_ms: float, action: Callable[[], None], description: str) -> None:
         """As a timer of the task, but also after the end of its data, and not while an operator waits."""
-
-        def post() -> None:
-            try:
-                self._processor.main_executor.execute(action, description)
-            except MailboxClosed:
-                log.debug("task %s has ended; %s", self.deployment.task_name, description)
-
-        self._services.timers.call_later(max(0.0, delay_ms), post)
+        self._checkpoint_timers.call_later(max(0.0, delay_ms), action, self._processor.main_executor, description)
 
     # -- setting up ----------------------------------------------------------------------------------------------
 
     def _create_writer(self, edge: NetworkEdge, partitioner: Partitioner) -> RecordWriter:
-        configuration = self.deployment.configuration
-        writer = RecordWriter(
-            self._partitions[edge.result_index],
-            partitioner,
-            buffer_timeout_ms=edge.buffer_timeout_ms,
-            timers=self._services.timers,
-            target_rows=configuration.get(options.BATCH_ROWS),
-            target_bytes=configuration.get(options.BATCH_BYTES),
-            generator=self._services.random(f"{self.deployment.attempt_id} output {edge.result_index}"),
-            where=self.deployment.task_name,
-        )
+        partition = self._partitions[edge.result_index]
+        writer = create_writer(self.deployment, self._services, edge, partition, partitioner)
         self._writers[edge.result_index] = writer
         return writer
 
     def _create_checkpoints(self, chain: OperatorChain) -> TaskCheckpoints:
-        gates: list[tuple[int, SingleInputGate]] = []
-        channels = 0
-        inputs = self._head_config(self.deployment).inputs
-        for gate_index in [index for each in inputs if isinstance(each, NetworkInput) for index in each.gates]:
-            gates.append((channels, self._gates[gate_index]))
-            channels += self._gates[gate_index].number_of_channels
         parts = TaskParts(
             chain=chain,
             writers=self._writers,
-            gates=gates,
-            has_chained_sources=any(isinstance(each, SourceInput) for each in inputs),
+            gates=numbered_gates(self.deployment, self._gates),
+            has_chained_sources=has_chained_sources(self.deployment),
             call_later=self._call_later,
             stop_taken=self._stop_taken,
             wake=self._wake,
         )
         return TaskCheckpoints(self.deployment, self._services, parts, self._written, self._end_condition)
-
-    def _create_inputs(self, chain: OperatorChain, checkpoints: TaskCheckpoints) -> list[TaskInput]:
-        """One per logical input of the head; a source that is the head is its own input."""
-        head, is_finished = self._head_config(self.deployment), self._is_restored_finished
-
-        def of_source(node_id: int) -> TaskInput:
-            return EndedTaskInput() if is_finished else SourceTaskInput(chain.source(node_id))
-
-        if not head.inputs:
-            return [of_source(head.node_id)]
-        inputs: list[TaskInput] = []
-        first_channel = 0
-        for index, each in enumerate(head.inputs):
-            if isinstance(each, NetworkInput):
-                own = [self._gates[gate_index] for gate_index in each.gates]
-                gate: InputGate = own[0] if len(own) == 1 else UnionInputGate(own)
-                output = BroadcastingOutput(()) if is_finished else chain.head_input(index)
-                set_watermark = partial(self._figures.set_watermark, index)
-                inputs.append(NetworkTaskInput(gate, output, set_watermark, checkpoints, first_channel))
-                first_channel += gate.number_of_channels
-            else:
-                inputs.append(of_source(each.source_node))
-        return inputs
-
-    @staticmethod
-    def _head_config(deployment: TaskDeployment) -> OperatorConfig:
-        return next(config for config in deployment.operators if config.node_id == deployment.head_node)
 
     @property
     def _is_restored_finished(self) -> bool:

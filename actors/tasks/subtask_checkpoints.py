@@ -140,27 +140,30 @@ class SubtaskCheckpoints:
 
     def _write(self, part: _Part) -> TaskSnapshot:
         """Off the task's thread."""
-        barrier = part.barrier
-        writer = self._services.create_writer(barrier.options, self._deployment.attempt_id, self._inline_bytes)
-        part.writer = writer
         try:
-            written: dict[OperatorId, list[StatePart]] = {}
-            for operator_id, pending in part.pending_parts(self._head):
-                if part.stage is _Stage.GIVEN_UP:
-                    raise _GivenUp
-                written.setdefault(operator_id, []).append(pending.write(writer))
-            writer.close()
-            with self._lock:
-                if part.stage is _Stage.GIVEN_UP:
-                    raise _GivenUp
-                part.stage = _Stage.WRITTEN
-        except BaseException:
-            writer.abort()
-            raise
+            options, name = part.barrier.options, self._deployment.attempt_id
+            part.writer = writer = self._services.create_writer(options, name, self._inline_bytes)
+            try:
+                states = self._write_parts(part, writer)
+            except BaseException:
+                writer.abort()
+                raise
         finally:
             part.discard()
-        states = {each: OperatorSubtaskState(tuple(parts)) for each, parts in written.items()}
         return TaskSnapshot(states, part.is_finished)
+
+    def _write_parts(self, part: _Part, writer: SnapshotWriter) -> dict[OperatorId, OperatorSubtaskState]:
+        written: dict[OperatorId, list[StatePart]] = {}
+        for operator_id, pending in part.pending_parts(self._head):
+            if part.stage is _Stage.GIVEN_UP:
+                raise _GivenUp
+            written.setdefault(operator_id, []).append(pending.write(writer))
+        writer.close()
+        with self._lock:
+            if part.stage is _Stage.GIVEN_UP:
+                raise _GivenUp
+            part.stage = _Stage.WRITTEN
+        return {each: OperatorSubtaskState(tuple(parts)) for each, parts in written.items()}
 
     def _written(self, part: _Part, snapshot: Any, error: BaseException | None) -> None:
         """On a thread that must not wait."""

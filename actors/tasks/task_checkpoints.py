@@ -131,6 +131,9 @@ class TaskCheckpoints:
     def on_event(self, operator_id: OperatorId, event: Any) -> None:
         """Something from an operator's coordinator. What comes to a source behind the trigger waits for the snapshot:
         the coordinator's own state in the checkpoint does not know that it was sent."""
+        if not self._runs_operators:
+            log.debug("%s runs no operators; %r is dropped", self._deployment.task_name, event)
+            return
         self._held_events.append((operator_id, event))
         self._deliver_events()
 

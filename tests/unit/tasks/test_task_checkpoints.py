@@ -608,6 +608,8 @@ def test_a_task_that_had_finished_runs_no_operators_and_says_only_that_it_ends()
     task.run_until_idle()
     assert plain(task.out()) == [("mark", MAX_TIMESTAMP), "EndOfData"]
     assert task.sent == [], "no reader asks for splits"
+    give_splits(task)
+    task.run_until_idle()
     task.trigger(barrier(4))
     assert task.storage.snapshot(4).is_finished
     task.complete(4)
@@ -721,3 +723,4 @@ def test_a_task_that_ends_while_its_barrier_waits_in_an_output_overtakes_at_once
     task.run_until_idle()
     assert in_flight_of(task.storage.snapshot(1)) == {"result 0/0": [1]}
     assert task.states[-1] == "FINISHED"
+    assert task.time.pending == 0

@@ -1,0 +1,123 @@
+"""Sets up a task's inputs and outputs as its deployment says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from actors.messages import TaskDeployment
+from actors.network.input_gate import InputGate, SingleInputGate, UnionInputGate
+from actors.network.record_writer import RecordWriter
+from actors.network.result_partition import ResultPartition
+from actors.operators.base import Output
+from actors.tasks.environment import TaskServices
+from actors.tasks.input_processor import (
+    ChannelEvents,
+    EndedTaskInput,
+    NetworkTaskInput,
+    SourceTaskInput,
+    TaskInput,
+)
+from actors.tasks.metrics import TaskFigures
+from actors.tasks.operator_chain import OperatorChain
+from actors.tasks.outputs import BroadcastingOutput
+from flinkray import options
+from flinkray.partitioning import Partitioner
+from flinkray.types import Timestamp
+from graphs.job_graph import NetworkEdge, NetworkInput, OperatorConfig, SourceInput
+
+
+def head_config(deployment: TaskDeployment) -> OperatorConfig:
+    """The operator that takes the task's inputs."""
+    return next(config for config in deployment.operators if config.node_id == deployment.head_node)
+
+
+def has_chained_sources(deployment: TaskDeployment) -> bool:
+    return any(isinstance(each, SourceInput) for each in head_config(deployment).inputs)
+
+
+def numbered_gates(deployment: TaskDeployment, gates: Sequence[SingleInputGate]) -> list[tuple[int, SingleInputGate]]:
+    """Gates in the order in which their channels are numbered through, with the number of the first channel."""
+    numbered: list[tuple[int, SingleInputGate]] = []
+    channels = 0
+    for each in head_config(deployment).inputs:
+        if isinstance(each, NetworkInput):
+            for gate_index in each.gates:
+                numbered.append((channels, gates[gate_index]))
+                channels += gates[gate_index].number_of_channels
+    return numbered
+
+
+def create_inputs(
+    deployment: TaskDeployment,
+    gates: Sequence[SingleInputGate],
+    chain: OperatorChain,
+    figures: TaskFigures,
+    events: ChannelEvents,
+) -> list[TaskInput]:
+    """One per logical input of the head; a source that is the head is its own input."""
+    head = head_config(deployment)
+    if not head.inputs:
+        return [SourceTaskInput(chain.source(head.node_id))]
+
+    def of_gate(index: int, gate: InputGate, first_channel: int) -> TaskInput:
+        set_watermark = partial(figures.set_watermark, index)
+        return NetworkTaskInput(gate, chain.head_input(index), set_watermark, events, first_channel)
+
+    return _inputs(head, gates, of_gate, lambda node_id: SourceTaskInput(chain.source(node_id)))
+
+
+def ended_inputs(
+    deployment: TaskDeployment, gates: Sequence[SingleInputGate], events: ChannelEvents
+) -> list[TaskInput]:
+    """For a task whose rows were all processed in an earlier attempt: nothing is read, or passed on."""
+    head = head_config(deployment)
+    nowhere: Output = BroadcastingOutput(())
+
+    def of_gate(_index: int, gate: InputGate, first_channel: int) -> TaskInput:
+        return NetworkTaskInput(gate, nowhere, _no_watermark, events, first_channel)
+
+    return _inputs(head, gates, of_gate, lambda _node_id: EndedTaskInput()) or [EndedTaskInput()]
+
+
+def _inputs(
+    head: OperatorConfig,
+    gates: Sequence[SingleInputGate],
+    of_gate: Callable[[int, InputGate, int], TaskInput],
+    of_source: Callable[[int], TaskInput],
+) -> list[TaskInput]:
+    inputs: list[TaskInput] = []
+    first_channel = 0
+    for index, each in enumerate(head.inputs):
+        if isinstance(each, NetworkInput):
+            own = [gates[gate_index] for gate_index in each.gates]
+            gate: InputGate = own[0] if len(own) == 1 else UnionInputGate(own)
+            inputs.append(of_gate(index, gate, first_channel))
+            first_channel += gate.number_of_channels
+        else:
+            inputs.append(of_source(each.source_node))
+    return inputs
+
+
+def create_writer(
+    deployment: TaskDeployment,
+    services: TaskServices,
+    edge: NetworkEdge,
+    partition: ResultPartition,
+    partitioner: Partitioner,
+) -> RecordWriter:
+    configuration = deployment.configuration
+    return RecordWriter(
+        partition,
+        partitioner,
+        buffer_timeout_ms=edge.buffer_timeout_ms,
+        timers=services.timers,
+        target_rows=configuration.get(options.BATCH_ROWS),
+        target_bytes=configuration.get(options.BATCH_BYTES),
+        generator=services.random(f"{deployment.attempt_id} output {edge.result_index}"),
+        where=deployment.task_name,
+    )
+
+
+def _no_watermark(_timestamp: Timestamp) -> None:
+    """Nobody asks a task without operators how far it has come."""
