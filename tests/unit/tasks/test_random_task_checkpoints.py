@@ -53,7 +53,8 @@ class Run:
     def _script(self, channel: int) -> Script:
         generator, script = self.generator, Script()
         value = channel * 1000
-        for checkpoint_id in range(1, CHECKPOINTS + 1):
+        last = generator.randint(0, CHECKPOINTS) if generator.random() < 0.2 else CHECKPOINTS
+        for checkpoint_id in range(1, last + 1):
             for _ in range(generator.randint(0, 4)):
                 count = generator.randint(1, 2)
                 script.add_row(*range(value, value + count))
@@ -63,6 +64,7 @@ class Run:
             else:
                 script.add_barrier(self._barrier(checkpoint_id))
         script.add_row(value)
+        script.before |= {each: list(script.rows) for each in range(last + 1, CHECKPOINTS + 1)}
         script.elements += [EndOfData(), EndOfPartition()]
         return script
 
@@ -131,7 +133,8 @@ class Run:
         answered = set(acknowledged) | set(self.task.storage.declined())
         # Who cancels has declined; an unaligned barrier may overtake the cancel of an older checkpoint.
         cancelled = {each.checkpoint_id for each in self._all() if isinstance(each, CancelCheckpointMarker)}
-        unanswered = set(range(1, CHECKPOINTS + 1)) - answered - self.aborted - cancelled
+        begun = {each.checkpoint_id for each in self._all() if isinstance(each, CheckpointBarrier)}
+        unanswered = begun - answered - self.aborted - cancelled
         assert not unanswered, f"checkpoints {unanswered} are neither acknowledged nor declined nor aborted"
         return len(acknowledged)
 
