@@ -15,8 +15,8 @@ MIN_INTERVAL_MS = 10
 
 
 def assign_checkpoint_settings(plan: Plan) -> Plan:
-    """Settles `checkpoint_settings`: barriers start at vertices without inputs, or with chained sources beside them; all
-    vertices acknowledge."""
+    """Settles `checkpoint_settings`: barriers start at vertices without inputs, or with chained sources beside them;
+    all vertices acknowledge."""
     fed = {edge.target for edge in plan.physical_edges}
     settings = replace(
         _settings(plan.graph.configuration),
