@@ -20,6 +20,7 @@ from actors.control_messages import (
     ShutDownCluster,
     TakeCollected,
 )
+from actors.dispatcher import UnknownJobError
 from actors.hosts.simulation.faults import NO_FAULTS, Faults
 from actors.hosts.simulation.host import SimulationHost
 from actors.hosts.simulation.schedule import START_MS
@@ -39,7 +40,7 @@ CLUSTER = "simulated"
 JOB = JobId("51a7ed00000000000000000000000000")
 
 # Virtual time in which a job has to come to its end, whatever befalls it.
-LONGEST_JOB_MS = 1_200_000.0
+LONGEST_JOB_MS = 600_000.0
 
 # Virtual time between two looks of the driver at its job.
 POLL_MS = 20.0
@@ -198,8 +199,8 @@ class SimulatedRun:
         if self.details is None:
             try:
                 self.details = self.host.ask(dispatcher_of(CLUSTER), GetArchivedJob(JOB), ASK_TIMEOUT_MS)
-            except TimeoutError:
-                return
+            except (TimeoutError, UnknownJobError):
+                return  # it hangs, or was started again and has not found its jobs yet
             except EndpointGone:
                 self._is_lost = True
 

@@ -243,6 +243,10 @@ class SimulationHost(Host):
         """What runs at the address."""
         return self._processes[address].endpoint
 
+    def restarts(self, address: Address) -> bool:
+        """Whether what is at the address would be started again."""
+        return self._processes[address].spec.restarts
+
     # -- faults by hand ------------------------------------------------------------------------------------------
 
     def crash(self, address: Address, cause: str = "killed by a fault") -> None:
