@@ -95,5 +95,7 @@ class PendingRestart:
     due: int
     """Not before, in epoch milliseconds."""
     is_global: bool
+    unended: list[ExecutionVertexId]
+    """Those of whom it is not known yet that their attempts have ended."""
     is_reset: bool = False
     """All have ended and have a new attempt; whoever owns the scheduler is to say what they start from."""

@@ -47,6 +47,7 @@ from flinkray.errors import ErrorInfo, FlinkrayError
 from flinkray.execution import JobStatus
 from graphs.execution_graph import (
     AttemptId,
+    ConsumerVertexGroup,
     Execution,
     ExecutionGraph,
     ExecutionVertex,
@@ -380,7 +381,6 @@ class Scheduler:
     def _go_on(self, now: int) -> None:
         """After every event: what it makes possible."""
         self._reset_if_due(now)
-        self._close_unneeded_requests(now)
         if self.status is JobStatus.RESTARTING and self._restart is None and not self._waiting:
             self.graph.transition_job(JobStatus.RUNNING, now)
         self._end_if_done(now)
@@ -406,6 +406,7 @@ class Scheduler:
             return
         self._advance(execution, ExecutionState.FINISHED, now)
         if self.status in (JobStatus.RUNNING, JobStatus.RESTARTING):
+            self._close_unneeded_requests(now)
             self._schedule_regions(now)
 
     def _cancel_all(self, now: int) -> None:
@@ -527,11 +528,12 @@ class Scheduler:
             self.restarts += 1
         else:
             vertices, due, is_global = vertices | former.vertices, max(due, former.due), is_global or former.is_global
-        self._restart = PendingRestart(self._restart_number, vertices, due, is_global)
         if self.status is JobStatus.RUNNING:
             self.graph.transition_job(JobStatus.RESTARTING, now)
-        for vertex in self._in_order(vertices):
+        ordered = [vertex for vertex in self.graph.vertices if vertex in vertices]
+        for vertex in ordered:
             self._cancel(self.graph.vertices[vertex].current, now)
+        self._restart = PendingRestart(self._restart_number, vertices, due, is_global, unended=ordered)
         self._drop_stale_bulks()
 
     def _reset_if_due(self, now: int) -> None:
@@ -539,19 +541,19 @@ class Scheduler:
         restart = self._restart
         if restart is None or restart.is_reset or now < restart.due:
             return
-        vertices = [self.graph.vertices[vertex] for vertex in self._in_order(restart.vertices)]
-        ran = [vertex for vertex in vertices if vertex.current.state is not ExecutionState.CREATED]
-        if not all(vertex.current.state.is_terminal for vertex in ran):
-            return
-        for vertex in ran:
-            self._addresses.pop(vertex.current.attempt_id, None)
-            vertex.new_attempt(now)
-        self._scheduled.difference_update(self._topology.region_of(vertex.id) for vertex in vertices)
+        while restart.unended:
+            state = self.graph.vertices[restart.unended[-1]].current.state
+            if not (state.is_terminal or state is ExecutionState.CREATED):
+                return
+            restart.unended.pop()
+        vertices = [vertex for vertex in self.graph.vertices if vertex in restart.vertices]
+        for vertex in map(self.graph.vertices.__getitem__, vertices):
+            if vertex.current.state is not ExecutionState.CREATED:
+                self._addresses.pop(vertex.current.attempt_id, None)
+                vertex.new_attempt(now)
+        self._scheduled.difference_update(map(self._topology.region_of, vertices))
         restart.is_reset = True
-        self._commands.append(SubtasksReset(restart.number, tuple(each.id for each in vertices), restart.is_global))
-
-    def _in_order(self, vertices: frozenset[ExecutionVertexId]) -> list[ExecutionVertexId]:
-        return [vertex for vertex in self.graph.vertices if vertex in vertices]
+        self._commands.append(SubtasksReset(restart.number, tuple(vertices), restart.is_global))
 
     def _is_pending(self, vertex: ExecutionVertexId) -> bool:
         return self._restart is not None and vertex in self._restart.vertices
@@ -560,20 +562,28 @@ class Scheduler:
 
     def _close_unneeded_requests(self, now: int) -> None:
         """Lets go of slots whose tasks have finished, once nobody reads from them any more."""
-        if self.status not in (JobStatus.RUNNING, JobStatus.RESTARTING):
-            return
         open_labels = {request.label for request in self.pool.requests()}
+        read: dict[ConsumerVertexGroup, bool] = {}
         for shared in self.shared_slots:
-            if shared.label in open_labels and all(self._is_over(vertex) for vertex in shared.vertices):
+            if shared.label in open_labels and self._is_over(shared, read):
                 self.pool.close(shared.label, now)
-        self._deploy_ready(now)  # a slot that is free now may serve what waits for one
-        self._declare()
 
-    def _is_over(self, vertex_id: ExecutionVertexId) -> bool:
-        """The subtask has finished, and so have those that read what it left in its slot."""
-        results = self.graph.vertices[vertex_id].results
-        readers = (reader for partition in results for group in partition.consumer_groups for reader in group)
-        return self._has_finished(vertex_id) and all(map(self._has_finished, readers))
+    def _is_over(self, shared: SharedSlot, read: dict[ConsumerVertexGroup, bool]) -> bool:
+        """All in the slot has finished, and so have those that read what it left there.
+
+        Args:
+            read: groups of readers -> whether all have finished; filled here, since most slots share their readers.
+        """
+        if not all(map(self._has_finished, shared.vertices)):
+            return False
+        for vertex in shared.vertices:
+            for partition in self.graph.vertices[vertex].results:
+                for group in partition.consumer_groups:
+                    if group not in read:
+                        read[group] = all(map(self._has_finished, group))
+                    if not read[group]:
+                        return False
+        return True
 
     def _has_finished(self, vertex: ExecutionVertexId) -> bool:
         return self.graph.vertices[vertex].current.state is ExecutionState.FINISHED
