@@ -111,6 +111,8 @@ class TaskExecutor(Endpoint):
         self._jobs: dict[JobId, _Job] = {}
         self._session: SessionId | None = None
         """The ResourceManager's; None until it has answered, and again after it is lost."""
+        self._unreported: list[Lease] = []
+        """Ended while there was no session."""
         self._is_stopping = False
         self._slots_started = 0
         self._offers_made = 0
@@ -179,6 +181,10 @@ class TaskExecutor(Endpoint):
 
     def _on_registered(self, session: SessionId) -> None:
         self._session = session
+        # The ResourceManager may hold the slot for taken, as the last registration said so.
+        for lease in self._unreported:
+            self._tell_freed(session, lease)
+        self._unreported.clear()
         self._heartbeats.add(self._resource_manager, self.context.clock.monotonic_ms())
 
     def _on_heartbeat(self, message: HeartbeatRequested) -> None:
@@ -201,6 +207,9 @@ class TaskExecutor(Endpoint):
         for job_id in [job_id for job_id, job in self._jobs.items() if job.job_master == peer]:
             log.info("%s: %s is lost (%s), its slots are freed", self.context.address, peer, cause)
             for lease in self._table.leases(job_id):
+                # It may be alive, and have heard of this worker all the time: then it counts on the slot.
+                failed = SlotFailed(self._jobs[job_id].session, self.context.address, lease.allocation_id, cause)
+                self.context.tell(peer, failed)
                 self._free(lease)
 
     def _on_resource_manager_lost(self, cause: str) -> None:
@@ -310,10 +319,15 @@ class TaskExecutor(Endpoint):
             job = self._jobs.pop(lease.job_id)
             self._heartbeats.remove(job.job_master)
         if self._session is not None:
-            freed = SlotFreed(self._session, self.context.address, lease.slot_index, lease.allocation_id)
-            self.context.tell(self._resource_manager, freed)
-        elif not self._jobs and self._is_stopping:
+            self._tell_freed(self._session, lease)
+            return
+        self._unreported.append(lease)
+        if not self._jobs and self._is_stopping:
             self._on_resource_manager_lost("it was lost before the last job ended")
+
+    def _tell_freed(self, session: SessionId, lease: Lease) -> None:
+        freed = SlotFreed(session, self.context.address, lease.slot_index, lease.allocation_id)
+        self.context.tell(self._resource_manager, freed)
 
     def _lease_of(self, session: SessionId, allocation_id: AllocationId) -> Lease | None:
         """The lease, if it belongs to the JobMaster of this session."""
