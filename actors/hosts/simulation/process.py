@@ -87,7 +87,7 @@ class Process:
         self.children: list[Process] = []
         self.loops: list[LoopSteps] = []
         self._world = world
-        self._actions: dict[Action, None] = {}
+        self._actions: dict[_OfProcess, None] = {}
         self._generators = 0
         # Pickled, so that nothing that one life did to its arguments is seen by the next.
         self._arguments: bytes = cloudpickle.dumps(spec.arguments) if arguments is None else arguments
@@ -117,6 +117,7 @@ class Process:
         self.state = ProcessState.ENDED
         for action in self._actions:
             self._world.schedule.withdraw(action)
+            action.forget()
         self._actions.clear()
         self.parked.clear()
         self.loops.clear()
@@ -126,11 +127,11 @@ class Process:
         """The process that takes its place."""
         return Process(self._world, self.spec, self.node, self.life + 1, self._arguments)
 
-    def own(self, action: Action) -> None:
+    def own(self, action: _OfProcess) -> None:
         """The action ends with this process."""
         self._actions[action] = None
 
-    def disown(self, action: Action) -> None:
+    def disown(self, action: _OfProcess) -> None:
         self._actions.pop(action, None)
 
     def stir(self) -> None:
@@ -226,6 +227,9 @@ class _OfProcess(Action):
         if self._process.is_alive:
             self._world.schedule.offer(self)
 
+    def forget(self) -> None:
+        """The process has ended: lets go of what it had, though the schedule may hold this until it is due."""
+
 
 class Start(_OfProcess):
     """The process begins."""
@@ -283,6 +287,9 @@ class Timer(_OfProcess):
         self._world.schedule.withdraw(self)
         self._process.disown(self)
 
+    def forget(self) -> None:
+        self._callback = None
+
     def run(self) -> None:
         callback, self._callback = self._callback, None
         self._process.disown(self)
@@ -304,15 +311,19 @@ class Work(_OfProcess):
         done: Callable[[Any, BaseException | None], Any],
     ) -> None:
         super().__init__(process, world)
-        self._work = work
-        self._done = done
+        self._todo: tuple[Callable[[], Any], Callable[[Any, BaseException | None], Any]] | None = (work, done)
+
+    def forget(self) -> None:
+        self._todo = None
 
     def run(self) -> None:
         process = self._process
         process.disown(self)
-        result, error, took_ms = self._world.work_of(process, self._work)
+        assert self._todo is not None, "work of a process that has ended is not done"
+        work, done = self._todo
+        result, error, took_ms = self._world.work_of(process, work)
         if process.is_alive:
-            self._world.send_self(process, self._done(result, error), took_ms)
+            self._world.send_self(process, done(result, error), took_ms)
             process.stir()
 
     def describe(self) -> str:
