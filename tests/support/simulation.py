@@ -245,7 +245,9 @@ class SimulatedRun:
         dispatcher = dispatcher_of(CLUSTER)
         # With the Dispatcher gone, nobody is left who could tell the workers, and they have to see it themselves.
         with contextlib.suppress(EndpointGone):
-            host.run_until(lambda: bool(host.ask(dispatcher, ShutDownCluster(), ASK_TIMEOUT_MS)), LONGEST_SHUTDOWN_MS)
+            host.run_until(
+                lambda: bool(host.ask(dispatcher, ShutDownCluster(), 2 * ASK_TIMEOUT_MS)), LONGEST_SHUTDOWN_MS
+            )
         host.run_until(lambda: not host.alive("TaskSlot") and not host.alive("TaskExecutor"), LONGEST_SHUTDOWN_MS)
         host.shutdown()
         for storage in self._storages:
