@@ -1,13 +1,15 @@
 """Where files are: local paths, and URIs of everything that pyarrow has a file system for.
 
-What a program or an option names stays text, which every process resolves for itself: file systems do not travel.
+What a program or an option names stays text, which every process resolves for itself.
 """
 
 from __future__ import annotations
 
+import copyreg
 import os
 import posixpath
 import threading
+from collections.abc import Callable
 
 from pyarrow import fs
 
@@ -106,3 +108,19 @@ def _mounted_at(text: str, name: str, path: str) -> tuple[fs.FileSystem, str]:
             f"no filesystem for {text!r}: none is mounted in this process as {name!r}; mounted: {known}"
         )
     return found, path.strip("/")
+
+
+def _travel_by_name(filesystem: fs.FileSystem) -> tuple[Callable[[str], fs.FileSystem], tuple[str]]:
+    with _mounting:
+        names = [name for name, mounted in _mounted.items() if mounted is filesystem]
+    if not names:
+        raise TypeError("a file system in memory can be pickled while it is mounted, and read in the same process")
+    return _named, (names[0],)
+
+
+def _named(name: str) -> fs.FileSystem:
+    return resolve(f"{MEMORY}://{name}")[0]
+
+
+# What a sink or source holds is pickled with it, even where it runs in the same process.
+copyreg.pickle(fs._MockFileSystem, _travel_by_name)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 
+import cloudpickle
 import pytest
 from pyarrow import fs
 
@@ -60,6 +62,13 @@ def test_a_memory_file_system_moves_and_deletes(mounted: fs.FileSystem) -> None:
         assert file.read() == b"x"
     mounted.delete_dir("a")
     assert mounted.get_file_info("a/b/y").type is fs.FileType.NotFound
+
+
+def test_a_mounted_file_system_is_the_same_after_pickling(mounted: fs.FileSystem) -> None:
+    assert pickle.loads(pickle.dumps(mounted)) is mounted
+    assert cloudpickle.loads(cloudpickle.dumps({"held": mounted}))["held"] is mounted
+    with pytest.raises(TypeError, match="while it is mounted"):
+        pickle.dumps(fs._MockFileSystem())
 
 
 def test_a_scheme_that_nobody_knows_is_refused_with_those_that_are_known() -> None:
