@@ -16,8 +16,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NewType
 
+from actors.checkpoints.statistics import CheckpointOverview
+from actors.elements import StopMode
 from actors.messages import AllocationId, SessionId, TaskMetrics
 from actors.ports import Address
+from actors.scheduling.failure_history import FailureRecord
 from flinkray.batch import Batch
 from flinkray.errors import ErrorInfo
 from flinkray.execution import JobStatus
@@ -126,6 +129,17 @@ class VertexDetails:
 
 
 @dataclass(frozen=True, slots=True)
+class SavepointResult:
+    """What became of a savepoint that was asked for."""
+
+    request_id: str
+    directory: str | None
+    """URI; None: it failed."""
+    error: ErrorInfo | None
+    """Exactly one of the two is there."""
+
+
+@dataclass(frozen=True, slots=True)
 class JobDetails:
     """A job's execution graph as a value: of a running job, or archived after its end (Flink's ArchivedExecutionGraph).
 
@@ -143,6 +157,13 @@ class JobDetails:
     watermark: int | None = None
     error: ErrorInfo | None = None
     """The first failure of a job that FAILED."""
+    restarts: int = 0
+    """How many have begun in this JobMaster."""
+    failures: tuple[FailureRecord, ...] = ()
+    """The last ones, oldest first."""
+    checkpoints: CheckpointOverview = CheckpointOverview()
+    savepoints: tuple[SavepointResult, ...] = ()
+    """The last ones that were asked for, oldest first; without those under way."""
 
     @property
     def runtime_ms(self) -> int:
@@ -221,11 +242,41 @@ class GetJobDetails:
 
 
 @dataclass(frozen=True, slots=True)
+class GetCheckpoints:
+    """Answer of the JobMaster: actors.checkpoints.statistics.CheckpointOverview."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerSavepoint:
+    """Answer of the JobMaster: None, as soon as it is under way; GetSavepoint tells what becomes of it.
+
+    Without effect when there was a request with this id before, so it can be asked again.
+    """
+
+    request_id: str
+    target: str
+    """The directory (path or URI) to put it into; empty: execution.checkpointing.savepoint-dir."""
+    stop: StopMode
+
+
+@dataclass(frozen=True, slots=True)
+class GetSavepoint:
+    """Answer of the JobMaster: SavepointResult, or None while it is under way or was never asked for.
+
+    A savepoint that stops the job is done when the job has finished: then JobDetails has the result.
+    """
+
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class TakeCollected:
     """Answer of the JobMaster: Collected. Takes what the CollectSink of this id has brought so far."""
 
     collect_id: str
     max_batches: int
+    positions: tuple[int, ...] = ()
+    """Of the last answer; what tells a JobMaster that has taken another's place what the driver has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +286,7 @@ class Collected:
     batches: tuple[Batch, ...]
     is_end: bool
     """Nothing will follow."""
+    positions: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +329,13 @@ class CollectedRowsTaken:
 @dataclass(frozen=True, slots=True)
 class CancelExecutionGraph:
     """Dispatcher -> JobMaster: cancel every task; the job ends CANCELED."""
+
+    session: SessionId
+
+
+@dataclass(frozen=True, slots=True)
+class ReportJob:
+    """Dispatcher -> JobMaster: a Dispatcher that has taken another's place asks for the job's status or end."""
 
     session: SessionId
 
