@@ -9,7 +9,8 @@ import pytest
 
 from actors.elements import IDLE, LatencyMarker, Watermark
 from actors.messages import RowsCollected, RowsTaken
-from actors.operators.sink import COLLECT_WINDOW, CollectWriter, SinkOperator
+from actors.operators.collect_writer import COLLECT_WINDOW, CollectWriter
+from actors.operators.sink import SinkOperator
 from flinkray.batch import Batch
 from flinkray.config import Configuration
 from flinkray.connectors.collect import CollectSink
@@ -195,7 +196,7 @@ def test_small_batches_that_wait_for_the_driver_go_together() -> None:
 def test_a_driver_that_takes_nothing_holds_the_task_and_not_more_than_a_messages_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("actors.operators.sink.COLLECT_ROWS", 3)
+    monkeypatch.setattr("actors.operators.collect_writer.COLLECT_ROWS", 3)
     task = collecting()
     task.put(*(numbers(value) for value in range(20)))
     task.run_until_idle()
