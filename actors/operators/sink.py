@@ -1,14 +1,15 @@
-"""Runs a sink's writer, and commits what it prepared; brings the rows of a collecting sink to the driver."""
+"""Runs a sink's writer, and commits what it prepared once a checkpoint makes it last."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NoReturn
 
-from actors.elements import LatencyMarker
-from actors.messages import RowsTaken
+from actors.elements import CheckpointOptions, LatencyMarker
+from actors.messages import RowsKept, RowsTaken
 from actors.operators.base import Operator, OperatorContext
 from actors.operators.collect_writer import CollectWriter
+from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import NO_VALUE, raise_attributed
 from flinkray.batch import Batch
 from flinkray.connectors.sink import Committer, SinkWriter
@@ -16,11 +17,18 @@ from flinkray.operator_factories import SinkFactory
 from flinkray.types import Timestamp
 from graphs.job_graph import OperatorCode
 
+_COMMITTABLES = "committables"
+"""Name of the part with (checkpoint id, committables) of everything that is prepared and not yet committed."""
+_WRITER = "writer"
+
 
 class SinkOperator(Operator):
-    """The end of a chain. Without checkpoints, what the writer prepared is committed when its input has ended.
+    """The end of a chain. After Flink's two-phase commit: what a writer prepares belongs to the checkpoint before whose
+    barrier it was written, and is committed when that one, or a later one, is complete.
 
-    A task that fails or is cancelled commits nothing: what was prepared is aborted, and the writer closed.
+    Without checkpoints it is committed when the input has ended. A task that fails or is cancelled commits nothing;
+    what no checkpoint has is aborted then. What a checkpoint has is committed by the attempt that starts from it, which
+    may be a second time, if this one died right after it had done so.
     """
 
     def __init__(self, code: OperatorCode) -> None:
@@ -28,25 +36,32 @@ class SinkOperator(Operator):
         assert isinstance(factory, SinkFactory)
         self._sink = factory.sink
         self._collects = bool(getattr(factory.sink, "needs_coordinator", False))
-        self._restored: Any = None
+        self._restored: RestoredState | None = None
         self._writer: SinkWriter | None = None
         self._committer: Committer | None = None
-        self._prepared: Sequence[Any] = ()
+        self._prepared: dict[int, list[Any]] = {}
+        """Checkpoint -> what it is to commit. Ascending; what belongs to one that failed goes with the next."""
+        self._unprotected: list[Any] = []
+        """What no checkpoint has."""
 
     @property
     def is_available(self) -> bool:
         return not isinstance(self._writer, CollectWriter) or self._writer.is_available
 
-    def initialize_state(self, restored: Any) -> None:
+    def initialize_state(self, restored: RestoredState | None) -> None:
         self._restored = restored
 
     def open(self) -> None:
+        restored, self._restored = self._restored, None
         try:
             if self._collects:
-                self._writer = CollectWriter(self.context)
-            else:
-                self._writer = self._sink.create_writer(_WriterContext(self.context), self._restored)
-                self._committer = self._sink.create_committer()
+                self._writer = _collect_writer(self.context, restored)
+                return
+            self._committer = self._sink.create_committer()
+            if restored is not None:
+                self._commit([each for _, prepared in restored.items(_COMMITTABLES) for each in prepared])
+            states = None if restored is None else restored.items(_WRITER)
+            self._writer = self._sink.create_writer(_WriterContext(self.context), states)
         except Exception as error:
             self._raise(error)
 
@@ -66,30 +81,60 @@ class SinkOperator(Operator):
         """Ends here: its latency has been reported on arrival."""
 
     def handle_coordinator_event(self, event: Any) -> None:
-        if not isinstance(event, RowsTaken) or not isinstance(self._writer, CollectWriter):
-            raise TypeError(f"sink {self.context.operator_name!r} cannot handle {event!r}")
-        self._writer.on_rows_taken(event.sequence)
+        writer = self._writer
+        match event:
+            case RowsTaken() if isinstance(writer, CollectWriter):
+                writer.on_rows_taken(event.sequence)
+            case RowsKept() if isinstance(writer, CollectWriter):
+                writer.on_rows_kept(event.sequence)
+            case _:
+                raise TypeError(f"sink {self.context.operator_name!r} cannot handle {event!r}")
 
     def finish(self) -> None:
         try:
             self._opened_writer.flush(end_of_input=True)
-            self._prepared = self._opened_writer.prepare_commit()
-            if self._prepared:
-                self._opened_committer.commit(self._prepared)
-                self._prepared = ()
+            if not self.context.has_checkpoints:
+                self._unprotected = self._opened_writer.prepare_commit()
+                self._commit_prepared(None)
+                self._commit(self._unprotected)
+                self._unprotected = []
         except Exception as error:
             self._raise(error)
 
-    def snapshot_state(self, checkpoint_id: int) -> Any:
-        return self._opened_writer.snapshot_state(checkpoint_id)
+    # -- checkpoints ---------------------------------------------------------------------------------------------
+
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
+        snapshot = OperatorSnapshot()
+        try:
+            writer = self._opened_writer
+            if isinstance(writer, CollectWriter):
+                snapshot.add_list(_WRITER, [writer.snapshot(checkpoint_id)])
+                return snapshot
+            writer.flush(end_of_input=False)
+            if prepared := writer.prepare_commit():
+                self._prepared[checkpoint_id] = list(prepared)
+            snapshot.add_list(_COMMITTABLES, self._prepared.items())
+            state = writer.snapshot_state(checkpoint_id)
+            if state is not None:
+                snapshot.add_list(_WRITER, [state])
+        except Exception as error:
+            self._raise(error)
+        return snapshot
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        try:
+            self._commit_prepared(checkpoint_id)
+            self._opened_writer.notify_checkpoint_complete(checkpoint_id)
+        except Exception as error:
+            self._raise(error)
 
     def close(self) -> None:
         writer, self._writer = self._writer, None
         committer, self._committer = self._committer, None
         steps: list[Callable[[], None]] = []
         if committer is not None:
-            if self._prepared:
-                steps.append(lambda: committer.abort(self._prepared))
+            if self._unprotected:
+                steps.append(lambda: committer.abort(self._unprotected))
             steps.append(committer.close)
         if writer is not None:
             steps.append(writer.close)
@@ -97,22 +142,39 @@ class SinkOperator(Operator):
         if errors:
             self._raise(errors[0])
 
-    @property
-    def _opened_writer(self) -> SinkWriter:
-        assert self._writer is not None, "the task opens its operators before anything else"
-        return self._writer
+    # -- inside --------------------------------------------------------------------------------------------------
 
-    @property
-    def _opened_committer(self) -> Committer:
+    def _commit_prepared(self, up_to: int | None) -> None:
+        """What was prepared for that checkpoint and all before it; None: for any."""
+        due = [each for each in self._prepared if up_to is None or each <= up_to]
+        self._commit([each for checkpoint_id in due for each in self._prepared[checkpoint_id]])
+        for checkpoint_id in due:
+            del self._prepared[checkpoint_id]
+
+    def _commit(self, committables: list[Any]) -> None:
+        if not committables:
+            return
         if self._committer is None:
             raise TypeError(
                 f"the writer of {type(self._sink).__name__} prepares commits, but the sink has no committer: let "
                 "create_committer return one"
             )
-        return self._committer
+        self._committer.commit(committables)
+
+    @property
+    def _opened_writer(self) -> SinkWriter:
+        assert self._writer is not None, "the task opens its operators before anything else"
+        return self._writer
 
     def _raise(self, error: Exception) -> NoReturn:
         raise_attributed(self.context.operator_name, self.context.subtask, NO_VALUE, error)
+
+
+def _collect_writer(context: OperatorContext, restored: RestoredState | None) -> CollectWriter:
+    writer = CollectWriter(context)
+    if restored is not None:
+        writer.restore(restored.items(_WRITER), restored.is_rescaled)
+    return writer
 
 
 class _WriterContext:

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import cloudpickle
 
-from actors.elements import LatencyMarker
+from actors.elements import CheckpointOptions, LatencyMarker
 from actors.messages import (
     AddSplits,
     NoMoreSplits,
@@ -19,13 +19,17 @@ from actors.messages import (
 )
 from actors.operators.base import Operator
 from actors.operators.input_status import InputStatus
-from actors.operators.split_watermarks import SplitWatermarks
+from actors.operators.split_watermarks import SplitState, SplitWatermarks
 from actors.operators.timestamps import Progress, with_event_time
+from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import NO_VALUE, raise_attributed
 from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceReader
 from flinkray.operator_factories import SourceFactory
 from flinkray.types import MAX_TIMESTAMP
 from graphs.job_graph import OperatorCode
+
+_SPLITS = "splits"
+"""Name of the part with (split, its SplitState) for every split that is not read to its end."""
 
 
 class SourceOperator(Operator):
@@ -40,7 +44,7 @@ class SourceOperator(Operator):
         self._source = factory.source
         self._strategy = factory.watermark_strategy
         self._reader: SourceReader | None = None
-        self._restored: list[Any] = []
+        self._restored: list[tuple[Any, SplitState | None]] = []
         self._is_announced = False
         self._listener: Callable[[], None] | None = None
         self._status = InputStatus.MORE_AVAILABLE
@@ -56,8 +60,9 @@ class SourceOperator(Operator):
 
     # -- life cycle ----------------------------------------------------------------------------------------------
 
-    def initialize_state(self, restored: Any) -> None:
-        self._restored = list(restored or ())
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        if restored is not None:
+            self._restored = restored.items(_SPLITS)
 
     def open(self) -> None:
         context = self.context
@@ -66,8 +71,7 @@ class SourceOperator(Operator):
         context.send_to_coordinator(ReaderRegistered(context.subtask_index))
         try:
             self._reader = self._source.create_reader(_ReaderContext(self))
-            if self._restored:
-                self._add_splits(self._restored)
+            self._restore_splits()
             self._reader.start()
         except Exception as error:
             self._raise(error)
@@ -76,11 +80,21 @@ class SourceOperator(Operator):
             self._repeat("alignment", self._strategy.alignment_update_interval_ms or 0, self._report_watermark)
         self._repeat("latency marker", context.latency_interval_ms, self._emit_latency_marker)
 
-    def snapshot_state(self, checkpoint_id: int) -> Any:
-        return self._opened_reader.snapshot_state(checkpoint_id)
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
+        snapshot = OperatorSnapshot()
+        try:
+            splits = self._opened_reader.snapshot_state(checkpoint_id)
+            watermarks = self._watermarks_of_splits.snapshot()
+            snapshot.add_list(_SPLITS, [(split, watermarks.get(split.split_id)) for split in splits])
+        except Exception as error:
+            self._raise(error)
+        return snapshot
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        self._opened_reader.notify_checkpoint_complete(checkpoint_id)
+        try:
+            self._opened_reader.notify_checkpoint_complete(checkpoint_id)
+        except Exception as error:
+            self._raise(error)
 
     def finish(self) -> None:
         self._cancel_timers()
@@ -177,6 +191,15 @@ class SourceOperator(Operator):
     def _opened_reader(self) -> SourceReader:
         assert self._reader is not None, "the task opens its operators before anything else"
         return self._reader
+
+    def _restore_splits(self) -> None:
+        restored, self._restored = self._restored, []
+        for split, state in restored:
+            if state is not None:
+                self._splits.add(split.split_id)
+                self._watermarks_of_splits.restore(split.split_id, state)
+        if restored:
+            self._add_splits([split for split, _ in restored])
 
     def _add_splits(self, splits: list[Any]) -> None:
         for split in splits:

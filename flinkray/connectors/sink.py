@@ -44,7 +44,11 @@ class SinkWriter(ABC):
         return []
 
     def snapshot_state(self, checkpoint_id: int) -> Any:
+        """What the writer needs to go on from here, besides what it has prepared (picklable); None: nothing."""
         return None
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """What was prepared for this checkpoint and all earlier ones is committed."""
 
     @abstractmethod
     def close(self) -> None:
@@ -71,7 +75,13 @@ class Sink(ABC):
         return self
 
     @abstractmethod
-    def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter: ...
+    def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
+        """
+        Args:
+            restored: where the task starts from a checkpoint, the list of what `snapshot_state` gave there: of one
+                former writer, or after a change of the parallelism of none or several; else None. What they had
+                prepared has been committed by then.
+        """
 
     def create_committer(self) -> Committer | None:
         """None: the sink has no second phase (what it writes is visible at once)."""

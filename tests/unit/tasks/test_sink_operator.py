@@ -11,6 +11,7 @@ from actors.elements import IDLE, LatencyMarker, Watermark
 from actors.messages import RowsCollected, RowsTaken
 from actors.operators.collect_writer import COLLECT_WINDOW, CollectWriter
 from actors.operators.sink import SinkOperator
+from actors.state.snapshot import OperatorSnapshot
 from flinkray.batch import Batch
 from flinkray.config import Configuration
 from flinkray.connectors.collect import CollectSink
@@ -18,6 +19,8 @@ from flinkray.connectors.sink import Committer, Sink, SinkWriter, SinkWriterCont
 from flinkray.errors import UserFunctionError
 from flinkray.operator_factories import SinkFactory
 from flinkray.types import MAX_TIMESTAMP
+from tests.support.operators import OperatorHarness, code
+from tests.support.state import restored_from
 from tests.support.tasks import END, Node, TaskHarness, numbers
 
 CALLS: list[Any] = []
@@ -49,7 +52,15 @@ class Writer(SinkWriter):
 
     def prepare_commit(self) -> list[Any]:
         self._note("prepare")
-        return [tuple(self.rows)] if self.rows else []
+        prepared = [tuple(self.rows)] if self.rows else []
+        self.rows = []
+        return prepared
+
+    def snapshot_state(self, checkpoint_id: int) -> Any:
+        return {"writer of": checkpoint_id}
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self._note(("complete", checkpoint_id))
 
     def close(self) -> None:
         self._note("close")
@@ -82,6 +93,111 @@ class Table(Sink):
 
     def create_committer(self) -> Committer | None:
         return TableCommitter(self.fail_in == "commit") if self.has_committer else None
+
+
+def commits() -> list[Any]:
+    return [call[1] for call in CALLS if call[0] == "commit"]
+
+
+def with_checkpoints(sink: Sink, *snapshots: OperatorSnapshot, **context: Any) -> OperatorHarness:
+    """The operator on its own; with snapshots, a new attempt of the first of so many subtasks."""
+    restored = restored_from(snapshots, range(128), 0, len(snapshots)) if snapshots else None
+    operator = SinkOperator(code(SinkFactory(sink)))
+    return OperatorHarness(operator, restored=restored, has_checkpoints=True, **context)
+
+
+def snapshot_of(harness: OperatorHarness, checkpoint_id: int) -> OperatorSnapshot:
+    snapshot = harness.snapshot(checkpoint_id)
+    assert snapshot is not None
+    return snapshot
+
+
+def test_what_was_written_before_a_barrier_is_committed_when_its_checkpoint_is_complete() -> None:
+    with with_checkpoints(Table()) as sink:
+        sink.push(numbers(1))
+        snapshot_of(sink, 1)
+        sink.push(numbers(2))
+        assert commits() == []
+        sink.operator.notify_checkpoint_complete(1)
+        assert commits() == [[(1,)]]
+
+
+def test_a_complete_checkpoint_commits_what_earlier_ones_prepared_and_a_late_notice_nothing() -> None:
+    with with_checkpoints(Table()) as sink:
+        for number in (1, 2, 3):
+            sink.push(numbers(number))
+            snapshot_of(sink, number)
+        sink.operator.notify_checkpoint_aborted(1)
+        sink.operator.notify_checkpoint_complete(2)
+        assert commits() == [[(1,), (2,)]]
+        sink.operator.notify_checkpoint_complete(1)
+        assert commits() == [[(1,), (2,)]]
+        sink.operator.notify_checkpoint_complete(3)
+        assert commits() == [[(1,), (2,)], [(3,)]]
+
+
+def test_at_the_end_of_input_nothing_is_committed_before_the_last_checkpoint() -> None:
+    with with_checkpoints(Table()) as sink:
+        sink.push(numbers(1))
+        sink.end()
+        assert ("flush", True) in CALLS
+        assert commits() == []
+        snapshot_of(sink, 7)
+        sink.operator.notify_checkpoint_complete(7)
+        assert commits() == [[(1,)]]
+
+
+def test_a_restored_sink_commits_what_its_checkpoint_has_before_it_writes() -> None:
+    with with_checkpoints(Table()) as sink:
+        sink.push(numbers(1))
+        snapshot_of(sink, 1)
+        sink.push(numbers(2))
+        snapshot = snapshot_of(sink, 2)
+        sink.push(numbers(3))
+        snapshot_of(sink, 3)
+    CALLS.clear()
+    with with_checkpoints(Table(), snapshot):
+        assert CALLS[0] == ("commit", [(1,), (2,)])
+        assert CALLS[1][0] == "writer"
+
+
+def test_what_a_checkpoint_has_is_never_aborted() -> None:
+    with with_checkpoints(Table()) as sink:
+        sink.push(numbers(1))
+        snapshot_of(sink, 1)
+    assert not any(call[0] == "abort" for call in CALLS)
+
+
+def test_a_restored_writer_gets_the_states_of_all_former_ones_that_are_its_own_now() -> None:
+    seen: list[Any] = []
+
+    class Remembering(Table):
+        def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
+            seen.append(restored)
+            return super().create_writer(context, restored)
+
+    with with_checkpoints(Remembering()) as sink:
+        snapshot = snapshot_of(sink, 4)
+    with with_checkpoints(Remembering(), snapshot):
+        assert seen == [None, [{"writer of": 4}]]
+
+
+def test_a_savepoint_without_periodic_checkpoints_leaves_its_part_to_the_end_of_input() -> None:
+    with OperatorHarness(SinkOperator(code(SinkFactory(Table())))) as sink:
+        sink.push(numbers(1))
+        snapshot_of(sink, 1)
+        sink.push(numbers(2))
+        sink.end()
+        assert [row for committed in commits() for row in committed] == [(1,), (2,)]
+
+
+def test_an_error_of_the_committer_names_the_sink_and_leaves_the_rest_to_a_restart() -> None:
+    with with_checkpoints(Table("commit")) as sink:
+        sink.push(numbers(1))
+        snapshot_of(sink, 1)
+        with pytest.raises(UserFunctionError, match=r"operator 'op'.*the table is locked"):
+            sink.operator.notify_checkpoint_complete(1)
+    assert not any(call[0] == "abort" for call in CALLS)
 
 
 def sink_task(sink: Sink, **settings: Any) -> TaskHarness:

@@ -10,7 +10,7 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from actors.elements import LatencyMarker, Watermark
+from actors.elements import CheckpointOptions, LatencyMarker, Watermark
 from actors.messages import (
     AddSplits,
     NoMoreSplits,
@@ -21,6 +21,7 @@ from actors.messages import (
     WatermarkReported,
 )
 from actors.operators.source import SourceOperator
+from actors.state.snapshot import OperatorSnapshot
 from flinkray.batch import Batch
 from flinkray.config import Configuration
 from flinkray.connectors.source import (
@@ -37,6 +38,8 @@ from flinkray.errors import UserFunctionError
 from flinkray.operator_factories import SourceFactory
 from flinkray.types import MAX_TIMESTAMP, Timestamp
 from flinkray.watermarks import WatermarkStrategy
+from tests.support.operators import OperatorHarness, code
+from tests.support.state import restored_from
 from tests.support.tasks import END, LOG, Node, Probe, TaskHarness, events_of, numbers, plain
 
 FINISHED = "finished"
@@ -338,12 +341,53 @@ def test_a_source_can_be_cancelled_while_it_waits() -> None:
     assert READERS[0].is_closed
 
 
-def test_a_restored_source_goes_on_with_the_splits_of_its_snapshot() -> None:
-    task = source_task()
-    give(task, Split("a", (numbers(1),)))
+def snapshot_of(task: TaskHarness, checkpoint_id: int = 1) -> OperatorSnapshot:
     operator = task.operators["letters"]
     assert isinstance(operator, SourceOperator)
-    assert operator.snapshot_state(1) == [Split("a")]
+    return operator.snapshot_state(checkpoint_id, CheckpointOptions())
+
+
+def restored_source(*snapshots: OperatorSnapshot, subtask_index: int = 0) -> OperatorHarness:
+    """A source operator on its own, as a new attempt of one of so many subtasks as there were snapshots."""
+    READERS.clear()
+    restored = restored_from(snapshots, range(128), subtask_index, len(snapshots))
+    return OperatorHarness(SourceOperator(code(SourceFactory(Letters(), MONOTONOUS))), restored=restored)
+
+
+def test_a_restored_source_goes_on_with_the_splits_of_its_snapshot() -> None:
+    task = source_task(MONOTONOUS)
+    give(task, Split("a", (numbers(1),)), Split("b"))
+    READERS[0].add_items("b", numbers(5))
+    task.run_until_idle()
+    READERS[0].splits["a"].append(numbers(7))
+    with restored_source(snapshot_of(task)) as restored:
+        assert {name: len(items) for name, items in READERS[0].splits.items()} == {"a": 1, "b": 0}
+        assert isinstance(restored.operator, SourceOperator)
+        restored.operator.emit_next()
+        assert [batch.data.column(0).to_pylist() for batch in restored.output.batches] == [[7]]
+
+
+def test_the_watermark_of_a_restored_source_is_that_of_its_splits() -> None:
+    """Monotonous timestamps promise one less than what was seen: 4 of b, and a went on to 9 meanwhile."""
+    task = source_task(MONOTONOUS)
+    give(task, Split("a", (numbers(10),)), Split("b", (numbers(5),)))
+    task.advance(200)
+    with restored_source(snapshot_of(task)) as restored:
+        restored.advance(200)
+        assert restored.output.watermarks == [4]
+
+
+def test_a_restored_source_without_splits_asks_for_some() -> None:
+    task = source_task(MONOTONOUS)
+    with restored_source(snapshot_of(task)) as restored:
+        assert restored.context.sent_to_coordinator == [ReaderRegistered(0), SplitRequested(0)]
+
+
+def test_an_error_of_a_reader_in_a_snapshot_names_the_source() -> None:
+    task = source_task()
+    READERS[0].snapshot_state = lambda _: 1 / 0  # type: ignore[method-assign,assignment,return-value]
+    with pytest.raises(UserFunctionError, match=r"operator 'letters'.*ZeroDivisionError"):
+        snapshot_of(task)
 
 
 # -- chained into another task -----------------------------------------------------------------------------------
