@@ -128,6 +128,10 @@ class CheckpointError(FlinkrayError):
     """A checkpoint or savepoint cannot be written, read, or used by this program; names the file or operator."""
 
 
+class DamagedCheckpointError(CheckpointError):
+    """A file of a checkpoint is gone or was altered: reading it again will not help, another checkpoint may."""
+
+
 class JobExecutionError(FlinkrayError):
     """The job failed. `__cause__` is the first failure; the message holds the user's traceback."""
 

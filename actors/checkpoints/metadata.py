@@ -32,7 +32,7 @@ from actors.checkpoints.handles import (
     StateBytes,
     StatePart,
 )
-from flinkray.errors import CheckpointError
+from flinkray.errors import CheckpointError, DamagedCheckpointError
 from flinkray.filesystems import absolute, join, name_of, parent
 from flinkray.types import JobId, OperatorId
 
@@ -54,7 +54,9 @@ def load(path_or_uri: str) -> CompletedCheckpoint:
     """The checkpoint or savepoint in a directory, which may be named itself or by its `_metadata`. Blocks.
 
     Raises:
-        CheckpointError: there is none that is complete and unharmed; names the directory, and what can be used instead.
+        DamagedCheckpointError: there is none that is complete and unharmed; names the directory, and what can be used
+            instead.
+        CheckpointError: it cannot be read.
     """
     named = absolute(path_or_uri)
     directory = parent(named) if name_of(named) == METADATA else named
@@ -91,17 +93,17 @@ def _latest(system: fs.FileSystem, path: str) -> str | None:
     return next((name for name in names if not is_missing(system, posixpath.join(path, name, METADATA))), None)
 
 
-def _nothing_there(system: fs.FileSystem, directory: str, path: str) -> CheckpointError:
+def _nothing_there(system: fs.FileSystem, directory: str, path: str) -> DamagedCheckpointError:
     inside = _latest(system, path)
     if inside is not None:
-        return CheckpointError(
+        return DamagedCheckpointError(
             f"{directory} is no checkpoint, but has some: the newest complete one is {join(directory, inside)}"
         )
     beside = _latest(system, posixpath.dirname(path))
     instead = "" if beside is None else f"; the newest complete one beside it is {join(parent(directory), beside)}"
     if is_missing(system, path):
-        return CheckpointError(f"there is no checkpoint {directory}: the directory does not exist{instead}")
-    return CheckpointError(
+        return DamagedCheckpointError(f"there is no checkpoint {directory}: the directory does not exist{instead}")
+    return DamagedCheckpointError(
         f"checkpoint {directory} is incomplete: it has no {METADATA}, which is written last{instead}"
     )
 
@@ -122,28 +124,32 @@ def decode(data: bytes, directory: str, path: str) -> CompletedCheckpoint:
         path: of that directory within its file system.
 
     Raises:
-        CheckpointError: the bytes are not what `encode` gave; names the directory, and how they differ.
+        DamagedCheckpointError: the bytes are not what `encode` gave; names the directory, and how they differ.
     """
     body = _checked_body(data, f"the metadata of checkpoint {directory or 'in memory'}")
     try:
         return _Decoder(path).checkpoint(json.loads(body), directory)
     except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(
+        raise DamagedCheckpointError(
             f"the metadata of checkpoint {directory} is whole, but not as this version of flinkray writes it: {error!r}"
         ) from error
 
 
 def _checked_body(data: bytes, what: str) -> bytes:
-    truncated = CheckpointError(
+    truncated = DamagedCheckpointError(
         f"{what} is truncated: it has {len(data)} bytes; it was not copied or written as a whole"
     )
-    altered = CheckpointError(f"{what} was altered: its checksum does not match; take another copy, or an earlier one")
+    altered = DamagedCheckpointError(
+        f"{what} was altered: its checksum does not match; take another copy, or an earlier one"
+    )
     first = _FIRST_LINE.match(data)
     if first is None:
         is_begun = _MAGIC.startswith(data) or re.fullmatch(_MAGIC + rb"[1-9][0-9]{0,5}", data)
-        raise truncated if is_begun else CheckpointError(f"{what} was altered: it does not begin as metadata does")
+        raise (
+            truncated if is_begun else DamagedCheckpointError(f"{what} was altered: it does not begin as metadata does")
+        )
     if int(first[1]) > FORMAT_VERSION:
-        raise CheckpointError(
+        raise DamagedCheckpointError(
             f"{what} has format version {int(first[1])}, and this flinkray reads up to {FORMAT_VERSION}; "
             "it was written by a newer one, which is needed to read it"
         )

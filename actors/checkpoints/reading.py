@@ -26,7 +26,7 @@ from actors.checkpoints.handles import (
 from actors.checkpoints.state_writers import INLINE_FILE
 from actors.messages import TaskDeployment
 from actors.state.snapshot import read_keyed_table, read_list
-from flinkray.errors import CheckpointError
+from flinkray.errors import CheckpointError, DamagedCheckpointError
 from flinkray.types import OperatorId
 from graphs.key_groups import key_group_range
 
@@ -37,7 +37,8 @@ def read_part(restore: TaskRestore, part: RestoredPart) -> bytes:
     """A part as it was written. Blocks.
 
     Raises:
-        CheckpointError: its file is missing or damaged; names it and the checkpoint.
+        DamagedCheckpointError: its file is missing or altered; names it and the checkpoint.
+        CheckpointError: it cannot be read.
     """
     return _Pieces(restore, f"part {part.part.name!r}").read(part.part)
 
@@ -177,10 +178,11 @@ class _Pieces:
         except (OSError, pa.ArrowException) as error:
             if self._system is not None and is_missing(self._system, path):
                 raise self._damaged(f"there is no file {path}") from error
-            raise self._damaged(f"{path} cannot be read: {reason(error)}") from error
+            raise CheckpointError(f"{self._cannot}: {path} cannot be read: {reason(error)}") from error
 
-    def _damaged(self, what: str) -> CheckpointError:
-        return CheckpointError(
-            f"{self._reader} cannot be restored from {self._checkpoint}: {what}; bring the file back, or start from "
-            "another checkpoint"
-        )
+    def _damaged(self, what: str) -> DamagedCheckpointError:
+        return DamagedCheckpointError(f"{self._cannot}: {what}; bring the file back, or start from another checkpoint")
+
+    @property
+    def _cannot(self) -> str:
+        return f"{self._reader} cannot be restored from {self._checkpoint}"

@@ -17,7 +17,9 @@ class CheckpointPointers:
     next_id: int = 1
     """Above the id of every checkpoint that was ever begun."""
     directories: tuple[str, ...] = ()
-    """URIs of the complete checkpoints that the job can go on from, newest first; savepoints of the job among them."""
+    """URIs of the complete checkpoints that the job can go on from, newest first."""
+    ended: bytes = b""
+    """A pickle of the JobDetails of a job that has ended, and is not to be run again; empty: it has not."""
 
 
 class LeadershipLostError(FlinkrayError):
