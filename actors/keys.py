@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from actors.state.pickling import with_one_nan
 from actors.user_code import short_repr, user_function_error
 from flinkray.batch import Batch
 from flinkray.errors import TypeMismatchError, UnknownColumnError
@@ -66,9 +67,15 @@ def key_columns(batch: Batch, selector: KeySelector, where: str) -> pa.RecordBat
 
 
 def key_values(columns: pa.RecordBatch) -> list[Any]:
-    """Each row's key as a Python value: the bare value of a single column, a tuple of several."""
-    lists = [to_values(column) for column in columns.columns]
+    """Each row's key as a Python value: the bare value of a single column, a tuple of several. Every NaN is NAN."""
+    lists = [_one_nan(to_values(column), column.type) for column in columns.columns]
     return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
+
+
+def _one_nan(values: list[Any], arrow_type: pa.DataType) -> list[Any]:
+    is_dictionary = pa.types.is_dictionary(arrow_type)
+    is_float = pa.types.is_floating(arrow_type.value_type if is_dictionary else arrow_type)
+    return [with_one_nan(value) for value in values] if is_float else values
 
 
 def _select(data: pa.RecordBatch, selector: ColumnKey, where: str) -> pa.RecordBatch:

@@ -148,9 +148,10 @@ class UserFunctions:
 
     def open(self, runtime_context: TaskRuntimeContext) -> None:
         """Raises UserFunctionError where an `open` fails; those opened before it are still closed by `close`."""
-        for function, _ in self._checkpointed if self._is_restored is None else ():
+        if self._checkpointed and self._is_restored is None:
+            name = type(self._checkpointed[0][0]).__name__
             raise InvalidProgramError(
-                f"operator {self._operator_name!r} (subtask {self._subtask}): {type(function).__name__} is a "
+                f"operator {self._operator_name!r} (subtask {self._subtask}): {name} is a "
                 "CheckpointedFunction, whose state this kind of operator does not save; use a map, flat_map, filter "
                 "or process function"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -34,8 +35,9 @@ class _TwoInputOperator(UserFunctionOperator):
     def _take_second(self, value: Any, timestamp: int | None) -> None:
         self._take(1, value, timestamp)
 
+    @abstractmethod
     def _take(self, index: int, value: Any, timestamp: int | None) -> None:
-        raise NotImplementedError
+        """A row of the input `index`."""
 
 
 class CoRowOperator(_TwoInputOperator):

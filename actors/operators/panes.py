@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from actors.keys import key_values
 from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
 from actors.operators.shared_values import FrozenValues, SharedValues, pickled, unpickled
+from actors.state.pickling import load_key
 from actors.state.snapshot import KeyedTable
 from flinkray.row_codec import short_repr
 from flinkray.row_codec import snapshot as copy_of
@@ -19,20 +19,6 @@ NOTHING = object()
 """The contents before the first value."""
 
 _SIZE = "windows"
-_NAN = float("nan")
-
-
-def pane_keys(columns: pa.RecordBatch) -> list[Any]:
-    """Each row's key as a Python value that works as a dict key: every NaN is the same object."""
-    keys = key_values(columns)
-    has_floats = any(pa.types.is_floating(column.type) for column in columns.columns)
-    return [_with_one_nan(key) for key in keys] if has_floats else keys
-
-
-def _with_one_nan(key: Any) -> Any:
-    if isinstance(key, tuple):
-        return tuple(_with_one_nan(part) for part in key)
-    return _NAN if key != key else key
 
 
 class Pane:
@@ -128,7 +114,7 @@ def pane_rows(pieces: Iterable[pa.Table], size: int, where: str) -> Iterator[tup
         ordered = part.take(np.argsort(part.columns["place"].to_numpy(), kind="stable")).columns
         yield from zip(
             ordered["start"].to_pylist(),
-            map(_with_one_nan, unpickled(ordered["key"])),
+            map(load_key, ordered["key"].to_pylist()),
             ordered["key_group"].to_pylist(),
             unpickled(ordered["contents"]),
             ordered["fired_until"].to_pylist(),

@@ -6,8 +6,6 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
-
 from actors.elements import CheckpointOptions
 from actors.keys import key_columns, key_groups, key_values
 from actors.operators.base import Operator, OperatorContext, Output
@@ -31,8 +29,6 @@ from flinkray.operator_factories import ProcessFactory
 from flinkray.row_codec import decode
 from flinkray.types import RecordType, Timestamp
 from graphs.job_graph import OperatorCode
-
-_NAN = float("nan")
 
 
 class ElementContext:
@@ -149,7 +145,7 @@ class UserFunctionOperator(Operator):
         if selector is None:
             return None
         columns = key_columns(batch, selector, self._where)
-        return python_keys(columns), key_groups(columns, self.context.max_parallelism).tolist()
+        return key_values(columns), key_groups(columns, self.context.max_parallelism).tolist()
 
     def _call_per_row(self, batch: Batch, input_index: int, take: Callable[[Any, int | None], None]) -> None:
         """Calls `take(value, event time)` for each row in order, with key and context set, then emits the results."""
@@ -224,20 +220,6 @@ class UserFunctionOperator(Operator):
             self._backend.restore(restored)
             self._timers.restore(restored)
         self._functions.initialize_state(restored)
-
-
-def python_keys(columns: pa.RecordBatch) -> list[Any]:
-    """Each row's key as a Python value that works as a dict key: every NaN is the same object."""
-    keys = key_values(columns)
-    if any(pa.types.is_floating(column.type) for column in columns.columns):
-        return [_with_one_nan(key) for key in keys]
-    return keys
-
-
-def _with_one_nan(key: Any) -> Any:
-    if isinstance(key, tuple):
-        return tuple(_with_one_nan(part) for part in key)
-    return _NAN if key != key else key
 
 
 class ProcessOperator(UserFunctionOperator):

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from actors.operators.base import OperatorContext
 from actors.state.keyed_parts import ROWS_PER_PIECE, TablePart
-from actors.state.pickling import dumps, loads
+from actors.state.pickling import dumps, load_key
 from actors.state.snapshot import KeyedTable, PendingPart, RestoredState
 from flinkray.types import MIN_TIMESTAMP, Timestamp
 
@@ -193,7 +193,7 @@ class InternalTimerService:
             for table in restored.keyed(name):
                 columns = (table.column(name).to_pylist() for name in TIMER_SCHEMA.names)
                 for key_group, key, timestamp in zip(*columns, strict=True):
-                    queue.register(loads(key), timestamp, key_group)
+                    queue.register(load_key(key), timestamp, key_group)
         self._arm()
 
     def check(self) -> None:

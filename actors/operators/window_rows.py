@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from actors.elements import CheckpointOptions
-from actors.keys import key_columns, key_groups
+from actors.keys import key_columns, key_groups, key_values
 from actors.operators.base import OperatorContext, Output
 from actors.operators.columns import operator_label
 from actors.operators.keyed_tables import KeyedTables
-from actors.operators.panes import NOTHING, Pane, pane_keys, pane_rows, panes_table
+from actors.operators.panes import NOTHING, Pane, pane_rows, panes_table
 from actors.operators.results import ResultCollector
 from actors.operators.window_base import WindowOperatorBase
 from actors.operators.window_times import PendingWindows
@@ -121,7 +121,7 @@ class RowWindowOperator(WindowOperatorBase):
         if self._selector is None:
             return [None] * batch.num_rows, [self.context.key_group_range.start] * batch.num_rows
         columns = key_columns(batch, self._selector, self._where)
-        return pane_keys(columns), key_groups(columns, self.context.max_parallelism).tolist()
+        return key_values(columns), key_groups(columns, self.context.max_parallelism).tolist()
 
     def _add_to(self, start: int, key: Any, group: int, value: Any) -> bool:
         """Adds the value to a window that is not over; whether it has to fire again for the key."""
@@ -203,10 +203,18 @@ class RowWindowOperator(WindowOperatorBase):
         if panes:
             watermark, tables, size = self._watermark, KeyedTables.of(self.context), self._times.size
             snapshot.add_keyed(_STATE, lambda: panes_table(panes, watermark, size, tables), tables.owned)
-        snapshot.parts += self.key_state.snapshot(options)
-        snapshot.parts += self.window_state.snapshot(options)
+        snapshot.parts += self.key_state.snapshot(options, checkpoint_id)
+        snapshot.parts += self.window_state.snapshot(options, checkpoint_id)
         self._functions.snapshot_state(checkpoint_id, snapshot)
         return snapshot
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self.key_state.notify_checkpoint_complete(checkpoint_id)
+        self.window_state.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self.key_state.notify_checkpoint_aborted(checkpoint_id)
+        self.window_state.notify_checkpoint_aborted(checkpoint_id)
 
     def initialize_state(self, restored: RestoredState | None) -> None:
         if restored is not None:

@@ -18,7 +18,7 @@ from actors.ports import Clock
 from actors.state.disk_store import DiskStore, Items
 from actors.state.keyed_parts import Row
 from actors.state.keyed_state import NO_GROUP, CurrentKey
-from actors.state.pickling import KeyPickler, dumps, loads
+from actors.state.pickling import KeyPickler, dumps, load_key, loads
 from actors.state.state_kinds import (
     AggregatingKind,
     KeyedState,
@@ -318,7 +318,7 @@ class DiskMapState(DiskState, MapKind):
                 continue
             if self._renews_on_read:
                 self._store.put(stored_key, self._renewed(stored))
-            yield loads(self._codec.map_key(stored) or stored_key[start:]), loads(self._codec.pickled(stored))
+            yield load_key(self._codec.map_key(stored) or stored_key[start:]), loads(self._codec.pickled(stored))
 
     def _entry(self, key: Any) -> bytes:
         return self._current.prefix(self._number) + self._current.pickler.dumps(key)

@@ -35,7 +35,7 @@ class KeyedStateBackend(KeyedStateStore, Protocol):
     """
 
     def set_current_key(self, key: Hashable, key_group: int) -> None:
-        """`key_group` is the key's (`actors.keys.key_groups`), one of the subtask's."""
+        """`key` is as `actors.keys.key_values` gives it (one NaN); `key_group` is the key's, one of the subtask's."""
 
     def clear_current_key(self) -> None: ...
 

@@ -20,7 +20,7 @@ from typing import Any
 from actors.ports import Clock
 from actors.state.keyed_parts import Row, StateFacts, rows_of
 from actors.state.keyed_state import NO_GROUP, CurrentKey
-from actors.state.pickling import dumps, is_immutable, loads
+from actors.state.pickling import dumps, is_immutable, load_key, with_one_nan
 from actors.state.state_kinds import (
     AggregatingKind,
     KeyedState,
@@ -186,7 +186,7 @@ class MemoryState(KeyedState):
             item = value
             if self._ttl is not None:
                 item = value, self._fresh_expiry() if expiry is None else expiry
-            self._load(self._tables[group], loads(key), map_key, item)
+            self._load(self._tables[group], load_key(key), map_key, item)
 
     @abstractmethod
     def _load(self, table: Table, key: Any, map_key: bytes | None, item: Any) -> None: ...
@@ -283,22 +283,24 @@ class MemoryMapState(MemoryState, MapKind):
     """Of the hashmap backend."""
 
     def get(self, key: Any) -> Any:
+        key = with_one_nan(key)
         return self._live_entries(key).get(key)
 
     def contains(self, key: Any) -> bool:
+        key = with_one_nan(key)
         return key in self._live_entries(key)
 
     def put(self, key: Any, value: Any) -> None:
         stored = self._stored()
         if stored is None:
             stored = self._tables[self._current.group][self._current.key] = {}
-        stored[key] = self._wrap(value)
+        stored[with_one_nan(key)] = self._wrap(value)
         self._sweep()
 
     def remove(self, key: Any) -> None:
         stored = self._stored()
         if stored is not None:
-            stored.pop(key, None)
+            stored.pop(with_one_nan(key), None)
             if not stored:
                 self.clear()
 
@@ -354,4 +356,4 @@ class MemoryMapState(MemoryState, MapKind):
 
     def _load(self, table: Table, key: Any, map_key: bytes | None, item: Any) -> None:
         assert map_key is not None
-        table.setdefault(key, {})[loads(map_key)] = item
+        table.setdefault(key, {})[load_key(map_key)] = item

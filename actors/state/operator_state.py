@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from actors.state.pickling import with_one_nan
 from actors.state.snapshot import ListMode, OperatorSnapshot, RestoredState
 from flinkray.errors import CheckpointError, InvalidProgramError
 from flinkray.state import ListStateDescriptor, MapStateDescriptor
@@ -45,23 +46,24 @@ class BroadcastState:
     """A MapState without a key, which the program keeps the same at every subtask."""
 
     def __init__(self, items: Iterable[tuple[Any, Any]] = ()) -> None:
-        self._entries = dict(items)
+        self._entries: dict[Any, Any] = {}
+        self.put_all(items)
 
     def get(self, key: Any) -> Any:
-        return self._entries.get(key)
+        return self._entries.get(with_one_nan(key))
 
     def put(self, key: Any, value: Any) -> None:
-        self._entries[key] = value
+        self._entries[with_one_nan(key)] = value
 
     def put_all(self, entries: Iterable[tuple[Any, Any]] | dict[Any, Any]) -> None:
-        self._entries.update(entries)
+        self._entries.update((with_one_nan(key), value) for key, value in dict(entries).items())
 
     def remove(self, key: Any) -> None:
         """Without effect where there is no such entry."""
-        self._entries.pop(key, None)
+        self._entries.pop(with_one_nan(key), None)
 
     def contains(self, key: Any) -> bool:
-        return key in self._entries
+        return with_one_nan(key) in self._entries
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         """The entries as they are now."""

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import datetime
 import io
+import operator
 import pickle
 from decimal import Decimal
 from typing import Any
 
 import cloudpickle
+import numpy as np
 
 PROTOCOL = 5
+NAN = float("nan")
+"""The one that stands for all as a key: a dict finds a NaN only where it is the very object."""
 
 _PLAIN = frozenset({int, float, str, bool, bytes, type(None), Decimal, datetime.datetime, datetime.date})
 _CANONICAL = frozenset({int, str, bytes, type(None)})
@@ -38,6 +42,23 @@ def is_immutable(value: Any) -> bool:
     return python_type in _PLAIN or (python_type is tuple and _PLAIN.issuperset(map(type, value)))
 
 
+def with_one_nan(key: Any) -> Any:
+    """The key as a dict of keys needs it: every NaN in it, also within tuples, is NAN."""
+    if isinstance(key, float | np.floating):
+        return key if key == key else NAN
+    if not isinstance(key, tuple) or _CANONICAL.issuperset(map(type, key)):
+        return key
+    parts = [with_one_nan(part) for part in key]
+    if all(map(operator.is_, parts, key)):
+        return key
+    return tuple(parts) if type(key) is tuple else type(key)(*parts)  # a named tuple
+
+
+def load_key(pickled: bytes) -> Any:
+    """A key that was pickled, `with_one_nan`."""
+    return with_one_nan(loads(pickled))
+
+
 class KeyPickler:
     """Pickles keys so that equal keys, and no others, have equal bytes, none of which begins with another's."""
 
@@ -48,7 +69,7 @@ class KeyPickler:
         self._pickler.fast = True
 
     def dumps(self, key: Any) -> bytes:
-        """Of `canonical(key)`: what is loaded from it is equal to `key`, unless that holds a frozenset."""
+        """Of `canonical(key)`: what `load_key` makes of it is equal to `key`, unless that holds a frozenset."""
         if type(key) in _CANONICAL:
             return pickle.dumps(key, PROTOCOL)
         simple = self.canonical(key)
@@ -64,12 +85,12 @@ class KeyPickler:
         return stream.getvalue()
 
     def canonical(self, key: Any) -> Any:
-        """The one of all equal keys that stands for them, as Python compares them: 1 for 1.0 and True, ..."""
+        """The one of all equal keys that stands for them: 1 for 1.0 and True, 0 for -0.0, NAN for every NaN, ..."""
         python_type = type(key)
         if python_type in _CANONICAL:
             return key
         if python_type is float:
-            return int(key) if key.is_integer() else key
+            return int(key) if key.is_integer() else with_one_nan(key)
         if isinstance(key, tuple):
             if python_type is tuple and _CANONICAL.issuperset(map(type, key)):
                 return key
@@ -78,6 +99,9 @@ class KeyPickler:
             return int(key)
         if isinstance(key, str):
             return str.__str__(key)
+        if isinstance(key, np.number | np.bool_):
+            simple = key.item()
+            return key if isinstance(simple, np.generic) else self.canonical(simple)
         if python_type is Decimal and key.is_finite():
             return int(key) if key == key.to_integral_value() else key.normalize()
         if isinstance(key, frozenset):

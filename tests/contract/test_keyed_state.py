@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import os
 import random
 from collections.abc import Iterator
@@ -14,7 +15,9 @@ import pytest
 
 from actors.checkpoints.handles import InlineState
 from actors.elements import CheckpointOptions
+from actors.keys import key_groups, key_values
 from actors.state.keyed_state import KeyedStateBackend
+from actors.state.pickling import with_one_nan
 from actors.state.snapshot import OperatorSnapshot
 from flinkray.errors import CheckpointError, InvalidProgramError
 from flinkray.state import (
@@ -149,6 +152,37 @@ def test_keys_of_a_map_are_equal_as_pythons_are_and_come_back_as_they_were_put(b
     state.put(frozenset("xyz"), "set")
     assert state.get(frozenset("zyx")) == "set"
     assert frozenset("xyz") in set(state.keys())
+
+
+@pytest.mark.parametrize("options", [CHECKPOINT, SAVEPOINT], ids=["checkpoint", "savepoint"])
+def test_every_nan_is_the_same_key_also_after_a_restore_at_another_parallelism(
+    factory: BackendFactory, name: str, options: CheckpointOptions
+) -> None:
+    columns = pa.record_batch({"a": [float("nan"), float("-nan"), 0.0, -0.0], "b": [float("nan")] * 4})
+    keys, groups = key_values(columns), key_groups(columns, MAX_PARALLELISM).tolist()
+    assert groups[0] == groups[1] != groups[2] == groups[3]
+    backend, parallelism = factory.make(name), 1
+    for parallelism in (1, 3, 2):
+        owner = next(i for i in range(parallelism) if groups[0] in key_group_range(i, parallelism, MAX_PARALLELISM))
+        if parallelism > 1:
+            backend, former = factory.make(name, owner, parallelism), snapshot_of(backend, options)
+            owned = key_group_range(owner, parallelism, MAX_PARALLELISM)
+            backend.restore(restored_from([former], owned, owner, parallelism))
+        count = backend.get_state(ValueStateDescriptor("count"))
+        entries: Any = backend.get_map_state(MapStateDescriptor("map"))
+        for key, group in zip(keys, groups, strict=True):
+            if group in key_group_range(owner, parallelism, MAX_PARALLELISM):
+                backend.set_current_key(key, group)
+                count.update((count.value() or 0) + 1)
+                entries.put(float("-nan"), (entries.get(float("nan")) or 0) + 1)
+                entries.put(("x", float("nan")), 1)
+        backend.set_current_key(key_values(columns.slice(1, 1))[0], groups[1])
+    assert count.value() == 6
+    assert (entries.get(math.nan), len(list(entries.items()))) == (6, 2)
+    assert [with_one_nan(key) is key for key, _ in entries.items()] == [True, True]
+    entries.remove(float("nan"))
+    assert not entries.contains(float("nan"))
+    assert entries.contains(("x", float("-nan")))
 
 
 def test_a_key_that_begins_like_another_has_its_own_state(backend: KeyedStateBackend) -> None:

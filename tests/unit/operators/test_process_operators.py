@@ -15,6 +15,7 @@ from actors.keys import key_groups
 from actors.operators.base import Operator
 from actors.operators.co_process import CoProcessOperator, CoRowOperator
 from actors.operators.process import ProcessOperator
+from actors.operators.registry import create_operator
 from actors.state.options import StateOptions
 from actors.user_code import TaskRuntimeContext, UserFunctions
 from flinkray.batch import Batch
@@ -40,6 +41,7 @@ from flinkray.state import ListStateDescriptor, MapStateDescriptor, ValueStateDe
 from flinkray.types import MIN_TIMESTAMP, OutputTag
 from graphs.key_groups import key_group_ranges
 from tests.support.operators import FakeContext, OperatorHarness, code, scalar
+from tests.support.rescaling import Subtasks
 from tests.support.state import restored_from
 
 KEY = ColumnKey(("key",))
@@ -264,21 +266,43 @@ def test_there_is_no_current_key_between_rows() -> None:
         function.count.value()
 
 
-def test_every_nan_is_the_same_key() -> None:
-    nan = float("nan")
-    seen: list[int] = []
+class CountAndFire(KeyedProcessFunction):
+    """How often the key came, and that again for each timer; a row's time is that of its timer."""
 
-    class Count(KeyedProcessFunction):
-        def open(self, runtime_context: RuntimeContext) -> None:
-            self.count = runtime_context.get_state(ValueStateDescriptor("count"))
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count"))
 
-        def process_element(self, value: Any, ctx: ProcessContext) -> None:
-            self.count.update((self.count.value() or 0) + 1)
-            seen.append(self.count.value())
+    def process_element(self, value: Any, ctx: ProcessContext) -> Iterator[Any]:
+        self.count.update((self.count.value() or 0) + 1)
+        ctx.timer_service().register_event_time_timer(1000)
+        yield str(value.key), self.count.value()
 
-    harness = process(Count(), KEY)
-    harness.push({"key": [nan, nan, 1.0]})
-    assert seen == [1, 2, 1]
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterator[Any]:
+        yield f"timer of {ctx.get_current_key()}", self.count.value()
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize("key", [KEY, ColumnKey(("key", "other"))])
+def test_every_nan_is_one_key_and_both_zeros_are_also_after_a_change_of_parallelism(backend: str, key: Any) -> None:
+    def batch(*keys: float) -> dict[str, Any]:
+        return {"key": list(keys), "other": [-0.0] * len(keys)}
+
+    nan, negative_nan = float("nan"), float("-nan")
+
+    def make() -> Operator:
+        return create_operator([code(ProcessFactory(CountAndFire()), key)], ["op"])
+
+    subtasks = Subtasks(make, [key], state_options=StateOptions(backend))
+    subtasks.push(batch(nan, 0.0, nan), [1, 2, 3])
+    for parallelism in (3, 2):
+        subtasks.take()
+        subtasks = subtasks.rescaled(parallelism, lambda former: former.push(batch(nan, 0.0), [1, 2]))
+        subtasks.push(batch(negative_nan, -0.0, nan), [1, 2, 3])
+    counts = {name: count for (name, count), _ in subtasks.take()}
+    assert counts == {"nan": 6, "-0.0": 3}
+    subtasks.watermark(1000)
+    fired = sorted(count for (_, count), _ in subtasks.take())
+    assert fired == [3, 6], "each key has one timer"
 
 
 def test_a_key_function_is_not_called_again() -> None:

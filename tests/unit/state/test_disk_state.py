@@ -12,6 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from actors.checkpoints.handles import OperatorSubtaskState, PartKind, SharedFile
@@ -266,6 +267,20 @@ def test_keys_have_equal_bytes_exactly_where_they_are_equal() -> None:
         for other, two in zip(KEYS, pickled, strict=True):
             assert (one == two) == (key == other), (key, other)
             assert one == two or not two.startswith(one), (key, other)
+
+
+def test_numpys_numbers_have_the_bytes_of_those_they_equal() -> None:
+    pickler = KeyPickler()
+    for key in (np.float64(0.5), np.float32(2.0), np.int64(0), np.bool_(True), np.str_("aa"), ("a", np.float64(1.0))):
+        equal = ("a", 1) if isinstance(key, tuple) else key.item()
+        assert key == equal
+        assert pickler.dumps(key) == pickler.dumps(equal)
+
+
+def test_every_nan_has_the_same_bytes() -> None:
+    pickler, nan, negative_nan = KeyPickler(), float("nan"), float("-nan")
+    for keys in ([nan, negative_nan, np.float32("nan")], [("a", nan), ("a", negative_nan)]):
+        assert len({pickler.dumps(key) for key in keys}) == 1
 
 
 def test_the_length_of_a_key_is_found_again() -> None:

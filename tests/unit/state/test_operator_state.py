@@ -88,3 +88,13 @@ def test_another_kind_of_state_is_an_error_that_names_both() -> None:
         first.get_union_list_state(LIST)
     with pytest.raises(CheckpointError, match=r"'op'.*'items' was saved as a list state.*as a broadcast state"):
         store(0, saved(first)).get_broadcast_state(MapStateDescriptor("items"))
+
+
+def test_every_nan_is_the_same_entry_of_a_broadcast_state_also_after_a_restore() -> None:
+    first = store()
+    first.get_broadcast_state(MapStateDescriptor("rules")).put(float("nan"), 1)
+    rules = store(0, saved(first)).get_broadcast_state(MapStateDescriptor("rules"))
+    rules.put_all({float("nan"): 2, ("a", float("nan")): 3})
+    assert (rules.get(float("nan")), rules.get(("a", float("nan"))), len(list(rules.items()))) == (2, 3, 2)
+    rules.remove(float("nan"))
+    assert not rules.contains(float("nan"))
