@@ -1,0 +1,89 @@
+"""How the checkpoints of a job went: frozen values for programs, the command line and a web page."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+
+class CheckpointKind(enum.Enum):
+    CHECKPOINT = "checkpoint"
+    SAVEPOINT = "savepoint"
+    STOP = "stop with savepoint"
+
+
+class CheckpointStatus(enum.Enum):
+    IN_PROGRESS = "in progress"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """One figure over the subtasks of a checkpoint."""
+
+    maximum: float = 0.0
+    total: float = 0.0
+
+    def with_value(self, value: float) -> Spread:
+        return Spread(max(self.maximum, value), self.total + value)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointStatistics:
+    """One checkpoint. Times of the subtasks are milliseconds."""
+
+    checkpoint_id: int
+    kind: CheckpointKind
+    status: CheckpointStatus
+    triggered_ms: int
+    subtasks: int
+    """Which have to acknowledge."""
+    directory: str = ""
+    acknowledged: int = 0
+    ended_ms: int | None = None
+    nbytes: int = 0
+    in_flight_bytes: int = 0
+    start_delay_ms: Spread = Spread()
+    alignment_ms: Spread = Spread()
+    sync_ms: Spread = Spread()
+    async_ms: Spread = Spread()
+    failure: str | None = None
+
+    @property
+    def duration_ms(self) -> int | None:
+        """From the trigger to the end, whatever it was; None while in progress."""
+        return None if self.ended_ms is None else self.ended_ms - self.triggered_ms
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointCounts:
+    """Over the life of this JobMaster."""
+
+    triggered: int = 0
+    completed: int = 0
+    failed: int = 0
+    in_progress: int = 0
+    restored: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredCheckpoint:
+    checkpoint_id: int
+    restored_ms: int
+    is_savepoint: bool
+    directory: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointOverview:
+    """Everything there is to show."""
+
+    counts: CheckpointCounts = CheckpointCounts()
+    history: tuple[CheckpointStatistics, ...] = ()
+    """The last ones, newest first; those in progress among them."""
+    latest_completed: CheckpointStatistics | None = None
+    """Of the checkpoints; savepoints have their own."""
+    latest_savepoint: CheckpointStatistics | None = None
+    latest_failed: CheckpointStatistics | None = None
+    latest_restored: RestoredCheckpoint | None = None
