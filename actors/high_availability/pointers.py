@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
-from flinkray.errors import FlinkrayError
+from actors.high_availability.fenced_log import FencedLog, LeadershipLostError
+from actors.high_availability.record_files import record_files
+from flinkray.errors import CheckpointError
+from flinkray.filesystems import absolute, join
 from flinkray.types import JobId
+
+__all__ = ["CheckpointPointers", "JobLeadership", "LeadershipLostError"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,25 +23,24 @@ class CheckpointPointers:
     next_id: int = 1
     """Above the id of every checkpoint that was ever begun."""
     directories: tuple[str, ...] = ()
-    """URIs of the complete checkpoints that the job can go on from, newest first."""
-    ended: bytes = b""
-    """A pickle of the JobDetails of a job that has ended, and is not to be run again; empty: it has not."""
-
-
-class LeadershipLostError(FlinkrayError):
-    """Another JobMaster has taken the job over; this one must not do anything for it any more."""
+    """URIs of the complete checkpoints that the job can go on from, newest first; savepoints of the job among them."""
 
 
 class JobLeadership:
     """One JobMaster's claim on its job. One thread at a time.
 
+    On local disks, NFS and HDFS no two can ever write after each other's claims. Other file systems have no way to
+    create a file only if there is none (see `SharedRecordFiles`): there a claim may be overlooked by a `record` that
+    is under way in the same moment, and by none that begins after `take` has returned.
+
     Args:
-        directory: high-availability.storageDir (URI), the same for all masters.
+        directory: what the Dispatcher handed over (URI), the same for all JobMasters of the job.
     """
 
     def __init__(self, directory: str, job_id: JobId) -> None:
-        self._directory = directory
-        self._job_id = job_id
+        self._directory = join(absolute(directory), job_id)
+        self._what = f"the checkpoints of job {job_id}"
+        self._log: FencedLog | None = None
 
     def take(self) -> CheckpointPointers:
         """Makes this the job's only JobMaster: whoever was that before cannot `record` any more.
@@ -43,13 +48,28 @@ class JobLeadership:
         Raises:
             CheckpointError: the store cannot be read or written; names the file.
         """
-        raise NotImplementedError
+        if self._log is None:
+            self._log = FencedLog(record_files(self._directory), self._what)
+        claim = self._log.take()
+        if not claim.content:
+            return CheckpointPointers(claim.generation - 1)
+        return self._decode(claim.generation - 1, claim.content)
 
     def record(self, pointers: CheckpointPointers) -> None:
-        """Replaces the pointers; after this returns, whoever takes the job over finds these.
+        """Replaces the pointers; after this returns, whoever takes the job over finds these, with its own generation.
 
         Raises:
             LeadershipLostError: another JobMaster has taken the job over; nothing has changed.
             CheckpointError: the store cannot be written; whoever comes next may find either.
         """
-        raise NotImplementedError
+        if self._log is None:
+            raise LeadershipLostError(f"{self._what}: cannot be changed by one that has not taken over")
+        content = {"next_id": pointers.next_id, "directories": pointers.directories}
+        self._log.append(json.dumps(content).encode())
+
+    def _decode(self, generation: int, content: bytes) -> CheckpointPointers:
+        try:
+            fields = json.loads(content)
+            return CheckpointPointers(generation, int(fields["next_id"]), tuple(fields["directories"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointError(f"{self._what}: what is in {self._directory} was written by something else") from error

@@ -1,0 +1,178 @@
+"""What a Dispatcher leaves to the one that takes its place: jobs, who their JobMasters are, and results.
+
+Blocks; for threads that may. The table of all jobs is one value of a fenced log. What is large stands in files of its
+own, which are written before the table says so and removed after it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import pickle
+import posixpath
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import cloudpickle
+import pyarrow as pa
+
+from actors.checkpoints.files import is_missing, read_file, reason, remove_files, resolve_for_checkpoint, sync
+from actors.control_messages import JobDetails
+from actors.high_availability.fenced_log import FencedLog
+from actors.high_availability.record_files import record_files
+from actors.messages import SessionId
+from actors.ports import Address
+from flinkray.errors import CheckpointError
+from flinkray.execution import JobStatus
+from flinkray.filesystems import absolute, join
+from flinkray.types import JobId
+from graphs.job_graph import JobGraph
+
+_DIGEST_BYTES = hashlib.sha256().digest_size
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJob:
+    """A job as its Dispatcher knows it."""
+
+    job_id: JobId
+    name: str
+    started_ms: int
+    number: int
+    """Of its JobMaster; counts from 1."""
+    job_master: Address
+    session: SessionId
+    is_cancelled: bool = False
+    """It was asked to end."""
+    status: JobStatus | None = None
+    """A terminal one; None: it has not ended."""
+    has_rows_to_take: bool = False
+    """Of an ended job, see JobEnded."""
+
+
+Table = Mapping[JobId, StoredJob]
+
+
+class JobStore:
+    """The jobs of one cluster. One thread at a time.
+
+    Args:
+        directory: of the cluster (path or URI), from `high_availability_directory`.
+
+    Every method raises CheckpointError, which names the file, where the store cannot be read or written; whoever
+    comes next may find the job as before or after. Those that change something raise LeadershipLostError, and have
+    changed nothing that counts, once another Dispatcher has called `take`.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._directory = absolute(directory)
+        self._own = join(self._directory, "dispatcher")
+        self._log: FencedLog | None = None
+
+    def take(self) -> dict[JobId, StoredJob]:
+        """Makes this the cluster's only Dispatcher, and gives its jobs, oldest first."""
+        if self._log is None:
+            self._log = FencedLog(record_files(self._own), f"the jobs of {self._directory}")
+        claim = self._log.take()
+        if not claim.content:
+            return {}
+        jobs: dict[JobId, StoredJob] = self._unpickled(claim.content, self._own)
+        return jobs
+
+    def add(self, table: Table, job_graph: JobGraph) -> None:
+        """A new job, which the table has already."""
+        self._write(self._graph_of(job_graph.job_id), cloudpickle.dumps(job_graph))
+        self.save(table)
+
+    def graph(self, job_id: JobId) -> JobGraph:
+        """Of a job that has not ended."""
+        path = self._graph_of(job_id)
+        graph: JobGraph = self._unpickled(self._read(path), path)
+        return graph
+
+    def save(self, table: Table) -> None:
+        """Replaces the table."""
+        assert self._log is not None, "a store is taken before it is changed"
+        self._log.append(pickle.dumps(dict(table)))
+
+    def end(self, table: Table, details: JobDetails) -> None:
+        """The job has ended, as the table says already: its result stays, and nothing else of it."""
+        self._write(self._result_of(details.job_id), pickle.dumps(details))
+        self.save(table)
+        self.forget(details.job_id)
+
+    def forget(self, job_id: JobId) -> None:
+        """Removes what an ended job does not need any more; what cannot be removed goes with the cluster's directory."""
+        with contextlib.suppress(CheckpointError):
+            system, path = resolve_for_checkpoint(self._graph_of(job_id))
+            remove_files(system, [path])
+        with contextlib.suppress(CheckpointError):
+            _remove_directory(join(self._directory, job_id))
+
+    def result(self, job_id: JobId) -> JobDetails:
+        """Of a job that has ended."""
+        path = self._result_of(job_id)
+        details: JobDetails = self._unpickled(self._read(path), path)
+        return details
+
+    def remove(self) -> None:
+        """The cluster is down for good: removes its directory."""
+        _remove_directory(self._directory)
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    def _graph_of(self, job_id: JobId) -> str:
+        return join(self._own, f"{job_id}.graph")
+
+    def _result_of(self, job_id: JobId) -> str:
+        return join(self._own, f"{job_id}.result")
+
+    def _write(self, uri: str, content: bytes) -> None:
+        """As a whole or not at all; twice is the same as once."""
+        system, path = resolve_for_checkpoint(uri)
+        written = f"{path}.inprogress-{uuid.uuid4().hex}"
+        try:
+            with system.open_output_stream(written, compression=None) as stream:
+                stream.write(hashlib.sha256(content).digest() + content)
+            sync(system, written)
+            with contextlib.suppress(FileNotFoundError):
+                if not is_missing(system, path):  # HDFS does not replace
+                    system.delete_file(path)
+            system.move(written, path)
+            sync(system, posixpath.dirname(path))
+        except (OSError, pa.ArrowException) as error:
+            failure = CheckpointError(f"cannot write {path}: {reason(error)}")
+            with contextlib.suppress(CheckpointError):
+                remove_files(system, [written])
+            raise failure from error
+
+    def _read(self, uri: str) -> bytes:
+        system, path = resolve_for_checkpoint(uri)
+        try:
+            data = read_file(system, path)
+        except FileNotFoundError as error:
+            raise CheckpointError(f"{path} is gone") from error
+        content = data[_DIGEST_BYTES:]
+        if hashlib.sha256(content).digest() != data[:_DIGEST_BYTES]:
+            raise CheckpointError(f"{path} is corrupt: its checksum does not match")
+        return content
+
+    @staticmethod
+    def _unpickled(content: bytes, path: str) -> Any:
+        try:
+            return pickle.loads(content)
+        except Exception as error:
+            raise CheckpointError(f"{path} cannot be read in this process: {error}") from error
+
+
+def _remove_directory(uri: str) -> None:
+    system, path = resolve_for_checkpoint(uri)
+    try:
+        system.delete_dir(path)
+    except FileNotFoundError:
+        return
+    except (OSError, pa.ArrowException) as error:
+        if not is_missing(system, path):
+            raise CheckpointError(f"cannot delete {path}: {reason(error)}") from error
