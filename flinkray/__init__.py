@@ -23,6 +23,8 @@ from flinkray.aggregates import (
     TopN,
 )
 from flinkray.batch import Batch
+from flinkray.checkpoint_config import CheckpointConfig, CheckpointingMode, ExternalizedCheckpointRetention
+from flinkray.checkpoint_statistics import CheckpointKind, CheckpointOverview, CheckpointStatistics, CheckpointStatus
 from flinkray.config import Configuration
 from flinkray.connected_streams import ConnectedStreams
 from flinkray.connectors.collect import CollectSink
@@ -50,7 +52,9 @@ from flinkray.connectors.split_list import SplitListEnumerator, SplitListReader
 from flinkray.data_stream_sink import DataStreamSink
 from flinkray.datastream import DataStream
 from flinkray.environment import JobListener, StreamExecutionEnvironment
+from flinkray.environment_settings import RuntimeExecutionMode
 from flinkray.errors import (
+    CheckpointError,
     ConfigurationError,
     FlinkrayError,
     InvalidProgramError,
@@ -95,6 +99,7 @@ from flinkray.functions import (
 )
 from flinkray.joined_streams import CoGroupedStreams, JoinedStreams
 from flinkray.keyed_stream import KeyedStream
+from flinkray.restart_strategies import RestartStrategies, RestartStrategyConfiguration
 from flinkray.results import CollectedRows
 from flinkray.rows import Row
 from flinkray.state import (
@@ -110,6 +115,14 @@ from flinkray.state import (
     TtlUpdateType,
     ValueState,
     ValueStateDescriptor,
+)
+from flinkray.state_backends import (
+    CheckpointStorage,
+    EmbeddedRocksDBStateBackend,
+    FileSystemCheckpointStorage,
+    HashMapStateBackend,
+    JobManagerCheckpointStorage,
+    StateBackend,
 )
 from flinkray.time_units import Duration, Time
 from flinkray.transformations import ResourceSpec
@@ -130,7 +143,15 @@ __all__ = [
     "Avg",
     "Batch",
     "Boundedness",
+    "CheckpointConfig",
+    "CheckpointError",
+    "CheckpointKind",
+    "CheckpointOverview",
+    "CheckpointStatistics",
+    "CheckpointStatus",
+    "CheckpointStorage",
     "CheckpointedFunction",
+    "CheckpointingMode",
     "CoFlatMapFunction",
     "CoGroupFunction",
     "CoGroupedStreams",
@@ -151,20 +172,25 @@ __all__ = [
     "DataStreamSink",
     "DiscardSink",
     "Duration",
+    "EmbeddedRocksDBStateBackend",
     "Expression",
+    "ExternalizedCheckpointRetention",
     "FileSink",
     "FileSource",
+    "FileSystemCheckpointStorage",
     "FilterFunction",
     "First",
     "FlatMapFunction",
     "FlinkrayError",
     "Function",
+    "HashMapStateBackend",
     "InvalidProgramError",
     "JobCanceledError",
     "JobClient",
     "JobExecutionError",
     "JobExecutionResult",
     "JobListener",
+    "JobManagerCheckpointStorage",
     "JobProgress",
     "JobStatus",
     "JoinFunction",
@@ -200,8 +226,11 @@ __all__ = [
     "ReducingState",
     "ReducingStateDescriptor",
     "ResourceSpec",
+    "RestartStrategies",
+    "RestartStrategyConfiguration",
     "Row",
     "RuntimeContext",
+    "RuntimeExecutionMode",
     "SequenceField",
     "SequenceSource",
     "Sink",
@@ -222,6 +251,7 @@ __all__ = [
     "SplitEnumeratorContext",
     "SplitListEnumerator",
     "SplitListReader",
+    "StateBackend",
     "StateTtlConfig",
     "StreamExecutionEnvironment",
     "Sum",

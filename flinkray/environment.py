@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from flinkray.config import Configuration
 from flinkray.configuration_sources import load_configuration
@@ -14,7 +14,7 @@ from flinkray.connectors.sequence import SequenceSource
 from flinkray.connectors.source import Source
 from flinkray.connectors.spark import SparkSource
 from flinkray.datastream import DataStream, check_watermark_strategy
-from flinkray.durations import Duration
+from flinkray.environment_settings import EnvironmentSettings
 from flinkray.errors import ConfigurationError, FlinkrayError, InvalidProgramError, JobExecutionError
 from flinkray.execution import (
     BRIDGES,
@@ -26,17 +26,17 @@ from flinkray.execution import (
     PipelineExecutor,
     load_plugin,
 )
+from flinkray.filesystems import absolute
 from flinkray.functions import SourceFunction
 from flinkray.known_types import KnownType
 from flinkray.operator_factories import SourceFactory
-from flinkray.operator_settings import check_parallelism
 from flinkray.options import (
     ATTACHED,
-    BUFFER_TIMEOUT,
-    MAX_PARALLELISM,
-    OPERATOR_CHAINING,
-    PARALLELISM,
+    CHECKPOINT_DIRECTORY,
+    HIGH_AVAILABILITY_DIRECTORY,
     PIPELINE_NAME,
+    SAVEPOINT_DIRECTORY,
+    SAVEPOINT_PATH,
     TARGET,
 )
 from flinkray.preparation import prepared
@@ -44,6 +44,9 @@ from flinkray.progress import wait_for_result
 from flinkray.transformations import PhysicalTransformation, Transformation
 from flinkray.type_hints import record_type
 from flinkray.watermarks import WatermarkStrategy
+
+_PLACES = (CHECKPOINT_DIRECTORY, SAVEPOINT_DIRECTORY, SAVEPOINT_PATH, HIGH_AVAILABILITY_DIRECTORY)
+"""Options that other processes read as paths."""
 
 
 class JobListener:
@@ -56,7 +59,7 @@ class JobListener:
         """`execute` saw the job end well (`result`), or fail (`error`)."""
 
 
-class StreamExecutionEnvironment:
+class StreamExecutionEnvironment(EnvironmentSettings):
     """Records a program, and runs it. Make one with `get_execution_environment`.
 
     Settings made in code win over `FLINKRAY_<KEY>` environment variables, these over the YAML file
@@ -64,58 +67,16 @@ class StreamExecutionEnvironment:
     """
 
     def __init__(self, configuration: Configuration) -> None:
-        self._configuration = configuration
+        super().__init__(configuration)
         self._transformations: list[Transformation] = []
         self._cached_files: dict[str, str] = {}
         self._listeners: list[JobListener] = []
 
-    @staticmethod
-    def get_execution_environment(
-        config: Configuration | Mapping[str, object] | None = None,
-    ) -> StreamExecutionEnvironment:
+    @classmethod
+    def get_execution_environment(cls, config: Configuration | Mapping[str, object] | None = None) -> Self:
         """An environment with these settings, and those of the environment variables and the file below them."""
         code = config if isinstance(config, Configuration) else Configuration(config)
-        return StreamExecutionEnvironment(code.with_fallback(load_configuration()))
-
-    # -- settings
-
-    @property
-    def configuration(self) -> Configuration:
-        """A copy of the settings as they are now."""
-        return self._configuration.copy()
-
-    def configure(self, config: Configuration | Mapping[str, object]) -> StreamExecutionEnvironment:
-        """Sets options; others stay."""
-        new = config if isinstance(config, Configuration) else Configuration(config)
-        self._configuration = new.with_fallback(self._configuration)
-        return self
-
-    def set_parallelism(self, parallelism: int) -> StreamExecutionEnvironment:
-        """Subtasks of each operator that sets no parallelism of its own."""
-        self._configuration.set(PARALLELISM, check_parallelism(parallelism))
-        return self
-
-    def get_parallelism(self) -> int:
-        return self._configuration.get(PARALLELISM)
-
-    def set_max_parallelism(self, max_parallelism: int) -> StreamExecutionEnvironment:
-        """Number of key groups: the limit of later rescaling."""
-        self._configuration.set(MAX_PARALLELISM, check_parallelism(max_parallelism, "max parallelism"))
-        return self
-
-    def get_max_parallelism(self) -> int:
-        """0: settled from the parallelism when the program is compiled."""
-        return self._configuration.get(MAX_PARALLELISM)
-
-    def set_buffer_timeout(self, timeout: Duration) -> StreamExecutionEnvironment:
-        """How long rows may wait for more before they are sent; 0: sent after every batch."""
-        self._configuration.set(BUFFER_TIMEOUT, timeout)
-        return self
-
-    def disable_operator_chaining(self) -> StreamExecutionEnvironment:
-        """Every operator becomes a task of its own."""
-        self._configuration.set(OPERATOR_CHAINING, False)
-        return self
+        return cls(code.with_fallback(load_configuration()))
 
     def register_cached_file(self, file_path: str | Path, name: str, executable: bool = False) -> None:
         """Ships a file of the driver to every task, where `runtime_context.get_cached_file(name)` gives its path.
@@ -239,7 +200,7 @@ class StreamExecutionEnvironment:
         """
         if self._configuration.get(ATTACHED):
             return self._execute_and_wait(job_name)
-        client = self.execute_async(job_name)
+        client = self._submit(job_name)
         result = JobExecutionResult(client.job_id, self._job_name(job_name), 0, {})
         self._tell_executed(result, None)
         return result
@@ -249,9 +210,13 @@ class StreamExecutionEnvironment:
 
         The environment is empty afterwards, as in Flink: a second call runs what was added since. Streams stay usable.
         """
+        return self._submit(job_name)
+
+    def _submit(self, job_name: str | None) -> JobClient:
         name = self._job_name(job_name)
         try:
-            client = self._executor().execute(self._pipeline(name, should_prepare=True))
+            executor = self._executor()
+            client = executor.execute(self._pipeline(name, should_prepare=executor.needs_preparation))
         except Exception as error:
             for listener in self._listeners:
                 listener.on_job_submitted(None, error)
@@ -277,7 +242,7 @@ class StreamExecutionEnvironment:
 
     def _execute_and_wait(self, job_name: str | None) -> JobExecutionResult:
         """As `execute`, and waits whatever `execution.attached` says."""
-        client = self.execute_async(job_name)
+        client = self._submit(job_name)
         try:
             result = wait_for_result(client, self._job_name(job_name))
         except FlinkrayError as error:
@@ -317,6 +282,15 @@ class StreamExecutionEnvironment:
         return Pipeline(
             name=name,
             transformations=prepared(recorded) if should_prepare else recorded,
-            configuration=self._configuration.copy(),
+            configuration=_with_absolute_places(self._configuration),
             cached_files=dict(self._cached_files),
         )
+
+
+def _with_absolute_places(configuration: Configuration) -> Configuration:
+    """A copy in which paths mean the same in processes with other working directories."""
+    settled = configuration.copy()
+    for place in _PLACES:
+        if configuration.get(place):
+            settled.set(place, absolute(configuration.get(place)))
+    return settled

@@ -15,6 +15,7 @@ from importlib.metadata import entry_points
 from typing import Any, Protocol
 
 from flinkray.batch import Batch
+from flinkray.checkpoint_statistics import CheckpointOverview
 from flinkray.config import Configuration
 from flinkray.errors import ConfigurationError, did_you_mean
 from flinkray.transformations import Transformation
@@ -104,6 +105,41 @@ class JobClient(ABC):
         """Asks the job to stop at once; `result` then raises JobCanceledError."""
 
     @abstractmethod
+    def trigger_savepoint(self, directory: str | None = None, timeout: float | None = None) -> str:
+        """Saves the job's state; the job goes on.
+
+        Args:
+            directory: path or URI to put it into; None: `execution.checkpointing.savepoint-dir`.
+            timeout: seconds to wait; None: for as long as a checkpoint of the job may take.
+
+        Returns:
+            The URI or path of the savepoint, which `execution.state-recovery.path` of a later program may name.
+
+        Raises:
+            CheckpointError: there is none; says why. The job goes on.
+            TimeoutError: it is not complete yet, and may still be later.
+        """
+
+    @abstractmethod
+    def stop_with_savepoint(
+        self, directory: str | None = None, drain: bool = False, timeout: float | None = None
+    ) -> str:
+        """Ends the job with a savepoint, after which it processes no further row. Returns once it has finished.
+
+        Args:
+            directory: as for `trigger_savepoint`.
+            drain: event time goes to its end first, so that all windows and timers fire: for a job that is never to go
+                on from there.
+            timeout: seconds to wait.
+
+        Returns, raises: as `trigger_savepoint`; also CheckpointError when the job ended without the savepoint.
+        """
+
+    @abstractmethod
+    def checkpoints(self) -> CheckpointOverview:
+        """How its checkpoints and savepoints went, and go; also after its end."""
+
+    @abstractmethod
     def accumulators(self) -> dict[str, int | float]: ...
 
     @abstractmethod
@@ -117,6 +153,10 @@ class JobClient(ABC):
 
 class PipelineExecutor(Protocol):
     """Runs pipelines on one kind of target (Flink's PipelineExecutor)."""
+
+    @property
+    def needs_preparation(self) -> bool:
+        """Whether pipelines come with their sources and sinks prepared (Source.prepare), which may take resources."""
 
     def execute(self, pipeline: Pipeline) -> JobClient:
         """Compiles and submits; returns as soon as the job is accepted."""

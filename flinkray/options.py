@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flinkray.config import at_least, one_of, option
+from flinkray.config import Valid, at_least, one_of, option
 from flinkray.durations import to_millis
 from flinkray.types import Millis
 
@@ -71,7 +71,10 @@ RUNTIME_MODE = option(
     lambda raw: _str(raw).lower(),
     "streaming",
     "How bounded programs run.",
-    valid=one_of("streaming"),
+    valid=Valid(
+        lambda value: value == "streaming",
+        "one of streaming (bounded programs run as streams as well, and end with the same results)",
+    ),
 )
 TARGET = option(
     "execution.target",

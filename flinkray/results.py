@@ -164,7 +164,7 @@ class StreamResults(ABC):
     def _start_collecting(self, job_name: str | None) -> tuple[JobClient, Iterator[Batch]]:
         collect_id = uuid.uuid4().hex
         self._result_sink(CollectSink(collect_id), "Sink: Collect")
-        client = self._environment.execute_async(job_name)
+        client = self._environment._submit(job_name)
         return client, client.collected(collect_id)
 
     def _result_sink(self, sink: Sink, name: str) -> None:

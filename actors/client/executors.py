@@ -13,7 +13,14 @@ from actors.scheduling.slot_sharing import share_slots
 from flinkray.config import Configuration
 from flinkray.errors import ConfigurationError
 from flinkray.execution import JobClient, Pipeline
-from flinkray.options import ATTACHED, CLUSTER_ID, SLOT_CPUS, TARGET
+from flinkray.options import (
+    ATTACHED,
+    CHECKPOINT_DIRECTORY,
+    CLUSTER_ID,
+    HIGH_AVAILABILITY_DIRECTORY,
+    SLOT_CPUS,
+    TARGET,
+)
 from graphs.execution_graph import ExecutionGraph
 from graphs.job_graph import JobGraph
 from graphs.job_graph_generator import generate_job_graph
@@ -23,6 +30,8 @@ log = logging.getLogger(__name__)
 
 class LocalExecutor:
     """`execution.target: local`. Every component is a thread of this process, in a cluster for the job."""
+
+    needs_preparation = True
 
     def execute(self, pipeline: Pipeline) -> JobClient:
         if not pipeline.configuration.get(ATTACHED):
@@ -42,6 +51,8 @@ class RayExecutor:
     It ends with the job's client or with this process; with `execution.attached` = false it outlives both, and ends a
     minute after the job.
     """
+
+    needs_preparation = True
 
     def execute(self, pipeline: Pipeline) -> JobClient:
         # A program that cannot be compiled is refused before Ray is started for it.
@@ -63,6 +74,8 @@ class RayExecutor:
 class RaySessionExecutor:
     """`execution.target: ray-session`. Submits to the session that `flinkray.cluster-id` names."""
 
+    needs_preparation = True
+
     def execute(self, pipeline: Pipeline) -> JobClient:
         cluster_id = _session_of(pipeline.configuration)
         job_graph = generate_job_graph(pipeline, new_job_id())
@@ -71,7 +84,8 @@ class RaySessionExecutor:
             job = submit(host, cluster_id, job_graph)
         except EndpointGone as error:
             raise no_such_session(cluster_id) from error
-        return ClusterJobClient(host, cluster_id, job, owns_cluster=False)
+        # How the session was configured is not known here.
+        return ClusterJobClient(host, cluster_id, job, owns_cluster=False, is_highly_available=True)
 
 
 def _cpus_of_slots(job_graph: JobGraph) -> float:
@@ -79,6 +93,10 @@ def _cpus_of_slots(job_graph: JobGraph) -> float:
     profile = ResourceProfile(job_graph.configuration.get(SLOT_CPUS))
     shared = share_slots(ExecutionGraph.from_job_graph(job_graph), profile)
     return sum(slot.request.profile.cpus for slot in shared)
+
+
+def _is_highly_available(configuration: Configuration) -> bool:
+    return bool(configuration.get(HIGH_AVAILABILITY_DIRECTORY) or configuration.get(CHECKPOINT_DIRECTORY))
 
 
 def _session_of(configuration: Configuration) -> str:
@@ -105,4 +123,5 @@ def _run_in_own_cluster(
     except BaseException:
         host.shutdown()
         raise
-    return ClusterJobClient(host, cluster_id, job, owns_cluster=is_attached)
+    is_highly_available = _is_highly_available(job_graph.configuration)
+    return ClusterJobClient(host, cluster_id, job, owns_cluster=is_attached, is_highly_available=is_highly_available)

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,18 +16,25 @@ from actors.control_messages import (
     Collected,
     CollectedReceived,
     GetArchivedJob,
+    GetCheckpoints,
     GetJobDetails,
     GetJobOverview,
     GetJobProgress,
+    GetSavepoint,
     JobDetails,
     JobOverview,
+    SavepointResult,
     ShutDownCluster,
     TakeCollected,
+    TriggerSavepoint,
 )
+from actors.elements import StopMode
 from actors.ports import Address, EndpointGone, Host
 from flinkray.batch import Batch
-from flinkray.errors import ErrorInfo, FlinkrayError, JobCanceledError, JobExecutionError
+from flinkray.checkpoint_statistics import CheckpointOverview
+from flinkray.errors import CheckpointError, ErrorInfo, FlinkrayError, JobCanceledError, JobExecutionError
 from flinkray.execution import JobClient, JobExecutionResult, JobProgress, JobStatus
+from flinkray.filesystems import absolute
 from flinkray.types import JobId
 
 log = logging.getLogger(__name__)
@@ -38,6 +46,10 @@ PAUSE_GROWTH = 1.25
 
 # A cluster that is shut down cancels its tasks first, which may take their cancel timeout (30 s).
 SHUTDOWN_TIMEOUT_S = 45.0
+
+# How long a Dispatcher that has died may take to come back, and one that has to read what its jobs were.
+DISPATCHER_RETURN_S = 30.0
+DISPATCHER_READY_S = 300.0
 
 # How many batches of a CollectSink come with one answer.
 COLLECTED_BATCHES = 64
@@ -63,20 +75,27 @@ class Pause:
 class ClusterJobClient(JobClient):
     """Asks the Dispatcher and the JobMaster. A cluster of the job's own ends as soon as its result has been fetched."""
 
-    def __init__(self, host: Host, cluster_id: str, job: JobOverview, *, owns_cluster: bool) -> None:
+    def __init__(
+        self, host: Host, cluster_id: str, job: JobOverview, *, owns_cluster: bool, is_highly_available: bool = False
+    ) -> None:
         """
         Args:
             owns_cluster: the cluster was started for this job, and host and cluster end with this client.
+            is_highly_available: a Dispatcher that dies is replaced by one that knows its jobs.
         """
         self._host = host
         self._cluster_id = cluster_id
         self._job = job
+        """As last seen: a JobMaster that takes another's place has an address of its own."""
         self._owns_cluster = owns_cluster
+        self._is_highly_available = is_highly_available
         self._lock = threading.Lock()
         self._ended: JobDetails | None = None
         """What became of the job, once it is known."""
         self._open_collects: set[str] = set()
         """Collect ids that somebody is reading."""
+        self._silent_since: float | None = None
+        """Since when the Dispatcher has not answered, over all calls (of time.monotonic)."""
         self._is_closed = False
 
     @property
@@ -89,7 +108,7 @@ class ClusterJobClient(JobClient):
     def progress(self) -> JobProgress:
         if self._ended is None:
             try:
-                progress: JobProgress = self._ask(self._job.job_master, GetJobProgress())
+                progress: JobProgress = self._ask_job_master(GetJobProgress())
                 return progress
             except EndpointGone:
                 # It has not started yet, or it has ended.
@@ -103,7 +122,7 @@ class ClusterJobClient(JobClient):
         """The job's vertices and subtasks with their states and figures; also after its end."""
         if self._ended is None:
             try:
-                details: JobDetails = self._ask(self._job.job_master, GetJobDetails())
+                details: JobDetails = self._ask_job_master(GetJobDetails())
                 return details
             except EndpointGone:
                 status = self._look()
@@ -114,9 +133,30 @@ class ClusterJobClient(JobClient):
     def accumulators(self) -> dict[str, int | float]:
         return dict(self.details().accumulators)
 
-    def result(self, timeout: float | None = None) -> JobExecutionResult:
-        deadline = None if timeout is None else time.monotonic() + timeout
+    def checkpoints(self) -> CheckpointOverview:
+        if self._ended is None:
+            try:
+                overview: CheckpointOverview = self._ask_job_master(GetCheckpoints())
+                return overview
+            except EndpointGone:
+                self._look()
+        return CheckpointOverview() if self._ended is None else self._ended.checkpoints
+
+    def trigger_savepoint(self, directory: str | None = None, timeout: float | None = None) -> str:
+        return self._savepoint(directory, StopMode.GO_ON, _deadline(timeout))
+
+    def stop_with_savepoint(
+        self, directory: str | None = None, drain: bool = False, timeout: float | None = None
+    ) -> str:
+        deadline = _deadline(timeout)
+        saved = self._savepoint(directory, StopMode.DRAIN if drain else StopMode.SUSPEND, deadline)
         ended = self._await_end(deadline)
+        if ended.status is not JobStatus.FINISHED:
+            raise _without_savepoint(ended, f"although the savepoint {saved} is complete")
+        return saved
+
+    def result(self, timeout: float | None = None) -> JobExecutionResult:
+        ended = self._await_end(_deadline(timeout))
         if self._owns_cluster and not self._open_collects:
             self.close()
         _raise_unless_finished(ended)
@@ -152,9 +192,11 @@ class ClusterJobClient(JobClient):
     def _take_all(self, collect_id: str) -> Iterator[Batch]:
         pause = Pause()
         has_ended = False
+        positions: tuple[int, ...] = ()
         while True:
             try:
-                answer: Collected = self._ask(self._job.job_master, TakeCollected(collect_id, COLLECTED_BATCHES))
+                request = TakeCollected(collect_id, COLLECTED_BATCHES, positions)
+                answer: Collected = self._ask(self._job.job_master, request)
             except EndpointGone as error:
                 if has_ended:
                     _raise_unless_finished(self._await_end(None))
@@ -165,6 +207,9 @@ class ClusterJobClient(JobClient):
                 has_ended = self._look().is_terminal
                 pause.wait()
                 continue
+            # They say what the driver has: also a JobMaster that has taken another's place goes on from there.
+            positions = answer.positions
+            has_ended = False
             yield from answer.batches
             if answer.is_end:
                 _raise_unless_finished(self._await_end(None))
@@ -174,31 +219,104 @@ class ClusterJobClient(JobClient):
             else:
                 pause.wait()
 
-    def _look(self) -> JobStatus:
+    def _savepoint(self, directory: str | None, stop: StopMode, deadline: float | None) -> str:
+        """Asks for a savepoint until it is known what became of it; see JobClient."""
+        request = TriggerSavepoint(uuid.uuid4().hex, absolute(directory) if directory else "", stop)
+        pause = Pause()
+        while True:
+            result = self._ask_for_savepoint(request)
+            if result is not None:
+                return _savepoint_of(result)
+            self._look(deadline)
+            if self._ended is not None:
+                made = (each for each in self._ended.savepoints if each.request_id == request.request_id)
+                result = next(made, None)
+                if result is None:
+                    raise _without_savepoint(self._ended, "before the savepoint was complete")
+                return _savepoint_of(result)
+            if deadline is not None and time.monotonic() >= deadline:
+                raise TimeoutError(
+                    f"the savepoint of job {self._job.name!r} is not complete yet; it may still be, as the list of the "
+                    "job's checkpoints will show"
+                )
+            pause.wait(deadline)
+
+    def _ask_for_savepoint(self, request: TriggerSavepoint) -> SavepointResult | None:
+        """None: it is under way, or there is no JobMaster at the moment."""
+        try:
+            result: SavepointResult | None = self._ask(self._job.job_master, GetSavepoint(request.request_id))
+            if result is None:
+                # A JobMaster that has taken another's place knows nothing of it; the same one takes it once.
+                self._ask(self._job.job_master, request)
+        except EndpointGone:
+            return None
+        return result
+
+    def _look(self, deadline: float | None = None) -> JobStatus:
         """The job's status now; what became of it is kept as soon as there is something to keep."""
         if self._ended is None:
-            overview: JobOverview = self._ask_dispatcher(GetJobOverview(self.job_id))
-            if not overview.status.is_terminal:
-                return overview.status
-            self._ended = self._ask_dispatcher(GetArchivedJob(self.job_id))
+            self._job = self._ask_dispatcher(GetJobOverview(self.job_id), deadline)
+            if not self._job.status.is_terminal:
+                return self._job.status
+            self._ended = self._ask_dispatcher(GetArchivedJob(self.job_id), deadline)
         assert self._ended is not None
         return self._ended.status
 
     def _await_end(self, deadline: float | None) -> JobDetails:
         pause = Pause()
-        while not (status := self._look()).is_terminal:
+        while not (status := self._look(deadline)).is_terminal:
             if deadline is not None and time.monotonic() >= deadline:
                 raise TimeoutError(f"job {self._job.name!r} is still {status.value}")
             pause.wait(deadline)
         assert self._ended is not None
         return self._ended
 
-    def _ask_dispatcher(self, request: Any) -> Any:
+    def _ask_job_master(self, request: Any) -> Any:
+        """Raises EndpointGone where there is none at the moment: the job has not started yet, restarts, or is over."""
+        asked = self._job.job_master
         try:
-            return self._ask(dispatcher_of(self._cluster_id), request)
-        except EndpointGone as error:
-            lost = FlinkrayError(f"cluster {self._cluster_id!r} is gone, and nobody knows what became of the job")
-            raise _failure(self._job.name, ErrorInfo.of(lost)) from error
+            return self._ask(asked, request)
+        except EndpointGone:
+            if self._look().is_terminal or self._job.job_master == asked:
+                raise
+        return self._ask(self._job.job_master, request)
+
+    def _ask_dispatcher(self, request: Any, deadline: float | None = None) -> Any:
+        """
+        Raises:
+            JobExecutionError: the cluster is gone.
+            TimeoutError: its Dispatcher was not there, or not ready, until `deadline`.
+        """
+        pause = Pause()
+        while True:
+            try:
+                answer = self._ask(dispatcher_of(self._cluster_id), request)
+            except (EndpointGone, FlinkrayError) as error:
+                self._judge_silence(error)
+                if deadline is not None and time.monotonic() >= deadline:
+                    raise TimeoutError(
+                        f"cluster {self._cluster_id!r} cannot say how job {self._job.name!r} is: {error}"
+                    ) from error
+                pause.wait(deadline)
+            else:
+                self._silent_since = None
+                return answer
+
+    def _judge_silence(self, error: EndpointGone | FlinkrayError) -> None:
+        """Raises what it means that the Dispatcher did not answer, unless it may answer soon."""
+        is_gone = isinstance(error, EndpointGone)
+        if not is_gone and not _is_not_ready(error):
+            raise error
+        now = time.monotonic()
+        if self._silent_since is None:
+            self._silent_since = now
+        patience = DISPATCHER_READY_S if not is_gone else DISPATCHER_RETURN_S if self._is_highly_available else 0.0
+        if now - self._silent_since < patience:
+            return
+        if not is_gone:
+            raise error
+        lost = FlinkrayError(f"cluster {self._cluster_id!r} is gone, and nobody knows what became of the job")
+        raise _failure(self._job.name, ErrorInfo.of(lost)) from error
 
     def _ask(self, address: Address, request: Any) -> Any:
         return self._host.ask(address, request, ASK_TIMEOUT_MS)
@@ -221,6 +339,34 @@ class ClusterJobClient(JobClient):
         """After the cluster is gone nobody else can tell how the job ended."""
         if self._ended is None:
             self._ended = self._ask(dispatcher_of(self._cluster_id), GetArchivedJob(self.job_id))
+
+
+def _is_not_ready(error: Exception) -> bool:
+    """A Dispatcher that has taken another's place has not read yet what its jobs were."""
+    return type(error).__name__ == "DispatcherNotReadyError"
+
+
+def _deadline(timeout: float | None) -> float | None:
+    """Of time.monotonic."""
+    return None if timeout is None else time.monotonic() + timeout
+
+
+def _savepoint_of(result: SavepointResult) -> str:
+    if result.error is not None:
+        cause = result.error.exception()
+        if isinstance(cause, CheckpointError):
+            raise cause
+        raise CheckpointError(f"the savepoint failed: {result.error}") from cause
+    assert result.directory is not None
+    return result.directory
+
+
+def _without_savepoint(ended: JobDetails, what: str) -> CheckpointError:
+    error = CheckpointError(f"job {ended.name!r} is {ended.status.value}, {what}")
+    if ended.error is not None:
+        error.add_note(str(ended.error))
+        error.__cause__ = ended.error.exception()
+    return error
 
 
 def _raise_unless_finished(ended: JobDetails) -> None:

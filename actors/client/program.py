@@ -74,6 +74,8 @@ class _Reached(BaseException):
 class _Renderer:
     """Takes the place of every executor."""
 
+    needs_preparation = False
+
     def execute(self, pipeline: Pipeline) -> JobClient:
         raise _Reached(pipeline)
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from flinkray import options
+from flinkray.checkpoint_config import MIN_INTERVAL_MS
 from flinkray.config import Configuration
 from flinkray.types import Millis
 from graphs.job_graph import CheckpointRetention, CheckpointSettings
 from graphs.passes.plan import Plan
-
-MIN_INTERVAL_MS = 10
-"""A shorter interval means no periodic checkpoints, as in Flink."""
 
 
 def assign_checkpoint_settings(plan: Plan) -> Plan:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from flinkray.batch import Batch
+from flinkray.checkpoint_statistics import CheckpointOverview
 from flinkray.connectors.collect import CollectSink
 from flinkray.connectors.source import (
     ReaderStatus,
@@ -61,6 +62,19 @@ class FakeClient(JobClient):
     def cancel(self) -> None:
         self.calls.append("cancel")
 
+    def trigger_savepoint(self, directory: str | None = None, timeout: float | None = None) -> str:
+        self.calls.append(f"savepoint {directory}")
+        return f"{directory}/savepoint-1"
+
+    def stop_with_savepoint(
+        self, directory: str | None = None, drain: bool = False, timeout: float | None = None
+    ) -> str:
+        self.calls.append(f"{'drain' if drain else 'stop'} {directory}")
+        return f"{directory}/savepoint-1"
+
+    def checkpoints(self) -> CheckpointOverview:
+        return CheckpointOverview()
+
     def accumulators(self) -> dict[str, int | float]:
         return {}
 
@@ -76,6 +90,8 @@ class FakeClient(JobClient):
 
 class FakeExecutor:
     """An execution target; `calls` and `clients` show what came. Also stands for the plug-in that makes it."""
+
+    needs_preparation = True
 
     def __init__(self) -> None:
         self.clients: list[FakeClient] = []

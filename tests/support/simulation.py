@@ -99,6 +99,8 @@ class _Compiled(BaseException):
 
 
 class _Compiler:
+    needs_preparation = True
+
     def execute(self, pipeline: Pipeline) -> JobClient:
         raise _Compiled(generate_job_graph(pipeline, JOB))
 
