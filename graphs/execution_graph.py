@@ -57,7 +57,8 @@ __all__ = [
 ]
 
 AttemptId = NewType("AttemptId", str)
-"""One attempt to run one subtask: "<vertex id>_<subtask>_<attempt number>"; never reused."""
+"""One attempt to run one subtask: "<vertex id>_<subtask>_<attempt number>"; never reused. Of a graph that takes the
+place of another one of the job, "<generation>." goes before the number."""
 PartitionId = NewType("PartitionId", str)
 """What one attempt produces for one data set: "<data set id>#<attempt id>"."""
 
@@ -81,7 +82,9 @@ class Execution:
     def __init__(self, vertex: ExecutionVertex, attempt_number: int, now_ms: int) -> None:
         self.vertex = vertex
         self.attempt_number = attempt_number
-        self.attempt_id = AttemptId(f"{vertex.id}_{attempt_number}")
+        generation = vertex.graph.generation
+        prefix = f"{generation}." if generation else ""
+        self.attempt_id = AttemptId(f"{vertex.id}_{prefix}{attempt_number}")
         self.history: list[ExecutionState] = [ExecutionState.CREATED]
         self.timestamps: dict[ExecutionState, int] = {ExecutionState.CREATED: now_ms}
         """State -> when it was entered, in epoch milliseconds."""
@@ -299,9 +302,11 @@ class ExecutionGraph:
         max_prior_attempts: int = DEFAULT_MAX_PRIOR_ATTEMPTS,
         parallelism: Mapping[JobVertexId, int] | None = None,
         attempt_numbers: Mapping[ExecutionVertexId, int] | None = None,
+        generation: int = 0,
         now_ms: int = 0,
     ) -> None:
         self.information = information
+        self.generation = generation
         self.max_prior_attempts = max_prior_attempts
         self.created_ms = now_ms
         self.job_vertices: dict[JobVertexId, ExecutionJobVertex] = {}
@@ -324,6 +329,7 @@ class ExecutionGraph:
         max_prior_attempts: int = DEFAULT_MAX_PRIOR_ATTEMPTS,
         parallelism: Mapping[JobVertexId, int] | None = None,
         attempt_numbers: Mapping[ExecutionVertexId, int] | None = None,
+        generation: int = 0,
         now_ms: int = 0,
     ) -> ExecutionGraph:
         """The graph of a job, every subtask with a first attempt in CREATED.
@@ -333,6 +339,7 @@ class ExecutionGraph:
             parallelism: vertex -> parallelism to use instead of the JobGraph's.
             attempt_numbers: subtask -> number of its first attempt, carried over from a graph that this one replaces,
                 so that no attempt id is ever used twice. 0 where there is none.
+            generation: how many graphs of the job there were before, of which nothing else is known.
             now_ms: when this happens, in epoch milliseconds.
 
         Raises:
@@ -350,6 +357,7 @@ class ExecutionGraph:
             max_prior_attempts=max_prior_attempts,
             parallelism=parallelism,
             attempt_numbers=attempt_numbers,
+            generation=generation,
             now_ms=now_ms,
         )
         graph.attach(job_graph.vertices)

@@ -56,6 +56,11 @@ class CompletedCheckpoints:
         return own if self._initial is None else (*own, self._initial)
 
     @property
+    def own(self) -> tuple[CompletedCheckpoint, ...]:
+        """The checkpoints among them that the job has taken itself, newest first."""
+        return tuple(each for each in self.newest_first if each is not self._initial and not each.is_savepoint)
+
+    @property
     def latest(self) -> CompletedCheckpoint | None:
         """What the job recovers from."""
         return next(iter(self.newest_first), None)

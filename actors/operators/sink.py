@@ -36,7 +36,9 @@ class SinkOperator(Operator):
         assert isinstance(factory, SinkFactory)
         self._sink = factory.sink
         self._collects = bool(getattr(factory.sink, "needs_coordinator", False))
-        self._restored: RestoredState | None = None
+        self._restored_committables: list[Any] = []
+        self._restored_states: list[Any] | None = None
+        self._is_rescaled = False
         self._writer: SinkWriter | None = None
         self._committer: Committer | None = None
         self._prepared: dict[int, list[Any]] = {}
@@ -49,18 +51,20 @@ class SinkOperator(Operator):
         return not isinstance(self._writer, CollectWriter) or self._writer.is_available
 
     def initialize_state(self, restored: RestoredState | None) -> None:
-        self._restored = restored
+        if restored is not None:
+            self._restored_committables = [each for _, prepared in restored.items(_COMMITTABLES) for each in prepared]
+            self._restored_states = restored.items(_WRITER)
+            self._is_rescaled = restored.is_rescaled
 
     def open(self) -> None:
-        restored, self._restored = self._restored, None
+        committables, self._restored_committables = self._restored_committables, []
+        states, self._restored_states = self._restored_states, None
         try:
             if self._collects:
-                self._writer = _collect_writer(self.context, restored)
+                self._writer = self._collect_writer(states)
                 return
             self._committer = self._sink.create_committer()
-            if restored is not None:
-                self._commit([each for _, prepared in restored.items(_COMMITTABLES) for each in prepared])
-            states = None if restored is None else restored.items(_WRITER)
+            self._commit(committables)
             self._writer = self._sink.create_writer(_WriterContext(self.context), states)
         except Exception as error:
             self._raise(error)
@@ -161,6 +165,12 @@ class SinkOperator(Operator):
             )
         self._committer.commit(committables)
 
+    def _collect_writer(self, states: list[Any] | None) -> CollectWriter:
+        writer = CollectWriter(self.context)
+        if states is not None:
+            writer.restore(states, self._is_rescaled)
+        return writer
+
     @property
     def _opened_writer(self) -> SinkWriter:
         assert self._writer is not None, "the task opens its operators before anything else"
@@ -168,13 +178,6 @@ class SinkOperator(Operator):
 
     def _raise(self, error: Exception) -> NoReturn:
         raise_attributed(self.context.operator_name, self.context.subtask, NO_VALUE, error)
-
-
-def _collect_writer(context: OperatorContext, restored: RestoredState | None) -> CollectWriter:
-    writer = CollectWriter(context)
-    if restored is not None:
-        writer.restore(restored.items(_WRITER), restored.is_rescaled)
-    return writer
 
 
 class _WriterContext:
