@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Iterable
 from functools import wraps
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,15 +16,17 @@ from rich.text import Text
 
 from actors.client import session as sessions
 from actors.client.program import parse_settings, render_program, run_program
-from actors.control_messages import JobOverview
+from actors.client.savepoints import dispose_savepoint
+from actors.client.tables import checkpoint_lines, detail_lines, job_lines
 from flinkray.config import Configuration
 from flinkray.errors import FlinkrayError, MissingDependencyError
-from flinkray.types import JobId
+from flinkray.options import ALLOW_NON_RESTORED_STATE, SAVEPOINT_PATH
 
 PROGRAM = click.argument("program", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 ARGUMENTS = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 SETTINGS = click.option("-D", "settings", multiple=True, metavar="KEY=VALUE", help="Sets an option; may be repeated.")
-CLUSTER = click.option("--cluster", required=True, metavar="NAME", help="What the job runs in, as `list` shows it.")
+CLUSTER = click.option("--cluster", metavar="NAME", help="What the job runs in, as `list` shows it.")
+JOB = click.argument("job")  # its id, or how that begins
 
 
 def _speaks_plainly(command: Callable[..., None]) -> Callable[..., None]:
@@ -52,12 +53,27 @@ def main() -> None:
 # Options after the program's name are the program's own.
 @main.command(context_settings={"allow_interspersed_args": False, "ignore_unknown_options": True})
 @SETTINGS
+@click.option("-s", "--from-savepoint", metavar="PATH", help="The savepoint or checkpoint that its jobs start from.")
+@click.option(
+    "--allow-non-restored-state", is_flag=True, help="Leave behind state of operators that PROGRAM does not have."
+)
 @PROGRAM
 @ARGUMENTS
 @_speaks_plainly
-def run(settings: tuple[str, ...], program: Path, arguments: tuple[str, ...]) -> None:
+def run(
+    settings: tuple[str, ...],
+    from_savepoint: str | None,
+    allow_non_restored_state: bool,
+    program: Path,
+    arguments: tuple[str, ...],
+) -> None:
     """Run PROGRAM, a Python file, with these options below what it sets itself."""
-    run_program(program, arguments, parse_settings(settings))
+    parsed = parse_settings(settings)
+    if from_savepoint is not None:
+        parsed[SAVEPOINT_PATH.key] = from_savepoint
+    if allow_non_restored_state:
+        parsed[ALLOW_NON_RESTORED_STATE.key] = "true"
+    run_program(program, arguments, parsed)
 
 
 @main.command(context_settings={"allow_interspersed_args": True})
@@ -113,17 +129,67 @@ def list_sessions() -> None:
 def list_jobs(cluster: str | None) -> None:
     """List the jobs on the running Ray cluster, oldest first."""
     clusters = [cluster] if cluster else sessions.list_clusters()
-    _print_jobs([(name, job) for name in clusters for job in sessions.session_jobs(name)])
+    _print(job_lines([(name, job) for name in clusters for job in sessions.session_jobs(name)]))
+
+
+@main.command("info")
+@CLUSTER
+@JOB
+@_speaks_plainly
+def show_job(cluster: str | None, job: str) -> None:
+    """Show how the job JOB is: its vertices, restarts, and last failure."""
+    _print(detail_lines(sessions.job_client(job, cluster).details()))
 
 
 @main.command("cancel")
 @CLUSTER
-@click.argument("job_id")
+@JOB
 @_speaks_plainly
-def cancel_job(cluster: str, job_id: str) -> None:
-    """Cancel the job JOB_ID."""
-    sessions.cancel_session_job(cluster, JobId(job_id))
-    click.echo(f"job {job_id} is asked to stop")
+def cancel_job(cluster: str | None, job: str) -> None:
+    """Cancel the job JOB."""
+    client = sessions.job_client(job, cluster)
+    client.cancel()
+    click.echo(f"job {client.job_id} is asked to stop")
+
+
+@main.command("checkpoints")
+@CLUSTER
+@JOB
+@_speaks_plainly
+def list_checkpoints(cluster: str | None, job: str) -> None:
+    """List the last checkpoints and savepoints of the job JOB, newest first."""
+    _print(checkpoint_lines(sessions.job_client(job, cluster).checkpoints()))
+
+
+@main.command("savepoint")
+@CLUSTER
+@click.option("--dispose", metavar="PATH", help="Delete this savepoint instead.")
+@click.argument("job", required=False)
+@click.argument("directory", required=False)
+@_speaks_plainly
+def savepoint(cluster: str | None, dispose: str | None, job: str | None, directory: str | None) -> None:
+    """Save the state of the job JOB into a new directory below DIRECTORY; the job goes on."""
+    if dispose is not None:
+        if job is not None:
+            raise click.UsageError("--dispose PATH deletes a savepoint, and takes no JOB")
+        click.echo(f"savepoint {dispose_savepoint(dispose)} is deleted")
+        return
+    if job is None:
+        raise click.UsageError("name the JOB to save, or --dispose PATH")
+    click.echo(sessions.job_client(job, cluster).trigger_savepoint(directory))
+
+
+@main.command("stop")
+@CLUSTER
+@click.option("--savepoint-path", metavar="DIRECTORY", help="Where the savepoint goes.")
+@click.option("--drain", is_flag=True, help="Fire all windows and timers first: the job is not to go on from there.")
+@JOB
+@_speaks_plainly
+def stop_job(cluster: str | None, savepoint_path: str | None, drain: bool, job: str) -> None:
+    """End the job JOB with a savepoint."""
+    client = sessions.job_client(job, cluster)
+    saved = client.stop_with_savepoint(savepoint_path, drain)
+    click.echo(f"job {client.job_id} has finished; its savepoint is\n{saved}")
 
 
 @main.command()
@@ -153,15 +219,6 @@ def _java_line() -> str:
     return f"java {java.version} of {java.origin} ({java.path})"
 
 
-def _print_jobs(jobs: list[tuple[str, JobOverview]]) -> None:
-    """(cluster, job) line by line; nothing is cut, as ids are there to be copied."""
-    rows = [("cluster", "job id", "status", "started", "name")]
-    for cluster, job in sorted(jobs, key=lambda entry: entry[1].started_ms):
-        rows.append((cluster, job.job_id, job.status.value, _time(job.started_ms), job.name))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-def _time(milliseconds: int) -> str:
-    return f"{datetime.fromtimestamp(milliseconds / 1000):%Y-%m-%d %H:%M:%S}"
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(line)

@@ -7,9 +7,8 @@ import time
 from typing import Any
 
 from actors.client.cluster import ASK_TIMEOUT_MS, dispatcher_of, is_job_cluster, resource_manager_of, start_cluster
-from actors.client.job_client import SHUTDOWN_TIMEOUT_S, Pause
+from actors.client.job_client import SHUTDOWN_TIMEOUT_S, ClusterJobClient, Pause
 from actors.control_messages import (
-    CancelJob,
     ClusterOverview,
     GetClusterOverview,
     JobOverview,
@@ -19,7 +18,6 @@ from actors.control_messages import (
 from actors.ports import Address, EndpointGone, Host
 from flinkray.config import Configuration
 from flinkray.errors import ConfigurationError
-from flinkray.types import JobId
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -102,9 +100,26 @@ def session_overview(name: str) -> ClusterOverview:
     return overview
 
 
-def cancel_session_job(name: str, job_id: JobId) -> None:
-    """Asks the job to stop; returns at once."""
-    _ask(name, dispatcher_of(name), CancelJob(job_id))
+def job_client(job: str, cluster: str | None = None) -> ClusterJobClient:
+    """
+    Args:
+        job: its id, or how that begins.
+        cluster: where it runs; None: wherever it does on the running Ray cluster.
+
+    Raises:
+        ConfigurationError: there is no such cluster, or no such job, or more than one.
+    """
+    clusters = list_clusters() if cluster is None else [cluster]
+    found = [(name, each) for name in clusters for each in session_jobs(name) if each.job_id.startswith(job)]
+    if not found:
+        where = "on the running Ray cluster" if cluster is None else f"in cluster {cluster!r}"
+        raise ConfigurationError(f"no job {where} has the id {job!r}; `flinkray list` shows those that there are")
+    if len(found) > 1:
+        ids = ", ".join(each.job_id for _, each in found)
+        raise ConfigurationError(f"the ids of several jobs begin with {job!r}: {ids}; name more of it")
+    name, overview = found[0]
+    host = connect_to_session(name)
+    return ClusterJobClient(host, name, overview, owns_cluster=False, is_highly_available=True)
 
 
 def _ask(name: str, address: Address, request: Any) -> Any:

@@ -1,0 +1,112 @@
+"""What the command line shows of jobs, as lines of text. Nothing is cut, as ids and paths are there to be copied."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+from actors.control_messages import JobDetails, JobOverview, VertexDetails
+from actors.scheduling.failure_history import FailureRecord
+from flinkray.checkpoint_statistics import CheckpointOverview, CheckpointStatistics
+
+
+def job_lines(jobs: Sequence[tuple[str, JobOverview]]) -> Iterator[str]:
+    """Of (cluster, job), oldest first."""
+    rows = [("cluster", "job id", "status", "started", "name")]
+    for cluster, job in sorted(jobs, key=lambda entry: entry[1].started_ms):
+        rows.append((cluster, job.job_id, job.status.value, _time(job.started_ms), job.name))
+    return _table(rows)
+
+
+def detail_lines(details: JobDetails) -> Iterator[str]:
+    """How a job is, and how it came to be so."""
+    yield f"job {details.job_id} {details.name!r}"
+    for status, since_ms in details.status_times:
+        yield f"  {_time(since_ms)}  {status.value}"
+    yield f"rows in {details.records_in:,}, out {details.records_out:,}"
+    counts = details.checkpoints.counts
+    yield f"checkpoints {counts.completed} completed, {counts.failed} failed, {counts.in_progress} in progress"
+    yield f"restarts {details.restarts}"
+    if details.failures:
+        yield from _failure_lines(details.failures[-1])
+    elif details.error is not None:
+        yield f"failure: {details.error.type_name}: {details.error.message}"
+    yield ""
+    yield from _table([("vertex", "subtasks", "states"), *(_vertex_row(vertex) for vertex in details.vertices)])
+
+
+def checkpoint_lines(overview: CheckpointOverview) -> Iterator[str]:
+    """The last checkpoints, newest first. Times of subtasks are those of the slowest one."""
+    counts = overview.counts
+    yield (
+        f"{counts.triggered} triggered, {counts.completed} completed, {counts.failed} failed, "
+        f"{counts.in_progress} in progress, {counts.restored} restored"
+    )
+    restored = overview.latest_restored
+    if restored is not None:
+        kind = "savepoint" if restored.is_savepoint else "checkpoint"
+        where = f" of {restored.directory}" if restored.directory else ""
+        yield f"last restored {_time(restored.restored_ms)} from {kind} {restored.checkpoint_id}{where}"
+    if not overview.history:
+        return
+    yield ""
+    header = ("id", "kind", "status", "triggered", "duration", "size", "acknowledged")
+    rows = [(*header, "sync ms", "async ms", "alignment ms", "directory", "failure")]
+    rows.extend(_checkpoint_row(entry) for entry in overview.history)
+    yield from _table(rows)
+
+
+def _checkpoint_row(entry: CheckpointStatistics) -> tuple[str, ...]:
+    return (
+        str(entry.checkpoint_id),
+        entry.kind.value,
+        entry.status.value,
+        _time(entry.triggered_ms),
+        "-" if entry.duration_ms is None else f"{entry.duration_ms / 1000:.3f} s",
+        _size(entry.nbytes),
+        f"{entry.acknowledged}/{entry.subtasks}",
+        f"{entry.sync_ms.maximum:.0f}",
+        f"{entry.async_ms.maximum:.0f}",
+        f"{entry.alignment_ms.maximum:.0f}",
+        entry.directory or "-",
+        "" if entry.failure is None else _one_line(entry.failure),
+    )
+
+
+def _failure_lines(record: FailureRecord) -> Iterator[str]:
+    root = record.root
+    where = f" in {root.task_name}" if root.task_name else ""
+    yield f"last failure {_time(root.time_ms)}{where}: {root.error.type_name}: {root.error.message}"
+    yield f"  {record.decision}"
+    for other in record.concurrent:
+        where = f" in {other.task_name}" if other.task_name else ""
+        yield f"  beside it{where}: {other.error.type_name}: {_one_line(other.error.message)}"
+
+
+def _vertex_row(vertex: VertexDetails) -> tuple[str, ...]:
+    states = Counter(subtask.state for subtask in vertex.subtasks)
+    return vertex.name, str(vertex.parallelism), ", ".join(f"{count} {state}" for state, count in states.items())
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _time(milliseconds: int) -> str:
+    return f"{datetime.fromtimestamp(milliseconds / 1000):%Y-%m-%d %H:%M:%S}"
+
+
+def _size(nbytes: int) -> str:
+    size = float(nbytes)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"
