@@ -36,6 +36,7 @@ from flinkray.connectors.file_source import FileSource
 from flinkray.connectors.print import PrintSink
 from flinkray.connectors.sequence import SequenceSource
 from flinkray.connectors.sink import Committer, Sink, SinkWriter, SinkWriterContext
+from flinkray.connectors.socket_source import SocketSource
 from flinkray.connectors.source import (
     Boundedness,
     ReaderStatus,
@@ -238,6 +239,7 @@ __all__ = [
     "SinkWriter",
     "SinkWriterContext",
     "SlidingEventTimeWindows",
+    "SocketSource",
     "Source",
     "SourceBatch",
     "SourceContext",
