@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors.operators.accumulator_base import grown, is_fixed_width, numpy_type, resized, to_arrow, to_numpy
+from actors.operators.accumulator_base import is_fixed_width, numpy_type, to_arrow, to_numpy
+from actors.operators.group_array import GroupArray
 from actors.operators.segments import Flags, Ints, Segments, Values
 from flinkray.value_columns import to_array, to_values
 
@@ -23,20 +24,16 @@ class GroupColumn:
     def __init__(self, arrow_type: pa.DataType) -> None:
         self.type = arrow_type
         self._is_fixed = is_fixed_width(arrow_type)
-        self._values: Values = np.zeros(0, numpy_type(arrow_type) if self._is_fixed else object)
-        self._is_set = np.zeros(0, np.bool_)
+        self._values = GroupArray(numpy_type(arrow_type), 0) if self._is_fixed else GroupArray(object, None)
+        self._is_set = GroupArray(np.bool_, False)
 
     def get(self, groups: Ints) -> pa.Array:
         return self._as_arrow(self._values[groups], self._is_set[groups])
 
     def capture(self, size: int) -> Callable[[], pa.Array]:
-        """The values of the groups 0 ... size - 1 as they are now: copied here, made a column when (and where) called.
-
-        Python objects that are values are never changed, so copies of references do.
-        """
-        values = resized(self._values, size, 0 if self._is_fixed else None)
-        is_set = resized(self._is_set, size, False)
-        return lambda: self._as_arrow(values, is_set)
+        """The values of the groups 0 ... size - 1 as they are now, made a column when (and where) called, once."""
+        values, is_set = self._values.capture(size), self._is_set.capture(size)
+        return lambda: self._as_arrow(values(), is_set())
 
     def _as_arrow(self, values: Values, is_set: Flags) -> pa.Array:
         if self._is_fixed:
@@ -45,18 +42,16 @@ class GroupColumn:
 
     def put(self, groups: Ints, values: pa.Array, size: int) -> None:
         """Sets distinct groups; makes room for `size` groups."""
-        self._values = grown(self._values, size, 0 if self._is_fixed else None)
-        self._is_set = grown(self._is_set, size, False)
+        self.grow(size)
         self._is_set[groups] = values.is_valid().to_numpy(zero_copy_only=False)
         self._values[groups] = numbers_of(values) if self._is_fixed else _objects(to_values(values))
 
     def grow(self, size: int) -> None:
-        self._values = grown(self._values, size, 0 if self._is_fixed else None)
-        self._is_set = grown(self._is_set, size, False)
+        self._values.grow(size)
+        self._is_set.grow(size)
 
     def is_set(self, groups: Ints) -> Flags:
-        flags: Flags = self._is_set[groups]
-        return flags
+        return self._is_set[groups]
 
 
 def _objects(values: list[Any]) -> Values:

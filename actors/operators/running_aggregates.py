@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from actors.operators.accumulator_base import grown, is_fixed_width, numpy_type, resized, to_arrow
+from actors.operators.accumulator_base import grown, is_fixed_width, numpy_type, to_arrow
+from actors.operators.group_array import GroupArray
 from actors.operators.group_columns import Choice, GroupColumn, Improvements, State, extreme_of, numbers_of, valid_flags
 from actors.operators.segments import Flags, Ints, Segments, Values
 from actors.state.key_index import KeyIndex
@@ -34,7 +35,7 @@ class Running(ABC):
 
     @abstractmethod
     def capture(self, size: int) -> Callable[[], State]:
-        """The state of the groups as it is now. Quick: it copies arrays; what it gives makes columns, on any thread."""
+        """The state of the groups as it is now. Quick; what it gives makes columns, once, on any thread."""
 
     @abstractmethod
     def restore(self, state: State) -> None:
@@ -46,20 +47,20 @@ class Running(ABC):
 
 class RunningCount(Running):
     def __init__(self) -> None:
-        self._counts = np.zeros(0, np.int64)
+        self._counts = GroupArray(np.int64, 0)
 
     def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
-        self._counts = grown(self._counts, size, 0)
+        self._counts.grow(size)
         counts = segments.count(segments.sort(valid_flags(values)), self._counts[segments.groups])
         self._counts[segments.groups] = counts[segments.ends]
         return pa.array(segments.unsort(counts))
 
     def capture(self, size: int) -> Callable[[], State]:
-        counts = resized(self._counts, size, 0)
-        return lambda: {"count": pa.array(counts)}
+        counts = self._counts.capture(size)
+        return lambda: {"count": pa.array(counts())}
 
     def restore(self, state: State) -> None:
-        self._counts = state["count"].to_numpy().copy()
+        self._counts.replace(state["count"].to_numpy().copy())
 
 
 class RunningSum(Running):
@@ -71,11 +72,12 @@ class RunningSum(Running):
         keeps_type = pa.types.is_duration(arrow_type) or (pa.types.is_null(arrow_type) and not is_mean)
         self._result_type = arrow_type if keeps_type else pa.from_numpy_dtype(self._dtype)
         self._is_mean = is_mean
-        self._sums: Values = np.zeros(0, self._dtype)
-        self._counts = np.zeros(0, np.int64)
+        self._sums = GroupArray(self._dtype, 0)
+        self._counts = GroupArray(np.int64, 0)
 
     def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
-        self._sums, self._counts = grown(self._sums, size, 0), grown(self._counts, size, 0)
+        self._sums.grow(size)
+        self._counts.grow(size)
         counts = segments.count(segments.sort(valid_flags(values)), self._counts[segments.groups])
         addends = segments.sort(self._addends(values))
         carried = self._sums[segments.groups]
@@ -101,12 +103,17 @@ class RunningSum(Running):
             raise RunningError(f"a value does not fit an int64 sum ({error}); cast the column to double") from error
 
     def capture(self, size: int) -> Callable[[], State]:
-        sums, counts = resized(self._sums, size, 0), resized(self._counts, size, 0)
-        return lambda: {"sum": pa.array(sums, mask=counts == 0), "count": pa.array(counts)}
+        captured_sums, captured_counts = self._sums.capture(size), self._counts.capture(size)
+
+        def make() -> State:
+            sums, counts = captured_sums(), captured_counts()
+            return {"sum": pa.array(sums, mask=counts == 0), "count": pa.array(counts)}
+
+        return make
 
     def restore(self, state: State) -> None:
-        self._sums = numbers_of(state["sum"]).astype(self._dtype)
-        self._counts = state["count"].to_numpy().copy()
+        self._sums.replace(numbers_of(state["sum"]).astype(self._dtype))
+        self._counts.replace(state["count"].to_numpy().copy())
 
 
 def _check_overflow(addends: Ints, sums: Ints) -> None:
@@ -210,23 +217,24 @@ class RunningEnd(Running):
     def __init__(self, arrow_type: pa.DataType, is_last: bool) -> None:
         self._is_last = is_last
         self._choice = Choice([arrow_type])
-        self._has_value = np.zeros(0, np.bool_)
+        self._has_value = GroupArray(np.bool_, False)
 
     def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
-        self._has_value = grown(self._has_value, size, False)
+        self._has_value.grow(size)
         valid = segments.sort(valid_flags(values))
         rows = segments.last_flagged(valid) if self._is_last else segments.first_flagged(valid)
+        had_value = self._has_value[segments.groups]
         if not self._is_last:
-            rows = np.where(self._has_value[segments.groups][segments.segment_of], -1, rows)
-        self._has_value[segments.groups] |= rows[segments.ends] >= 0
+            rows = np.where(had_value[segments.segment_of], -1, rows)
+        self._has_value[segments.groups] = had_value | (rows[segments.ends] >= 0)
         return self._choice.take(segments, rows, [values], size)[0]
 
     def capture(self, size: int) -> Callable[[], State]:
-        has_value, chosen = resized(self._has_value, size, False), self._choice.capture(size)
-        return lambda: {"has_value": pa.array(has_value), **chosen()}
+        has_value, chosen = self._has_value.capture(size), self._choice.capture(size)
+        return lambda: {"has_value": pa.array(has_value()), **chosen()}
 
     def restore(self, state: State) -> None:
-        self._has_value = state["has_value"].to_numpy(zero_copy_only=False).copy()
+        self._has_value.replace(state["has_value"].to_numpy(zero_copy_only=False).copy())
         self._choice.restore(state)
 
 

@@ -255,7 +255,25 @@ def test_without_the_package_one_sentence_says_what_to_install(
 # -- bytes of keys and values ------------------------------------------------------------------------------------
 
 UTC = datetime.UTC
-KEYS = [None, True, 0, 1.0, -0.0, 2**70, 0.5, float("inf"), "", "a", "aa", b"", b"a", (), (1,), (1.0, "a"), ((1,), 2)]
+KEYS: list[Any] = [
+    None,
+    True,
+    0,
+    1.0,
+    -0.0,
+    2**70,
+    0.5,
+    float("inf"),
+    "",
+    "a",
+    "aa",
+    b"",
+    b"a",
+    (),
+    (1,),
+    (1.0, "a"),
+    ((1,), 2),
+]
 KEYS += [Decimal("1.50"), Decimal("3.00"), datetime.datetime(2024, 1, 1, tzinfo=UTC), datetime.date(2024, 1, 1)]
 KEYS += [("ab", "ab"), ("ab" * 1, "".join("ab")), frozenset({"x", "y"}), frozenset({"y", "x"}), ("a", None), "a\0"]
 
