@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from pyarrow import fs
@@ -22,6 +23,7 @@ from flinkray.types import Kind
 
 _ROW_GROUP_ROWS = 131_072
 _ROW_GROUP_BYTES = 64 << 20
+_LINE_BREAK = pa.scalar("\n", pa.large_string())
 
 
 class FileSink(Sink):
@@ -31,9 +33,11 @@ class FileSink(Sink):
 
     Args:
         directory: local, or a URI of any pyarrow filesystem; created if needed.
-        format: "parquet", "csv" (with a header), "json" (lines) or "arrow" (IPC file).
+        format: "parquet", "csv" (with a header), "json" (lines), "arrow" (IPC file) or "text" (bare values, one per
+            line).
         prefix: what file names begin with.
         filesystem: a pyarrow filesystem for a path within it.
+        suffix: what file names end with; None: a dot and the format.
     """
 
     def __init__(
@@ -42,6 +46,7 @@ class FileSink(Sink):
         format: str = "parquet",
         prefix: str = "part",
         filesystem: fs.FileSystem | None = None,
+        suffix: str | None = None,
     ) -> None:
         if format not in _WRITERS:
             raise InvalidProgramError(
@@ -49,12 +54,15 @@ class FileSink(Sink):
             )
         if not prefix or prefix.startswith((".", "_")) or "/" in prefix:
             raise InvalidProgramError(f"a file name cannot begin with {prefix!r}, which readers take for hidden")
+        if suffix is not None and "/" in suffix:
+            raise InvalidProgramError(f"a file name cannot end with {suffix!r}")
         self._filesystem, self._directory = resolve(directory, filesystem)
         self._format = format
         self._prefix = prefix
+        self._suffix = f".{format}" if suffix is None else suffix
 
     def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
-        return _FileWriter(self._filesystem, self._directory, self._format, self._prefix, context)
+        return _FileWriter(self._filesystem, self._directory, self._format, self._prefix, self._suffix, context)
 
     def create_committer(self) -> Committer | None:
         return _FileCommitter(self._filesystem)
@@ -70,11 +78,12 @@ class FileCommittable:
 
 class _FileWriter(SinkWriter):
     def __init__(
-        self, system: fs.FileSystem, directory: str, format: str, prefix: str, context: SinkWriterContext
+        self, system: fs.FileSystem, directory: str, format: str, prefix: str, suffix: str, context: SinkWriterContext
     ) -> None:
         self._filesystem = system
         self._directory = directory
         self._format = format
+        self._suffix = suffix
         # Never the name of another subtask's, attempt's or job's file.
         self._stem = f"{prefix}-{context.job_id[:8]}-{context.subtask_index}-{context.attempt_number}"
         self._context = context
@@ -88,6 +97,11 @@ class _FileWriter(SinkWriter):
             raise TypeMismatchError(
                 f"operator {self._context.operator_name!r}: {self._format} files have columns, and these rows are "
                 "Python objects; map them to rows, tuples or numbers first"
+            )
+        if self._format == "text" and batch.kind is not Kind.SCALAR:
+            raise TypeMismatchError(
+                f"operator {self._context.operator_name!r}: text files have one value per line, and these rows have the "
+                f"columns {batch.data.schema.names}; map them to text first, or write csv or json"
             )
         data = batch.data
         if self._open is not None and not self._open.schema.equals(data.schema):
@@ -111,7 +125,7 @@ class _FileWriter(SinkWriter):
             _delete(self._filesystem, committable.hidden)
 
     def _new_file(self, schema: pa.Schema) -> _OpenFile:
-        name = f"{self._stem}-{self._files}.{self._format}"
+        name = f"{self._stem}-{self._files}{self._suffix}"
         self._files += 1
         hidden, final = (posixpath.join(self._directory, each) for each in (f".{name}.inprogress", name))
         return _WRITERS[self._format](self._filesystem, FileCommittable(hidden, final), schema)
@@ -238,9 +252,20 @@ class _JsonFile(_OpenFile):
         self._stream.write(to_json_lines(batch))
 
 
+class _TextFile(_OpenFile):
+    def write(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        texts = pc.fill_null(batch.column(0).cast(pa.large_string()), "null")
+        lines = pa.LargeListArray.from_arrays([0, len(texts)], texts)
+        self._stream.write(pc.binary_join(lines, _LINE_BREAK)[0].as_buffer())
+        self._stream.write(b"\n")
+
+
 _WRITERS: dict[str, type[_OpenFile]] = {
     "parquet": _ParquetFile,
     "csv": _CsvFile,
     "json": _JsonFile,
     "arrow": _ArrowFile,
+    "text": _TextFile,
 }

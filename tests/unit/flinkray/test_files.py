@@ -258,6 +258,20 @@ def test_committed_files_read_back_as_they_were_written(tmp_path: Path, format: 
     assert rows_of(read(FileSource(tmp_path / "out", format))) == ROWS
 
 
+def test_text_files_have_one_bare_value_per_line_and_the_suffix_that_is_given(tmp_path: Path) -> None:
+    sink = FileSink(tmp_path, "text", suffix=".log")
+    writer, committer = sink.create_writer(SubtaskContext()), sink.create_committer()
+    assert committer is not None
+    writer.write(batch_of("a", "b", "c").slice(1))
+    writer.write(batch_of("d").slice(1))
+    writer.write(batch_of("ä, with spaces", None))
+    committer.commit(writer.prepare_commit())
+    assert visible(tmp_path) == ["part-01234567-0-0-0.log"]
+    assert (tmp_path / "part-01234567-0-0-0.log").read_text(encoding="utf-8") == "b\nc\nä, with spaces\nnull\n"
+    with pytest.raises(FlinkrayError, match=r"operator 'Source: test': text files have one value per line.*\['n'\]"):
+        writer.write(batch_of(Row(n=1)))
+
+
 def test_each_checkpoint_has_a_file_of_its_own_and_nothing_gives_none(tmp_path: Path) -> None:
     writer = FileSink(tmp_path).create_writer(SubtaskContext())
     for _ in range(2):
@@ -315,6 +329,7 @@ def test_objects_have_no_columns_to_write(tmp_path: Path) -> None:
         ({"format": "parket"}, "did you mean 'parquet'"),
         ({"prefix": ".x"}, "hidden"),
         ({"prefix": "a/b"}, "cannot begin"),
+        ({"suffix": "/a"}, "cannot end with '/a'"),
     ],
 )
 def test_wrong_file_sinks(tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
