@@ -1,15 +1,21 @@
 """The JobMaster: everything about one job. Messages go in, the scheduler decides, commands go out.
 
-What it decides is in `actors.scheduling.scheduler`; its coordinators are in `actors.coordinators`.
+What it decides is in `actors.scheduling.scheduler`, and about checkpoints in `actors.checkpoints.coordinator`; the
+coordinators of its sources and sinks are in `actors.coordinators`.
 """
 
 from __future__ import annotations
 
 import logging
+import pickle
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from actors.checkpoints.job_checkpoints import JobCheckpoints
+from actors.checkpoints.recovery import Recovered, recover
+from actors.checkpoints.storage import CheckpointDirectories
+from actors.checkpoints.storing import Done, RunBlocking
 from actors.control_messages import (
     CancelExecutionGraph,
     ClusterOverview,
@@ -19,8 +25,10 @@ from actors.control_messages import (
     DeclareRequirements,
     DisconnectJobMaster,
     FreeSlot,
+    GetCheckpoints,
     GetJobDetails,
     GetJobProgress,
+    GetSavepoint,
     HeartbeatAnswered,
     HeartbeatRequested,
     JobDetails,
@@ -30,6 +38,7 @@ from actors.control_messages import (
     OfferSlots,
     OverviewReported,
     RegisterJobMaster,
+    ReportJob,
     RequestOverview,
     ResourceProfile,
     ResourcesMissing,
@@ -37,24 +46,32 @@ from actors.control_messages import (
     SlotOffersAnswered,
     SlotRequest,
     TakeCollected,
+    TriggerSavepoint,
 )
-from actors.coordinators.alignment import WatermarkAlignment
-from actors.coordinators.base import OperatorCoordinator
-from actors.coordinators.collect_coordinator import CollectCoordinator
-from actors.coordinators.factory import create_coordinator
+from actors.coordinators.base import CoordinatorContext
+from actors.coordinators.job_coordinators import JobCoordinators
+from actors.high_availability.pointers import JobLeadership
 from actors.messages import (
+    AcknowledgeCheckpoint,
     AllocationId,
     CancelTask,
+    DeclineCheckpoint,
     DeliverOperatorEvent,
+    EndOfDataReached,
     MetricsReported,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
     OperatorEventSent,
     SessionId,
     SubmitTask,
     TaskStateChanged,
+    TriggerCheckpoint,
 )
-from actors.ports import Address, Cancellable, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, Payloads
+from actors.ports import Address, Cancellable, Clock, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, Payloads
+from actors.scheduling.failover import failover_strategy_of
 from actors.scheduling.heartbeats import HeartbeatMonitor
 from actors.scheduling.job_metrics import JobMetrics, job_details
+from actors.scheduling.restart_strategies import strategy_of
 from actors.scheduling.scheduler import (
     CancelAttempt,
     Command,
@@ -65,20 +82,23 @@ from actors.scheduling.scheduler import (
     Scheduler,
     SlotsTimedOut,
     StatusChanged,
+    SubtasksReset,
     SubtaskStarted,
 )
-from flinkray.errors import ErrorInfo, FlinkrayError
+from flinkray.errors import CheckpointError, DamagedCheckpointError, ErrorInfo, FlinkrayError
 from flinkray.execution import JobProgress, JobStatus
+from flinkray.filesystems import join
 from flinkray.options import (
     HEARTBEAT_INTERVAL,
     HEARTBEAT_TIMEOUT,
+    RESTART_STRATEGY,
     SLOT_CPUS,
     SLOT_IDLE_TIMEOUT,
     SLOT_REQUEST_TIMEOUT,
 )
 from flinkray.types import OperatorId
 from graphs.execution_graph import AttemptId, Execution, ExecutionGraph, ExecutionVertexId
-from graphs.job_graph import JobGraph, JobVertexId
+from graphs.job_graph import CheckpointSettings, JobGraph, JobVertexId
 from graphs.states import ExecutionState
 
 log = logging.getLogger(__name__)
@@ -91,6 +111,13 @@ REGISTRATION_RETRY_MS = 1_000.0
 
 # How long it waits for the ResourceManager's figures before it fails a job without them.
 OVERVIEW_TIMEOUT_MS = 2_000.0
+
+# How long a job goes on whose Dispatcher is gone, and is to be replaced.
+DISPATCHER_TIMEOUT_MS = 300_000.0
+
+# How often, and how long after each other, it tries to read what the job is to start from.
+RECOVERY_ATTEMPTS = 5
+RECOVERY_RETRY_MS = 1_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +141,16 @@ class _OverviewOverdue:
 
 
 @dataclass(frozen=True, slots=True)
-class _CoordinatorCall:
-    """To itself: what a coordinator wants to run in this thread."""
+class _DispatcherOverdue:
+    """To itself."""
+
+    losses: int
+    """How often it had been lost then."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """To itself: what a part of it wants to run in this thread."""
 
     callback: Callable[[], None]
 
@@ -127,8 +162,14 @@ class _JobBroken:
     error: ErrorInfo
 
 
+_TO_TASKS = (CancelTask, DeliverOperatorEvent, TriggerCheckpoint, NotifyCheckpointComplete, NotifyCheckpointAborted)
+
+
 class JobMaster(Endpoint):
-    """See the module. It lives until its Dispatcher ends it."""
+    """See the module. It lives until its Dispatcher ends it.
+
+    It implements `actors.checkpoints.job_checkpoints.CheckpointShell`.
+    """
 
     def __init__(
         self,
@@ -137,10 +178,13 @@ class JobMaster(Endpoint):
         resource_manager: Address,
         session: SessionId,
         job_graph: JobGraph,
+        ha_directory: str = "",
     ) -> None:
         """
         Args:
             session: fences this JobMaster; given by the Dispatcher, new for each one that it starts.
+            ha_directory: where what the job goes on from is recorded, for the next JobMaster; empty: there will be
+                none, and the job ends when this one or the Dispatcher does.
         """
         super().__init__(context)
         self._dispatcher = dispatcher
@@ -151,16 +195,24 @@ class JobMaster(Endpoint):
         self._slot_profile = ResourceProfile(configuration.get(SLOT_CPUS))
         self._heartbeat_interval_ms = max(1.0, float(configuration.get(HEARTBEAT_INTERVAL)))
         self._heartbeats = HeartbeatMonitor(float(configuration.get(HEARTBEAT_TIMEOUT)))
+        self._ha_directory = ha_directory
+        self._leadership = JobLeadership(ha_directory, job_graph.job_id) if ha_directory else None
+        self._generation = 0
         self._scheduler: Scheduler | None = None
         self._metrics: JobMetrics | None = None
-        self._coordinators: dict[OperatorId, OperatorCoordinator] = {}
-        self._coordinated: dict[JobVertexId, list[OperatorCoordinator]] = {}
+        self._coordinators: JobCoordinators | None = None
+        self._checkpoints: JobCheckpoints | None = None
+        self._reset: SubtasksReset | None = None
+        """Subtasks that are to start again, once it is known what from."""
+        self._is_cancel_wanted = False
         self._undrained: set[str] = set()
         """Collect ids whose rows the driver does not all have yet."""
         self._rm_session: SessionId | None = None
         self._requirements: tuple[SlotRequest, ...] = ()
         self._is_overview_wanted = False
+        self._dispatcher_losses = 0
         self._is_ended = False
+        self._end_report: JobEnded | None = None
 
     def on_start(self) -> None:
         self.context.watch(self._dispatcher)
@@ -168,11 +220,11 @@ class JobMaster(Endpoint):
         self.context.tell_self_later(TICK_MS, _TickDue())
         self.context.tell_self_later(self._heartbeat_interval_ms, _HeartbeatDue())
         self._register()
-        try:
-            self._start_job()
-        except Exception as error:
-            log.info("job %r cannot be set up", self._job_graph.name, exc_info=True)
-            self._fail(error)
+        if self._leadership is not None or self._settings.restore_path:
+            self._recover(1)
+        else:
+            self._start_job(Recovered())
+        self._go_on()
 
     def on_message(self, message: Any, payloads: Payloads) -> None:
         match message:
@@ -180,6 +232,9 @@ class JobMaster(Endpoint):
                 self._on_task_state(message)
             case OperatorEventSent():
                 self._on_operator_event(message)
+            case AcknowledgeCheckpoint() | DeclineCheckpoint() | EndOfDataReached():
+                if self._checkpoints is not None:
+                    self._checkpoints.on_message(message)
             case MetricsReported():
                 if self._metrics is not None:
                     self._metrics.report(message.metrics)
@@ -193,17 +248,18 @@ class JobMaster(Endpoint):
             case EndpointDied():
                 self._on_peer_lost(message.address, message.cause)
             case DeliveryFailed():
-                log.debug("%s did not get %r: %s", message.address, message.message, message.cause)
-            case _TickDue() | _HeartbeatDue() | _RegisterAgain() | _OverviewOverdue() | _CoordinatorCall():
+                self._on_delivery_failed(message)
+            case _TickDue() | _HeartbeatDue() | _RegisterAgain() | _OverviewOverdue() | _DispatcherOverdue() | _Call():
                 self._on_own_message(message)
             case CollectedReceived():
                 self._on_received(message.collect_id)
             case _JobBroken():
-                self._fail_with(message.error)
+                self.fail_job(message.error)
             case _ if getattr(message, "session", None) != self._session:
                 log.debug("job %r ignored %r of a past session", self._job_graph.name, message)
             case _:
                 self._on_fenced_message(message)
+        self._go_on()
 
     def on_request(self, request: Any) -> Any:
         match request:
@@ -213,13 +269,23 @@ class JobMaster(Endpoint):
                 return self._details()
             case TakeCollected():
                 return self._take(request)
+            case GetCheckpoints():
+                return self._details().checkpoints
+            case GetSavepoint():
+                results = self._details().savepoints
+                return next((each for each in results if each.request_id == request.request_id), None)
+            case TriggerSavepoint():
+                return self._trigger_savepoint(request)
         return super().on_request(request)
 
     def check(self) -> None:
         """What always holds between two messages."""
-        if self._scheduler is not None:
+        if self._scheduler is not None and self._checkpoints is not None:
             self._scheduler.check()
-            assert self._scheduler.status.is_terminal == self._is_ended, "the end of the job was not reported"
+            self._checkpoints.check()
+            is_over = self._scheduler.status.is_terminal
+            assert is_over == self._is_ended or self._checkpoints.is_storing, "the end of the job was not reported"
+            assert self._reset is None or self._checkpoints.is_storing, "a restart waits for nothing"
 
     def _on_fenced_message(self, message: Any) -> None:
         """Messages of peers that know this session."""
@@ -231,7 +297,10 @@ class JobMaster(Endpoint):
             case HeartbeatAnswered():
                 self._heartbeats.hear(message.sender, self._monotonic())
             case CancelExecutionGraph():
+                self._is_cancel_wanted = True
                 self._with_scheduler(lambda scheduler: scheduler.cancel(self._now()))
+            case ReportJob():
+                self._report()
             case _:
                 raise TypeError(f"a JobMaster does not understand {message!r}")
 
@@ -247,80 +316,169 @@ class JobMaster(Endpoint):
                 self._register()
             case _OverviewOverdue():
                 self._fail_for_slots(None)
-            case _CoordinatorCall():
+            case _DispatcherOverdue():
+                if message.losses == self._dispatcher_losses:
+                    self._with_scheduler(lambda scheduler: scheduler.cancel(self._now()))
+            case _Call():
                 message.callback()
 
     # -- the job -------------------------------------------------------------------------------------------------
 
-    def _start_job(self) -> None:
-        configuration = self._job_graph.configuration
-        graph = ExecutionGraph.from_job_graph(self._job_graph, now_ms=self._now())
+    @property
+    def _settings(self) -> CheckpointSettings:
+        return self._job_graph.checkpoint_settings
+
+    def _recover(self, attempt: int) -> None:
+        """Finds out what the job starts from, and makes this its JobMaster, on another thread."""
+
+        def done(recovered: Any, error: BaseException | None) -> None:
+            if error is None:
+                self._on_recovered(recovered)
+            elif isinstance(error, DamagedCheckpointError) or attempt >= RECOVERY_ATTEMPTS:
+                self.fail_job(ErrorInfo.of(error))
+            elif isinstance(error, CheckpointError):
+                log.warning("job %r: attempt %d to start failed: %s", self._job_graph.name, attempt, error)
+                self.call_later(RECOVERY_RETRY_MS, lambda: self._recover(attempt + 1))
+            else:
+                self.give_up(error)
+
+        settings, leadership = self._settings, self._leadership
+        self.run_blocking(lambda: recover(settings, leadership), done)
+
+    def _on_recovered(self, recovered: Recovered) -> None:
+        has_restarts = self._settings.is_periodic or self._job_graph.configuration.get(RESTART_STRATEGY) != "default"
+        if recovered.ended:
+            self._is_ended = True
+            self._report_end(pickle.loads(recovered.ended), has_rows=False)
+        elif recovered.generation and not has_restarts:
+            text = "its JobMaster died, and it has neither checkpoints to go on from nor a restart strategy"
+            self.fail_job(ErrorInfo.of(FlinkrayError(text)))
+        else:
+            self._start_job(recovered)
+
+    def _start_job(self, recovered: Recovered) -> None:
+        try:
+            self._set_up(recovered)
+        except Exception as error:
+            log.info("job %r cannot be set up", self._job_graph.name, exc_info=True)
+            self._scheduler = None
+            self.fail_job(ErrorInfo.of(error))
+            return
+        self._with_scheduler(lambda scheduler: scheduler.start(self._now()))
+        if self._is_cancel_wanted:
+            self._with_scheduler(lambda scheduler: scheduler.cancel(self._now()))
+
+    def _set_up(self, recovered: Recovered) -> None:
+        job_graph, settings = self._job_graph, self._settings
+        configuration = job_graph.configuration
+        self._generation = recovered.generation
+        graph = ExecutionGraph.from_job_graph(job_graph, generation=recovered.generation, now_ms=self._now())
+        self._coordinators = coordinators = JobCoordinators(graph, self._context_of, settings.is_periodic)
+        checkpoint_directory = settings.directory or (
+            join(self._ha_directory, "checkpoints") if self._ha_directory else ""
+        )
+        directories = CheckpointDirectories(
+            job_graph.job_id, checkpoint_directory, settings.savepoint_directory, self.context.random("savepoints")
+        )
+        self._checkpoints = checkpoints = JobCheckpoints(
+            self, graph, settings, directories, coordinators, self._leadership, recovered
+        )
         self._metrics = JobMetrics(graph)
         self._scheduler = Scheduler(
             graph,
             self._slot_profile,
             configuration.get(SLOT_REQUEST_TIMEOUT),
             configuration.get(SLOT_IDLE_TIMEOUT),
+            restart_strategy=strategy_of(configuration, settings.is_periodic, self.context.random("restarts")),
+            failover_strategy=failover_strategy_of(configuration),
+            restore_of=checkpoints.restore_of,
         )
-        self._create_coordinators(graph)
-        self._with_scheduler(lambda scheduler: scheduler.start(self._now()))
-
-    def _create_coordinators(self, graph: ExecutionGraph) -> None:
-        alignment = WatermarkAlignment()
-        for vertex in graph.job_vertices.values():
-            coordinated = self._coordinated.setdefault(vertex.id, [])
-            for config in vertex.coordinators:
-                context = _CoordinatorContext(self, config.operator_id, vertex.id, vertex.parallelism)
-                coordinator = create_coordinator(config, context, alignment)
-                self._coordinators[config.operator_id] = coordinator
-                coordinated.append(coordinator)
-                if isinstance(coordinator, CollectCoordinator):
-                    self._undrained.add(coordinator.collect_id)
-        for coordinator in self._coordinators.values():
-            coordinator.start()
+        assignment = checkpoints.restore()
+        coordinators.start({} if assignment is None else assignment.coordinators)
+        self._undrained = {each.collect_id for each in coordinators.collectors}
 
     def _with_scheduler(self, event: Callable[[Scheduler], None]) -> None:
-        """Hands an event over and does what follows from it. Before the job is set up nothing can happen to it."""
+        """Hands an event over; what follows from it comes in `_go_on`. Before the job is set up nothing can happen."""
         if self._scheduler is not None:
             event(self._scheduler)
-            for command in self._scheduler.take_commands():
+
+    def _go_on(self) -> None:
+        """At the end of each message: does what has been decided, by the scheduler first, then about checkpoints."""
+        scheduler, checkpoints = self._scheduler, self._checkpoints
+        if scheduler is None or checkpoints is None:
+            return
+        commands = scheduler.take_commands()
+        while True:
+            for command in commands:
                 self._run(command)
+            checkpoints.go_on()
+            self._restart_subtasks(scheduler, checkpoints)
+            commands = scheduler.take_commands()
+            if not commands:
+                break
+        if scheduler.status.is_terminal and not self._is_ended and not checkpoints.is_storing:
+            self._end(checkpoints)
 
-    def _fail(self, error: BaseException) -> None:
-        self._fail_with(ErrorInfo.of(error))
-
-    def _fail_with(self, error: ErrorInfo) -> None:
-        if self._scheduler is not None:
-            self._with_scheduler(lambda scheduler: scheduler.fail(error, self._now()))
-        elif not self._is_ended:
-            # There is not even an ExecutionGraph that could go through the states.
-            now = self._now()
-            times = ((JobStatus.INITIALIZING, now), (JobStatus.FAILED, now))
-            self._end(JobDetails(self._job_graph.job_id, self._job_graph.name, JobStatus.FAILED, times, error=error))
+    def _restart_subtasks(self, scheduler: Scheduler, checkpoints: JobCheckpoints) -> None:
+        """Says what subtasks start again from, as soon as that can be told."""
+        reset = self._reset
+        if reset is None or checkpoints.is_storing:
+            return
+        self._reset = None
+        assert self._coordinators is not None
+        try:
+            assignment = checkpoints.restore()
+            if reset.is_global:
+                states = {} if assignment is None else assignment.coordinators
+                self._coordinators.restart(states, checkpoints.restored_id)
+            else:
+                self._coordinators.subtasks_failed(reset.vertices, checkpoints.restored_id)
+        except Exception as error:
+            scheduler.fail(ErrorInfo.of(error), self._now())
+        else:
+            scheduler.deploy_restarted(reset.restart, self._now())
 
     def _on_status(self, status: JobStatus) -> None:
         log.info("job %r is %s", self._job_graph.name, status.value)
-        if status.is_terminal:
-            self._end(self._details())
-        else:
+        if not status.is_terminal:
             self.context.tell(self._dispatcher, JobStatusChanged(self._session, self._job_graph.job_id, status))
 
-    def _end(self, details: JobDetails) -> None:
+    def _end(self, checkpoints: JobCheckpoints) -> None:
+        """The job is in a terminal status. Its JobMaster says so when it has deleted what is not to be left behind."""
         self._is_ended = True
-        for coordinator in self._coordinators.values():
-            coordinator.close()
+        if self._coordinators is not None:
+            self._coordinators.close()
+        self._disconnect()
+        details = self._details()
+        has_rows = details.status is JobStatus.FINISHED and bool(self._undrained)
+        checkpoints.end(details.status, pickle.dumps(details), lambda: self._report_end(details, has_rows))
+
+    def _disconnect(self) -> None:
         if self._rm_session is not None:
             end = DisconnectJobMaster(self._rm_session, self._job_graph.job_id, self._session)
             self.context.tell(self._resource_manager, end)
-        has_rows = details.status is JobStatus.FINISHED and bool(self._undrained)
-        self.context.tell(self._dispatcher, JobEnded(self._session, details, has_rows))
+
+    def _report_end(self, details: JobDetails, has_rows: bool) -> None:
+        self._end_report = JobEnded(self._session, details, has_rows and bool(self._undrained))
+        self.context.tell(self._dispatcher, self._end_report)
+
+    def _report(self) -> None:
+        """To a Dispatcher that has taken another's place."""
+        self._dispatcher_losses += 1
+        if self._end_report is not None:
+            self.context.tell(self._dispatcher, self._end_report)
+        else:
+            status = JobStatus.INITIALIZING if self._scheduler is None else self._scheduler.status
+            if not status.is_terminal:
+                self._on_status(status)
 
     def _details(self) -> JobDetails:
-        if self._scheduler is None or self._metrics is None:
-            now = self._now()
-            times = ((JobStatus.INITIALIZING, now),)
+        if self._scheduler is None or self._metrics is None or self._checkpoints is None:
+            times = ((JobStatus.INITIALIZING, self._now()),)
             return JobDetails(self._job_graph.job_id, self._job_graph.name, JobStatus.INITIALIZING, times)
-        return job_details(self._scheduler, self._metrics)
+        details = job_details(self._scheduler, self._metrics)
+        overview = self._checkpoints.coordinator.overview()
+        return replace(details, checkpoints=overview, savepoints=self._checkpoints.savepoints)
 
     def _progress(self) -> JobProgress:
         if self._metrics is None:
@@ -332,6 +490,75 @@ class JobMaster(Endpoint):
 
     def _monotonic(self) -> float:
         return self.context.clock.monotonic_ms()
+
+    # -- for its checkpoints and coordinators --------------------------------------------------------------------
+
+    @property
+    def clock(self) -> Clock:
+        return self.context.clock
+
+    def tell_task(self, attempt_id: AttemptId, message: Callable[[SessionId, AllocationId], Any]) -> None:
+        """Sends what `message` gives to the attempt, unless it has ended or has no slot."""
+        execution = self._execution(attempt_id)
+        if execution is not None and not execution.state.is_terminal and execution.location is not None:
+            allocation_id = AllocationId(execution.allocation_id or "")
+            self.context.tell(Address(execution.location), message(self._session, allocation_id))
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Cancellable:
+        """Runs `callback` in this endpoint's thread."""
+        return self.context.tell_self_later(delay_ms, _Call(callback))
+
+    @property
+    def run_blocking(self) -> RunBlocking:
+        def run(work: Callable[[], Any], done: Done) -> None:
+            self.context.run_blocking(work, lambda result, error: _Call(lambda: done(result, error)))
+
+        return run
+
+    def fail_job(self, error: ErrorInfo) -> None:
+        """The job as a whole has failed: it is restarted, or ends."""
+        if self._scheduler is not None:
+            self._scheduler.fail(error, self._now())
+        elif not self._is_ended:
+            # There is not even an ExecutionGraph that could go through the states.
+            self._is_ended = True
+            self._disconnect()
+            now = self._now()
+            times = ((JobStatus.INITIALIZING, now), (JobStatus.FAILED, now))
+            job_id, name = self._job_graph.job_id, self._job_graph.name
+            self._report_end(JobDetails(job_id, name, JobStatus.FAILED, times, error=error), has_rows=False)
+
+    def give_up(self, error: BaseException) -> None:
+        """This process ends; another JobMaster has the job, or will."""
+        self.context.fatal(error)
+
+    def break_job(self, error: BaseException) -> None:
+        """A coordinator cannot go on. Comes back as a message, since the scheduler may be in the middle of a move."""
+        self.context.tell_self(_JobBroken(ErrorInfo.of(error)))
+
+    def send_event(self, vertex: ExecutionVertexId, operator_id: OperatorId, event: Any) -> None:
+        """A coordinator's event, to the current attempt of a subtask; dropped where none runs."""
+        if self._scheduler is None:
+            return
+        execution = self._scheduler.graph.vertices[vertex].current
+        if execution.state not in (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING):
+            log.debug("job %r dropped an event for %s", self._job_graph.name, execution)
+            return
+        attempt_id = execution.attempt_id
+        self.tell_task(
+            attempt_id, lambda session, slot: DeliverOperatorEvent(session, slot, attempt_id, operator_id, event)
+        )
+
+    def _context_of(self, operator_id: OperatorId, vertex: JobVertexId, parallelism: int) -> CoordinatorContext:
+        return _CoordinatorContext(self, operator_id, vertex, parallelism)
+
+    def _trigger_savepoint(self, request: TriggerSavepoint) -> None:
+        if self._checkpoints is None:
+            raise CheckpointError(
+                f"job {self._job_graph.name!r} has not started yet: ask for the savepoint when it runs"
+            )
+        self._checkpoints.trigger_savepoint(request)
+        self._go_on()
 
     # -- commands of the scheduler -------------------------------------------------------------------------------
 
@@ -352,8 +579,10 @@ class JobMaster(Endpoint):
                 self._requirements = command.requests
                 self._declare()
             case SubtaskStarted():
-                for coordinator in self._coordinated[command.vertex_id]:
-                    coordinator.subtask_started(command.subtask_index)
+                assert self._coordinators is not None
+                self._coordinators.subtask_started(command.vertex_id, command.subtask_index)
+            case SubtasksReset():
+                self._reset = command
             case StatusChanged():
                 self._on_status(command.status)
             case SlotsTimedOut():
@@ -399,7 +628,7 @@ class JobMaster(Endpoint):
             self._is_overview_wanted = False
             waited = self._job_graph.configuration.get(SLOT_REQUEST_TIMEOUT) / 1000
             reason = f"they did not come within {waited:g} s ({SLOT_REQUEST_TIMEOUT.key})"
-            self._with_scheduler(lambda scheduler: scheduler.fail_for_slots(overview, reason, self._now()))
+            self._with_scheduler(lambda each: each.fail_for_slots(overview, reason, self._now(), is_timeout=True))
 
     # -- TaskExecutors and their slots ---------------------------------------------------------------------------
 
@@ -446,81 +675,89 @@ class JobMaster(Endpoint):
     def _on_peer_lost(self, peer: Address, cause: str) -> None:
         self._heartbeats.remove(peer)
         if peer == self._resource_manager:
-            self._on_resource_manager_lost(cause)
+            # A job that has its slots can do without. One that waits for some waits for its successor, or in vain.
+            self._rm_session = None
+            self._register()
         elif peer == self._dispatcher:
-            # Nobody could learn what becomes of the job, nor stop it.
-            self._with_scheduler(lambda scheduler: scheduler.cancel(self._now()))
+            self._on_dispatcher_lost()
         else:
             text = f"{peer} is lost: {cause}"
             self._with_scheduler(lambda scheduler: scheduler.lose_task_executor(peer, text, self._now()))
 
-    def _on_resource_manager_lost(self, cause: str) -> None:
-        """A job that has its slots can do without."""
-        self._rm_session = None
-        if self._scheduler is not None and self._scheduler.is_waiting_for_slots:
-            self._fail(FlinkrayError(f"the ResourceManager is lost while the job waits for its slots: {cause}"))
+    def _on_dispatcher_lost(self) -> None:
+        """Without another one, nobody could learn what becomes of the job, nor stop it."""
+        if not self._ha_directory:
+            self._is_cancel_wanted = True
+            self._with_scheduler(lambda scheduler: scheduler.cancel(self._now()))
+            return
+        self._dispatcher_losses += 1
+        self.context.tell_self_later(DISPATCHER_TIMEOUT_MS, _DispatcherOverdue(self._dispatcher_losses))
 
-    # -- tasks and coordinators ----------------------------------------------------------------------------------
+    def _on_delivery_failed(self, message: DeliveryFailed) -> None:
+        """What waits for a task's answer to that message would wait for ever."""
+        log.debug("%s did not get %r: %s", message.address, message.message, message.cause)
+        lost = message.message
+        if isinstance(lost, SubmitTask):
+            self._give_up_slot(lost.deployment.allocation_id, message)
+        elif isinstance(lost, _TO_TASKS):
+            self._give_up_slot(lost.allocation_id, message)
+
+    def _give_up_slot(self, allocation_id: AllocationId, failed: DeliveryFailed) -> None:
+        cause = f"{failed.address} did not get {type(failed.message).__name__}: {failed.cause}"
+        self._with_scheduler(lambda scheduler: scheduler.give_up_slot(allocation_id, cause, self._now()))
+
+    # -- tasks ---------------------------------------------------------------------------------------------------
 
     def _on_task_state(self, message: TaskStateChanged) -> None:
-        def change(scheduler: Scheduler) -> None:
-            if not scheduler.change_task_state(message, self._now()):
-                log.debug("job %r ignored %s of %s", self._job_graph.name, message.state, message.attempt_id)
+        scheduler = self._scheduler
+        if scheduler is None:
+            return
+        message = self._without_damaged_checkpoint(message)
+        if not scheduler.change_task_state(message, self._now()):
+            log.debug("job %r ignored %s of %s", self._job_graph.name, message.state, message.attempt_id)
 
-        self._with_scheduler(change)
+    def _without_damaged_checkpoint(self, message: TaskStateChanged) -> TaskStateChanged:
+        """A task cannot be restored, and will not be the next time either, unless there is another checkpoint."""
+        execution, error = self._execution(message.attempt_id), message.error
+        if execution is None or error is None or error.type_name != DamagedCheckpointError.__name__:
+            return message
+        is_starting = execution.state in (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING)
+        if not is_starting or self._checkpoints is None or self._checkpoints.on_damaged(error):
+            return message
+        return replace(message, error=replace(error, is_recoverable=False))
 
     def _on_operator_event(self, message: OperatorEventSent) -> None:
         execution = self._execution(message.attempt_id)
-        coordinator = self._coordinators.get(message.operator_id)
-        if execution is None or execution.state.is_terminal or coordinator is None or self._is_ended:
+        if execution is None or execution.state.is_terminal or self._coordinators is None or self._is_ended:
             log.debug("job %r ignored an event of %s", self._job_graph.name, message.attempt_id)
             return
         try:
-            coordinator.handle_event(execution.vertex.subtask_index, message.event)
+            self._coordinators.handle_event(message.operator_id, execution.vertex.subtask_index, message.event)
         except Exception as error:
-            self._fail(error)
+            self.fail_job(ErrorInfo.of(error))
 
     def _execution(self, attempt_id: AttemptId) -> Execution | None:
         scheduler = self._scheduler
         return None if scheduler is None else scheduler.graph.executions.get(attempt_id)
 
-    def send_event(self, vertex: ExecutionVertexId, operator_id: OperatorId, event: Any) -> None:
-        """A coordinator's event, to the current attempt of a subtask; dropped where none runs."""
-        if self._scheduler is None:
-            return
-        execution = self._scheduler.graph.vertices[vertex].current
-        if execution.state not in (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING):
-            log.debug("job %r dropped an event for %s", self._job_graph.name, execution)
-            return
-        allocation_id = AllocationId(execution.allocation_id or "")
-        deliver = DeliverOperatorEvent(self._session, allocation_id, execution.attempt_id, operator_id, event)
-        self.context.tell(Address(execution.location or ""), deliver)
-
-    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Cancellable:
-        """Runs `callback` in this endpoint's thread, for a coordinator."""
-        return self.context.tell_self_later(delay_ms, _CoordinatorCall(callback))
-
-    def break_job(self, error: BaseException) -> None:
-        """A coordinator cannot go on. Comes back as a message, since the scheduler may be in the middle of a move."""
-        self.context.tell_self(_JobBroken(ErrorInfo.of(error)))
+    # -- collected rows ------------------------------------------------------------------------------------------
 
     def _take(self, request: TakeCollected) -> Collected:
-        coordinator = next(
-            (
-                coordinator
-                for coordinator in self._coordinators.values()
-                if isinstance(coordinator, CollectCoordinator) and coordinator.collect_id == request.collect_id
-            ),
-            None,
-        )
-        if coordinator is None:
-            raise FlinkrayError(f"job {self._job_graph.name!r} has no sink that collects {request.collect_id!r}")
-        batches, is_end = coordinator.take(request.max_batches)
-        return Collected(tuple(batches), is_end)
+        if self._coordinators is None:
+            return Collected((), is_end=False, positions=request.positions)
+        coordinator = self._coordinators.collector(request.collect_id)
+        if self._generation and not self._settings.is_periodic and any(request.positions):
+            raise FlinkrayError(
+                f"job {self._job_graph.name!r} began again with a new JobMaster after some of its rows had been handed "
+                "to the driver, which would now get them twice; run it again, with checkpoints "
+                "(execution.checkpointing.interval)"
+            )
+        batches, is_end = coordinator.take(request.max_batches, request.positions)
+        return Collected(tuple(batches), is_end, coordinator.positions)
 
     def _on_received(self, collect_id: str) -> None:
         self._undrained.discard(collect_id)
-        if self._is_ended and not self._undrained:
+        if self._end_report is not None and self._end_report.has_rows_to_take and not self._undrained:
             self.context.tell(self._dispatcher, CollectedRowsTaken(self._session, self._job_graph.job_id))
 
 

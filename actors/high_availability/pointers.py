@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from dataclasses import dataclass
 
@@ -23,7 +24,9 @@ class CheckpointPointers:
     next_id: int = 1
     """Above the id of every checkpoint that was ever begun."""
     directories: tuple[str, ...] = ()
-    """URIs of the complete checkpoints that the job can go on from, newest first; savepoints of the job among them."""
+    """URIs of the complete checkpoints that the job can go on from, newest first."""
+    ended: bytes = b""
+    """A pickle of the JobDetails of a job that has ended, and is not to be run again; empty: it has not."""
 
 
 class JobLeadership:
@@ -64,12 +67,14 @@ class JobLeadership:
         """
         if self._log is None:
             raise LeadershipLostError(f"{self._what}: cannot be changed by one that has not taken over")
-        content = {"next_id": pointers.next_id, "directories": pointers.directories}
+        ended = base64.b64encode(pointers.ended).decode()
+        content = {"next_id": pointers.next_id, "directories": pointers.directories, "ended": ended}
         self._log.append(json.dumps(content).encode())
 
     def _decode(self, generation: int, content: bytes) -> CheckpointPointers:
         try:
             fields = json.loads(content)
-            return CheckpointPointers(generation, int(fields["next_id"]), tuple(fields["directories"]))
+            ended = base64.b64decode(fields["ended"])
+            return CheckpointPointers(generation, int(fields["next_id"]), tuple(fields["directories"]), ended)
         except (ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(f"{self._what}: what is in {self._directory} was written by something else") from error
+            raise CheckpointError(f"{self._what}: what is in {self._directory} was not written by flinkray") from error
