@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from actors.hosts.runtime import EndpointRuntime
+import cloudpickle
+
+from actors.hosts.runtime import EndpointRuntime, pause_before_restart
 from actors.ports import (
     Address,
     BatchRef,
@@ -83,14 +86,24 @@ class MemoryMetrics:
             return dict(self._values)
 
 
+@dataclass(slots=True)
+class _Endpoint:
+    """What lives at an address, over all its lives."""
+
+    runtime: EndpointRuntime
+    arguments: bytes | None
+    """For the next life, as they were before the first; None: there is no next one."""
+    started_s: float
+    watchers: set[EndpointRuntime]
+    children: set[Address]
+
+
 class LocalHost(Host):
     """Endpoints on threads. Ending one stops its loops at their next step, as a process's end would."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._runtimes: dict[Address, EndpointRuntime] = {}
-        self._watchers: dict[Address, set[Address]] = defaultdict(set)
-        self._children: dict[Address, set[Address]] = defaultdict(set)
+        self._endpoints: dict[Address, _Endpoint] = {}
         self._ending: list[EndpointRuntime] = []
         self._objects = LocalObjectStore()
         self._metrics = MemoryMetrics()
@@ -98,27 +111,31 @@ class LocalHost(Host):
     # -- Host ----------------------------------------------------------------------------------------------------
 
     def spawn(self, spec: EndpointSpec) -> None:
-        self._start(spec, watcher=None)
+        self.start(spec, spawner=None)
 
     def tell(self, address: Address, message: Any) -> None:
-        runtime = self._runtimes.get(address)
-        if runtime is None:
-            raise EndpointGone(address)
-        runtime.deliver(message)
+        self._runtime(address).deliver(message)
 
     def ask(self, address: Address, request: Any, timeout_ms: float) -> Any:
-        runtime = self._runtimes.get(address)
-        if runtime is None:
-            raise EndpointGone(address)
-        return runtime.request(request, timeout_ms)
+        deadline = time.monotonic() + timeout_ms / 1000
+        while True:
+            runtime = self._runtime(address)
+            try:
+                return runtime.request(request, max(0.0, deadline - time.monotonic()) * 1000)
+            except EndpointGone:
+                with self._lock:
+                    endpoint = self._endpoints.get(address)
+                if endpoint is None or endpoint.runtime is runtime:
+                    raise
+                # It ended before it got to the request, and has begun again.
 
     def kill(self, address: Address) -> None:
-        self._end(address, killer=None, cause="killed by the client")
+        self._end(address, cause="killed by the client")
 
     def shutdown(self) -> None:
         while True:
             for address in self.addresses():
-                self._end(address, killer=None, cause="the host is shut down")
+                self._end(address, cause="the host is shut down")
             with self._lock:
                 ending, self._ending = self._ending, []
             if not ending:
@@ -130,9 +147,9 @@ class LocalHost(Host):
     def addresses(self) -> frozenset[Address]:
         """The endpoints that live now."""
         with self._lock:
-            return frozenset(self._runtimes)
+            return frozenset(self._endpoints)
 
-    # -- Transport (what endpoints use) --------------------------------------------------------------------------
+    # -- what endpoints use --------------------------------------------------------------------------------------
 
     @property
     def objects(self) -> ObjectStore:
@@ -147,85 +164,118 @@ class LocalHost(Host):
         """What the endpoints measured."""
         return self._metrics
 
-    def send(self, sender: Address, address: Address, message: Any, payloads: Sequence[BatchRef]) -> None:
+    def send(self, sender: EndpointRuntime, address: Address, message: Any, payloads: Sequence[BatchRef]) -> None:
         # Under the lock, so that nothing of an endpoint comes after the notice of its death. One that was ended in the
         # middle of a message is still at it; a process would not be.
         with self._lock:
-            back = self._runtimes.get(sender)
-            if back is None:
+            if not self._is_alive(sender):
                 return
-            runtime = self._runtimes.get(address)
-            if runtime is not None:
-                runtime.deliver(message, LocalPayloads(payloads) if payloads else ())
+            receiver = self._endpoints.get(address)
+            if receiver is not None:
+                receiver.runtime.deliver(message, LocalPayloads(payloads) if payloads else ())
             elif not isinstance(message, DeliveryFailed):
-                back.deliver(DeliveryFailed(address, message, "the endpoint does not exist"))
+                sender.deliver(DeliveryFailed(address, message, "the endpoint does not exist"))
 
-    def transport_spawn(self, spawner: Address, spec: EndpointSpec) -> None:
-        self._start(spec, watcher=spawner)
+    def start(self, spec: EndpointSpec, spawner: EndpointRuntime | None) -> None:
+        """Starts an endpoint, unless its spawner has ended in the middle of a message.
 
-    def watch(self, watcher: Address, address: Address) -> None:
+        A process would not have got here then, and nobody is left to end what it starts.
+        """
+        # Pickled before its first life, so that nothing that one life does to its arguments is seen by the next.
+        arguments = cloudpickle.dumps(spec.arguments) if spec.restarts else None
         with self._lock:
-            is_alive = address in self._runtimes
-            if is_alive:
-                self._watchers[address].add(watcher)
-        if not is_alive:
-            self._notify(watcher, EndpointDied(address, "the endpoint does not exist"))
+            if spawner is not None and not self._is_alive(spawner):
+                log.debug("%s is not started: its spawner %s has ended", spec.address, spawner.address)
+                return
+            if spec.address in self._endpoints:
+                raise ValueError(f"an endpoint {spec.address!r} exists already")
+            self._begin(spec, arguments, set() if spawner is None else {spawner}, pause_s=0.0)
+            if spawner is not None and spec.dies_with_spawner:
+                self._endpoints[spawner.address].children.add(spec.address)
 
-    def transport_kill(self, killer: Address, address: Address) -> None:
-        self._end(address, killer=killer, cause=f"killed by {killer}")
+    def watch(self, watcher: EndpointRuntime, address: Address) -> None:
+        with self._lock:
+            endpoint = self._endpoints.get(address)
+            if endpoint is not None:
+                endpoint.watchers.add(watcher)
+            else:
+                watcher.deliver(EndpointDied(address, "the endpoint does not exist"))
 
-    def fatal(self, address: Address, error: BaseException) -> None:
-        self._end(address, killer=None, cause=f"{type(error).__name__}: {error}")
+    def kill_from(self, killer: EndpointRuntime, address: Address) -> None:
+        with self._lock:
+            is_alive = self._is_alive(killer)
+        if is_alive:
+            self._end(address, killer=killer, cause=f"killed by {killer.address}")
+
+    def fatal(self, runtime: EndpointRuntime, error: BaseException) -> None:
+        self._end(runtime.address, only=runtime, cause=f"{type(error).__name__}: {error}", may_restart=True)
 
     # -- inside --------------------------------------------------------------------------------------------------
 
-    def _start(self, spec: EndpointSpec, watcher: Address | None) -> None:
-        runtime = EndpointRuntime(spec, _LocalTransport(self))
+    def _runtime(self, address: Address) -> EndpointRuntime:
         with self._lock:
-            if watcher is not None and watcher not in self._runtimes:
-                # The spawner has been ended in the middle of a message. A process would not have got here, and
-                # nobody is left to end what it starts.
-                log.debug("%s is not started: its spawner %s has ended", spec.address, watcher)
-                return
-            if spec.address in self._runtimes:
-                raise ValueError(f"an endpoint {spec.address!r} exists already")
-            self._runtimes[spec.address] = runtime
-            if watcher is not None:
-                self._watchers[spec.address].add(watcher)
-                if spec.dies_with_spawner:
-                    self._children[watcher].add(spec.address)
-            runtime.start()  # under the lock, so that whoever ends it finds a thread to wait for
+            endpoint = self._endpoints.get(address)
+        if endpoint is None:
+            raise EndpointGone(address)
+        return endpoint.runtime
 
-    def _end(self, address: Address, killer: Address | None, cause: str) -> None:
+    def _is_alive(self, runtime: EndpointRuntime) -> bool:
+        """Whether it is the present life of its endpoint; with the lock held."""
+        endpoint = self._endpoints.get(runtime.address)
+        return endpoint is not None and endpoint.runtime is runtime
+
+    def _begin(
+        self, spec: EndpointSpec, arguments: bytes | None, watchers: set[EndpointRuntime], pause_s: float
+    ) -> None:
+        transport = _LocalTransport(self)
+        runtime = transport.runtime = EndpointRuntime(spec, transport, pause_s)
+        self._endpoints[spec.address] = _Endpoint(runtime, arguments, time.monotonic(), watchers, set())
+        runtime.start()  # under the lock, so that whoever ends it finds a thread to wait for
+
+    def _end(
+        self,
+        address: Address,
+        *,
+        cause: str,
+        killer: EndpointRuntime | None = None,
+        only: EndpointRuntime | None = None,
+        may_restart: bool = False,
+    ) -> None:
+        """Ends what lives at the address, if that is `only`; with `may_restart` its next life begins, if it has one."""
         with self._lock:
-            runtime = self._runtimes.pop(address, None)
-            watchers = self._watchers.pop(address, set()) - {killer}
-            children = self._children.pop(address, set())
-            if runtime is None:
+            endpoint = self._endpoints.get(address)
+            if endpoint is None or only not in (None, endpoint.runtime):
                 return
-            self._ending = [ending for ending in self._ending if not ending.join(0)] + [runtime]
+            if killer is not None:
+                endpoint.watchers.discard(killer)
+            self._end_life(endpoint, cause)
+            if may_restart and endpoint.arguments is not None:
+                spec = replace(endpoint.runtime.spec, arguments=cloudpickle.loads(endpoint.arguments))
+                pause_s = pause_before_restart(time.monotonic() - endpoint.started_s)
+                self._begin(spec, endpoint.arguments, endpoint.watchers, pause_s)
+
+    def _end_life(self, endpoint: _Endpoint, cause: str) -> None:
+        """Ends it and the children that die with it, and tells those that watch them; with the lock held."""
+        runtime = endpoint.runtime
+        del self._endpoints[runtime.address]
+        self._ending = [ending for ending in self._ending if not ending.join(0)] + [runtime]
         runtime.end()
-        for watcher in watchers:
-            self._notify(watcher, EndpointDied(address, cause))
-        for child in children:
-            self._end(child, killer=address, cause=f"{address} ended")
-
-    def _notify(self, watcher: Address, death: EndpointDied) -> None:
-        runtime = self._runtimes.get(watcher)
-        if runtime is not None:
-            runtime.deliver(death)
+        endpoint.watchers = {watcher for watcher in endpoint.watchers if self._is_alive(watcher)}
+        for watcher in endpoint.watchers:
+            watcher.deliver(EndpointDied(runtime.address, cause))
+        for address in endpoint.children:
+            child = self._endpoints.get(address)
+            if child is not None:
+                self._end_life(child, f"{runtime.address} ended")
 
 
 class _LocalTransport:
-    """The host as its endpoints see it."""
+    """The host as one life of an endpoint sees it."""
+
+    runtime: EndpointRuntime
 
     def __init__(self, host: LocalHost) -> None:
         self._host = host
-        self.send = host.send
-        self.spawn = host.transport_spawn
-        self.watch = host.watch
-        self.kill = host.transport_kill
-        self.fatal = host.fatal
 
     @property
     def objects(self) -> ObjectStore:
@@ -234,3 +284,18 @@ class _LocalTransport:
     @property
     def metrics(self) -> MetricSink:
         return self._host.metrics
+
+    def send(self, sender: Address, address: Address, message: Any, payloads: Sequence[BatchRef]) -> None:
+        self._host.send(self.runtime, address, message, payloads)
+
+    def spawn(self, spawner: Address, spec: EndpointSpec) -> None:
+        self._host.start(spec, self.runtime)
+
+    def watch(self, watcher: Address, address: Address) -> None:
+        self._host.watch(self.runtime, address)
+
+    def kill(self, killer: Address, address: Address) -> None:
+        self._host.kill_from(self.runtime, address)
+
+    def fatal(self, address: Address, error: BaseException) -> None:
+        self._host.fatal(self.runtime, error)

@@ -40,6 +40,15 @@ LOOP_WAIT_MS = 200.0
 # How long an endpoint that ends waits for its loops, for example for a task that closes its operators.
 LOOP_GRACE_S = 2.0
 
+# An endpoint that is started again and again begins at most twice in this time. One that cannot even be constructed
+# would otherwise take all of a machine; one that dies now and then is back at once.
+RESTART_INTERVAL_S = 3.0
+
+
+def pause_before_restart(since_last_start_s: float) -> float:
+    """How many seconds an endpoint waits before it begins again. Messages and requests wait for it meanwhile."""
+    return min(max(0.0, RESTART_INTERVAL_S - since_last_start_s), RESTART_INTERVAL_S)
+
 
 class SystemClock:
     """The machine's own time."""
@@ -151,11 +160,16 @@ class _Request:
 
 
 class EndpointRuntime:
-    """One endpoint with its thread. Implements `actors.ports.EndpointContext` for it."""
+    """One life of an endpoint, with its thread. Implements `actors.ports.EndpointContext` for it.
 
-    def __init__(self, spec: EndpointSpec, transport: Transport) -> None:
+    Args:
+        pause_s: how long it waits before it begins (see `pause_before_restart`).
+    """
+
+    def __init__(self, spec: EndpointSpec, transport: Transport, pause_s: float = 0.0) -> None:
         self._spec = spec
         self._transport = transport
+        self._pause_s = pause_s
         self._inbox: queue.SimpleQueue[_Message | _Request | None] = queue.SimpleQueue()
         self._timers = ThreadTimers(spec.address)
         self._clock = SystemClock()
@@ -287,10 +301,11 @@ class EndpointRuntime:
     def _run(self) -> None:
         endpoint: Endpoint | None = None
         try:
-            endpoint = self._spec.endpoint(self, *self._spec.arguments)
-            endpoint.on_start()
-            while self._handle_next(endpoint):
-                pass
+            if not (self._pause_s and self._ended.wait(self._pause_s)):
+                endpoint = self._spec.endpoint(self, *self._spec.arguments)
+                endpoint.on_start()
+                while self._handle_next(endpoint):
+                    pass
         except BaseException as error:
             if not self._ended.is_set():
                 self.fatal(error)

@@ -86,7 +86,7 @@ def test_a_request_that_waits_when_its_endpoint_ends_is_told_so_at_once(host: Lo
 
     asking = threading.Thread(target=ask)
     asking.start()
-    runtime = host._runtimes[Address("a")]
+    runtime = host._runtime(Address("a"))
     eventually(lambda: runtime._inbox.qsize(), lambda waiting: waiting == 1)
     host.kill(Address("a"))
     held.let_go()
