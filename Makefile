@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 ARGS ?=
 SEEDS ?= 50
 
-.PHONY: setup pipeline test test-fast simulate lint format types check clean
+.PHONY: setup pipeline test test-fast simulate recovery lint format types check clean
 
 setup: $(INSTALLED)
 
@@ -33,6 +33,10 @@ test-fast: setup
 # Whole jobs in one thread under random interleavings and faults; says how each seed that fails is replayed.
 simulate: setup
 	$(BIN)/python -m pytest tests/simulation --seeds $(SEEDS) --timeout 600 -q $(ARGS)
+
+# Jobs on Ray whose processes and nodes die: what they commit, and how soon they go on.
+recovery: setup
+	$(BIN)/python -m pytest tests/ray/test_recovery.py --recovery -s $(ARGS)
 
 lint: setup
 	$(BIN)/ruff format --check .

@@ -15,6 +15,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("simulation")
     group.addoption("--seeds", type=int, help="how many seeds each simulation runs with")
     group.addoption("--seed", type=int, help="the one seed that simulations run with")
+    parser.getgroup("recovery").addoption("--recovery", action="store_true", help="run tests that are marked recovery")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--recovery"):
+        return
+    left_out = [item for item in items if item.get_closest_marker("recovery")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if not item.get_closest_marker("recovery")]
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,76 @@
+"""Processes and nodes that die while a job runs on a real Ray cluster: it goes on soon, and commits every row once.
+
+Three cases always run, over fewer rows; all of them with `--recovery`; `make recovery` shows how long each took.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.recovery import RecoveryJob, run_with_kills
+
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
+
+MAX_RECOVERY_S = 10.0
+FEW_ROWS = 480_000
+MANY_ROWS = 2_000_000
+
+KINDS = ("TaskSlot", "TaskExecutor", "JobMaster", "Dispatcher", "ResourceManager")
+SEVERAL = {
+    "three slots": ("TaskSlot", "TaskSlot", "TaskSlot"),
+    "a worker of each kind": ("TaskSlot", "TaskExecutor", "TaskSlot"),
+    "masters after workers": ("TaskSlot", "JobMaster", "TaskExecutor"),
+    "all masters": ("Dispatcher", "ResourceManager", "JobMaster"),
+}
+
+
+def run(directory: Path, rows: int, *victims: str) -> None:
+    seconds = run_with_kills(RecoveryJob(directory, rows), victims)
+    for name, each in seconds.items():
+        print(f"\n  {name}: recovered after {each:.2f} s", end="")
+    assert all(each < MAX_RECOVERY_S for each in seconds.values()), seconds
+
+
+@pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.parametrize("victim", ["TaskSlot", "TaskExecutor", "JobMaster"])
+def test_a_short_job_goes_on_soon_after_a_kill_and_commits_every_row_once(tmp_path: Path, victim: str) -> None:
+    run(tmp_path, FEW_ROWS, victim)
+
+
+@pytest.mark.recovery
+@pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.parametrize("victim", KINDS)
+def test_a_job_goes_on_soon_after_a_kill_and_commits_every_row_once(tmp_path: Path, victim: str) -> None:
+    run(tmp_path, MANY_ROWS, victim)
+
+
+@pytest.mark.recovery
+@pytest.mark.usefixtures("ray_cluster")
+@pytest.mark.parametrize("victims", SEVERAL.values(), ids=SEVERAL)
+def test_a_job_goes_on_after_three_kills_and_commits_every_row_once(tmp_path: Path, victims: tuple[str, ...]) -> None:
+    run(tmp_path, MANY_ROWS, *victims)
+
+
+@pytest.mark.recovery
+def test_a_job_goes_on_soon_after_the_loss_of_a_node_and_commits_every_row_once(tmp_path: Path) -> None:
+    root = Path(__file__).resolve().parents[2]
+    # A cluster of several nodes cannot be had beside the one that other tests share in this process.
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.support.recovery", str(tmp_path), str(MANY_ROWS)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    recovered = re.search(r"recovered after ([\d.]+) s", done.stdout)
+    assert recovered is not None, done.stdout
+    print(f"\n  {recovered[0]}", end="")
+    assert float(recovered[1]) < MAX_RECOVERY_S

@@ -1,0 +1,253 @@
+"""A job on Ray whose processes are killed while it runs, and what it must have committed all the same.
+
+Run as a module it does so in a Ray cluster of several nodes, of which it removes one, and prints the seconds that the
+job needed to go on: `python -m tests.support.recovery <directory> <rows>`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from actors.client.cluster import job_cluster_id
+from flinkray import (
+    CheckpointOverview,
+    Configuration,
+    Count,
+    DataGenSource,
+    FileSink,
+    JobClient,
+    StreamExecutionEnvironment,
+    Sum,
+    TumblingEventTimeWindows,
+    WatermarkStrategy,
+)
+from tests.support.waiting import eventually
+
+HOUR_MS = 3_600_000
+KEYS = 1_000
+# 36 rows in a window and key.
+STEP_MS = 100
+
+Rows = npt.NDArray[np.int64]
+
+DEADLINE_S = 90.0
+"""For whatever is waited for; far more than is allowed, so that a slow recovery is told from none."""
+
+
+def key(rows: Rows) -> Rows:
+    return (rows * 2_654_435_761 >> 7) % KEYS
+
+
+def value(rows: Rows) -> Rows:
+    return rows * 7919 % 997 + 1
+
+
+def event_time(rows: Rows) -> Rows:
+    return rows * STEP_MS
+
+
+@dataclass(frozen=True)
+class RecoveryJob:
+    """Running sums of each key, and sums of each key and hour, into files below `directory`; takes checkpoints."""
+
+    directory: Path
+    rows: int
+    rows_per_second: int = 80_000
+
+    def submit(self) -> JobClient:
+        options = {
+            "parallelism.default": 2,
+            "execution.target": "ray",
+            "execution.checkpointing.interval": "200 ms",
+            "execution.checkpointing.dir": str(self.directory / "checkpoints"),
+            "restart-strategy.type": "fixed-delay",
+            "restart-strategy.fixed-delay.attempts": 20,
+            "restart-strategy.fixed-delay.delay": "100 ms",
+        }
+        environment = StreamExecutionEnvironment.get_execution_environment(Configuration(options))
+        source = DataGenSource(
+            {"key": key, "value": value, "time": event_time}, self.rows, rows_per_second=self.rows_per_second
+        )
+        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("time")
+        keyed = environment.from_source(source, strategy, "rows").key_by("key")
+        keyed.aggregate(count=Count(), total=Sum("value")).sink_to(FileSink(self.directory / "running"))
+        windows = keyed.window(TumblingEventTimeWindows.of("1 h")).aggregate(count=Count(), total=Sum("value"))
+        windows.sink_to(FileSink(self.directory / "windows"))
+        return environment.execute_async("recovery")
+
+    def check(self) -> None:
+        """Every row has counted exactly once, in both results, as DuckDB computes them from the same rows."""
+        numbers = np.arange(self.rows, dtype=np.int64)
+        columns = {"key": key(numbers), "value": value(numbers), "time": event_time(numbers)}
+        with duckdb.connect() as database:
+            database.register("input", columns)
+            for name in ("running", "windows"):
+                files = sorted(str(path) for path in (self.directory / name).glob("[!.]*.parquet"))
+                database.read_parquet(files).create_view(name)
+            self._check_windows(database)
+            self._check_running(database)
+
+    def _check_windows(self, database: duckdb.DuckDBPyConnection) -> None:
+        expected = f"""
+            SELECT key, time // {HOUR_MS} * {HOUR_MS} AS window_start, count(*) AS count, sum(value)::BIGINT AS total
+            FROM input GROUP BY ALL"""
+        found = "SELECT key, window_start, count, total FROM windows"
+        _check_same(database, expected, found)
+
+    def _check_running(self, database: duckdb.DuckDBPyConnection) -> None:
+        """The order of a key's rows from two sources is not given: it has each of the counts 1, 2, ... once, and what
+        the total grows by from one to the next are the values of its rows."""
+        _check_same(
+            database,
+            "SELECT key, row_number() OVER (PARTITION BY key) AS count FROM input",
+            "SELECT key, count FROM running",
+        )
+        _check_same(
+            database,
+            "SELECT key, value FROM input",
+            "SELECT key, total - lag(total, 1, 0) OVER (PARTITION BY key ORDER BY count) AS value FROM running",
+        )
+
+
+def _check_same(database: duckdb.DuckDBPyConnection, expected: str, found: str) -> None:
+    for what, first, second in (("missing", expected, found), ("too many", found, expected)):
+        rows = database.sql(f"({first}) EXCEPT ALL ({second})").limit(10).fetchall()
+        assert not rows, f"{what}: {rows}; expected: {expected}"
+
+
+# -- processes ---------------------------------------------------------------------------------------------------
+
+
+def processes(client: JobClient) -> list[Any]:
+    """The actors of the job's cluster whose processes run, as `ray list actors` shows them."""
+    import ray
+    from ray.util.state import list_actors
+
+    prefix = f"{job_cluster_id(client.job_id)}/"
+    actors = list_actors(address=ray.get_runtime_context().gcs_address, limit=1000, detail=True)
+    return [actor for actor in actors if actor.state == "ALIVE" and (actor.name or "").startswith(prefix)]
+
+
+def pids_of(client: JobClient, class_name: str) -> set[int]:
+    return {actor.pid for actor in processes(client) if actor.class_name == class_name}
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What is looked at while the job recovers."""
+
+    overview: CheckpointOverview
+    is_over: bool
+
+
+def look(client: JobClient) -> Now:
+    overview = client.checkpoints()
+    return Now(overview, client.status().is_terminal)
+
+
+def await_checkpoint_since(client: JobClient, since_ms: float) -> None:
+    """Returns once a checkpoint is complete that was triggered after this time (of time.time, in ms)."""
+
+    def is_decided(now: Now) -> bool:
+        latest = now.overview.latest_completed
+        return now.is_over or (latest is not None and latest.triggered_ms > since_ms)
+
+    now = eventually(lambda: look(client), is_decided, DEADLINE_S)
+    latest = now.overview.latest_completed
+    if latest is None or latest.triggered_ms <= since_ms:
+        client.result(timeout=1)  # raises why the job failed
+        raise AssertionError("the job was over before it had to recover: give it more rows")
+
+
+def await_checkpoints(client: JobClient, count: int) -> None:
+    """Returns once the job has completed that many."""
+    eventually(lambda: look(client), lambda now: now.is_over or now.overview.counts.completed >= count, DEADLINE_S)
+    assert not client.status().is_terminal, client.result(timeout=1)
+
+
+def kill_and_recover(client: JobClient, class_name: str) -> float:
+    """Ends one process of that class at once, and waits until the job goes on with all its parts.
+
+    Returns:
+        Seconds from the kill to the end of a checkpoint that was triggered after it. Where the job does not notice
+        (a Dispatcher, a ResourceManager), to the process that takes its place, if that comes later.
+    """
+    await_checkpoints(client, 3)
+    before = pids_of(client, class_name)
+    victim = min(before)
+    killed_ms, started = time.time() * 1000, time.monotonic()
+    os.kill(victim, signal.SIGKILL)
+    await_checkpoint_since(client, killed_ms)
+    went_on = time.monotonic() - started
+    eventually(
+        lambda: pids_of(client, class_name), lambda pids: victim not in pids and len(pids) >= len(before), DEADLINE_S
+    )
+    replaced = time.monotonic() - started
+    return replaced if class_name in ("Dispatcher", "ResourceManager") else went_on
+
+
+def run_with_kills(job: RecoveryJob, victims: Sequence[str]) -> dict[str, float]:
+    """Runs the job to its end, killing a process of each of these classes on the way, one after the other, and checks
+    what it has committed. Gives the seconds of each recovery."""
+    client = job.submit()
+    try:
+        seconds = {f"{number}: {name}": kill_and_recover(client, name) for number, name in enumerate(victims, 1)}
+        client.result(timeout=120)
+    finally:
+        client.close()
+    job.check()
+    return seconds
+
+
+# -- nodes -------------------------------------------------------------------------------------------------------
+
+
+def run_losing_a_node(job: RecoveryJob) -> float:
+    """The same in a Ray cluster of its own, of which a node with a slot is removed. In a process without Ray only."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    memory = 200 << 20
+    head = {"num_cpus": 1, "include_dashboard": True, "object_store_memory": memory}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    client = None
+    try:
+        # Three slots' room beside the head: two are taken, so that what is lost finds a place.
+        nodes = {
+            node.node_id: node for node in (cluster.add_node(num_cpus=1, object_store_memory=memory) for _ in "123")
+        }
+        cluster.wait_for_nodes()
+        ray.init(address=cluster.address, namespace="flinkray")
+        client = job.submit()
+        await_checkpoints(client, 3)
+        slots = {actor.node_id for actor in processes(client) if actor.class_name == "TaskSlot"}
+        masters = {actor.node_id for actor in processes(client) if not actor.class_name.startswith("Task")}
+        # A node without masters where there is one: those have cases of their own.
+        victim = min(slots & set(nodes), key=lambda node: (node in masters, node))
+        killed_ms, started = time.time() * 1000, time.monotonic()
+        cluster.remove_node(nodes[victim], allow_graceful=False)
+        await_checkpoint_since(client, killed_ms)
+        seconds = time.monotonic() - started
+        client.result(timeout=120)
+    finally:
+        if client is not None:
+            client.close()
+        ray.shutdown()  # type: ignore[no-untyped-call]
+        cluster.shutdown()
+    job.check()
+    return seconds
+
+
+if __name__ == "__main__":
+    print(f"recovered after {run_losing_a_node(RecoveryJob(Path(sys.argv[1]), int(sys.argv[2]))):.2f} s")
