@@ -439,6 +439,8 @@ class RegisterTaskExecutor:
 
     task_executor: Address
     slots: tuple[SlotReport, ...]
+    registration: int = 0
+    """Grows whenever it has lost the ResourceManager, which then believes these slots rather than what it knew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,6 +448,8 @@ class TaskExecutorRegistered:
     """ResourceManager -> TaskExecutor."""
 
     session: SessionId
+    registration: int = 0
+    """The one that is answered; answers to past ones are ignored."""
 
 
 @dataclass(frozen=True, slots=True)

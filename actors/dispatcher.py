@@ -1,12 +1,15 @@
 """The Dispatcher: takes jobs, starts a JobMaster for each, and knows what became of them.
 
-It outlives its jobs, so an ended job can still be asked for.
+It outlives its jobs, so an ended job can still be asked for. With a directory for high availability it outlives itself
+as well: what it has promised to a client is stored before, and one that takes its place finds the jobs, whose
+JobMasters have gone on meanwhile. A JobMaster that dies is then replaced, instead of failing its job.
 """
 
 from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from actors.control_messages import (
@@ -16,19 +19,24 @@ from actors.control_messages import (
     CollectedRowsTaken,
     GetArchivedJob,
     GetJobOverview,
+    HeartbeatAnswered,
+    HeartbeatRequested,
     JobDetails,
     JobEnded,
     JobOverview,
     JobStatusChanged,
     ListJobs,
     ReleaseAllTaskExecutors,
+    ReportJob,
     ShutDownCluster,
     SubmitJob,
 )
+from actors.high_availability.job_store import JobStore, StoreCorruptedError, StoredJob
+from actors.high_availability.store_queue import StoreQueue, StoreRetryDue, StoreWorkDone
 from actors.job_master import JobMaster
 from actors.messages import SessionId
 from actors.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, EndpointSpec, Payloads
-from flinkray.errors import ErrorInfo, FlinkrayError, InvalidProgramError
+from flinkray.errors import CheckpointError, ErrorInfo, FlinkrayError, InvalidProgramError
 from flinkray.execution import JobStatus
 from flinkray.types import JobId
 from graphs.job_graph import JobGraph
@@ -40,6 +48,16 @@ COLLECTED_ROWS_TIMEOUT_MS = 600_000.0
 
 # How long a cluster that ends by itself can still be asked what became of its job.
 LINGER_MS = 60_000.0
+
+# Before a JobMaster is replaced: what killed it may go on for a moment.
+REPLACEMENT_DELAY_MS = 1_000.0
+
+# A JobMaster that dies before it says anything will do so again: the job itself is what kills it.
+MAX_SILENT_DEATHS = 10
+
+# A ResourceManager that was started again a moment ago does not know yet of all that it has to release.
+RELEASE_RETRY_MS = 3_000.0
+MAX_RELEASES = 5
 
 
 class UnknownJobError(FlinkrayError):
@@ -56,6 +74,26 @@ class UnknownJobError(FlinkrayError):
         return f"cluster {self.cluster_id!r} has no job {self.job_id!r}; `flinkray list` shows those that it has"
 
 
+class DispatcherNotReadyError(FlinkrayError):
+    """The Dispatcher cannot answer yet, as it reads or writes its store: ask again in a moment."""
+
+    origin = "external"
+
+    def __init__(self, cluster_id: str, what: str, failure: str = "") -> None:
+        """
+        Args:
+            failure: why it has not come further, where the store fails.
+        """
+        self.cluster_id = cluster_id
+        self.what = what
+        self.failure = failure
+        super().__init__(cluster_id, what, failure)
+
+    def __str__(self) -> str:
+        reason = f": {self.failure}; see high-availability.storageDir" if self.failure else ""
+        return f"the Dispatcher of cluster {self.cluster_id!r} {self.what}{reason}"
+
+
 @dataclass(frozen=True, slots=True)
 class _RowsExpired:
     """To itself."""
@@ -68,18 +106,48 @@ class _LingeredEnough:
     """To itself."""
 
 
+@dataclass(frozen=True, slots=True)
+class _ReplacementDue:
+    """To itself: the JobMaster of this number is to be replaced."""
+
+    job_id: JobId
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class _ReleaseAgain:
+    """To itself."""
+
+
 @dataclass(slots=True)
 class _Job:
+    job_id: JobId
     name: str
+    started_ms: int
     job_master: Address
     session: SessionId
-    started_ms: int
+    number: int = 1
+    """Of the JobMaster."""
     status: JobStatus = JobStatus.INITIALIZING
+    is_cancelled: bool = False
+    is_stored: bool = True
+    is_acknowledged: bool = True
+    """Its submission was answered, so that another one under its id is a mistake."""
+    ending: JobDetails | None = None
+    """How it has ended, which is yet to be stored."""
+    has_rows_to_take: bool = False
     archived: JobDetails | None = None
+    silent_deaths: int = 0
+    """JobMasters in a row that died before they said anything."""
 
 
 class Dispatcher(Endpoint):
-    """See the module."""
+    """See the module.
+
+    With high availability, a job is first stored and then started. SubmitJob raises DispatcherNotReadyError until it is
+    stored, and then answers; if the Dispatcher dies in between, the client's next SubmitJob either finds the job
+    stored, or begins anew. A JobMaster's session sorts behind those of the job's JobMasters before it.
+    """
 
     def __init__(
         self,
@@ -88,32 +156,50 @@ class Dispatcher(Endpoint):
         resource_manager: Address,
         is_per_job: bool,
         ends_by_itself: bool = False,
+        ha_directory: str = "",
     ) -> None:
         """
         Args:
             is_per_job: takes one job only (Flink's MiniDispatcher).
             ends_by_itself: ends the cluster some time after that job, as no client will.
+            ha_directory: see `high_availability_directory`; empty: nothing outlives a master.
         """
         super().__init__(context)
         self._cluster_id = cluster_id
         self._resource_manager = resource_manager
         self._is_per_job = is_per_job
         self._ends_by_itself = ends_by_itself
+        self._ha_directory = ha_directory
+        self._store = JobStore(ha_directory) if ha_directory else None
+        self._queue = StoreQueue(context)
         self._sessions = context.random("session")
         self._jobs: dict[JobId, _Job] = {}
+        self._is_ready = self._store is None
+        self._resource_manager_died_at: float | None = None
+        self._releases = 0
+        """How often it was told again to release everything, because it died or could not be reached."""
         self._is_shutting_down = False
+        self._is_going_down = False
         self._is_down = False
 
+    def on_start(self) -> None:
+        self.context.watch(self._resource_manager)
+        store = self._store
+        if store is not None:
+            self._queue.put("recovering the jobs", lambda: _recover(store), self._on_recovered)
+
     def on_request(self, request: Any) -> Any:
+        if not self._is_ready:
+            raise self._not_ready("is reading what it knew before it was started again")
         match request:
             case SubmitJob():
                 return self._submit(request.job_graph)
             case GetJobOverview():
-                return self._overview(request.job_id)
+                return self._overview(self._job(request.job_id))
             case GetArchivedJob():
                 return self._job(request.job_id).archived
             case ListJobs():
-                return tuple(self._overview(job_id) for job_id in self._jobs)
+                return tuple(self._overview(job) for job in self._jobs.values() if job.is_stored)
             case CancelJob():
                 return self._cancel(self._job(request.job_id))
             case ShutDownCluster():
@@ -123,27 +209,40 @@ class Dispatcher(Endpoint):
     def on_message(self, message: Any, payloads: Payloads) -> None:
         match message:
             case JobStatusChanged():
-                job = self._current(message.job_id, message.session)
-                if job is not None and job.archived is None:  # it may have died before this came
-                    job.status = message.status
+                self._on_status(message)
             case JobEnded():
                 self._on_job_ended(message)
             case CollectedRowsTaken():
                 job = self._current(message.job_id, message.session)
                 if job is not None:
                     self.context.kill(job.job_master)
-            case _RowsExpired():
-                self.context.kill(self._jobs[message.job_id].job_master)
+            case HeartbeatRequested():
+                self.context.tell(message.sender, HeartbeatAnswered(message.session, self.context.address))
             case AllTaskExecutorsReleased():
-                self._on_down()
-            case _LingeredEnough():
-                self._shut_down()
+                self._on_released()
             case EndpointDied():
                 self._on_endpoint_died(message)
             case DeliveryFailed():
                 log.debug("%s did not get %r: %s", message.address, message.message, message.cause)
                 if isinstance(message.message, ReleaseAllTaskExecutors):
-                    self._on_down()  # with the ResourceManager gone, nothing is left to release
+                    self._release_later()
+            case _:
+                self._on_own_message(message)
+
+    def _on_own_message(self, message: Any) -> None:
+        match message:
+            case _RowsExpired():
+                self.context.kill(self._jobs[message.job_id].job_master)
+            case _LingeredEnough():
+                self._shut_down()
+            case _ReplacementDue():
+                self._on_replacement_due(message)
+            case _ReleaseAgain():
+                self._release()
+            case StoreWorkDone():
+                self._queue.on_done(message)
+            case StoreRetryDue():
+                self._queue.on_retry_due()
             case _:
                 raise TypeError(f"the Dispatcher does not understand {message!r}")
 
@@ -155,39 +254,198 @@ class Dispatcher(Endpoint):
     # -- requests ------------------------------------------------------------------------------------------------
 
     def _submit(self, job_graph: JobGraph) -> JobOverview:
-        job_id = job_graph.job_id
-        if job_id in self._jobs:
-            raise InvalidProgramError(f"job {job_graph.name!r} ({job_id}) was submitted to this cluster before")
+        known = self._jobs.get(job_graph.job_id)
+        if known is not None:
+            return self._submit_again(known)
         if self._is_shutting_down:
             raise FlinkrayError(f"cluster {self._cluster_id!r} is being shut down and takes no job")
         if self._is_per_job and self._jobs:
             raise FlinkrayError(f"cluster {self._cluster_id!r} was started for one job, which it has")
-        session = SessionId(f"{self._sessions.getrandbits(64):016x}")
-        address = Address(f"{self._cluster_id}/job-master-{job_id}")
-        self._jobs[job_id] = _Job(job_graph.name, address, session, self.context.clock.now_ms())
-        self.context.spawn(
-            EndpointSpec(
-                address,
-                JobMaster,
-                (self.context.address, self._resource_manager, session, job_graph),
-                display_name=f"JobMaster({job_graph.name})",
-            )
-        )
-        log.info("cluster %r took job %r (%s)", self._cluster_id, job_graph.name, job_id)
-        return self._overview(job_id)
+        job = self._add(job_graph)
+        store = self._store
+        if store is None:
+            self._start_job_master(job, job_graph)
+            return self._overview(job)
+        job.is_stored = job.is_acknowledged = False
+        work = partial(store.add, self._table(), job_graph)
+        self._queue.put(f"storing job {job.name!r}", work, lambda _: self._on_stored(job, job_graph))
+        raise self._not_ready(f"is storing job {job.name!r}")
 
-    def _overview(self, job_id: JobId) -> JobOverview:
-        job = self._job(job_id)
-        return JobOverview(job_id, job.name, job.status, job.started_ms, job.job_master)
+    def _submit_again(self, job: _Job) -> JobOverview:
+        if job.is_acknowledged:
+            raise InvalidProgramError(f"job {job.name!r} ({job.job_id}) was submitted to this cluster before")
+        if not job.is_stored:
+            raise self._not_ready(f"is storing job {job.name!r}")
+        job.is_acknowledged = True
+        return self._overview(job)
+
+    def _add(self, job_graph: JobGraph) -> _Job:
+        job_id = job_graph.job_id
+        address = Address(f"{self._cluster_id}/job-master-{job_id}")
+        job = _Job(job_id, job_graph.name, self.context.clock.now_ms(), address, self._new_session(1))
+        self._jobs[job_id] = job
+        log.info("cluster %r took job %r (%s)", self._cluster_id, job.name, job_id)
+        return job
+
+    def _new_session(self, number: int) -> SessionId:
+        return SessionId(f"{number:06d}-{self._sessions.getrandbits(64):016x}")
+
+    def _not_ready(self, what: str) -> DispatcherNotReadyError:
+        failure = self._queue.failure
+        return DispatcherNotReadyError(self._cluster_id, what, "" if failure is None else str(failure))
+
+    @staticmethod
+    def _overview(job: _Job) -> JobOverview:
+        return JobOverview(job.job_id, job.name, job.status, job.started_ms, job.job_master)
 
     def _job(self, job_id: JobId) -> _Job:
-        if job_id not in self._jobs:
+        job = self._jobs.get(job_id)
+        if job is None:
             raise UnknownJobError(job_id, self._cluster_id)
-        return self._jobs[job_id]
+        if not job.is_stored:
+            raise self._not_ready(f"is storing job {job.name!r}")
+        return job
 
     def _cancel(self, job: _Job) -> None:
-        if not job.status.is_terminal:
+        if job.status.is_terminal:
+            return
+        if not job.is_cancelled:
+            job.is_cancelled = True
+            self._save(f"cancelling job {job.name!r}")
+        self.context.tell(job.job_master, CancelExecutionGraph(job.session))
+
+    # -- JobMasters ----------------------------------------------------------------------------------------------
+
+    def _start_job_master(self, job: _Job, job_graph: JobGraph) -> None:
+        arguments: tuple[Any, ...] = (self.context.address, self._resource_manager, job.session, job_graph)
+        if self._ha_directory:
+            arguments += (self._ha_directory,)
+        spec = EndpointSpec(job.job_master, JobMaster, arguments, display_name=f"JobMaster({job.name})")
+        self.context.spawn(spec)
+        if job.is_cancelled:
             self.context.tell(job.job_master, CancelExecutionGraph(job.session))
+
+    def _current(self, job_id: JobId, session: SessionId) -> _Job | None:
+        """The job, if the sender is its current JobMaster."""
+        job = self._jobs.get(job_id)
+        if job is None or job.session != session:
+            log.debug("the Dispatcher ignored a message of a past JobMaster of %s", job_id)
+            return None
+        return job
+
+    def _on_status(self, message: JobStatusChanged) -> None:
+        job = self._current(message.job_id, message.session)
+        if job is not None and job.archived is None:  # it may have died before this came
+            job.status = message.status
+            job.silent_deaths = 0
+            if job.is_cancelled and message.status in (JobStatus.INITIALIZING, JobStatus.CREATED, JobStatus.RUNNING):
+                # It was told before it could act on it.
+                self.context.tell(job.job_master, CancelExecutionGraph(job.session))
+
+    def _on_job_ended(self, message: JobEnded) -> None:
+        job = self._current(message.details.job_id, message.session)
+        if job is not None and job.archived is None and job.ending is None:
+            self._end(job, message.details, message.has_rows_to_take)
+
+    def _on_endpoint_died(self, message: EndpointDied) -> None:
+        if message.address == self._resource_manager:
+            self._resource_manager_died_at = self.context.clock.monotonic_ms()
+            if self._is_releasing:
+                self._release_later()
+            return
+        for job in self._jobs.values():
+            if job.job_master == message.address and job.archived is None and job.ending is None:
+                self._on_job_master_died(job, message.cause)
+
+    def _on_job_master_died(self, job: _Job, cause: str) -> None:
+        job.silent_deaths += 1
+        if self._store is not None and job.silent_deaths < MAX_SILENT_DEATHS:
+            log.warning("the JobMaster of job %r died (%s); it is replaced", job.name, cause)
+            job.status = JobStatus.INITIALIZING
+            self.context.tell_self_later(REPLACEMENT_DELAY_MS, _ReplacementDue(job.job_id, job.number))
+            return
+        self._fail(job, FlinkrayError(f"the JobMaster of job {job.name!r} died: {cause}"))
+
+    def _fail(self, job: _Job, error: Exception) -> None:
+        now = self.context.clock.now_ms()
+        times = ((JobStatus.INITIALIZING, job.started_ms), (JobStatus.FAILED, now))
+        details = JobDetails(job.job_id, job.name, JobStatus.FAILED, times, error=ErrorInfo.of(error))
+        self._end(job, details, has_rows_to_take=False)
+
+    def _on_replacement_due(self, message: _ReplacementDue) -> None:
+        job = self._jobs[message.job_id]
+        store = self._store
+        if store is None or job.number != message.number or job.archived is not None or job.ending is not None:
+            return
+        self.context.kill(job.job_master)  # it may have been taken for dead
+        job.number += 1
+        job.job_master = Address(f"{self._cluster_id}/job-master-{job.job_id}.{job.number}")
+        job.session = self._new_session(job.number)
+        work = partial(_prepare_replacement, store, self._table(), job.job_id)
+        self._queue.put(f"replacing the JobMaster of job {job.name!r}", work, partial(self._on_prepared, job))
+
+    def _on_prepared(self, job: _Job, job_graph: JobGraph | StoreCorruptedError) -> None:
+        if isinstance(job_graph, StoreCorruptedError):
+            self._fail(job, job_graph)
+        else:
+            self._start_job_master(job, job_graph)
+
+    # -- what is stored ------------------------------------------------------------------------------------------
+
+    def _table(self) -> dict[JobId, StoredJob]:
+        return {job_id: _stored(job) for job_id, job in self._jobs.items()}
+
+    def _save(self, what: str) -> None:
+        if self._store is not None:
+            self._queue.put(what, partial(self._store.save, self._table()), lambda _: None)
+
+    def _on_stored(self, job: _Job, job_graph: JobGraph) -> None:
+        job.is_stored = True
+        self._start_job_master(job, job_graph)
+
+    def _on_recovered(self, recovered: list[tuple[StoredJob, JobDetails | None]]) -> None:
+        for stored, details in recovered:
+            job = _recovered(stored, details)
+            self._jobs[job.job_id] = job
+            if details is not None:
+                self._after_end(job)
+                continue
+            self.context.watch(job.job_master)
+            self.context.tell(job.job_master, ReportJob(job.session))
+            if job.is_cancelled:
+                self.context.tell(job.job_master, CancelExecutionGraph(job.session))
+        self._is_ready = True
+        if recovered:
+            log.info("cluster %r has recovered %d job(s)", self._cluster_id, len(recovered))
+
+    def _end(self, job: _Job, details: JobDetails, has_rows_to_take: bool) -> None:
+        """Nobody sees the end of a job before it is stored, as then it cannot run again."""
+        job.ending = details
+        job.has_rows_to_take = has_rows_to_take
+        if self._store is None:
+            self._archive(job)
+            return
+        work = partial(self._store.end, self._table(), details)
+        self._queue.put(f"storing the result of job {job.name!r}", work, lambda _: self._archive(job))
+
+    def _archive(self, job: _Job) -> None:
+        details, job.ending = job.ending, None
+        assert details is not None
+        job.status = details.status
+        job.archived = details
+        log.info("job %r is %s", job.name, details.status.value)
+        self._after_end(job)
+        self._release_if_jobless()
+
+    def _after_end(self, job: _Job) -> None:
+        if job.has_rows_to_take:
+            self.context.tell_self_later(COLLECTED_ROWS_TIMEOUT_MS, _RowsExpired(job.job_id))
+        else:
+            self.context.kill(job.job_master)
+        if self._ends_by_itself:
+            self.context.tell_self_later(LINGER_MS, _LingeredEnough())
+
+    # -- the end of the cluster ----------------------------------------------------------------------------------
 
     def _shut_down(self) -> bool:
         if not self._is_shutting_down:
@@ -199,51 +457,112 @@ class Dispatcher(Endpoint):
 
     def _release_if_jobless(self) -> None:
         """The workers go last, so that tasks could be cancelled and have closed what they use."""
-        if self._is_shutting_down and all(job.status.is_terminal for job in self._jobs.values()):
+        if self._is_releasing:
             for job in self._jobs.values():
                 self.context.kill(job.job_master)
-            self.context.tell(self._resource_manager, ReleaseAllTaskExecutors(self.context.address))
+            self._release()
+
+    @property
+    def _is_releasing(self) -> bool:
+        return self._is_shutting_down and all(job.status.is_terminal for job in self._jobs.values())
+
+    def _release(self) -> None:
+        self.context.tell(self._resource_manager, ReleaseAllTaskExecutors(self.context.address))
+
+    def _release_later(self) -> None:
+        self._releases += 1
+        if self._releases > MAX_RELEASES:
+            self._on_down()  # with the ResourceManager gone for good, nothing is left to release
+        else:
+            self.context.tell_self_later(RELEASE_RETRY_MS, _ReleaseAgain())
+
+    def _on_released(self) -> None:
+        died_at = self._resource_manager_died_at
+        if died_at is not None and self.context.clock.monotonic_ms() - died_at < RELEASE_RETRY_MS:
+            self._release_later()
+        else:
+            self._on_down()
 
     def _on_down(self) -> None:
+        if self._is_going_down:
+            return
+        self._is_going_down = True
+        store = self._store
+        if store is None:
+            self._be_down()
+        else:
+            self._queue.put("removing what was stored", lambda: _remove(store), lambda _: self._be_down())
+
+    def _be_down(self) -> None:
         self._is_down = True
         if self._ends_by_itself:
             self.context.kill(self._resource_manager)
             self.context.kill(self.context.address)
 
-    # -- jobs ----------------------------------------------------------------------------------------------------
 
-    def _current(self, job_id: JobId, session: SessionId) -> _Job | None:
-        """The job, if the sender is its current JobMaster."""
-        job = self._jobs.get(job_id)
-        if job is None or job.session != session:
-            log.debug("the Dispatcher ignored a message of a past JobMaster of %s", job_id)
-            return None
-        return job
+# -- in other threads --------------------------------------------------------------------------------------------
 
-    def _on_job_ended(self, message: JobEnded) -> None:
-        job_id = message.details.job_id
-        job = self._current(job_id, message.session)
-        if job is None or job.archived is not None:
-            return
-        self._archive(job, message.details)
-        if message.has_rows_to_take:
-            self.context.tell_self_later(COLLECTED_ROWS_TIMEOUT_MS, _RowsExpired(job_id))
-        else:
-            self.context.kill(job.job_master)
 
-    def _on_endpoint_died(self, message: EndpointDied) -> None:
-        for job_id, job in self._jobs.items():
-            if job.job_master == message.address and job.archived is None:
-                error = FlinkrayError(f"the JobMaster of job {job.name!r} died: {message.cause}")
-                now = self.context.clock.now_ms()
-                times = ((JobStatus.INITIALIZING, job.started_ms), (JobStatus.FAILED, now))
-                info = ErrorInfo.of(error)
-                self._archive(job, JobDetails(job_id, job.name, JobStatus.FAILED, times, error=info))
+def _recover(store: JobStore) -> list[tuple[StoredJob, JobDetails | None]]:
+    """The jobs, those that have ended with their results."""
+    return [(job, None if job.status is None else _result(store, job)) for job in store.take().values()]
 
-    def _archive(self, job: _Job, details: JobDetails) -> None:
-        job.status = details.status
-        job.archived = details
-        log.info("job %r is %s", job.name, details.status.value)
-        self._release_if_jobless()
-        if self._ends_by_itself:
-            self.context.tell_self_later(LINGER_MS, _LingeredEnough())
+
+def _result(store: JobStore, job: StoredJob) -> JobDetails:
+    """As it was stored; as much as is known where that cannot be read any more."""
+    assert job.status is not None
+    try:
+        return store.result(job.job_id)
+    except StoreCorruptedError as error:
+        times = ((JobStatus.INITIALIZING, job.started_ms), (job.status, job.started_ms))
+        return JobDetails(job.job_id, job.name, job.status, times, error=ErrorInfo.of(error))
+
+
+def _prepare_replacement(
+    store: JobStore, table: dict[JobId, StoredJob], job_id: JobId
+) -> JobGraph | StoreCorruptedError:
+    """Stores who the job's next JobMaster is; gives what it has to run."""
+    try:
+        job_graph = store.graph(job_id)
+    except StoreCorruptedError as error:
+        return error
+    store.save(table)
+    return job_graph
+
+
+def _remove(store: JobStore) -> None:
+    try:
+        store.remove()
+    except CheckpointError as error:
+        log.warning("what the cluster had stored is left behind: %s", error)
+
+
+def _stored(job: _Job) -> StoredJob:
+    known = job.ending or job.archived
+    return StoredJob(
+        job.job_id,
+        job.name,
+        job.started_ms,
+        job.number,
+        job.job_master,
+        job.session,
+        job.is_cancelled,
+        None if known is None else known.status,
+        job.has_rows_to_take,
+    )
+
+
+def _recovered(stored: StoredJob, details: JobDetails | None) -> _Job:
+    return _Job(
+        stored.job_id,
+        stored.name,
+        stored.started_ms,
+        stored.job_master,
+        stored.session,
+        stored.number,
+        JobStatus.INITIALIZING if details is None else details.status,
+        stored.is_cancelled,
+        is_acknowledged=False,  # the answer may not have reached the client
+        has_rows_to_take=stored.has_rows_to_take,
+        archived=details,
+    )

@@ -1,6 +1,7 @@
 """The ResourceManager: starts TaskExecutors, and has their slots given to the jobs that need them.
 
-What it decides is in `actors.scheduling.slot_manager`; here messages go in and commands out.
+What it decides is in `actors.scheduling.slot_manager`; here messages go in and commands out. It keeps nothing that
+outlives it: one that takes its place learns from the TaskExecutors and JobMasters, as they register, what there is.
 """
 
 from __future__ import annotations
@@ -61,6 +62,9 @@ log = logging.getLogger(__name__)
 # How often it looks for TaskExecutors that are idle and for jobs that can never fit.
 TICK_MS = 500.0
 
+# Without a Dispatcher no job can come, and nobody can end the cluster; one that is replaced is back long before.
+DISPATCHER_TIMEOUT_MS = 300_000.0
+
 # A TaskExecutor that is asked to stop ends its slots first; after this it is ended whatever it does.
 STOP_TIMEOUT_MS = 5_000.0
 
@@ -84,12 +88,19 @@ class ResourceManager(Endpoint):
     """See the module."""
 
     def __init__(
-        self, context: EndpointContext, cluster_id: str, configuration: Configuration, is_per_job: bool
+        self,
+        context: EndpointContext,
+        cluster_id: str,
+        configuration: Configuration,
+        is_per_job: bool,
+        dispatcher: Address,
     ) -> None:
         """
         Args:
             cluster_id: the first part of every address of the cluster.
             is_per_job: the cluster is for one job, so that nothing is kept when that has ended.
+            dispatcher: when that has been silent for long and no JobMaster is left, the ResourceManager ends, and with
+                it the TaskExecutors.
         """
         super().__init__(context)
         self._configuration = configuration
@@ -97,7 +108,12 @@ class ResourceManager(Endpoint):
         profile = ResourceProfile(configuration.get(SLOT_CPUS))
         idle_timeout_ms = float(configuration.get(TASK_MANAGER_IDLE_TIMEOUT))
         self._manager = SlotManager(
-            cluster_id, configuration.get(SLOTS_PER_TASK_MANAGER), profile, idle_timeout_ms, is_per_job
+            cluster_id,
+            configuration.get(SLOTS_PER_TASK_MANAGER),
+            profile,
+            idle_timeout_ms,
+            is_per_job,
+            life=self._session[:4],
         )
         self._tick_ms = max(1.0, min(TICK_MS, idle_timeout_ms / 2))
         self._jobs: dict[JobId, JobTarget] = {}
@@ -107,6 +123,8 @@ class ResourceManager(Endpoint):
         """The Dispatcher that shuts the cluster down."""
         self._heartbeat_interval_ms = max(1.0, float(configuration.get(HEARTBEAT_INTERVAL)))
         self._heartbeats = HeartbeatMonitor(float(configuration.get(HEARTBEAT_TIMEOUT)))
+        self._dispatcher = dispatcher
+        self._dispatcher_heard_at = context.clock.monotonic_ms()
 
     def on_start(self) -> None:
         self.context.tell_self_later(self._tick_ms, _TickDue())
@@ -162,6 +180,8 @@ class ResourceManager(Endpoint):
             case SlotRequestRefused():
                 refused = (message.task_executor, message.allocation_id, message.slot)
                 self._run(self._manager.refuse_allocation(*refused, self._now()))
+            case HeartbeatAnswered() if message.sender == self._dispatcher:
+                self._dispatcher_heard_at = self._now()
             case HeartbeatAnswered():
                 self._heartbeats.hear(message.sender, self._now())
             case TaskExecutorStopped():
@@ -175,15 +195,18 @@ class ResourceManager(Endpoint):
     # -- TaskExecutors -------------------------------------------------------------------------------------------
 
     def _on_register_task_executor(self, message: RegisterTaskExecutor) -> None:
-        known = self._manager.is_registered(message.task_executor)
-        if not known and not self._manager.is_expected(message.task_executor):
-            # It was given up while it started; nobody needs it.
-            log.debug("the ResourceManager ends %s, which it does not wait for", message.task_executor)
-            self.context.kill(message.task_executor)
+        address = message.task_executor
+        if address in self._stopping:
             return
-        self._heartbeats.add(message.task_executor, self._now())
-        self.context.tell(message.task_executor, TaskExecutorRegistered(self._session))
-        self._run(self._manager.register(message.task_executor, message.slots, self._now()))
+        if self._manager.is_given_up(address) or self._released_for is not None:
+            log.debug("the ResourceManager ends %s, which nobody needs", address)
+            self.context.kill(address)
+            return
+        if not self._manager.is_registered(address) and not self._manager.is_expected(address):
+            self.context.watch(address)  # it was started by a ResourceManager before this one
+        self._heartbeats.add(address, self._now())
+        self.context.tell(address, TaskExecutorRegistered(self._session, message.registration))
+        self._run(self._manager.register(address, message.slots, self._now(), message.registration))
 
     def _on_lost(self, address: Address, cause: str) -> None:
         self._heartbeats.remove(address)
@@ -196,6 +219,12 @@ class ResourceManager(Endpoint):
     # -- jobs ----------------------------------------------------------------------------------------------------
 
     def _on_register_job_master(self, message: RegisterJobMaster) -> None:
+        known = self._jobs.get(message.job_id)
+        if known is not None and known.session > message.job_session:
+            log.debug("the ResourceManager ignored %s, whose place %s has taken", message.job_master, known.job_master)
+            return
+        if known is not None and known.job_master != message.job_master:
+            self._heartbeats.remove(known.job_master)
         self._jobs[message.job_id] = JobTarget(message.job_id, message.job_master, message.job_session)
         self.context.watch(message.job_master)
         self._heartbeats.add(message.job_master, self._now())
@@ -231,9 +260,18 @@ class ResourceManager(Endpoint):
                 # It may hang rather than be dead; what it holds is to be free for another one.
                 self.context.kill(peer)
             self._on_lost(peer, "its heartbeats stopped")
-        for peer in self._heartbeats.peers():
+        for peer in (self._dispatcher, *self._heartbeats.peers()):
             self.context.tell(peer, HeartbeatRequested(self._session, self.context.address))
         self.context.tell_self_later(self._heartbeat_interval_ms, _HeartbeatDue())
+        if self._now() - self._dispatcher_heard_at >= DISPATCHER_TIMEOUT_MS and not self._jobs:
+            self._end_without_dispatcher()
+
+    def _end_without_dispatcher(self) -> None:
+        log.warning("%s ends, as %s is lost and no job is left", self.context.address, self._dispatcher)
+        registered, pending = self._manager.release_all()
+        for address in (*registered, *pending):
+            self.context.kill(address)
+        self.context.kill(self.context.address)
 
     # -- commands ------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """The TaskExecutor: owns the slots of one worker, and stands between their processes and the JobMasters.
 
-What it decides about slots is in `actors.scheduling.slot_table`; here messages go in and out.
+What it decides about slots is in `actors.scheduling.slot_table`; here messages go in and out. A ResourceManager that
+is lost is replaced by one that knows nothing: until it answers, jobs keep the slots that they have.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ from actors.messages import (
 )
 from actors.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, EndpointSpec, Payloads
 from actors.scheduling.heartbeats import HeartbeatMonitor
+from actors.scheduling.registration import Registration
 from actors.scheduling.slot_table import Lease, SlotTable
 from flinkray.config import Configuration
 from flinkray.errors import FlinkrayError
@@ -65,6 +67,8 @@ RESERVATION_TIMEOUT_MS = 10_000.0
 @dataclass(frozen=True, slots=True)
 class _RegisterAgain:
     """To itself."""
+
+    registration: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +113,12 @@ class TaskExecutor(Endpoint):
         self._configuration = configuration
         self._table = SlotTable([profile] * slots)
         self._jobs: dict[JobId, _Job] = {}
-        self._session: SessionId | None = None
-        """The ResourceManager's; None until it has answered, and again after it is lost."""
+        self._registration = Registration(context.clock.monotonic_ms())
         self._unreported: list[Lease] = []
         """Ended while there was no session."""
         self._is_stopping = False
         self._slots_started = 0
         self._offers_made = 0
-        self._started_at = context.clock.monotonic_ms()
         self._heartbeat_interval_ms = max(1.0, float(configuration.get(HEARTBEAT_INTERVAL)))
         self._heartbeats = HeartbeatMonitor(float(configuration.get(HEARTBEAT_TIMEOUT)))
 
@@ -146,7 +148,7 @@ class TaskExecutor(Endpoint):
             case HeartbeatRequested():
                 self._on_heartbeat(message)
             case TaskExecutorRegistered():
-                self._on_registered(message.session)
+                self._on_registered(message)
             case StopTaskExecutor():
                 self._on_stop_requested(message)
             case EndpointDied():
@@ -156,7 +158,8 @@ class TaskExecutor(Endpoint):
             case _ReservationExpired():
                 self._on_reservation_expired(message.allocation_id)
             case _RegisterAgain():
-                self._register()
+                if message.registration == self._registration.number:
+                    self._register()
             case _HeartbeatDue():
                 self._on_heartbeat_due()
             case _:
@@ -170,20 +173,24 @@ class TaskExecutor(Endpoint):
     # -- registration and heartbeats -----------------------------------------------------------------------------
 
     def _register(self) -> None:
-        if self._session is not None or self._is_stopping:
+        if self._registration.session is not None or self._is_stopping:
             return
-        waited = self.context.clock.monotonic_ms() - self._started_at
-        if waited >= REGISTRATION_TIMEOUT_MS:
+        waited = self._registration.waited_ms(self.context.clock.monotonic_ms())
+        if waited >= REGISTRATION_TIMEOUT_MS and not self._jobs:
             self.context.fatal(FlinkrayError(f"{self._resource_manager} did not answer for {waited / 1000:.0f} s"))
             return
-        self.context.tell(self._resource_manager, RegisterTaskExecutor(self.context.address, self._table.reports()))
-        self.context.tell_self_later(REGISTRATION_RETRY_MS, _RegisterAgain())
+        number = self._registration.number
+        registration = RegisterTaskExecutor(self.context.address, self._table.reports(), number)
+        self.context.tell(self._resource_manager, registration)
+        self.context.tell_self_later(REGISTRATION_RETRY_MS, _RegisterAgain(number))
 
-    def _on_registered(self, session: SessionId) -> None:
-        self._session = session
+    def _on_registered(self, message: TaskExecutorRegistered) -> None:
+        if not self._registration.answer(message.session, message.registration):
+            log.debug("%s: ignored the answer to a past registration", self.context.address)
+            return
         # The ResourceManager may hold the slot for taken, as the last registration said so.
         for lease in self._unreported:
-            self._tell_freed(session, lease)
+            self._tell_freed(message.session, lease)
         self._unreported.clear()
         self._heartbeats.add(self._resource_manager, self.context.clock.monotonic_ms())
 
@@ -194,11 +201,7 @@ class TaskExecutor(Endpoint):
     def _on_heartbeat_due(self) -> None:
         now = self.context.clock.monotonic_ms()
         for peer in self._heartbeats.take_silent(now):
-            if peer == self._resource_manager:
-                self._session, self._started_at = None, now
-                self._register()
-            else:
-                self._on_peer_lost(peer, "its heartbeats stopped")
+            self._on_peer_lost(peer, "its heartbeats stopped")
         self.context.tell_self_later(self._heartbeat_interval_ms, _HeartbeatDue())
 
     def _on_peer_lost(self, peer: Address, cause: str) -> None:
@@ -213,22 +216,19 @@ class TaskExecutor(Endpoint):
                 self._free(lease)
 
     def _on_resource_manager_lost(self, cause: str) -> None:
-        """Jobs keep the slots that they have; a worker without jobs has no purpose any more."""
-        self._session = None
-        self._is_stopping = True
-        if not self._jobs:
-            log.info(
-                "%s ends: %s is lost (%s), and no job has slots here",
-                self.context.address,
-                self._resource_manager,
-                cause,
-            )
+        """Another one takes its place, unless the cluster is at its end."""
+        log.info("%s: %s is lost (%s)", self.context.address, self._resource_manager, cause)
+        if self._is_stopping:
             self.context.kill(self.context.address)
+            return
+        self._heartbeats.remove(self._resource_manager)
+        self._registration.lose(self.context.clock.monotonic_ms())
+        self._register()
 
     # -- slots ---------------------------------------------------------------------------------------------------
 
     def _on_request_slot(self, request: RequestSlot) -> None:
-        if request.session != self._session or self._is_stopping:
+        if request.session != self._registration.session or self._is_stopping:
             log.debug("%s: ignored %r of a past session", self.context.address, request)
             return
         known = self._table.lease(request.allocation_id)
@@ -318,12 +318,10 @@ class TaskExecutor(Endpoint):
         if not self._table.leases(lease.job_id):
             job = self._jobs.pop(lease.job_id)
             self._heartbeats.remove(job.job_master)
-        if self._session is not None:
-            self._tell_freed(self._session, lease)
-            return
-        self._unreported.append(lease)
-        if not self._jobs and self._is_stopping:
-            self._on_resource_manager_lost("it was lost before the last job ended")
+        if self._registration.session is not None:
+            self._tell_freed(self._registration.session, lease)
+        else:
+            self._unreported.append(lease)
 
     def _tell_freed(self, session: SessionId, lease: Lease) -> None:
         freed = SlotFreed(session, self.context.address, lease.slot_index, lease.allocation_id)
@@ -374,24 +372,30 @@ class TaskExecutor(Endpoint):
         lease = self._table.lease_at(message.address)
         if lease is None:
             self._on_peer_lost(message.address, message.cause)
-            return
-        job = self._jobs[lease.job_id]
-        self._table.free(lease.allocation_id)
-        cause = f"its process died ({message.cause})"
-        failed = SlotFailed(job.session, self.context.address, lease.allocation_id, cause)
-        self.context.tell(job.job_master, failed)
-        self._report_freed(lease)
+        else:
+            self._fail_slot(lease, f"its process died ({message.cause})")
 
     def _on_delivery_failed(self, message: DeliveryFailed) -> None:
         """Its receiver is gone, which a death notice says as well, except to those whom nobody watches."""
         log.debug("%s: %s did not get %r: %s", self.context.address, message.address, message.message, message.cause)
-        if isinstance(message.message, OfferSlots):
+        lease = self._table.lease_at(message.address)
+        if lease is not None:
+            # Whatever it was, the JobMaster goes by it: a task that never starts, or is never told of a checkpoint.
+            self._fail_slot(lease, f"it did not get its {type(message.message).__name__} ({message.cause})")
+        elif isinstance(message.message, OfferSlots):
             self._on_peer_lost(message.address, message.cause)
+
+    def _fail_slot(self, lease: Lease, cause: str) -> None:
+        """Nothing of the slot can be used any more, and the JobMaster hears of it."""
+        job = self._jobs[lease.job_id]
+        failed = SlotFailed(job.session, self.context.address, lease.allocation_id, cause)
+        self.context.tell(job.job_master, failed)
+        self._free(lease)
 
     # -- the end -------------------------------------------------------------------------------------------------
 
     def _on_stop_requested(self, message: StopTaskExecutor) -> None:
-        if message.session != self._session:
+        if message.session != self._registration.session:
             log.debug("%s: ignored %r of a past session", self.context.address, message)
             return
         self._is_stopping = True

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import threading
 import uuid
+from collections.abc import Callable
+from typing import Any
 
 from actors.control_messages import JobOverview, SubmitJob
-from actors.dispatcher import Dispatcher
+from actors.dispatcher import Dispatcher, DispatcherNotReadyError
+from actors.high_availability.directories import high_availability_directory
 from actors.ports import Address, EndpointSpec, Host
 from actors.resource_manager import ResourceManager
 from flinkray.config import Configuration
@@ -16,6 +20,9 @@ from graphs.job_graph import JobGraph
 # Components answer at once; starting their processes is what takes time on a busy machine.
 ASK_TIMEOUT_MS = 60_000.0
 
+# A Dispatcher that is not ready writes or reads some small files.
+NOT_READY_PAUSE_S = 0.02
+MAX_PAUSES = 3_000
 
 _JOB_CLUSTER = re.compile(r"job-[0-9a-f]{12}")
 
@@ -48,36 +55,63 @@ def start_cluster(
 ) -> None:
     """Starts a ResourceManager and a Dispatcher; TaskExecutors come when a job needs them. Returns at once.
 
+    A ResourceManager that dies is started again, and so is a Dispatcher where there is a directory for what outlives it
+    (`high_availability_directory`).
+
     Args:
         is_per_job: the cluster takes one job, and keeps no worker after it.
         ends_by_itself: it is gone some time after that job, without a client's doing.
     """
     resource_manager = resource_manager_of(cluster_id)
+    dispatcher = dispatcher_of(cluster_id)
+    ha_directory = high_availability_directory(configuration, cluster_id)
     host.spawn(
         EndpointSpec(
             resource_manager,
             ResourceManager,
-            (cluster_id, configuration, is_per_job),
+            (cluster_id, configuration, is_per_job, dispatcher),
             display_name=f"ResourceManager({cluster_id})",
+            restarts=True,
         )
     )
     host.spawn(
         EndpointSpec(
-            dispatcher_of(cluster_id),
+            dispatcher,
             Dispatcher,
-            (cluster_id, resource_manager, is_per_job, ends_by_itself),
+            (cluster_id, resource_manager, is_per_job, ends_by_itself, ha_directory),
             display_name=f"Dispatcher({cluster_id})",
+            restarts=bool(ha_directory),
         )
     )
 
 
-def submit(host: Host, cluster_id: str, job_graph: JobGraph) -> JobOverview:
-    """Hands a job over; returns when the Dispatcher has taken it.
+def submit(host: Host, cluster_id: str, job_graph: JobGraph, pause: Callable[[], None] | None = None) -> JobOverview:
+    """Hands a job over; returns when the Dispatcher has taken it, and has stored it where anything is stored.
 
     Raises:
         EndpointGone: there is no such cluster.
         InvalidProgramError: the cluster has had a job with this id.
         TimeoutError: the Dispatcher did not answer.
+        DispatcherNotReadyError: it cannot store the job; the message says why.
     """
-    accepted: JobOverview = host.ask(dispatcher_of(cluster_id), SubmitJob(job_graph), ASK_TIMEOUT_MS)
+    accepted: JobOverview = ask_dispatcher(host, cluster_id, SubmitJob(job_graph), pause)
     return accepted
+
+
+def ask_dispatcher(host: Host, cluster_id: str, request: Any, pause: Callable[[], None] | None = None) -> Any:
+    """The Dispatcher's answer, as `Host.ask`; one that has just been started again is given time to come to itself.
+
+    Args:
+        pause: waits before the Dispatcher is asked again; None: a moment, in this thread.
+    """
+    wait = pause or _wait
+    for _ in range(MAX_PAUSES):
+        try:
+            return host.ask(dispatcher_of(cluster_id), request, ASK_TIMEOUT_MS)
+        except DispatcherNotReadyError:
+            wait()
+    return host.ask(dispatcher_of(cluster_id), request, ASK_TIMEOUT_MS)
+
+
+def _wait() -> None:
+    threading.Event().wait(NOT_READY_PAUSE_S)

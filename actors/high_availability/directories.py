@@ -1,7 +1,7 @@
 """Where what outlives the masters is kept.
 
-    <high-availability.storageDir>/<cluster id>/dispatcher/     log of the jobs, their JobGraphs and results
-    <high-availability.storageDir>/<cluster id>/<job id>/       log of a job's JobMasters and checkpoints
+<high-availability.storageDir>/<cluster id>/dispatcher/     log of the jobs, their JobGraphs and results
+<high-availability.storageDir>/<cluster id>/<job id>/       log of a job's JobMasters and checkpoints
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class FencedLog:
         self._supersede(sequence)
 
     def _supersede(self, sequence: int) -> None:
-        """The record of this number is durable now, so the one before it may go, unless it keeps others from writing."""
+        """The record of this number is durable now: the one before it may go, unless it keeps others from writing."""
         if self._sequence != self._first:
             self._superseded.append(self._sequence)
         self._sequence = sequence

@@ -17,6 +17,7 @@ from typing import Any
 
 import cloudpickle
 import pyarrow as pa
+from pyarrow import fs
 
 from actors.checkpoints.files import is_missing, read_file, reason, remove_files, resolve_for_checkpoint, sync
 from actors.control_messages import JobDetails
@@ -52,6 +53,10 @@ class StoredJob:
     """Of an ended job, see JobEnded."""
 
 
+class StoreCorruptedError(CheckpointError):
+    """A file of the store is gone, or holds something else than was written: trying again does not help."""
+
+
 Table = Mapping[JobId, StoredJob]
 
 
@@ -72,7 +77,7 @@ class JobStore:
         self._log: FencedLog | None = None
 
     def take(self) -> dict[JobId, StoredJob]:
-        """Makes this the cluster's only Dispatcher, and gives its jobs, oldest first."""
+        """Makes this the cluster's only Dispatcher, and gives its jobs, in the order of their submission."""
         if self._log is None:
             self._log = FencedLog(record_files(self._own), f"the jobs of {self._directory}")
         claim = self._log.take()
@@ -87,7 +92,7 @@ class JobStore:
         self.save(table)
 
     def graph(self, job_id: JobId) -> JobGraph:
-        """Of a job that has not ended."""
+        """Of a job that has not ended. Raises StoreCorruptedError as well."""
         path = self._graph_of(job_id)
         graph: JobGraph = self._unpickled(self._read(path), path)
         return graph
@@ -104,7 +109,7 @@ class JobStore:
         self.forget(details.job_id)
 
     def forget(self, job_id: JobId) -> None:
-        """Removes what an ended job does not need any more; what cannot be removed goes with the cluster's directory."""
+        """Removes what an ended job does not need any more; what stays of it goes with the cluster's directory."""
         with contextlib.suppress(CheckpointError):
             system, path = resolve_for_checkpoint(self._graph_of(job_id))
             remove_files(system, [path])
@@ -112,7 +117,7 @@ class JobStore:
             _remove_directory(join(self._directory, job_id))
 
     def result(self, job_id: JobId) -> JobDetails:
-        """Of a job that has ended."""
+        """Of a job that has ended. Raises StoreCorruptedError as well."""
         path = self._result_of(job_id)
         details: JobDetails = self._unpickled(self._read(path), path)
         return details
@@ -137,10 +142,7 @@ class JobStore:
             with system.open_output_stream(written, compression=None) as stream:
                 stream.write(hashlib.sha256(content).digest() + content)
             sync(system, written)
-            with contextlib.suppress(FileNotFoundError):
-                if not is_missing(system, path):  # HDFS does not replace
-                    system.delete_file(path)
-            system.move(written, path)
+            _move(system, written, path)
             sync(system, posixpath.dirname(path))
         except (OSError, pa.ArrowException) as error:
             failure = CheckpointError(f"cannot write {path}: {reason(error)}")
@@ -153,10 +155,10 @@ class JobStore:
         try:
             data = read_file(system, path)
         except FileNotFoundError as error:
-            raise CheckpointError(f"{path} is gone") from error
+            raise StoreCorruptedError(f"{path} is gone") from error
         content = data[_DIGEST_BYTES:]
         if hashlib.sha256(content).digest() != data[:_DIGEST_BYTES]:
-            raise CheckpointError(f"{path} is corrupt: its checksum does not match")
+            raise StoreCorruptedError(f"{path} is corrupt: its checksum does not match")
         return content
 
     @staticmethod
@@ -164,7 +166,17 @@ class JobStore:
         try:
             return pickle.loads(content)
         except Exception as error:
-            raise CheckpointError(f"{path} cannot be read in this process: {error}") from error
+            raise StoreCorruptedError(f"{path} cannot be read in this process: {error}") from error
+
+
+def _move(system: fs.FileSystem, source: str, target: str) -> None:
+    try:
+        system.move(source, target)
+    except (OSError, pa.ArrowException):
+        # HDFS does not replace. What is there is the same, from an attempt that was in doubt.
+        if is_missing(system, target):
+            raise
+        remove_files(system, [source])
 
 
 def _remove_directory(uri: str) -> None:

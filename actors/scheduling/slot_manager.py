@@ -89,6 +89,8 @@ class _TaskExecutor:
     slots: list[_Slot]
     idle_since: float | None
     """When its last slot was freed; None: a slot is in use."""
+    registration: int = 0
+    """The newest, see RegisterTaskExecutor."""
 
 
 @dataclass(slots=True)
@@ -109,11 +111,13 @@ class SlotManager:
         slot_profile: ResourceProfile,
         idle_timeout_ms: float,
         releases_without_jobs: bool = False,
+        life: str = "",
     ) -> None:
         """
         Args:
             idle_timeout_ms: how long a TaskExecutor without allocated slots is kept.
             releases_without_jobs: release idle ones at once when no job is left (a cluster for one job).
+            life: tells the TaskExecutors and allocations of this ResourceManager from those of one before it.
         """
         self._cluster_id = cluster_id
         self._slots_per_task_executor = slots_per_task_executor
@@ -122,7 +126,11 @@ class SlotManager:
         self._releases_without_jobs = releases_without_jobs
         self._task_executors: dict[Address, _TaskExecutor] = {}
         self._pending: dict[Address, ResourceProfile] = {}
+        self._released: set[Address] = set()
+        """TaskExecutors that were given up before they had registered."""
         self._requirements: dict[JobId, _Requirements] = {}
+        self._had_requirements = False
+        self._life = f"-{life}" if life else ""
         self._total_cpus: float | None = None
         self._is_autoscaled = False
         self._started = 0
@@ -138,6 +146,7 @@ class SlotManager:
         if former is not None and former.job == job and former.requests == needed:
             return []
         self._requirements[job.job_id] = _Requirements(job, needed, declared_at=now)
+        self._had_requirements = True
         return self._balance(now)
 
     def remove_job(self, job_id: JobId, now: float) -> list[Command]:
@@ -150,16 +159,23 @@ class SlotManager:
     def is_registered(self, task_executor: Address) -> bool:
         return task_executor in self._task_executors
 
-    def register(self, task_executor: Address, slots: Iterable[SlotReport], now: float) -> list[Command]:
-        """A TaskExecutor is there, with these slots. A second registration of the same one changes nothing."""
-        if task_executor in self._task_executors:
+    def register(
+        self, task_executor: Address, slots: Iterable[SlotReport], now: float, registration: int = 0
+    ) -> list[Command]:
+        """A TaskExecutor is there, with these slots: one that was started here, or by a ResourceManager before.
+
+        The same registration a second time changes nothing. With a later one it says that it has not listened
+        meanwhile, so that what it reports counts, and not what it was asked to do.
+        """
+        known = self._task_executors.get(task_executor)
+        if known is not None and known.registration >= registration:
             return []
         self._pending.pop(task_executor, None)
         self._failed_starts = 0
         reports = sorted(slots, key=lambda slot: slot.slot_index)
         entries = [_Slot(slot.profile, slot.allocation_id, slot.job_id, slot.label) for slot in reports]
         is_idle = all(slot.is_free for slot in entries)
-        self._task_executors[task_executor] = _TaskExecutor(entries, now if is_idle else None)
+        self._task_executors[task_executor] = _TaskExecutor(entries, now if is_idle else None, registration)
         return self._balance(now)
 
     def remove_task_executor(self, task_executor: Address, cause: str, now: float) -> list[Command]:
@@ -170,6 +186,7 @@ class SlotManager:
             if self._failed_starts >= MAX_FAILED_STARTS:
                 commands += self._report_failed_starts(cause)
         self._task_executors.pop(task_executor, None)
+        self._released.discard(task_executor)
         return commands + self._balance(now)
 
     def free_slot(
@@ -201,14 +218,19 @@ class SlotManager:
     def release_all(self) -> tuple[list[Address], list[Address]]:
         """Forgets everything; gives the TaskExecutors that are registered, and those that have not come yet."""
         registered, pending = list(self._task_executors), list(self._pending)
+        self._released.update(pending)
         self._requirements.clear()
         self._task_executors.clear()
         self._pending.clear()
         return registered, pending
 
     def is_expected(self, task_executor: Address) -> bool:
-        """Whether it was started, is still wanted, and has not registered."""
+        """Whether it was started here, is still wanted, and has not registered."""
         return task_executor in self._pending
+
+    def is_given_up(self, task_executor: Address) -> bool:
+        """Whether it was started here, and was not needed any more before it had registered."""
+        return task_executor in self._released
 
     # -- time ----------------------------------------------------------------------------------------------------
 
@@ -296,7 +318,7 @@ class SlotManager:
             for index, slot in enumerate(executor.slots):
                 if slot.is_free and slot.profile.covers(request.profile):
                     self._allocations += 1
-                    allocation_id = AllocationId(f"{job.job_id}-{self._allocations}")
+                    allocation_id = AllocationId(f"{job.job_id}-{self._allocations}{self._life}")
                     report = SlotReport(index, slot.profile, allocation_id, job.job_id, request.label)
                     self._set(address, index, report, now)
                     return AllocateSlot(address, index, allocation_id, job, request.label)
@@ -316,6 +338,7 @@ class SlotManager:
             needed.add(match[0])
         for address in [address for address in self._pending if address not in needed]:
             del self._pending[address]
+            self._released.add(address)
             commands.append(ReleaseTaskExecutor(address, "it is not needed any more"))
         return commands
 
@@ -326,12 +349,13 @@ class SlotManager:
     def _start(self, needed: ResourceProfile) -> tuple[tuple[Address, ResourceProfile], StartTaskExecutor]:
         profile = self._slot_profile if self._slot_profile.covers(needed) else needed
         self._started += 1
-        address = Address(f"{self._cluster_id}/te-{self._started}")
+        address = Address(f"{self._cluster_id}/te-{self._started}{self._life}")
         self._pending[address] = profile
         return (address, profile), StartTaskExecutor(address, self._started, self._per_executor, profile)
 
     def _release_idle(self, now: float) -> list[Command]:
-        is_jobless = self._releases_without_jobs and not self._requirements
+        # Right after a restart the jobs are yet to say what they need.
+        is_jobless = self._releases_without_jobs and self._had_requirements and not self._requirements
         timeout = 0.0 if is_jobless else self._idle_timeout_ms
         idle = [
             address

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import pytest
 
-from actors import job_master
 from actors.client.cluster import dispatcher_of, start_cluster
 from actors.hosts.simulation.faults import NO_FAULTS, NODE, Faults, StorageFaults
 from actors.hosts.simulation.host import SimulationHost
@@ -28,10 +27,6 @@ def run(seed: int, faults: Faults, **job: str) -> Outcome:
     return outcome
 
 
-# Jobs with checkpoints wait for one at their end, so none of them can run before the JobMaster has a coordinator.
-pytestmark = pytest.mark.skipif("CheckpointCoordinator" not in vars(job_master), reason="no checkpoints are triggered")
-
-
 @pytest.mark.seeds(5)
 def test_a_job_that_nothing_happens_to_commits_every_row_once(seed: int) -> None:
     outcome = run(seed, NO_FAULTS)
@@ -47,7 +42,8 @@ def test_a_job_that_loses_workers_commits_every_row_once(kind: str, seed: int) -
 
 def masters_restart() -> bool:
     host = SimulationHost(0)
-    start_cluster(host, "c", Configuration(), is_per_job=True)
+    configuration = Configuration({"execution.checkpointing.dir": "memory://nothing/checkpoints"})
+    start_cluster(host, "c", configuration, is_per_job=True)
     return host.restarts(dispatcher_of("c"))
 
 

@@ -12,14 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.client.cluster import dispatcher_of, resource_manager_of, start_cluster
+from actors.client.cluster import ask_dispatcher, resource_manager_of, start_cluster, submit
 from actors.control_messages import (
     ClusterOverview,
     GetArchivedJob,
     GetClusterOverview,
     GetJobOverview,
     JobDetails,
-    SubmitJob,
 )
 from actors.messages import (
     CancelTask,
@@ -162,6 +161,7 @@ class _Process:
     context: WorldContext
     endpoint: Endpoint | None = None
     is_placed: bool = False
+    life: int = 0
     watchers: set[Address] = field(default_factory=set)
 
 
@@ -181,9 +181,11 @@ class World(Host):
         self.slot_endpoint: type[FakeTaskSlot] = FakeTaskSlot
         self.silenced: set[Address] = set()
         """Endpoints that hang: nothing reaches them."""
+        self.replaced: dict[type[Endpoint], type[Endpoint]] = {}
+        """What is started in place of others."""
         self._processes: dict[Address, _Process] = {}
         self._channels: dict[tuple[Address, Address], deque[Any]] = defaultdict(deque)
-        self._timers: list[tuple[float, int, Address, _Timer]] = []
+        self._timers: list[tuple[float, int, WorldContext, _Timer]] = []
         self._order = itertools.count()
 
     # -- Host ----------------------------------------------------------------------------------------------------
@@ -221,10 +223,19 @@ class World(Host):
         else:
             self.send(address, watcher, EndpointDied(address, "it does not exist"))
 
-    def end(self, address: Address, killer: Address | None, cause: str) -> None:
+    def crash(self, address: Address) -> None:
+        """It dies as by `kill -9`, and is started again where its spec says so."""
+        self.end(address, None, "kill -9", may_restart=True)
+
+    def end(self, address: Address, killer: Address | None, cause: str, *, may_restart: bool = False) -> None:
         process = self._processes.pop(address, None)
         if process is None:
             return
+        self._channels.pop((address, address), None)
+        if may_restart and process.spec.restarts:
+            context = WorldContext(self, address, process.life + 1)
+            watchers = set(process.watchers)
+            self._processes[address] = _Process(process.spec, context, life=process.life + 1, watchers=watchers)
         for (sender, _), queue in self._channels.items():
             if sender == address:  # what it has sent may not have left its process
                 for _ in range(self.random.randint(0, len(queue))):
@@ -235,10 +246,15 @@ class World(Host):
         for child in children:
             self.end(child, None, f"{address} is gone")
 
-    def add_timer(self, owner: Address, delay_ms: float, callback: Callable[[], None]) -> _Timer:
+    def add_timer(self, owner: WorldContext, delay_ms: float, callback: Callable[[], None]) -> _Timer:
         timer = _Timer(callback)
         heapq.heappush(self._timers, (self.now + delay_ms, next(self._order), owner, timer))
         return timer
+
+    def is_alive(self, context: WorldContext) -> bool:
+        """Whether that life of the endpoint has not ended."""
+        process = self._processes.get(context.address)
+        return process is not None and process.context is context
 
     # -- running -------------------------------------------------------------------------------------------------
 
@@ -284,7 +300,7 @@ class World(Host):
             return False
         due, _, owner, timer = heapq.heappop(self._timers)
         self.now = max(self.now, due)
-        if timer.callback is not None and owner in self._processes:
+        if timer.callback is not None and self.is_alive(owner):
             timer.callback()
         return True
 
@@ -294,7 +310,8 @@ class World(Host):
 
     def _place(self, process: _Process) -> None:
         process.is_placed = True
-        endpoint: Any = self.slot_endpoint if process.spec.endpoint is TaskSlot else process.spec.endpoint
+        replaced: dict[Any, Any] = {TaskSlot: self.slot_endpoint, **self.replaced}
+        endpoint = replaced.get(process.spec.endpoint, process.spec.endpoint)
         process.endpoint = endpoint(process.context, *process.spec.arguments)
         assert process.endpoint is not None
         process.endpoint.on_start()
@@ -328,11 +345,15 @@ class World(Host):
         start_cluster(self, CLUSTER, Configuration(options), is_per_job=is_per_job)
 
     def submit(self, graph: JobGraph) -> JobId:
-        self.ask(dispatcher_of(CLUSTER), SubmitJob(graph))
+        submit(self, CLUSTER, graph, pause=lambda: self.run_for(1))
         return graph.job_id
 
+    def ask_dispatcher(self, request: Any) -> Any:
+        """The answer of one that is ready."""
+        return ask_dispatcher(self, CLUSTER, request, pause=lambda: self.run_for(1))
+
     def status(self, job_id: JobId = JOB) -> JobStatus:
-        status: JobStatus = self.ask(dispatcher_of(CLUSTER), GetJobOverview(job_id)).status
+        status: JobStatus = self.ask_dispatcher(GetJobOverview(job_id)).status
         return status
 
     def await_status(self, status: JobStatus, job_id: JobId = JOB) -> None:
@@ -340,7 +361,7 @@ class World(Host):
 
     def await_end(self, job_id: JobId = JOB) -> JobDetails:
         self.run_until(lambda: self.status(job_id).is_terminal)
-        details: JobDetails = self.ask(dispatcher_of(CLUSTER), GetArchivedJob(job_id))
+        details: JobDetails = self.ask_dispatcher(GetArchivedJob(job_id))
         return details
 
     def overview(self) -> ClusterOverview:
@@ -351,9 +372,10 @@ class World(Host):
 class WorldContext(EndpointContext):
     """What an endpoint sees of the world."""
 
-    def __init__(self, world: World, address: Address) -> None:
+    def __init__(self, world: World, address: Address, life: int = 0) -> None:
         self.world = world
         self._address = address
+        self._life = life
 
     @property
     def address(self) -> Address:
@@ -370,7 +392,7 @@ class WorldContext(EndpointContext):
         return self.world.now
 
     def random(self, name: str) -> random.Random:
-        return random.Random(f"{self.world.seed} {self._address} {name} {self.world.now}")
+        return random.Random(f"{self.world.seed} {self._address} {self._life} {name} {self.world.now}")
 
     def tell(self, address: Address, message: Any, payloads: Sequence[Any] = ()) -> None:
         self.world.send(self._address, address, message)
@@ -379,7 +401,18 @@ class WorldContext(EndpointContext):
         self.world.send(self._address, self._address, message)
 
     def tell_self_later(self, delay_ms: float, message: Any) -> Cancellable:
-        return self.world.add_timer(self._address, delay_ms, lambda: self.tell_self(message))
+        return self.world.add_timer(self, delay_ms, lambda: self.tell_self(message))
+
+    def run_blocking(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], Any]) -> None:
+        def run() -> None:
+            result, error = None, None
+            try:
+                result = work()
+            except Exception as raised:
+                error = raised
+            self.tell_self(done(result, error))
+
+        self.world.add_timer(self, self.world.random.choice([0, 0, 3, 40]), run)
 
     def spawn(self, spec: EndpointSpec) -> None:
         self.world.spawn(spec)

@@ -20,7 +20,7 @@ from actors.control_messages import (
     ShutDownCluster,
     TakeCollected,
 )
-from actors.dispatcher import UnknownJobError
+from actors.dispatcher import DispatcherNotReadyError
 from actors.hosts.simulation.faults import NO_FAULTS, Faults
 from actors.hosts.simulation.host import SimulationHost
 from actors.hosts.simulation.schedule import START_MS
@@ -163,7 +163,7 @@ class SimulatedRun:
         start_cluster(self.host, CLUSTER, job_graph.configuration, is_per_job=True)
         self._job: JobOverview | None = None
         try:
-            self._job = submit(self.host, CLUSTER, job_graph)
+            self._job = submit(self.host, CLUSTER, job_graph, pause=lambda: self.host.run_for(POLL_MS))
         except EndpointGone:
             self._is_lost = True
         else:
@@ -202,7 +202,7 @@ class SimulatedRun:
         if self.details is None:
             try:
                 self.details = self.host.ask(dispatcher_of(CLUSTER), GetArchivedJob(JOB), ASK_TIMEOUT_MS)
-            except (TimeoutError, UnknownJobError):
+            except (TimeoutError, DispatcherNotReadyError):
                 return  # it hangs, or was started again and has not found its jobs yet
             except EndpointGone:
                 self._is_lost = True

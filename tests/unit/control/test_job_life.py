@@ -223,7 +223,8 @@ def test_a_task_executor_that_hangs_is_noticed_by_its_heartbeats() -> None:
     assert details.status is JobStatus.FAILED
     assert details.error is not None
     # The ResourceManager may notice first, and then ends what it cannot hear.
-    causes = ("c/te-1 is lost: its heartbeats stopped", "c/te-1 is lost: killed by c/resource-manager")
+    causes = (" is lost: its heartbeats stopped", " is lost: killed by c/resource-manager")
+    assert details.error.message.startswith("the slot of c/te-1-")
     assert details.error.message.endswith(causes)
 
 

@@ -35,10 +35,11 @@ def test_a_slot_that_ends_while_there_is_no_session_is_reported_with_the_next(wo
     task_executor = world.alive("TaskExecutor")[0]
     endpoint = world.endpoint(task_executor)
     (lease,) = endpoint._table.leases()
-    session, endpoint._session = endpoint._session, None
+    session = endpoint._registration.session
+    endpoint._registration.lose(world.now)
     world.end(lease.slot, task_executor, "killed")
     endpoint.on_message(EndpointDied(lease.slot, "killed"), ())
-    endpoint.on_message(TaskExecutorRegistered(session), ())
+    endpoint.on_message(TaskExecutorRegistered(session, endpoint._registration.number), ())
     world.run_for(1_000)
     freed = [message for address, message in world.delivered if address == resource_manager]
     assert SlotFreed(session, task_executor, lease.slot_index, lease.allocation_id) in freed
