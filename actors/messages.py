@@ -293,6 +293,8 @@ class RowsCollected:
     subtask_index: int
     sequence: int
     batch: Batch
+    former: tuple[tuple[int, int], ...] = ()
+    """(subtask, sequence) that these rows had before each change of the parallelism since, the latest first."""
 
 
 @dataclass(frozen=True, slots=True)

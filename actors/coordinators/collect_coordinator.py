@@ -44,7 +44,7 @@ _Entry = tuple[int, int, Batch]
 """(subtask, sequence, batch)"""
 
 _NOBODY = -1
-"""Stands for a subtask of a job that had another parallelism."""
+"""Stands for the subtasks of a job that had another parallelism; its entries are numbered when the job is rescaled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,10 @@ class _Snapshot:
     checkpoint_id: int
     expected: tuple[int, ...]
     entries: tuple[_Entry, ...]
+    positions: tuple[int, ...] = ()
+    """What the driver had: who starts from here gets the rest."""
+    former: tuple[tuple[int, ...], ...] = ()
+    """Per change of the parallelism, the latest first: of each subtask before, the sequence after what was here."""
 
 
 class CollectCoordinator(OperatorCoordinator):
@@ -86,6 +90,10 @@ class CollectCoordinator(OperatorCoordinator):
         """What may come again, in the order of arrival."""
         self._in_snapshots: dict[int, tuple[int, ...]] = {}
         """Checkpoint -> per subtask, the sequence of the first batch that its snapshot of this does not have."""
+        self._former: tuple[tuple[int, ...], ...] = ()
+        """As in `_Snapshot`: which rows that come with a former sequence are here already."""
+        self._nobodys_handed = 0
+        """Sequence after the last of the entries of nobody that the driver was given."""
         self._restored_id: int | None = None
         """Until the next is complete: the checkpoint of which only this coordinator's cut is known, not the sinks'."""
         self._is_closed = False
@@ -127,10 +135,13 @@ class CollectCoordinator(OperatorCoordinator):
     def snapshot(self, checkpoint_id: int) -> bytes:
         expected = tuple(subtask.expected for subtask in self._subtasks)
         self._in_snapshots[checkpoint_id] = expected
-        return pickle.dumps(_Snapshot(checkpoint_id, expected, (*self._buffer, *self._uncommitted)), protocol=5)
+        entries = tuple(each for each in (*self._buffer, *self._uncommitted) if not self._was_handed(each))
+        snapshot = _Snapshot(checkpoint_id, expected, entries, self.positions, self._former)
+        return pickle.dumps(snapshot, protocol=5)
 
     def restore(self, state: bytes) -> None:
-        """At another parallelism sequences mean nothing, and every subtask begins a new count."""
+        """At another parallelism sequences mean nothing, and every subtask begins a new count; what sinks kept of the
+        old one comes with its former sequence."""
         try:
             snapshot: _Snapshot = pickle.loads(state)
         except Exception as error:
@@ -139,8 +150,14 @@ class CollectCoordinator(OperatorCoordinator):
                 f"sink {self._operator_name!r}: rows for the driver cannot be read ({text})"
             ) from error
         is_same = len(snapshot.expected) == len(self._subtasks)
-        for subtask_index, sequence, batch in snapshot.entries:
-            self._buffer.append((subtask_index if is_same else _NOBODY, sequence, batch))
+        if is_same:
+            self._buffer.extend(snapshot.entries)
+            self._former = snapshot.former
+            self._skip(snapshot.positions)
+        else:
+            self._buffer.extend((_NOBODY, number, batch) for number, (_, _, batch) in enumerate(snapshot.entries))
+            was_here = tuple(max(*each) for each in zip(snapshot.expected, snapshot.positions, strict=False))
+            self._former = (was_here, *snapshot.former)
         self._restored_id = snapshot.checkpoint_id
         for index, subtask in enumerate(self._subtasks):
             subtask.expected = subtask.committed = snapshot.expected[index] if is_same else 0
@@ -177,7 +194,7 @@ class CollectCoordinator(OperatorCoordinator):
     @property
     def positions(self) -> tuple[int, ...]:
         """What the driver has been given so far; it brings this along when it asks for more."""
-        return tuple(subtask.handed for subtask in self._subtasks)
+        return (*(subtask.handed for subtask in self._subtasks), self._nobodys_handed)
 
     def take(self, max_batches: int, positions: Sequence[int] = ()) -> tuple[list[Batch], bool]:
         """Up to that many batches, oldest first, and whether the driver has everything now (the job has ended).
@@ -191,21 +208,20 @@ class CollectCoordinator(OperatorCoordinator):
         """
         if self._error is not None:
             raise self._error
-        if len(positions) == len(self._subtasks):
-            for subtask, position in zip(self._subtasks, positions, strict=True):
-                subtask.handed = max(subtask.handed, position)
+        self._skip(positions)
         batches: list[Batch] = []
         highest: dict[int, int] = {}
         while self._buffer and len(batches) < max_batches:
-            subtask_index, sequence, batch = self._buffer.popleft()
+            entry = self._buffer.popleft()
+            subtask_index, sequence, batch = entry
+            if not self._was_handed(entry):
+                batches.append(batch)
             if subtask_index == _NOBODY:
-                batches.append(batch)
-                continue
-            subtask = self._subtasks[subtask_index]
-            highest[subtask_index] = sequence
-            if sequence >= subtask.handed:
-                subtask.handed = sequence + 1
-                batches.append(batch)
+                self._nobodys_handed = max(self._nobodys_handed, sequence + 1)
+            else:
+                subtask = self._subtasks[subtask_index]
+                subtask.handed = max(subtask.handed, sequence + 1)
+                highest[subtask_index] = sequence
         self._make_room(highest)
         return batches, self._is_closed and not self._buffer
 
@@ -232,11 +248,31 @@ class CollectCoordinator(OperatorCoordinator):
         if event.sequence == subtask.expected:
             subtask.expected += 1
             entry = (subtask_index, event.sequence, event.batch)
-            if self._has_checkpoints and not self._is_closed:
-                self._uncommitted.append(entry)
-            else:
-                self._buffer.append(entry)
+            if not self._is_here(event):
+                is_uncommitted = self._has_checkpoints and not self._is_closed
+                (self._uncommitted if is_uncommitted else self._buffer).append(entry)
         self._make_room({})
+
+    def _skip(self, positions: Sequence[int]) -> None:
+        """The driver has been given so much, whoever gave it."""
+        if len(positions) == len(self._subtasks) + 1:
+            *of_subtasks, of_nobody = positions
+            for subtask, position in zip(self._subtasks, of_subtasks, strict=True):
+                subtask.handed = max(subtask.handed, position)
+            self._nobodys_handed = max(self._nobodys_handed, of_nobody)
+
+    def _was_handed(self, entry: _Entry) -> bool:
+        """Whether a JobMaster before this one gave it to the driver."""
+        subtask_index, sequence, _ = entry
+        handed = self._nobodys_handed if subtask_index == _NOBODY else self._subtasks[subtask_index].handed
+        return sequence < handed
+
+    def _is_here(self, event: RowsCollected) -> bool:
+        """Whether the coordinator, or the driver, had these rows at a checkpoint from which the job was rescaled."""
+        return any(
+            sequence < expected[subtask]
+            for (subtask, sequence), expected in zip(event.former, self._former, strict=False)
+        )
 
     def _make_room(self, highest: dict[int, int]) -> None:
         """Lets the sinks send more: without checkpoints as much as the driver took of each (its highest sequence)."""
