@@ -30,7 +30,9 @@ class TakeCheckpoint:
     start_delay_ms: int
     """From the trigger to the first barrier here."""
     alignment_ms: int
-    """From the first barrier to this moment; an unaligned checkpoint's is in `CaptureEnded`."""
+    """From the first barrier to this moment; where a capture goes on, its end has it."""
+    is_capturing: bool = False
+    """What came before the other barriers is part of it; EndCapture follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,7 +263,7 @@ class BarrierHandler:
         barrier = pending.barrier
         barrier = replace(barrier, options=replace(barrier.options, is_unaligned=True, aligned_timeout_ms=None))
         pending.barrier, pending.is_capturing = barrier, True
-        take = TakeCheckpoint(barrier, self._start_delay(pending), max(0, now_ms - pending.first_ms))
+        take = TakeCheckpoint(barrier, self._start_delay(pending), max(0, now_ms - pending.first_ms), is_capturing=True)
         return [*self._resume(pending), StartCapture(barrier.checkpoint_id), take]
 
     def _completed(self, pending: _Pending, now_ms: int) -> list[Command]:

@@ -209,7 +209,7 @@ class TaskCheckpoints:
         self._end.on_taken(checkpoint_id, barrier.options.stop)
         outputs = self._unsettled_outputs(barrier)
         waits_for = {_output(index) for index, _ in outputs}
-        if barrier.options.is_unaligned:
+        if take.is_capturing:
             waits_for.add(_INPUT)
         self._written.begin(
             barrier,

@@ -649,6 +649,13 @@ def test_an_unaligned_barrier_overtakes_rows_on_both_sides_and_they_are_in_the_c
     assert plain(task.out())[0] == ("barrier", 1)
 
 
+def test_an_unaligned_checkpoint_of_a_source_waits_for_no_input() -> None:
+    task = source().start()
+    task.trigger(barrier(1, unaligned=True))
+    task.run_until_idle()
+    assert list(task.storage.acknowledged()) == [1]
+
+
 def test_rows_in_flight_come_before_all_others_when_restored() -> None:
     task = chain("a", channels=2, max_buffers=1).start()
     task.put(numbers(1), numbers(2), channel=0)
