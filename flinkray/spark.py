@@ -1,10 +1,11 @@
-"""Spark sessions for programs that mix Spark and streams: `init_spark` and `stop_spark`. Needs `flinkray[spark]`."""
+"""Spark for programs that mix it with streams: sessions, and streaming queries. Needs `flinkray[spark]`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from flinkray.connectors.spark_stream import StreamStaging
 from flinkray.execution import BRIDGES, load_plugin
 
 
@@ -35,6 +36,30 @@ def init_spark(
     )
 
 
+def stage_stream(
+    dataframe: Any,
+    staging_directory: str,
+    checkpoint_location: str | None = None,
+    trigger: Mapping[str, Any] | None = None,
+    output_mode: str = "append",
+    query_name: str | None = None,
+    max_unread_batches: int = 8,
+) -> Any:
+    """Starts the query of a streaming DataFrame again, for a job that reads the directory and has been running on.
+
+    For jobs that outlive the program that submitted them; submitting a job starts its queries by itself.
+
+    Args:
+        dataframe and the rest: as for the job's `from_spark_stream`; also the same Spark checkpoint location.
+    Returns:
+        pyspark's StreamingQuery.
+    """
+    staging = StreamStaging.of(
+        staging_directory, checkpoint_location, trigger, output_mode, query_name, max_unread_batches
+    )
+    return load_plugin(BRIDGES, "spark").stage_stream(dataframe, staging)  # type: ignore[attr-defined]
+
+
 def stop_spark() -> None:
-    """Ends the session, its executors and its JVM, and frees the rows that it shares with jobs."""
+    """Ends the session, its queries, its executors and its JVM, and frees the rows that it shares with jobs."""
     load_plugin(BRIDGES, "spark").stop_spark()  # type: ignore[attr-defined]

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 from actors.blocks.sink import BlockSink, committed, common_schema
 from actors.blocks.source import BlockSource
 from actors.blocks.store import BlockStore
-from actors.spark import session
+from actors.spark import session, stream
 from actors.spark.delivery import Delivery, WriteFunction, after_commit
 from actors.spark.spill import SpillBlockStore
 from actors.spark.transfer import read_blocks, write_blocks
@@ -27,6 +28,7 @@ from flinkray.connectors.source import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
+from flinkray.connectors.spark_stream import StreamStaging
 from flinkray.errors import InvalidProgramError, UnknownColumnError
 from flinkray.types import Kind, RecordType
 
@@ -58,6 +60,7 @@ class SparkBridge:
     @staticmethod
     def stop_spark() -> None:
         """See `flinkray.spark.stop_spark`."""
+        stream.stop_streams()
         release_results()
         session.stop_session()
 
@@ -73,6 +76,15 @@ class SparkBridge:
         """
         columns = () if order_by is None else (order_by,) if isinstance(order_by, str) else tuple(order_by)
         return SparkDataFrameSource(dataframe, columns)
+
+    def stream_source(self, dataframe: DataFrame, staging: StreamStaging, ends_with_query: bool) -> Source:
+        """See `flinkray.connectors.spark_stream.SparkStreamSource`."""
+        return stream.StreamingDataFrameSource(dataframe, staging, ends_with_query)
+
+    @staticmethod
+    def stage_stream(dataframe: DataFrame, staging: StreamStaging) -> StreamingQuery:
+        """See `flinkray.spark.stage_stream`."""
+        return stream.stage_stream(dataframe, staging)
 
     def sink(self, output_type: RecordType | None = None) -> tuple[Sink, Callable[[Any], DataFrame]]:
         """A sink, and a function that gives its rows as a DataFrame once the job has finished.
@@ -110,6 +122,8 @@ class SparkDataFrameSource(Source):
     """A DataFrame, in the driver; what is shipped is the BlockSource that `prepare` gives."""
 
     def __init__(self, dataframe: DataFrame, order_by: Sequence[str]) -> None:
+        if dataframe.isStreaming:
+            raise InvalidProgramError("from_spark takes a DataFrame that ends; from_spark_stream takes a streaming one")
         for column in order_by:
             if column not in dataframe.columns:
                 raise UnknownColumnError(column, dataframe.columns, "from_spark(order_by=...)")

@@ -1,0 +1,178 @@
+"""Reads the files that a streaming query stages, and removes them. Imports no Spark.
+
+A position is a row of a file. Whoever read a file removes it, once a completed checkpoint has it as read to its end.
+Until then such splits stay in the reader's snapshots, so that whoever is restored from that checkpoint removes them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from queue import SimpleQueue
+
+import pyarrow as pa
+
+from actors.spark.staging import StagedFile, Staging
+from flinkray.batch import Batch
+from flinkray.connectors.handover import Handover
+from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceReader, SourceReaderContext
+from flinkray.types import Kind
+
+log = logging.getLogger(__name__)
+
+_AHEAD_BYTES = 16 << 20
+"""What is read ahead of the task; at least one Arrow batch of a file."""
+_SPLITS_AHEAD = 2
+"""One that is read, and one that follows without waiting for the enumerator."""
+_END_SECONDS = 1.0
+"""How long closing waits for the file system."""
+
+Order = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StagedSplit:
+    """One file of a batch, of which the rows before `position` have been read."""
+
+    batch_id: int
+    index: int
+    file: StagedFile
+    position: int = 0
+
+    @property
+    def split_id(self) -> str:
+        """One for all: a subtask reads its files one after the other as one stream, with one watermark.
+
+        Files are short: one of each would end before its watermark is given out.
+        """
+        return "rows"
+
+    @property
+    def order(self) -> Order:
+        return self.batch_id, self.index
+
+    @property
+    def is_read(self) -> bool:
+        return self.position >= sum(self.file.rows)
+
+
+class StagedReader(SourceReader):
+    """Reads its files in the order of batches, on a thread."""
+
+    def __init__(self, context: SourceReaderContext, staging: Staging) -> None:
+        self._context = context
+        self._staging = staging
+        self._unread: dict[Order, StagedSplit] = {}
+        """In the order of reading."""
+        self._read: dict[Order, StagedSplit] = {}
+        """Read to the end, and not known to be removed."""
+        self._read_by: dict[int, list[Order]] = {}
+        """Checkpoint -> what of `_read` is in it."""
+        self._removals: dict[Order, Future[None]] = {}
+        self._has_asked = False
+        self._has_all_splits = False
+        self._is_started = False
+        self._todo: SimpleQueue[StagedSplit | None] = SimpleQueue()
+        self._handover: Handover[tuple[pa.RecordBatch, StagedSplit]] = Handover(_AHEAD_BYTES, context.notify_available)
+        name = f"staged-rows-{context.subtask_index}"
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._remover = ThreadPoolExecutor(1, thread_name_prefix=f"remove-{name}")
+
+    def start(self) -> None:
+        self._is_started = True
+        self._thread.start()
+        self._ask()
+
+    def poll(self) -> SourceBatch | ReaderStatus:
+        taken = self._handover.take_nowait(1)
+        if not taken:
+            is_end = self._has_all_splits and not self._unread
+            return ReaderStatus.END_OF_INPUT if is_end else ReaderStatus.NOTHING_AVAILABLE
+        ((rows, split),) = taken
+        self._unread[split.order] = split
+        if split.is_read:
+            self._read[split.order] = self._unread.pop(split.order)
+            self._ask()
+        return SourceBatch(Batch(rows, Kind.ROW), split.split_id)
+
+    def add_splits(self, splits: Sequence[StagedSplit]) -> None:
+        self._has_asked = False
+        # After rescaling, what one subtask is given may come from several, each with its own order.
+        for split in sorted(splits, key=lambda each: each.order):
+            if split.is_read:  # restored, and with that covered
+                self._read[split.order] = split
+                self._remove(split.order)
+            else:
+                self._unread[split.order] = split
+                self._todo.put(split)
+        if self._is_started:
+            self._ask()
+
+    def notify_no_more_splits(self) -> None:
+        self._has_all_splits = True
+        self._context.notify_available()
+
+    def snapshot_state(self, checkpoint_id: int) -> list[StagedSplit]:
+        self._forget_removed()
+        self._read_by[checkpoint_id] = list(self._read)
+        return [*self._unread.values(), *self._read.values()]
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        for order in self._read_by.get(checkpoint_id, ()):
+            self._remove(order)
+        self._read_by = {each: orders for each, orders in self._read_by.items() if each > checkpoint_id}
+
+    def close(self) -> None:
+        self._handover.close()
+        self._todo.put(None)
+        if self._thread.is_alive():
+            self._thread.join(_END_SECONDS)
+        self._remover.shutdown(wait=False)
+
+    def _ask(self) -> None:
+        if not self._has_asked and not self._has_all_splits and len(self._unread) < _SPLITS_AHEAD:
+            self._has_asked = True
+            self._context.send_split_request()
+
+    # -- removing
+
+    def _remove(self, order: Order) -> None:
+        split = self._read.get(order)
+        if split is not None and order not in self._removals:
+            self._removals[order] = self._remover.submit(self._staging.remove_file, split.batch_id, split.file.name)
+
+    def _forget_removed(self) -> None:
+        for order, removal in list(self._removals.items()):
+            if removal.done():
+                del self._removals[order]
+                error = removal.exception()
+                if error is None:
+                    del self._read[order]
+                else:  # tried again after the next checkpoint
+                    name = self._read[order].file.name
+                    log.warning("cannot remove %s of Spark batch %d: %s", name, order[0], error)
+
+    # -- the reading thread
+
+    def _run(self) -> None:
+        error: BaseException | None = None
+        try:
+            while (split := self._todo.get()) is not None and self._read_split(split):
+                pass
+        except BaseException as caught:  # the task must learn of every way in which the thread ends
+            error = caught
+        self._handover.finish(error)
+
+    def _read_split(self, split: StagedSplit) -> bool:
+        """Hands its rows over; False: nobody wants them any more."""
+        position, limit = split.position, self._context.batch_rows
+        for batch in self._staging.read_file(split.batch_id, split.file, position):
+            for begin in range(0, batch.num_rows, limit):
+                rows = batch.slice(begin, limit)
+                position += rows.num_rows
+                if not self._handover.offer((rows, replace(split, position=position)), rows.nbytes):
+                    return False
+        return True

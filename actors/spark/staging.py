@@ -1,0 +1,254 @@
+"""The directory between a streaming query and the job that reads it. Imports no Spark: slots use it as well.
+
+    manifests/<batch id>.json       which files a micro-batch consists of; written last, in one step
+    rows/<batch id>/<file>.arrow    one Arrow IPC file per Spark partition that has rows
+    query.json                      whose batches these are
+    end.json                        the query has ended, and how
+    progress.json                   how far the job has come; changes every few seconds while it runs
+
+A batch exists as soon as its manifest does. All else that one side knows of the other is in such small files, so that
+either side can be restarted while the other is there, gone, or on another machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from actors.blocks.store import coalesce
+from flinkray import filesystems
+from flinkray.errors import FlinkrayError
+
+_MANIFESTS, _ROWS = "manifests", "rows"
+_QUERY, _END, _PROGRESS = "query.json", "end.json", "progress.json"
+_DIGITS = 19
+"""Of a batch id in a name: sorted as text they are sorted as numbers."""
+
+
+class StagingError(FlinkrayError):
+    """What is in a staging directory does not go with the query or the job that uses it."""
+
+    origin = "user"
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """The rows of one Spark partition.
+
+    Attributes:
+        name: unique, so that a repeated attempt never mixes in.
+        rows: of each Arrow batch in the file; at least one batch, none empty.
+    """
+
+    name: str
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    query_id: str
+    batch_id: int
+    files: tuple[StagedFile, ...]
+    """In the order of Spark's partitions; none for a batch without rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryEnd:
+    error: str | None
+    """None: it was stopped, or has read all there was."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """
+    Attributes:
+        beat: differs each time that the job writes.
+        handed_out_below: readers have, or had, all of the batches before this one.
+        covered_below: so they had in a completed checkpoint.
+        is_closed: the job has ended, or is about to be restarted.
+    """
+
+    beat: str
+    handed_out_below: int
+    covered_below: int
+    is_closed: bool = False
+
+
+class Staging:
+    """A handle: picklable, usable in any process and thread. All methods wait for the file system.
+
+    Args:
+        location: a path that means the same everywhere, or a URI of any pyarrow file system.
+    """
+
+    def __init__(self, location: str) -> None:
+        self.location = location
+        self._system, self._path = filesystems.resolve(location)
+
+    def __reduce__(self) -> tuple[type[Staging], tuple[str]]:
+        return Staging, (self.location,)
+
+    def create(self) -> None:
+        for directory in (_MANIFESTS, _ROWS):
+            self._system.create_dir(self._at(directory), recursive=True)
+
+    # -- rows
+
+    def write_file(self, batch_id: int, partition: int, batches: Iterable[pa.RecordBatch]) -> StagedFile | None:
+        """Writes one partition's rows; None: it has none."""
+        name = f"{partition:06d}-{uuid.uuid4().hex}.arrow"
+        rows: list[int] = []
+        with contextlib.ExitStack() as stack:
+            for batch in coalesce(batches):
+                if not rows:
+                    self._system.create_dir(self._directory(batch_id), recursive=True)
+                    file = stack.enter_context(self._system.open_output_stream(self._file(batch_id, name)))
+                    writer = stack.enter_context(pa.ipc.new_file(file, batch.schema))
+                writer.write_batch(batch)
+                rows.append(batch.num_rows)
+        return StagedFile(name, tuple(rows)) if rows else None
+
+    def read_file(self, batch_id: int, file: StagedFile, position: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a file from row `position` on.
+
+        Raises:
+            StagingError: it is not there any more, or is not what the manifest says.
+        """
+        path = self._file(batch_id, file.name)
+        try:
+            with self._system.open_input_file(path) as opened:
+                reader = pa.ipc.open_file(opened)
+                for index, count in enumerate(file.rows):
+                    if position < count:
+                        yield _expected(reader.get_batch(index), count).slice(position)
+                    position = max(0, position - count)
+        except FileNotFoundError as error:
+            raise StagingError(
+                f"the rows of Spark batch {batch_id} are gone from {self.location} ({file.name}): they are removed "
+                "once a completed checkpoint covers them. Restore from the latest checkpoint, or start without state "
+                "to go on with what is staged"
+            ) from error
+        except (pa.ArrowInvalid, OSError, ValueError) as error:
+            raise StagingError(
+                f"cannot read {file.name} of Spark batch {batch_id} in {self.location}: {error}"
+            ) from error
+
+    def remove_file(self, batch_id: int, name: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._system.delete_file(self._file(batch_id, name))
+
+    def present_files(self, batch_id: int) -> frozenset[str]:
+        """The names of a batch's files that have not been removed."""
+        selector = fs.FileSelector(self._directory(batch_id), allow_not_found=True)
+        return frozenset(info.base_name for info in self._system.get_file_info(selector))
+
+    # -- batches
+
+    def publish(self, manifest: Manifest) -> None:
+        self._write(self._manifest(manifest.batch_id), asdict(manifest))
+
+    def manifest(self, batch_id: int) -> Manifest | None:
+        found = self._read(self._manifest(batch_id))
+        if found is None:
+            return None
+        files = tuple(StagedFile(each["name"], tuple(each["rows"])) for each in found["files"])
+        return Manifest(found["query_id"], found["batch_id"], files)
+
+    def batch_ids(self) -> list[int]:
+        """Of all batches that are there, ascending."""
+        selector = fs.FileSelector(self._at(_MANIFESTS), allow_not_found=True)
+        names = (info.base_name for info in self._system.get_file_info(selector))
+        # What begins with a dot is being written.
+        return sorted(int(name.removesuffix(".json")) for name in names if not name.startswith("."))
+
+    def remove_batch(self, batch_id: int) -> None:
+        """Removes its manifest, and what failed attempts left beside its rows."""
+        with contextlib.suppress(FileNotFoundError):
+            self._system.delete_dir(self._directory(batch_id))
+        with contextlib.suppress(FileNotFoundError):
+            self._system.delete_file(self._manifest(batch_id))
+
+    # -- the query and the job
+
+    def query_id(self) -> str | None:
+        found = self._read(self._at(_QUERY))
+        return None if found is None else str(found["query_id"])
+
+    def claim(self, query_id: str) -> None:
+        """Says whose batches these are.
+
+        Raises:
+            StagingError: another query's. Its batch ids mean other rows, so that new ones would be taken for replayed.
+        """
+        owner = self.query_id()
+        if owner is None:
+            self._write(self._at(_QUERY), {"query_id": query_id})
+        elif owner != query_id:
+            raise StagingError(
+                f"{self.location} holds batches of query {owner}, and this is query {query_id}: a staging directory "
+                "and a Spark checkpoint location belong together. Use the checkpoint location that goes with it, or "
+                "an empty staging directory"
+            )
+
+    def mark_end(self, end: QueryEnd) -> None:
+        self._write(self._at(_END), asdict(end))
+
+    def end(self) -> QueryEnd | None:
+        found = self._read(self._at(_END))
+        return None if found is None else QueryEnd(found["error"])
+
+    def record_progress(self, progress: JobProgress) -> None:
+        self._write(self._at(_PROGRESS), asdict(progress))
+
+    def progress(self) -> JobProgress | None:
+        found = self._read(self._at(_PROGRESS))
+        return None if found is None else JobProgress(**found)
+
+    def begin_query(self) -> None:
+        """Forgets how an earlier query ended, and how far an earlier job came."""
+        for name in (_END, _PROGRESS):
+            with contextlib.suppress(FileNotFoundError):
+                self._system.delete_file(self._at(name))
+
+    # -- inside
+
+    def _at(self, name: str) -> str:
+        return f"{self._path}/{name}"
+
+    def _directory(self, batch_id: int) -> str:
+        return self._at(f"{_ROWS}/{batch_id:0{_DIGITS}d}")
+
+    def _file(self, batch_id: int, name: str) -> str:
+        return f"{self._directory(batch_id)}/{name}"
+
+    def _manifest(self, batch_id: int) -> str:
+        return self._at(f"{_MANIFESTS}/{batch_id:0{_DIGITS}d}.json")
+
+    def _write(self, path: str, value: dict[str, Any]) -> None:
+        """Appears whole: written aside, then renamed."""
+        directory, _, name = path.rpartition("/")
+        aside = f"{directory}/.{name}.{uuid.uuid4().hex}"
+        with self._system.open_output_stream(aside) as file:
+            file.write(json.dumps(value).encode())
+        self._system.move(aside, path)
+
+    def _read(self, path: str) -> dict[str, Any] | None:
+        try:
+            with self._system.open_input_stream(path) as file:
+                found: dict[str, Any] = json.loads(file.read())
+                return found
+        except FileNotFoundError:
+            return None
+
+
+def _expected(batch: pa.RecordBatch, rows: int) -> pa.RecordBatch:
+    if batch.num_rows != rows:
+        raise ValueError(f"a batch has {batch.num_rows} rows where the manifest says {rows}")
+    return batch
