@@ -49,6 +49,7 @@ from flinkray.connectors.source import (
     SplitEnumeratorContext,
 )
 from flinkray.connectors.spark import SparkSink, SparkSource
+from flinkray.connectors.spark_stream import SparkStreamSource
 from flinkray.connectors.split_list import SplitListEnumerator, SplitListReader
 from flinkray.data_stream_sink import DataStreamSink
 from flinkray.datastream import DataStream
@@ -249,6 +250,7 @@ __all__ = [
     "SourceSplit",
     "SparkSink",
     "SparkSource",
+    "SparkStreamSource",
     "SplitEnumerator",
     "SplitEnumeratorContext",
     "SplitListEnumerator",

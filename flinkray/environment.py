@@ -13,6 +13,7 @@ from flinkray.connectors.generator_function import GeneratorFunctionSource
 from flinkray.connectors.sequence import SequenceSource
 from flinkray.connectors.source import Source
 from flinkray.connectors.spark import SparkSource
+from flinkray.connectors.spark_stream import SparkStreamSource
 from flinkray.datastream import DataStream, check_watermark_strategy
 from flinkray.environment_settings import EnvironmentSettings
 from flinkray.errors import ConfigurationError, FlinkrayError, InvalidProgramError, JobExecutionError
@@ -160,6 +161,22 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             order_by: column or columns by which Spark sorts the rows first, so that event time proceeds evenly.
         """
         return self._bounded(SparkSource(df, order_by), watermark_strategy, name)
+
+    def from_spark_stream(
+        self,
+        df: Any,
+        staging_directory: str,
+        watermark_strategy: WatermarkStrategy | None = None,
+        name: str = "spark stream",
+        **options: Any,
+    ) -> DataStream:
+        """The rows of a streaming Spark DataFrame, whose query starts when the program does; each micro-batch once.
+
+        Args:
+            staging_directory: shared by Spark, the driver and the job's slots; Spark writes its micro-batches there.
+            options: see `SparkStreamSource`: checkpoint_location, trigger, output_mode, ends_with_query and more.
+        """
+        return self._bounded(SparkStreamSource(df, staging_directory, **options), watermark_strategy, name)
 
     def from_ray_dataset(
         self, dataset: Any, watermark_strategy: WatermarkStrategy | None = None, name: str = "ray dataset"
