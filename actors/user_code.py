@@ -14,8 +14,10 @@ import graphs
 from actors.operators.base import OperatorContext
 from actors.state.operator_state import FunctionInitialization, FunctionSnapshot, OperatorStateStore
 from actors.state.snapshot import OperatorSnapshot, RestoredState
+from actors.user_metrics import UserMetricGroup
 from flinkray.errors import FlinkrayError, InvalidProgramError, UserFunctionError
 from flinkray.functions import Accumulator, CheckpointedFunction, Function
+from flinkray.metrics import MetricGroup
 from flinkray.row_codec import short_repr as short_repr
 from flinkray.state import (
     AggregatingState,
@@ -187,6 +189,7 @@ class TaskRuntimeContext:
         self._context = operator_context
         self._store = keyed_state_store
         self._operator_name = operator_name or operator_context.operator_name
+        self._metric_group: UserMetricGroup | None = None
 
     def get_task_name(self) -> str:
         return self._operator_name
@@ -215,6 +218,17 @@ class TaskRuntimeContext:
     def add_accumulator(self, name: str, initial: int | float = 0) -> Accumulator:
         accumulator: Accumulator = self._context.add_accumulator(name, initial)
         return accumulator
+
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        return self._context.job_parameters.get(key, default_value)
+
+    def get_metrics_group(self) -> MetricGroup:
+        if self._metric_group is None:
+            name = self._operator_name
+            # Of several operators that are fused into one, each has names of its own.
+            scope = (name,) if name != self._context.operator_name else ()
+            self._metric_group = UserMetricGroup(self._context.metrics, self._context.clock, name, scope)
+        return self._metric_group
 
     def get_state(self, descriptor: ValueStateDescriptor) -> ValueState[Any]:
         return self._keyed(descriptor.name).get_state(descriptor)

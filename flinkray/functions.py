@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
+from flinkray.metrics import MetricGroup
 from flinkray.state import KeyedStateStore, ListState, ListStateDescriptor, MapState, MapStateDescriptor
 
 if TYPE_CHECKING:
@@ -38,6 +39,12 @@ class RuntimeContext(KeyedStateStore, Protocol):
 
     def get_cached_file(self, name: str) -> str:
         """The local path of a file registered with `env.register_cached_file`."""
+
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        """What `pipeline.global-job-parameters` says of the key."""
+
+    def get_metrics_group(self) -> MetricGroup:
+        """For figures of the function's own, reported beside those of its operator."""
 
     def add_accumulator(self, name: str, initial: int | float = 0) -> Accumulator:
         """A counter that is summed over all subtasks and returned with the job's result."""

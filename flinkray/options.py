@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from flinkray.config import Valid, at_least, one_of, option
+from collections.abc import Mapping
+
+from flinkray.config import ConfigOption, Valid, at_least, one_of, option
 from flinkray.durations import to_millis
 from flinkray.types import Millis
 
@@ -37,6 +39,19 @@ def _duration(raw: object) -> Millis:
     if not isinstance(raw, int | str) and not hasattr(raw, "total_seconds"):
         raise TypeError("expected a duration such as '10 s'")
     return to_millis(raw)  # type: ignore[arg-type]
+
+
+def _texts(raw: object) -> dict[str, str]:
+    """Names and values, or text such as `first:1,second:2`."""
+    if isinstance(raw, Mapping):
+        return {str(key): str(value) for key, value in raw.items()}
+    pairs: dict[str, str] = {}
+    for pair in filter(None, map(str.strip, _str(raw).split(","))):
+        key, colon, value = pair.partition(":")
+        if not colon or not key.strip():
+            raise ValueError(f"expected key:value pairs with commas between them, found {pair!r}")
+        pairs[key.strip()] = value.strip()
+    return pairs
 
 
 # -- the program -------------------------------------------------------------------------------------------------
@@ -75,6 +90,12 @@ RUNTIME_MODE = option(
         lambda value: value == "streaming",
         "one of streaming (bounded programs run as streams as well, and end with the same results)",
     ),
+)
+GLOBAL_JOB_PARAMETERS: ConfigOption[dict[str, str]] = option(
+    "pipeline.global-job-parameters",
+    _texts,
+    {},
+    "What functions get from their runtime context by name: a mapping, or text such as first:1,second:2.",
 )
 TARGET = option(
     "execution.target",

@@ -52,7 +52,7 @@ def checkpoint_lines(overview: CheckpointOverview) -> Iterator[str]:
         return
     yield ""
     header = ("id", "kind", "status", "triggered", "duration", "size", "acknowledged")
-    rows = [(*header, "sync ms", "async ms", "alignment ms", "directory", "failure")]
+    rows: list[tuple[str, ...]] = [(*header, "sync ms", "async ms", "alignment ms", "directory", "failure")]
     rows.extend(_checkpoint_row(entry) for entry in overview.history)
     yield from _table(rows)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from abc import ABC
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from actors.elements import CheckpointOptions, LatencyMarker
@@ -39,6 +39,9 @@ class OperatorMetrics(Protocol):
         """Adds to a counter, for example `late_records_dropped`."""
 
     def gauge(self, name: str, value: float) -> None: ...
+
+    def gauge_function(self, name: str, read: Callable[[], float | None]) -> None:
+        """A gauge that is read when figures are reported, by another thread; None: there is nothing to report."""
 
 
 class OperatorContext(Protocol):
@@ -125,6 +128,10 @@ class OperatorContext(Protocol):
         """A flinkray.functions.Accumulator."""
 
     def cached_file(self, name: str) -> str: ...
+
+    @property
+    def job_parameters(self) -> Mapping[str, str]:
+        """Of the user, for functions (pipeline.global-job-parameters)."""
 
 
 class Operator(ABC):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -124,6 +124,7 @@ class TaskOperatorContext:
         self._batch_bytes = configuration.get(options.BATCH_BYTES)
         self._auto_watermark_interval_ms = configuration.get(options.AUTO_WATERMARK_INTERVAL)
         self._latency_interval_ms = configuration.get(options.LATENCY_INTERVAL)
+        self._job_parameters = configuration.get(options.GLOBAL_JOB_PARAMETERS)
 
     @property
     def job_id(self) -> str:
@@ -236,3 +237,7 @@ class TaskOperatorContext:
                 f"env.register_cached_file (registered: {', '.join(sorted(files)) or 'none'})"
             )
         return files[name]
+
+    @property
+    def job_parameters(self) -> Mapping[str, str]:
+        return self._job_parameters

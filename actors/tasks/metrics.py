@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+
 from actors.messages import TaskMetrics
 from actors.ports import Clock
 from flinkray.batch import Batch
+
+log = logging.getLogger(__name__)
 
 
 class Stopwatch:
@@ -113,12 +118,16 @@ class OperatorFigures:
         self._counts: dict[str, float] = {}
         self._reported: dict[str, float] = {}
         self._gauges: dict[str, float] = {}
+        self._functions: dict[str, Callable[[], float | None]] = {}
 
     def count(self, name: str, increase: float = 1) -> None:
         self._counts[name] = self._counts.get(name, 0) + increase
 
     def gauge(self, name: str, value: float) -> None:
         self._gauges[name] = value
+
+    def gauge_function(self, name: str, read: Callable[[], float | None]) -> None:
+        self._functions[name] = read
 
     def take_counts(self) -> dict[str, float]:
         """How much each counter has risen since the last call. One thread at a time."""
@@ -128,4 +137,14 @@ class OperatorFigures:
         return {name: rise for name, rise in rises.items() if rise}
 
     def gauges(self) -> dict[str, float]:
-        return dict(self._gauges)
+        """One thread at a time. A function that fails is not called again."""
+        values = dict(self._gauges)
+        for name, read in list(self._functions.items()):
+            try:
+                value = read()
+                if value is not None:
+                    values[name] = float(value)
+            except Exception:
+                log.warning("gauge %r of operator %r is not reported any more", name, self.operator_name, exc_info=True)
+                self._functions.pop(name, None)
+        return values

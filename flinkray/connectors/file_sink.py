@@ -100,8 +100,8 @@ class _FileWriter(SinkWriter):
             )
         if self._format == "text" and batch.kind is not Kind.SCALAR:
             raise TypeMismatchError(
-                f"operator {self._context.operator_name!r}: text files have one value per line, and these rows have the "
-                f"columns {batch.data.schema.names}; map them to text first, or write csv or json"
+                f"operator {self._context.operator_name!r}: text files have one value per line, and these rows have "
+                f"the columns {batch.data.schema.names}; map them to text first, or write csv or json"
             )
         data = batch.data
         if self._open is not None and not self._open.schema.equals(data.schema):

@@ -50,6 +50,12 @@ class SubtaskRuntimeContext:
     def get_cached_file(self, name: str) -> str:
         self._refuse(f"cached file {name!r}")
 
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        self._refuse(f"job parameter {key!r}")
+
+    def get_metrics_group(self) -> Any:
+        self._refuse("a group of metrics")
+
     def add_accumulator(self, name: str, initial: int | float = 0) -> Any:
         self._refuse(f"accumulator {name!r}")
 

@@ -56,12 +56,16 @@ class CountingMetrics:
     def __init__(self) -> None:
         self.counters: dict[str, float] = {}
         self.gauges: dict[str, float] = {}
+        self.functions: dict[str, Callable[[], float | None]] = {}
 
     def count(self, name: str, increase: float = 1) -> None:
         self.counters[name] = self.counters.get(name, 0) + increase
 
     def gauge(self, name: str, value: float) -> None:
         self.gauges[name] = value
+
+    def gauge_function(self, name: str, read: Callable[[], float | None]) -> None:
+        self.functions[name] = read
 
 
 class SummingAccumulator:
@@ -98,6 +102,7 @@ class FakeContext:
     sent_to_coordinator: list[Any] = field(default_factory=list)
     accumulators: dict[str, SummingAccumulator] = field(default_factory=dict)
     cached_files: dict[str, str] = field(default_factory=dict)
+    job_parameters: dict[str, str] = field(default_factory=dict)
 
     @property
     def subtask(self) -> str:

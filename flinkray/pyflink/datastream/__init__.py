@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from flinkray.checkpoint_config import CheckpointConfig, CheckpointingMode, ExternalizedCheckpointRetention
+from flinkray.checkpoint_config import ExternalizedCheckpointRetention as ExternalizedCheckpointCleanup
 from flinkray.connected_streams import ConnectedStreams
 from flinkray.data_stream_sink import DataStreamSink
 from flinkray.datastream import DataStream
-from flinkray.environment import StreamExecutionEnvironment
+from flinkray.environment_settings import RuntimeExecutionMode
 from flinkray.functions import TimerService
 from flinkray.keyed_stream import KeyedStream
 from flinkray.pyflink.datastream.functions import (
@@ -29,20 +31,38 @@ from flinkray.pyflink.datastream.functions import (
     TimeDomain,
     WindowFunction,
 )
+from flinkray.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
 from flinkray.pyflink.datastream.window import SlidingEventTimeWindows, TimeWindow, TumblingEventTimeWindows
+from flinkray.state_backends import (
+    CheckpointStorage,
+    EmbeddedRocksDBStateBackend,
+    FileSystemCheckpointStorage,
+    HashMapStateBackend,
+    JobManagerCheckpointStorage,
+    StateBackend,
+)
 from flinkray.types import OutputTag
 from flinkray.windowed_stream import WindowedStream
 
 __all__ = [
     "AggregateFunction",
+    "CheckpointConfig",
+    "CheckpointStorage",
+    "CheckpointingMode",
     "CoFlatMapFunction",
     "CoMapFunction",
     "CoProcessFunction",
     "ConnectedStreams",
     "DataStream",
     "DataStreamSink",
+    "EmbeddedRocksDBStateBackend",
+    "ExternalizedCheckpointCleanup",
+    "ExternalizedCheckpointRetention",
+    "FileSystemCheckpointStorage",
     "FilterFunction",
     "FlatMapFunction",
+    "HashMapStateBackend",
+    "JobManagerCheckpointStorage",
     "KeySelector",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
@@ -54,9 +74,11 @@ __all__ = [
     "ProcessWindowFunction",
     "ReduceFunction",
     "RuntimeContext",
+    "RuntimeExecutionMode",
     "SinkFunction",
     "SlidingEventTimeWindows",
     "SourceFunction",
+    "StateBackend",
     "StreamExecutionEnvironment",
     "TimeDomain",
     "TimeWindow",

@@ -1,11 +1,30 @@
-"""`pyflink.datastream.connectors.file_system`: files of text lines, by PyFlink's builders."""
+"""`pyflink.datastream.connectors.file_system`: files, by PyFlink's builders."""
 
 from __future__ import annotations
 
 from flinkray.connectors import file_source
 from flinkray.connectors.file_paths import PathLike
+from flinkray.pyflink.datastream.connectors.file_sink import (
+    BucketAssigner,
+    BulkWriterFactory,
+    DefaultRollingPolicy,
+    FileSink,
+    OnCheckpointRollingPolicy,
+    OutputFileConfig,
+    RollingPolicy,
+)
 
-__all__ = ["FileSource", "StreamFormat"]
+__all__ = [
+    "BucketAssigner",
+    "BulkWriterFactory",
+    "DefaultRollingPolicy",
+    "FileSink",
+    "FileSource",
+    "OnCheckpointRollingPolicy",
+    "OutputFileConfig",
+    "RollingPolicy",
+    "StreamFormat",
+]
 
 
 class StreamFormat:

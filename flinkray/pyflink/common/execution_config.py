@@ -1,0 +1,75 @@
+"""`pyflink.common.execution_config`: more settings of an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from flinkray.config import Configuration
+from flinkray.durations import Duration
+from flinkray.operator_settings import check_parallelism
+from flinkray.options import (
+    AUTO_WATERMARK_INTERVAL,
+    GLOBAL_JOB_PARAMETERS,
+    LATENCY_INTERVAL,
+    MAX_PARALLELISM,
+    OBJECT_REUSE,
+    PARALLELISM,
+)
+
+__all__ = ["ExecutionConfig"]
+
+
+class ExecutionConfig:
+    """What `get_config()` gives; it writes into the environment."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+
+    def get_parallelism(self) -> int:
+        return self._configuration.get(PARALLELISM)
+
+    def set_parallelism(self, parallelism: int) -> ExecutionConfig:
+        self._configuration.set(PARALLELISM, check_parallelism(parallelism))
+        return self
+
+    def get_max_parallelism(self) -> int:
+        return self._configuration.get(MAX_PARALLELISM)
+
+    def set_max_parallelism(self, max_parallelism: int) -> ExecutionConfig:
+        self._configuration.set(MAX_PARALLELISM, check_parallelism(max_parallelism, "max parallelism"))
+        return self
+
+    def get_auto_watermark_interval(self) -> int:
+        """Milliseconds."""
+        return self._configuration.get(AUTO_WATERMARK_INTERVAL)
+
+    def set_auto_watermark_interval(self, interval: Duration) -> ExecutionConfig:
+        self._configuration.set(AUTO_WATERMARK_INTERVAL, interval)
+        return self
+
+    def get_latency_tracking_interval(self) -> int:
+        """Milliseconds; 0: there are no latency markers."""
+        return self._configuration.get(LATENCY_INTERVAL)
+
+    def set_latency_tracking_interval(self, interval: Duration) -> ExecutionConfig:
+        self._configuration.set(LATENCY_INTERVAL, interval)
+        return self
+
+    def is_object_reuse_enabled(self) -> bool:
+        return self._configuration.get(OBJECT_REUSE)
+
+    def enable_object_reuse(self) -> ExecutionConfig:
+        self._configuration.set(OBJECT_REUSE, True)
+        return self
+
+    def disable_object_reuse(self) -> ExecutionConfig:
+        self._configuration.set(OBJECT_REUSE, False)
+        return self
+
+    def get_global_job_parameters(self) -> dict[str, str]:
+        return self._configuration.get(GLOBAL_JOB_PARAMETERS).copy()
+
+    def set_global_job_parameters(self, global_job_parameters_dict: Mapping[str, object]) -> ExecutionConfig:
+        """Text that functions read with `runtime_context.get_job_parameter(key, default)`."""
+        self._configuration.set(GLOBAL_JOB_PARAMETERS, global_job_parameters_dict)
+        return self

@@ -1,0 +1,7 @@
+"""`pyflink.common.restart_strategy`."""
+
+from __future__ import annotations
+
+from flinkray.restart_strategies import RestartStrategies, RestartStrategyConfiguration
+
+__all__ = ["RestartStrategies", "RestartStrategyConfiguration"]

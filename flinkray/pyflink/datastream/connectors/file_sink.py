@@ -1,0 +1,289 @@
+"""PyFlink's FileSink: its builders, and what they take."""
+
+from __future__ import annotations
+
+import datetime
+import zoneinfo
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import pyarrow as pa
+
+from flinkray.batch import Batch
+from flinkray.connectors.file_paths import PathLike
+from flinkray.errors import InvalidProgramError, TypeMismatchError
+from flinkray.filesystems import absolute
+from flinkray.pyflink.common.serialization import Encoder
+from flinkray.pyflink.datastream.connectors.buckets import BucketedSink, Limits
+
+_DATE_FIELDS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
+
+
+class RollingPolicy:
+    """When files end, beside the checkpoint that ends every file and makes it visible."""
+
+    @staticmethod
+    def default_rolling_policy(
+        part_size: int = 128 * 1024 * 1024, rollover_interval: int = 60_000, inactivity_interval: int = 60_000
+    ) -> DefaultRollingPolicy:
+        """A file also ends when it is larger than `part_size` bytes, is `rollover_interval` ms old, or has got nothing
+        for `inactivity_interval` ms."""
+        for name, value in (
+            ("part_size", part_size),
+            ("rollover_interval", rollover_interval),
+            ("inactivity_interval", inactivity_interval),
+        ):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InvalidProgramError(f"{name} of a rolling policy is a whole number of at least 1, got {value!r}")
+        return DefaultRollingPolicy(Limits(part_size, rollover_interval, inactivity_interval))
+
+    @staticmethod
+    def on_checkpoint_rolling_policy() -> OnCheckpointRollingPolicy:
+        """Only checkpoints end files."""
+        return OnCheckpointRollingPolicy()
+
+
+@dataclass(frozen=True)
+class DefaultRollingPolicy(RollingPolicy):
+    """Made with `RollingPolicy.default_rolling_policy`."""
+
+    limits: Limits
+
+
+@dataclass(frozen=True)
+class OnCheckpointRollingPolicy(RollingPolicy):
+    """Made with `RollingPolicy.on_checkpoint_rolling_policy`."""
+
+
+@dataclass(frozen=True)
+class BucketAssigner:
+    """Which directory rows go to, by the time at which they are written."""
+
+    bucket_at: Callable[[int], str]
+
+    @staticmethod
+    def base_path_bucket_assigner() -> BucketAssigner:
+        """All into the base path."""
+        return BucketAssigner(_no_bucket)
+
+    @staticmethod
+    def date_time_bucket_assigner(format_str: str = "yyyy-MM-dd--HH", timezone_id: str | None = None) -> BucketAssigner:
+        """One directory per hour, or whatever the format names.
+
+        Args:
+            format_str: of yyyy, MM, dd, HH, mm, ss and what is no letter.
+            timezone_id: for example "Europe/Berlin"; None: that of the worker.
+        """
+        try:
+            zone = None if timezone_id is None else zoneinfo.ZoneInfo(timezone_id)
+        except (ValueError, zoneinfo.ZoneInfoNotFoundError) as error:
+            raise InvalidProgramError(
+                f"no time zone {timezone_id!r} of a bucket assigner; name one such as 'UTC' or 'Europe/Berlin'"
+            ) from error
+        return BucketAssigner(partial(_date_time_bucket, _python_format(format_str), zone))
+
+
+@dataclass(frozen=True)
+class OutputFileConfig:
+    """What the names of files begin and end with."""
+
+    part_prefix: str = "part"
+    part_suffix: str = ""
+
+    @staticmethod
+    def builder() -> OutputFileConfig.OutputFileConfigBuilder:
+        return OutputFileConfig.OutputFileConfigBuilder()
+
+    def get_part_prefix(self) -> str:
+        return self.part_prefix
+
+    def get_part_suffix(self) -> str:
+        return self.part_suffix
+
+    class OutputFileConfigBuilder:
+        def __init__(self) -> None:
+            self.part_prefix = "part"
+            self.part_suffix = ""
+
+        def with_part_prefix(self, prefix: str) -> OutputFileConfig.OutputFileConfigBuilder:
+            self.part_prefix = prefix
+            return self
+
+        def with_part_suffix(self, suffix: str) -> OutputFileConfig.OutputFileConfigBuilder:
+            self.part_suffix = suffix
+            return self
+
+        def build(self) -> OutputFileConfig:
+            return OutputFileConfig(self.part_prefix, self.part_suffix)
+
+
+@dataclass(frozen=True)
+class BulkWriterFactory:
+    """A columnar file format, made for example with `ParquetBulkWriters`.
+
+    Args:
+        schema: what rows are brought to; None: files have the rows' own types.
+    """
+
+    format: str
+    schema: pa.Schema | None = None
+
+
+@dataclass
+class _Builder:
+    """What builders of both kinds of formats share."""
+
+    _base_path: str
+    _bucket_assigner: BucketAssigner = field(default_factory=BucketAssigner.date_time_bucket_assigner, init=False)
+    _file_config: OutputFileConfig = field(default_factory=OutputFileConfig, init=False)
+
+    def _sink(self, format: str, convert: Callable[[Batch, str], Batch], limits: Limits | None) -> BucketedSink:
+        config = self._file_config
+        sink = BucketedSink(
+            self._base_path,
+            format,
+            convert,
+            self._bucket_assigner.bucket_at,
+            limits,
+            config.part_prefix,
+            config.part_suffix,
+        )
+        sink.files("")  # refuses wrong names here, where the program can still be mended
+        return sink
+
+
+class _RowFormatBuilder(_Builder):
+    def __init__(self, base_path: str, encoder: Encoder) -> None:
+        super().__init__(base_path)
+        self._encoder = encoder
+        self._rolling_policy: RollingPolicy = RollingPolicy.default_rolling_policy()
+
+    def with_bucket_check_interval(self, interval: int) -> _RowFormatBuilder:
+        """Taken for PyFlink's programs: a file that nothing is written to ends with the next checkpoint at the latest,
+        and none is seen before that."""
+        _check_interval(interval)
+        return self
+
+    def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> _RowFormatBuilder:
+        self._bucket_assigner = bucket_assigner
+        return self
+
+    def with_rolling_policy(self, rolling_policy: RollingPolicy) -> _RowFormatBuilder:
+        self._rolling_policy = rolling_policy
+        return self
+
+    def with_output_file_config(self, output_file_config: OutputFileConfig) -> _RowFormatBuilder:
+        self._file_config = output_file_config
+        return self
+
+    def build(self) -> BucketedSink:
+        policy = self._rolling_policy
+        limits = policy.limits if isinstance(policy, DefaultRollingPolicy) else None
+        return self._sink("text", self._encoder.encode, limits)
+
+
+class _BulkFormatBuilder(_Builder):
+    def __init__(self, base_path: str, writer_factory: BulkWriterFactory) -> None:
+        super().__init__(base_path)
+        self._writer_factory = writer_factory
+
+    def with_bucket_check_interval(self, interval: int) -> _BulkFormatBuilder:
+        """As for row formats."""
+        _check_interval(interval)
+        return self
+
+    def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> _BulkFormatBuilder:
+        self._bucket_assigner = bucket_assigner
+        return self
+
+    def with_rolling_policy(self, rolling_policy: OnCheckpointRollingPolicy) -> _BulkFormatBuilder:
+        """Files of bulk formats end with checkpoints, as in Flink.
+
+        Raises:
+            InvalidProgramError: another policy.
+        """
+        if not isinstance(rolling_policy, OnCheckpointRollingPolicy):
+            raise InvalidProgramError(
+                f"files of a bulk format end with checkpoints only, not by {rolling_policy!r}; use "
+                "RollingPolicy.on_checkpoint_rolling_policy()"
+            )
+        return self
+
+    def with_output_file_config(self, output_file_config: OutputFileConfig) -> _BulkFormatBuilder:
+        self._file_config = output_file_config
+        return self
+
+    def build(self) -> BucketedSink:
+        factory = self._writer_factory
+        convert = _as_it_is if factory.schema is None else partial(_cast, factory.schema)
+        return self._sink(factory.format, convert, None)
+
+
+class FileSink:
+    """Makes sinks; files become visible exactly once, with checkpoints and at the end of input."""
+
+    RowFormatBuilder = _RowFormatBuilder
+    BulkFormatBuilder = _BulkFormatBuilder
+
+    @staticmethod
+    def for_row_format(base_path: PathLike, encoder: Encoder) -> _RowFormatBuilder:
+        """Lines of text."""
+        if not isinstance(encoder, Encoder):
+            raise InvalidProgramError(f"for_row_format takes Encoder.simple_string_encoder(), not {encoder!r}")
+        return _RowFormatBuilder(absolute(str(base_path)), encoder)
+
+    @staticmethod
+    def for_bulk_format(base_path: PathLike, writer_factory: BulkWriterFactory) -> _BulkFormatBuilder:
+        """Columns."""
+        if not isinstance(writer_factory, BulkWriterFactory):
+            raise InvalidProgramError(
+                f"for_bulk_format takes a BulkWriterFactory such as ParquetBulkWriters.for_row_type(), not "
+                f"{writer_factory!r}"
+            )
+        return _BulkFormatBuilder(absolute(str(base_path)), writer_factory)
+
+
+def _check_interval(interval: int) -> None:
+    if isinstance(interval, bool) or not isinstance(interval, int) or interval < 1:
+        raise InvalidProgramError(f"a bucket check interval is a whole number of at least 1 ms, got {interval!r}")
+
+
+def _no_bucket(_now_ms: int) -> str:
+    return ""
+
+
+def _date_time_bucket(format: str, zone: datetime.tzinfo | None, now_ms: int) -> str:
+    return datetime.datetime.fromtimestamp(now_ms / 1000, zone).strftime(format)
+
+
+def _python_format(pattern: str) -> str:
+    """A pattern of Java's DateTimeFormatter as strftime wants it."""
+    pieces: list[str] = []
+    rest = pattern
+    while rest:
+        letter = rest[0]
+        run = rest[: len(rest) - len(rest.lstrip(letter))] if letter.isalpha() else letter
+        if letter.isalpha() and run not in _DATE_FIELDS:
+            raise InvalidProgramError(
+                f"{run!r} in the format {pattern!r} of a bucket assigner is not known; there are "
+                + ", ".join(_DATE_FIELDS)
+            )
+        pieces.append(_DATE_FIELDS.get(run) or run.replace("%", "%%"))
+        rest = rest[len(run) :]
+    return "".join(pieces)
+
+
+def _as_it_is(batch: Batch, _operator: str) -> Batch:
+    return batch
+
+
+def _cast(schema: pa.Schema, batch: Batch, operator: str) -> Batch:
+    """The batch with the columns of `schema`, in its order and types."""
+    try:
+        return Batch(batch.data.select(schema.names).cast(schema), batch.kind, batch.timestamps, batch.keys)
+    except (pa.ArrowException, KeyError) as error:
+        raise TypeMismatchError(
+            f"operator {operator!r}: rows of {', '.join(map(str, batch.data.schema))} do not fit the files' columns "
+            f"{', '.join(map(str, schema))}: {error}"
+        ) from error
