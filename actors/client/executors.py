@@ -8,19 +8,13 @@ from actors.client.cluster import job_cluster_id, new_job_id, resource_manager_o
 from actors.client.job_client import ClusterJobClient
 from actors.client.session import connect_to_session, no_such_session
 from actors.control_messages import ClusterResources, ResourceProfile
+from actors.high_availability.directories import high_availability_directory
 from actors.ports import EndpointGone, Host
 from actors.scheduling.slot_sharing import share_slots
 from flinkray.config import Configuration
 from flinkray.errors import ConfigurationError
 from flinkray.execution import JobClient, Pipeline
-from flinkray.options import (
-    ATTACHED,
-    CHECKPOINT_DIRECTORY,
-    CLUSTER_ID,
-    HIGH_AVAILABILITY_DIRECTORY,
-    SLOT_CPUS,
-    TARGET,
-)
+from flinkray.options import ATTACHED, CLUSTER_ID, SLOT_CPUS, TARGET
 from graphs.execution_graph import ExecutionGraph
 from graphs.job_graph import JobGraph
 from graphs.job_graph_generator import generate_job_graph
@@ -95,10 +89,6 @@ def _cpus_of_slots(job_graph: JobGraph) -> float:
     return sum(slot.request.profile.cpus for slot in shared)
 
 
-def _is_highly_available(configuration: Configuration) -> bool:
-    return bool(configuration.get(HIGH_AVAILABILITY_DIRECTORY) or configuration.get(CHECKPOINT_DIRECTORY))
-
-
 def _session_of(configuration: Configuration) -> str:
     cluster_id = configuration.get(CLUSTER_ID)
     if not cluster_id:
@@ -123,5 +113,5 @@ def _run_in_own_cluster(
     except BaseException:
         host.shutdown()
         raise
-    is_highly_available = _is_highly_available(job_graph.configuration)
+    is_highly_available = bool(high_availability_directory(job_graph.configuration, cluster_id))
     return ClusterJobClient(host, cluster_id, job, owns_cluster=is_attached, is_highly_available=is_highly_available)

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
-from actors.client.cluster import ASK_TIMEOUT_MS, dispatcher_of
+from actors.client.cluster import ASK_TIMEOUT_MS, ask_dispatcher, dispatcher_of
 from actors.control_messages import (
     CancelJob,
     Collected,
@@ -28,6 +28,7 @@ from actors.control_messages import (
     TakeCollected,
     TriggerSavepoint,
 )
+from actors.dispatcher import DispatcherNotReadyError
 from actors.elements import StopMode
 from actors.ports import Address, EndpointGone, Host
 from flinkray.batch import Batch
@@ -291,7 +292,7 @@ class ClusterJobClient(JobClient):
         while True:
             try:
                 answer = self._ask(dispatcher_of(self._cluster_id), request)
-            except (EndpointGone, FlinkrayError) as error:
+            except (EndpointGone, DispatcherNotReadyError) as error:
                 self._judge_silence(error)
                 if deadline is not None and time.monotonic() >= deadline:
                     raise TimeoutError(
@@ -302,11 +303,9 @@ class ClusterJobClient(JobClient):
                 self._silent_since = None
                 return answer
 
-    def _judge_silence(self, error: EndpointGone | FlinkrayError) -> None:
+    def _judge_silence(self, error: EndpointGone | DispatcherNotReadyError) -> None:
         """Raises what it means that the Dispatcher did not answer, unless it may answer soon."""
         is_gone = isinstance(error, EndpointGone)
-        if not is_gone and not _is_not_ready(error):
-            raise error
         now = time.monotonic()
         if self._silent_since is None:
             self._silent_since = now
@@ -326,24 +325,19 @@ class ClusterJobClient(JobClient):
         pause = Pause()
         deadline = time.monotonic() + SHUTDOWN_TIMEOUT_S
         try:
-            while not self._ask(dispatcher_of(self._cluster_id), ShutDownCluster()):
+            while not ask_dispatcher(self._host, self._cluster_id, ShutDownCluster(), pause.wait):
                 if time.monotonic() >= deadline:
                     log.warning("cluster %r did not shut down within %g s", self._cluster_id, SHUTDOWN_TIMEOUT_S)
                     return
                 pause.wait(deadline)
             self._remember_end()
-        except (EndpointGone, TimeoutError) as error:
+        except (EndpointGone, DispatcherNotReadyError, TimeoutError) as error:
             log.debug("cluster %r is ended without its Dispatcher: %s", self._cluster_id, error)
 
     def _remember_end(self) -> None:
         """After the cluster is gone nobody else can tell how the job ended."""
         if self._ended is None:
             self._ended = self._ask(dispatcher_of(self._cluster_id), GetArchivedJob(self.job_id))
-
-
-def _is_not_ready(error: Exception) -> bool:
-    """A Dispatcher that has taken another's place has not read yet what its jobs were."""
-    return type(error).__name__ == "DispatcherNotReadyError"
 
 
 def _deadline(timeout: float | None) -> float | None:

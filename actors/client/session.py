@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any
 
-from actors.client.cluster import ASK_TIMEOUT_MS, dispatcher_of, is_job_cluster, resource_manager_of, start_cluster
+from actors.client.cluster import ASK_TIMEOUT_MS, ask_dispatcher, is_job_cluster, resource_manager_of, start_cluster
 from actors.client.job_client import SHUTDOWN_TIMEOUT_S, ClusterJobClient, Pause
 from actors.control_messages import (
     ClusterOverview,
@@ -15,7 +14,7 @@ from actors.control_messages import (
     ListJobs,
     ShutDownCluster,
 )
-from actors.ports import Address, EndpointGone, Host
+from actors.ports import EndpointGone, Host
 from flinkray.config import Configuration
 from flinkray.errors import ConfigurationError
 
@@ -55,7 +54,7 @@ def start_session(name: str, configuration: Configuration) -> None:
         raise ConfigurationError(f"there is a session {name!r} already; `flinkray session stop {name}` ends it")
     try:
         start_cluster(host, name, configuration, is_per_job=False)
-        host.ask(dispatcher_of(name), ListJobs(), ASK_TIMEOUT_MS)
+        ask_dispatcher(host, name, ListJobs())
     except BaseException:
         host.shutdown()
         raise
@@ -71,7 +70,7 @@ def stop_session(name: str) -> None:
     pause = Pause()
     deadline = time.monotonic() + SHUTDOWN_TIMEOUT_S
     try:
-        while not host.ask(dispatcher_of(name), ShutDownCluster(), ASK_TIMEOUT_MS) and time.monotonic() < deadline:
+        while not ask_dispatcher(host, name, ShutDownCluster(), pause.wait) and time.monotonic() < deadline:
             pause.wait(deadline)
     except EndpointGone as error:
         raise no_such_session(name) from error
@@ -90,13 +89,20 @@ def list_sessions() -> list[str]:
 
 def session_jobs(name: str) -> tuple[JobOverview, ...]:
     """The session's jobs, oldest first, with those that have ended."""
-    jobs: tuple[JobOverview, ...] = _ask(name, dispatcher_of(name), ListJobs())
+    try:
+        jobs: tuple[JobOverview, ...] = ask_dispatcher(connect_to_session(name), name, ListJobs())
+    except EndpointGone as error:
+        raise no_such_session(name) from error
     return jobs
 
 
 def session_overview(name: str) -> ClusterOverview:
     """What the session has to give."""
-    overview: ClusterOverview = _ask(name, resource_manager_of(name), GetClusterOverview())
+    try:
+        host = connect_to_session(name)
+        overview: ClusterOverview = host.ask(resource_manager_of(name), GetClusterOverview(), ASK_TIMEOUT_MS)
+    except EndpointGone as error:
+        raise no_such_session(name) from error
     return overview
 
 
@@ -120,13 +126,6 @@ def job_client(job: str, cluster: str | None = None) -> ClusterJobClient:
     name, overview = found[0]
     host = connect_to_session(name)
     return ClusterJobClient(host, name, overview, owns_cluster=False, is_highly_available=True)
-
-
-def _ask(name: str, address: Address, request: Any) -> Any:
-    try:
-        return connect_to_session(name).ask(address, request, ASK_TIMEOUT_MS)
-    except EndpointGone as error:
-        raise no_such_session(name) from error
 
 
 def _cluster_ids() -> frozenset[str]:
