@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import posixpath
+import copy
+import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -15,10 +14,11 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from flinkray.batch import Batch
+from flinkray.connectors.file_commits import AbandonedFiles, FileCommittable, FileCommitter, FileNames, delete_file
 from flinkray.connectors.file_paths import PathLike, resolve
 from flinkray.connectors.json_lines import to_json_lines
 from flinkray.connectors.sink import Committer, Sink, SinkWriter, SinkWriterContext
-from flinkray.errors import FlinkrayError, InvalidProgramError, TypeMismatchError, did_you_mean
+from flinkray.errors import InvalidProgramError, TypeMismatchError, did_you_mean
 from flinkray.types import Kind
 
 _ROW_GROUP_ROWS = 131_072
@@ -29,7 +29,13 @@ _LINE_BREAK = pa.scalar("\n", pa.large_string())
 class FileSink(Sink):
     """Rows into files of a directory, visible exactly once: with each completed checkpoint, and at the end of input.
 
-    Each subtask writes a hidden file of its own (a name that begins with a dot) and renames it when it is committed.
+    Each subtask writes hidden files of its own (names that begin with a dot), a new one after each checkpoint, and
+    renames one when a checkpoint that covers it is complete. Without checkpoints it does so at the end of its own
+    input: if another subtask fails after that, the job writes those rows again, to further files.
+
+    What lost tasks left unfinished ("*.inprogress") is removed when the first checkpoint after them is complete. What
+    waits for its checkpoint ("*.pending") never is, as a savepoint may name it even if the job itself went back to
+    before it: files that are older than every savepoint that is still wanted, and of jobs that have ended, are garbage.
 
     Args:
         directory: local, or a URI of any pyarrow filesystem; created if needed.
@@ -60,37 +66,32 @@ class FileSink(Sink):
         self._format = format
         self._prefix = prefix
         self._suffix = f".{format}" if suffix is None else suffix
+        self._submission = ""
+
+    def prepare(self) -> Sink:
+        prepared = copy.copy(self)
+        prepared._submission = uuid.uuid4().hex[:16]
+        return prepared
 
     def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
-        return _FileWriter(self._filesystem, self._directory, self._format, self._prefix, self._suffix, context)
+        self._filesystem.create_dir(self._directory, recursive=True)
+        names = FileNames(self._filesystem, self._directory, self._prefix, self._suffix, self._submission, context)
+        return _FileWriter(self._filesystem, names, self._format, context)
 
     def create_committer(self) -> Committer | None:
-        return _FileCommitter(self._filesystem)
-
-
-@dataclass(frozen=True, slots=True)
-class FileCommittable:
-    """A complete file that waits to be renamed."""
-
-    hidden: str
-    final: str
+        return FileCommitter(self._filesystem)
 
 
 class _FileWriter(SinkWriter):
-    def __init__(
-        self, system: fs.FileSystem, directory: str, format: str, prefix: str, suffix: str, context: SinkWriterContext
-    ) -> None:
+    def __init__(self, system: fs.FileSystem, names: FileNames, format: str, context: SinkWriterContext) -> None:
         self._filesystem = system
-        self._directory = directory
+        self._names = names
         self._format = format
-        self._suffix = suffix
-        # Never the name of another subtask's, attempt's or job's file.
-        self._stem = f"{prefix}-{context.job_id[:8]}-{context.subtask_index}-{context.attempt_number}"
         self._context = context
-        self._files = 0
         self._open: _OpenFile | None = None
-        self._complete: list[FileCommittable] = []
-        system.create_dir(directory, recursive=True)
+        self._complete: list[_OpenFile] = []
+        self._abandoned = names.abandoned()
+        self._has_ended = False
 
     def write(self, batch: Batch) -> None:
         if batch.kind is Kind.OBJECT:
@@ -110,59 +111,42 @@ class _FileWriter(SinkWriter):
             self._open = self._new_file(data.schema)
         self._open.write(data)
 
+    def flush(self, end_of_input: bool) -> None:
+        self._has_ended = end_of_input
+
     def prepare_commit(self) -> list[Any]:
         self._roll()
-        complete, self._complete = self._complete, []
-        return complete
+        for file in self._complete:
+            if file.path != file.committable.hidden:
+                self._filesystem.move(file.path, file.committable.hidden)
+        prepared: list[Any] = [file.committable for file in self._complete]
+        self._complete = []
+        # Right after the end of input the commit may be one without a checkpoint, and then of an attempt that was
+        # given up and does not know it.
+        if self._abandoned and not self._has_ended:
+            prepared.append(AbandonedFiles(self._abandoned))
+            self._abandoned = ()
+        return prepared
 
     def close(self) -> None:
         """Drops what has not been prepared: a restarted task writes it again."""
         if self._open is not None:
             self._open.abandon()
-            self._complete.append(self._open.committable)
+            self._complete.append(self._open)
             self._open = None
-        for committable in self._complete:
-            _delete(self._filesystem, committable.hidden)
+        for file in self._complete:
+            delete_file(self._filesystem, file.path)
+            delete_file(self._filesystem, file.committable.hidden)
 
     def _new_file(self, schema: pa.Schema) -> _OpenFile:
-        name = f"{self._stem}-{self._files}{self._suffix}"
-        self._files += 1
-        hidden, final = (posixpath.join(self._directory, each) for each in (f".{name}.inprogress", name))
-        return _WRITERS[self._format](self._filesystem, FileCommittable(hidden, final), schema)
+        path, committable = self._names.next()
+        return _WRITERS[self._format](self._filesystem, path, committable, schema)
 
     def _roll(self) -> None:
         if self._open is not None:
             self._open.finish()
-            self._complete.append(self._open.committable)
+            self._complete.append(self._open)
             self._open = None
-
-
-class _FileCommitter(Committer):
-    def __init__(self, system: fs.FileSystem) -> None:
-        self._filesystem = system
-
-    def commit(self, committables: Sequence[FileCommittable]) -> None:
-        for committable in committables:
-            if _exists(self._filesystem, committable.hidden):
-                self._filesystem.move(committable.hidden, committable.final)
-            elif not _exists(self._filesystem, committable.final):
-                raise FlinkrayError(
-                    f"cannot commit {committable.final}: its hidden file {committable.hidden} is gone; do not remove "
-                    "hidden files of a directory that a job writes to"
-                )
-
-    def abort(self, committables: Sequence[FileCommittable]) -> None:
-        for committable in committables:
-            _delete(self._filesystem, committable.hidden)
-
-
-def _exists(system: fs.FileSystem, path: str) -> bool:
-    return bool(system.get_file_info(path).type is fs.FileType.File)
-
-
-def _delete(system: fs.FileSystem, path: str) -> None:
-    if _exists(system, path):
-        system.delete_file(path)
 
 
 # -- formats -----------------------------------------------------------------------------------------------------
@@ -171,10 +155,11 @@ def _delete(system: fs.FileSystem, path: str) -> None:
 class _OpenFile(ABC):
     """A file that is being written."""
 
-    def __init__(self, system: fs.FileSystem, committable: FileCommittable, schema: pa.Schema) -> None:
+    def __init__(self, system: fs.FileSystem, path: str, committable: FileCommittable, schema: pa.Schema) -> None:
+        self.path = path
         self.committable = committable
         self.schema = schema
-        self._stream = system.open_output_stream(committable.hidden, compression=None)
+        self._stream = system.open_output_stream(path, compression=None)
         self._start()
 
     def _start(self) -> None:

@@ -1,0 +1,152 @@
+"""How the files of a sink become visible once, and what lost tasks left of them goes: names, and the committer."""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+import re
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyarrow import fs
+
+from flinkray.connectors.sink import Committer, SinkWriterContext
+from flinkray.errors import FlinkrayError
+
+log = logging.getLogger(__name__)
+
+# File systems that show a file only once it is whole, and that move it by copying it.
+_OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
+
+
+@dataclass(frozen=True, slots=True)
+class FileCommittable:
+    """A complete file that waits to be renamed."""
+
+    hidden: str
+    final: str
+
+
+@dataclass(frozen=True, slots=True)
+class AbandonedFiles:
+    """Files that attempts before the one that lists them had begun and not prepared: a commit removes them.
+
+    They were listed before this attempt wrote anything. Once a checkpoint that it took part in is complete, the others
+    are known to be given up for good; and no checkpoint names their files, which would have another name then. Files
+    of later attempts are not on the list, so a commit that comes late does no harm.
+    """
+
+    paths: tuple[str, ...]
+
+
+class FileNames:
+    """The names of one writer's files: never those of another subtask, attempt or job.
+
+    A file is ".<name>.<submission>-<subtask>.inprogress" while it is written, ".<name>.pending" once it is prepared,
+    and then <name>.
+
+    Args:
+        submission: of this sink in one submission of one job; empty: nobody can tell whose unfinished files are.
+    """
+
+    def __init__(
+        self,
+        system: fs.FileSystem,
+        directory: str,
+        prefix: str,
+        suffix: str,
+        submission: str,
+        context: SinkWriterContext,
+    ) -> None:
+        self._filesystem = system
+        self._directory = directory
+        self._suffix = suffix
+        self._submission = submission
+        self._context = context
+        # Each JobMaster counts attempts anew.
+        writer = f"{context.attempt_number}-{uuid.uuid4().hex[:8]}"
+        self._stem = f"{prefix}-{context.job_id[:8]}-{context.subtask_index}-{writer}"
+        self._files = 0
+        self._is_object_store = _is_object_store(system)
+
+    def next(self) -> tuple[str, FileCommittable]:
+        """Where the next file is to be written, and the names that it gets after that."""
+        name = f"{self._stem}-{self._files}{self._suffix}"
+        self._files += 1
+        committable = FileCommittable(self._path(f".{name}.pending"), self._path(name))
+        if self._is_object_store:
+            return committable.hidden, committable
+        return self._path(f".{name}.{self._submission}-{self._context.subtask_index}.inprogress"), committable
+
+    def abandoned(self) -> tuple[str, ...]:
+        """What attempts of this subtask, or of one that a higher parallelism had, have left unfinished."""
+        if self._is_object_store or not self._submission:
+            return ()
+        pattern = re.compile(rf"\..*\.{self._submission}-(\d+)\.inprogress", re.DOTALL)
+        found: list[str] = []
+        for info in self._filesystem.get_file_info(fs.FileSelector(self._directory)):
+            matched = pattern.fullmatch(info.base_name)
+            if matched and int(matched[1]) % self._context.parallelism == self._context.subtask_index:
+                found.append(info.path)
+        return tuple(sorted(found))
+
+    def _path(self, name: str) -> str:
+        return posixpath.join(self._directory, name)
+
+
+class FileCommitter(Committer):
+    def __init__(self, system: fs.FileSystem) -> None:
+        self._filesystem = system
+
+    def commit(self, committables: Sequence[FileCommittable | AbandonedFiles]) -> None:
+        for committable in committables:
+            if isinstance(committable, AbandonedFiles):
+                self._remove(committable.paths)
+            elif not self._is_moved(committable):
+                raise FlinkrayError(
+                    f"cannot commit {committable.final}: its hidden file {committable.hidden} is gone, and it is not "
+                    "there either; leave files alone that a running job or a savepoint names, or restore without the "
+                    "state of this sink (give it another uid, and allow_non_restored_state)"
+                )
+
+    def abort(self, committables: Sequence[FileCommittable | AbandonedFiles]) -> None:
+        for committable in committables:
+            if isinstance(committable, FileCommittable):
+                delete_file(self._filesystem, committable.hidden)
+
+    def _is_moved(self, committable: FileCommittable) -> bool:
+        """Whether the file is where it belongs: now, or since an earlier commit."""
+        if _exists(self._filesystem, committable.hidden):
+            try:
+                self._filesystem.move(committable.hidden, committable.final)
+                return True
+            except FileNotFoundError:
+                pass  # an attempt that was given up commits the same just now
+        return _exists(self._filesystem, committable.final)
+
+    def _remove(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            try:
+                delete_file(self._filesystem, path)
+            except OSError as error:
+                log.warning("%s, which a lost task left behind, cannot be removed: %s", path, error)
+
+
+def delete_file(system: fs.FileSystem, path: str) -> None:
+    """Unless it is not there."""
+    if _exists(system, path):
+        try:
+            system.delete_file(path)
+        except FileNotFoundError:
+            return  # somebody else was faster
+
+
+def _exists(system: fs.FileSystem, path: str) -> bool:
+    return bool(system.get_file_info(path).type is fs.FileType.File)
+
+
+def _is_object_store(system: fs.FileSystem) -> bool:
+    while isinstance(system, fs.SubTreeFileSystem):
+        system = system.base_fs
+    return system.type_name in _OBJECT_STORES
