@@ -42,7 +42,7 @@ LOOP_GRACE_S = 2.0
 
 # An endpoint that is started again and again begins at most twice in this time. One that cannot even be constructed
 # would otherwise take all of a machine; one that dies now and then is back at once.
-RESTART_INTERVAL_S = 3.0
+RESTART_INTERVAL_S = 2.0
 
 
 def pause_before_restart(since_last_start_s: float) -> float:

@@ -50,9 +50,10 @@ def test_a_connection_that_breaks_is_no_death_and_the_death_is_still_heard_of(ho
     from actors.hosts.ray.transport import RayTransport
 
     heard: list[Any] = []
-    transport = RayTransport(Address("test"), False, heard.append)
+    transport = RayTransport(Address("test"), None, heard.append)
     transport.watch(Address("test"), peer)
-    transport._on_watch_ended(peer, ActorUnavailableError("the connection broke", None))
+    watches = transport._watches
+    watches._on_end(watches._watches[peer], 0, ActorUnavailableError("the connection broke", None))
     transport.send(Address("test"), peer, "are you there", ())
     assert eventually(lambda: host.ask(peer, "seen", 60_000.0)) == ["are you there"]
     assert heard == []
@@ -66,7 +67,7 @@ def test_a_message_that_its_receiver_cannot_read_comes_back_and_the_next_ones_ar
     from actors.hosts.ray.transport import RayTransport
 
     heard: list[Any] = []
-    transport = RayTransport(Address("test"), False, heard.append)
+    transport = RayTransport(Address("test"), None, heard.append)
     for message in ("before", Undecodable(), "after"):
         transport.send(Address("test"), peer, message, ())
     failed = eventually(lambda: heard)[0]

@@ -3,32 +3,52 @@
 from __future__ import annotations
 
 import functools
+import logging
+import os
 import threading
+import time
 from typing import Any
 
 import ray
 from ray.actor import ActorClass
 
+from actors.hosts.ray.lives import read_own_entry
+from actors.hosts.ray.ownership import end_with
 from actors.hosts.ray.transport import RayTransport
-from actors.hosts.runtime import EndpointRuntime
-from actors.ports import EndpointSpec
+from actors.hosts.runtime import EndpointRuntime, pause_before_restart
+from actors.ports import Address, EndpointSpec
 from flinkray.batch import Batch
+
+log = logging.getLogger(__name__)
 
 
 class EndpointActor:
     """Hands over what arrives to the endpoint's own thread, so that no call takes long and their order is kept.
 
     Its default concurrency group has one thread: with more, Ray does not keep the order of calls.
+
+    Args:
+        root: the driver's endpoint that this one lives by, see `actors.hosts.ray.ownership`; None: it is detached.
     """
 
-    def __init__(self, spec: EndpointSpec, is_detached: bool) -> None:
+    def __init__(self, spec: EndpointSpec, root: Address | None) -> None:
+        self._begin(spec, root, life=None, pause_s=0.0)
+
+    def _begin(self, spec: EndpointSpec, root: Address | None, life: int | None, pause_s: float) -> None:
         self._name = spec.display_name or spec.address
-        transport = RayTransport(spec.address, is_detached, lambda message: self._runtime.deliver(message))
-        self._runtime = EndpointRuntime(spec, transport)
+        self._transport = RayTransport(spec.address, root, lambda message: self._runtime.deliver(message), life)
+        self._runtime = EndpointRuntime(spec, self._transport, pause_s)
         self._runtime.start()
+        if root is not None and root != spec.address and not spec.dies_with_spawner:
+            end_with(root)
 
     def receive(self, message: Any, *payloads: Batch) -> None:
         self._runtime.deliver(message, payloads)
+
+    def receive_from(self, sender: Address, life: int, message: Any, *payloads: Batch) -> None:
+        """A message of an endpoint that restarts: the notice of its former life's death comes before it."""
+        if self._transport.hear(sender, life):
+            self._runtime.deliver(message, payloads)
 
     def ask(self, request: Any, timeout_ms: float) -> Any:
         return self._runtime.request(request, timeout_ms)
@@ -42,9 +62,30 @@ class EndpointActor:
         return self._name
 
 
+class RestartingEndpointActor(EndpointActor):
+    """One that Ray starts again when its process dies. That it has `life` is how others know."""
+
+    def __init__(self, spec: EndpointSpec, root: Address | None) -> None:
+        try:
+            entry = read_own_entry()
+            self._life = entry.life
+            since_start_s = time.time() - entry.alive_since_ms / 1000
+            self._begin(spec, root, entry.life, pause_before_restart(since_start_s) if entry.life else 0.0)
+        except BaseException:
+            # Ray gives up an actor whose constructor raises, but not one whose process dies in it.
+            log.critical("%s cannot start", spec.address, exc_info=True)
+            logging.shutdown()
+            os._exit(1)
+
+    def life(self) -> int:
+        """How often it was started again."""
+        return self._life
+
+
 @functools.cache
-def actor_class(name: str) -> ActorClass[Any]:
+def actor_class(name: str, restarts: bool) -> ActorClass[Any]:
     """The actor class for endpoints of the class `name`, under that name in the dashboard."""
-    named = type(name, (EndpointActor,), {"__module__": EndpointActor.__module__})
+    base = RestartingEndpointActor if restarts else EndpointActor
+    named = type(name, (base,), {"__module__": base.__module__})
     created: ActorClass[Any] = ray.remote(concurrency_groups={"watch": 1})(named)  # type: ignore[call-overload]
     return created

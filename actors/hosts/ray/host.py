@@ -7,21 +7,25 @@ import time
 from typing import Any
 
 import ray
-from ray.exceptions import GetTimeoutError, RayActorError, RayTaskError
-from ray.util import list_named_actors
+from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayTaskError
 
 from actors.hosts.ray.cluster import NAMESPACE, ensure_ray
-from actors.hosts.ray.transport import Handle, create_actor
+from actors.hosts.ray.ownership import names_of_cluster
+from actors.hosts.ray.transport import create_actor
+from actors.hosts.ray.watches import Handle
 from actors.ports import Address, EndpointGone, EndpointSpec, Host
 
 # How long `shutdown` waits for Ray to have ended the processes.
 SHUTDOWN_TIMEOUT_S = 20.0
 
+# Between two questions to an endpoint that is started again.
+ASK_AGAIN_S = 0.05
+
 
 class RayHost(Host):
     """Starts and asks endpoints of one cluster; all its addresses begin with `<cluster_id>/`.
 
-    A detached cluster outlives this process. Any other ends with it, as its actors belong to those that started them.
+    A detached cluster outlives this process. Any other ends with it, see `actors.hosts.ray.ownership`.
 
     Args:
         cpus: what the job's slots will take; a local Ray that is started for it declares that many more.
@@ -34,21 +38,30 @@ class RayHost(Host):
         self._handles: dict[Address, Handle] = {}
 
     def spawn(self, spec: EndpointSpec) -> None:
-        self._handles[spec.address] = create_actor(spec, self._is_detached, node_id=None)
+        root = None if self._is_detached else spec.address
+        self._handles[spec.address] = create_actor(spec, root, is_detached=self._is_detached)
 
     def tell(self, address: Address, message: Any) -> None:
         self._handle(address).receive.remote(message)
 
     def ask(self, address: Address, request: Any, timeout_ms: float) -> Any:
-        answer = self._handle(address).ask.remote(request, timeout_ms)
-        try:
-            return ray.get(answer, timeout=timeout_ms / 1000)
-        except GetTimeoutError as error:
-            raise TimeoutError(f"{address} did not answer within {timeout_ms:.0f} ms") from error
-        except RayActorError as error:
-            raise EndpointGone(address) from error
-        except RayTaskError as error:
-            raise error.cause from None
+        """See Host. An endpoint that is started again, or cannot be reached for a moment, is asked once more."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        pause = threading.Event()
+        while (left_s := deadline - time.monotonic()) > 0:
+            try:
+                return ray.get(self._handle(address).ask.remote(request, left_s * 1000), timeout=left_s)
+            except GetTimeoutError:
+                break
+            except ActorUnavailableError:
+                pause.wait(ASK_AGAIN_S)
+            except RayActorError as error:
+                raise EndpointGone(address) from error
+            except RayTaskError as error:
+                if not _is_ending(error, address):
+                    raise error.cause from None
+                pause.wait(ASK_AGAIN_S)
+        raise TimeoutError(f"{address} did not answer within {timeout_ms:.0f} ms")
 
     def kill(self, address: Address) -> None:
         try:
@@ -58,17 +71,11 @@ class RayHost(Host):
 
     def addresses(self) -> frozenset[Address]:
         """The endpoints of this cluster that live now."""
-        prefix = f"{self._cluster_id}/"
-        named = list_named_actors(all_namespaces=True)
-        return frozenset(
-            Address(actor["name"])
-            for actor in named
-            if actor["namespace"] == NAMESPACE and actor["name"].startswith(prefix)
-        )
+        return names_of_cluster(self._cluster_id)
 
     def shutdown(self) -> None:
-        # Children belong to their parents, but in a detached cluster nobody else ends them. All that are left are
-        # killed each time, as one that was killed may have started another just before.
+        # Nobody else ends a detached cluster, and any other would take a moment longer. All that are left are killed
+        # each time, as one that was killed may have started another just before.
         pause = threading.Event()
         deadline = time.monotonic() + SHUTDOWN_TIMEOUT_S
         while (living := self.addresses()) and time.monotonic() < deadline:
@@ -86,3 +93,8 @@ class RayHost(Host):
                 raise EndpointGone(address) from error
             self._handles[address] = handle
         return handle
+
+
+def _is_ending(error: RayTaskError, address: Address) -> bool:
+    """The endpoint has ended and its process is about to; whether it comes back, the next question tells."""
+    return isinstance(error.cause, EndpointGone) and error.cause.args == (address,)

@@ -11,18 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import ray
-from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
+from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.hosts.ray.cluster import NAMESPACE
 from actors.hosts.ray.metrics import RayMetrics
+from actors.hosts.ray.watches import Handle, Watches, first_line
 from actors.ports import Address, BatchRef, DeliveryFailed, EndpointDied, EndpointSpec, MetricSink, ObjectStore
 from flinkray.batch import Batch
 
 log = logging.getLogger(__name__)
-
-Handle = Any
-"""A Ray actor handle. Ray's own type cannot express the methods of a class that is made at run time."""
 
 # How often sent messages are looked after: a lost payload is reported that late at most.
 SWEEP_INTERVAL_S = 0.05
@@ -43,38 +41,52 @@ class RayObjectStore:
         return RayBatchRef(ray.put(batch), batch.nbytes)
 
 
-def create_actor(spec: EndpointSpec, is_detached: bool, node_id: str | None) -> Handle:
-    """Starts the actor of an endpoint; returns before it runs."""
+def create_actor(spec: EndpointSpec, root: Address | None, *, is_detached: bool, node_id: str | None = None) -> Handle:
+    """Starts the actor of an endpoint; returns before it runs.
+
+    Args:
+        root: see `actors.hosts.ray.ownership`; None: the cluster does not end with its driver.
+        is_detached: it does not end with this process.
+    """
     from actors.hosts.ray.actor import actor_class  # the actor's module needs this one for its transport
 
     options: dict[str, Any] = {
         "name": spec.address,
         "namespace": NAMESPACE,
         "num_cpus": spec.cpus,
-        "max_restarts": 0,
+        "max_restarts": -1 if spec.restarts else 0,
+        "max_task_retries": 0,
         "max_concurrency": 1,
     }
     if spec.memory_bytes:
         options["memory"] = spec.memory_bytes
     if spec.resources:
         options["resources"] = spec.resources
-    if is_detached and not spec.dies_with_spawner:
+    if is_detached:
         options["lifetime"] = "detached"
     if node_id is not None:
         options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(node_id, soft=False)
-    return actor_class(spec.endpoint.__name__).options(**options).remote(spec, is_detached)
+    return actor_class(spec.endpoint.__name__, spec.restarts).options(**options).remote(spec, root)
 
 
 class RayTransport:
-    """One per endpoint actor. Any thread of the actor may call it."""
+    """One per endpoint actor. Any thread of the actor may call it.
 
-    def __init__(self, address: Address, is_detached: bool, deliver: Callable[[Any], None]) -> None:
+    Args:
+        root: what the endpoint and those that it starts live by, see `actors.hosts.ray.ownership`.
+        life: how often the endpoint was started again; None: it never is.
+    """
+
+    def __init__(
+        self, address: Address, root: Address | None, deliver: Callable[[Any], None], life: int | None = None
+    ) -> None:
         self._address = address
-        self._is_detached = is_detached
+        self._root = root
         self._deliver = deliver
+        self._life = life
         self._lock = threading.Lock()
         self._handles: dict[Address, Handle] = {}
-        self._watched: dict[Address, ray.ObjectRef[Any]] = {}
+        self._watches = Watches(self._on_died)
         self._sent: deque[tuple[ray.ObjectRef[Any], Address, Any]] = deque()
         self._wake = threading.Event()
         self._objects = RayObjectStore()
@@ -98,33 +110,35 @@ class RayTransport:
         refs = [payload.ref for payload in payloads if isinstance(payload, RayBatchRef)]
         # Ray keeps the order of one caller's calls to one actor only if they are made one after another.
         with self._lock:
-            self._sent.append((handle.receive.remote(message, *refs), address, message))
+            if self._life is None:
+                call = handle.receive.remote(message, *refs)
+            else:
+                call = handle.receive_from.remote(self._address, self._life, message, *refs)
+            self._sent.append((call, address, message))
         self._wake.set()
 
     def spawn(self, spawner: Address, spec: EndpointSpec) -> None:
         if spec.node_of not in (None, spawner):
             raise ValueError(f"{spec.address} can only be placed beside its spawner {spawner}, not {spec.node_of}")
         node_id = ray.get_runtime_context().get_node_id() if spec.node_of is not None else None
-        handle = create_actor(spec, self._is_detached, node_id)
+        handle = create_actor(spec, self._root, is_detached=not spec.dies_with_spawner, node_id=node_id)
         with self._lock:
             self._handles[spec.address] = handle
-        self.watch(spawner, spec.address)
+        self._watches.add(spec.address, handle, life=0)
 
     def watch(self, watcher: Address, address: Address) -> None:
         handle = self._handle(address)
         if handle is None:
             self._deliver(EndpointDied(address, "the endpoint does not exist"))
             return
-        with self._lock:
-            if address in self._watched:
-                return
-            pending = self._watched[address] = handle.watch.remote()
-        # The call never returns: it ends with an error when the actor's process does.
-        pending.future().add_done_callback(lambda done: self._on_watch_ended(address, done.exception()))
+        self._watches.add(address, handle)
+
+    def hear(self, sender: Address, life: int) -> bool:
+        """See `Watches.hear`."""
+        return self._watches.hear(sender, life)
 
     def kill(self, killer: Address, address: Address) -> None:
-        with self._lock:
-            self._watched.pop(address, None)
+        self._watches.remove(address)
         handle = self._handle(address)
         if handle is not None:
             ray.kill(handle, no_restart=True)
@@ -147,19 +161,11 @@ class RayTransport:
                 self._handles[address] = handle
         return handle
 
-    def _on_watch_ended(self, address: Address, error: BaseException | None) -> None:
-        is_alive_perhaps = isinstance(error, ActorUnavailableError)
-        with self._lock:
-            was_watched = self._watched.pop(address, None) is not None
-            if not is_alive_perhaps:
+    def _on_died(self, address: Address, cause: str, is_final: bool) -> None:
+        if is_final:
+            with self._lock:
                 self._handles.pop(address, None)
-        if not was_watched:
-            return
-        if is_alive_perhaps:
-            # Only the connection broke. To call dead what goes on working would have its work done twice.
-            self.watch(self._address, address)
-        else:
-            self._deliver(EndpointDied(address, _first_line(error)))
+        self._deliver(EndpointDied(address, cause))
 
     def _sweep(self) -> None:
         """Looks after sent messages: one that failed (its receiver died, a payload was lost) is reported."""
@@ -196,11 +202,4 @@ class RayTransport:
             ray.get(ref)
         except (RayError, Exception) as error:
             if not isinstance(message, DeliveryFailed):
-                self._deliver(DeliveryFailed(address, message, _first_line(error)))
-
-
-def _first_line(error: BaseException | None) -> str:
-    if isinstance(error, RayTaskError):
-        error = error.cause  # what its process raised; its own text begins with where that was
-    text = str(error).strip() if error is not None else ""
-    return f"{type(error).__name__}: {text.splitlines()[0]}" if text else "the endpoint ended"
+                self._deliver(DeliveryFailed(address, message, first_line(error)))

@@ -1,0 +1,54 @@
+"""What Ray's own table of actors says of one: how often it was started again, and whether it lives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import ray
+
+# Not public, but what RuntimeContext.was_current_actor_reconstructed reads; `ray.util.state` needs the dashboard.
+from ray._private.state import actors
+
+
+@dataclass(frozen=True, slots=True)
+class ActorEntry:
+    """An actor as Ray knew it a moment ago: a few milliseconds after a process has died, Ray knows it."""
+
+    life: int
+    """How often it was started again. It grows at the death, not when the new process is there."""
+    state: str
+    """Ray's word for it."""
+    alive_since_ms: float
+    """When its last process was ready; until a new one is, that of the one before. 0: it never was."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """It was never alive, as its process is being started or there is no room for it."""
+        return self.state in ("DEPENDENCIES_UNREADY", "PENDING_CREATION")
+
+    @property
+    def is_alive(self) -> bool:
+        return self.state == "ALIVE"
+
+    @property
+    def is_dead(self) -> bool:
+        """It does not come back."""
+        return self.state == "DEAD"
+
+
+def read_entry(handle: Any) -> ActorEntry:
+    """Asks Ray, which takes about a millisecond; not from a callback of Ray's, which would wait for itself."""
+    return _read(handle._actor_id.hex())
+
+
+def read_own_entry() -> ActorEntry:
+    """That of the actor that calls this."""
+    return _read(ray.get_runtime_context().get_actor_id() or "")
+
+
+def _read(actor_id: str) -> ActorEntry:
+    known: dict[str, Any] = actors(actor_id)
+    if not known:
+        return ActorEntry(0, "DEAD", 0.0)  # Ray forgets the dead at some time
+    return ActorEntry(known["NumRestarts"], known["State"], known["Timestamp"])
