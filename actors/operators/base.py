@@ -173,6 +173,10 @@ class Operator(ABC):
 
     def open(self) -> None: ...
 
+    def recover_finished(self, restored: RestoredState) -> None:
+        """Instead of `initialize_state`, `open` and everything else, in a subtask that had processed all its rows
+        before the checkpoint: does what the checkpoint's completion was to lead to, which may not have happened."""
+
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         """A non-empty batch on logical input `input_index`."""
         raise TypeError(f"{type(self).__name__} takes no input")

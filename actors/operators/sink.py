@@ -39,6 +39,7 @@ class SinkOperator(Operator):
         self._restored_committables: list[Any] = []
         self._restored_states: list[Any] | None = None
         self._is_rescaled = False
+        self._restored_id = 0
         self._writer: SinkWriter | None = None
         self._committer: Committer | None = None
         self._prepared: dict[int, list[Any]] = {}
@@ -55,6 +56,7 @@ class SinkOperator(Operator):
             self._restored_committables = [each for _, prepared in restored.items(_COMMITTABLES) for each in prepared]
             self._restored_states = restored.items(_WRITER)
             self._is_rescaled = restored.is_rescaled
+            self._restored_id = restored.checkpoint_id
 
     def open(self) -> None:
         committables, self._restored_committables = self._restored_committables, []
@@ -68,6 +70,20 @@ class SinkOperator(Operator):
             self._writer = self._sink.create_writer(_WriterContext(self.context), states)
         except Exception as error:
             self._raise(error)
+
+    def recover_finished(self, restored: RestoredState) -> None:
+        """Commits what the checkpoint has, and brings the driver the rows that it has."""
+        self.initialize_state(restored)
+        try:
+            if self._collects:
+                self._collect_writer(self._restored_states).close()
+                return
+            self._committer = self._sink.create_committer()
+            self._commit(self._restored_committables)
+        except Exception as error:
+            self._raise(error)
+        finally:
+            self.close()
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         try:
@@ -168,7 +184,7 @@ class SinkOperator(Operator):
     def _collect_writer(self, states: list[Any] | None) -> CollectWriter:
         writer = CollectWriter(self.context)
         if states is not None:
-            writer.restore(states, self._is_rescaled)
+            writer.restore(states, self._is_rescaled, self._restored_id)
         return writer
 
     @property

@@ -129,9 +129,12 @@ class OperatorChain:
                 operator.initialize_state(restored_of(OperatorId(operator.context.operator_id)))
                 operator.open()
 
-    def skip(self) -> None:
+    def recover_finished(self, restored_of: Callable[[OperatorId], RestoredState]) -> None:
         """Instead of `restore`: all rows of the task were processed in an earlier attempt, and no operator runs."""
         self._unclosed.clear()
+        for operator in reversed(self.operators):
+            with _named(operator):
+                operator.recover_finished(restored_of(OperatorId(operator.context.operator_id)))
 
     def end_input(self, input_index: int) -> None:
         """No more rows on that input of the head."""

@@ -234,12 +234,13 @@ class StreamTask:
         chain, restore = self._opened_chain, self.deployment.restore
         if restore is None:
             chain.restore(lambda _operator_id: None)
-        elif self._is_restored_finished:
-            chain.skip()
         else:
             restoring = TaskRestoring(self.deployment, restore, self._services)
-            chain.restore(restoring.operator_state)
-            restoring.process_in_flight(chain)
+            if self._is_restored_finished:
+                chain.recover_finished(restoring.operator_state)
+            else:
+                chain.restore(restoring.operator_state)
+                restoring.process_in_flight(chain)
         self._figures.running.start()
         self._is_running = True
         self._report(ExecutionState.RUNNING, None, self.metrics())

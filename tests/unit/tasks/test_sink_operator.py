@@ -19,7 +19,7 @@ from flinkray.connectors.sink import Committer, Sink, SinkWriter, SinkWriterCont
 from flinkray.errors import UserFunctionError
 from flinkray.operator_factories import SinkFactory
 from flinkray.types import MAX_TIMESTAMP
-from tests.support.operators import OperatorHarness, code
+from tests.support.operators import FakeContext, OperatorHarness, RecordedOutput, code
 from tests.support.state import restored_from
 from tests.support.tasks import END, Node, TaskHarness, numbers
 
@@ -159,6 +159,19 @@ def test_a_restored_sink_commits_what_its_checkpoint_has_before_it_writes() -> N
     with with_checkpoints(Table(), snapshot):
         assert CALLS[0] == ("commit", [(1,), (2,)])
         assert CALLS[1][0] == "writer"
+
+
+def test_a_sink_that_had_finished_commits_what_the_last_checkpoint_has_and_writes_nothing() -> None:
+    """The job may have died between the completion of its last checkpoint and the notice of that."""
+    with with_checkpoints(Table()) as sink:
+        sink.push(numbers(1))
+        sink.end()
+        snapshot = snapshot_of(sink, 5)
+    CALLS.clear()
+    operator = SinkOperator(code(SinkFactory(Table())))
+    operator.setup(FakeContext(has_checkpoints=True), RecordedOutput())
+    operator.recover_finished(restored_from([snapshot], range(128)))
+    assert CALLS == [("commit", [(1,)]), "close committer"]
 
 
 def test_what_a_checkpoint_has_is_never_aborted() -> None:
