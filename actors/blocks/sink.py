@@ -1,13 +1,16 @@
 """Sinks whose rows the driver takes: writers put blocks into a store; what a checkpoint completes is committed there.
 
 A block counts only when it was committed, so what a failed attempt wrote is never seen, and committing again changes
-nothing. The store belongs to the driver, which is where its rows are wanted: they can be read from it while the
-driver lives, and a job that is restored by another driver starts with an empty one.
+nothing. The store belongs to the driver, which is where its rows are wanted: tasks, slots and JobMasters that are
+replaced find it as it was, blocks and list of commits. It ends with the driver, and each submission has its own.
 """
 
 from __future__ import annotations
 
+import contextlib
+import math
 import pickle
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +20,7 @@ import pyarrow as pa
 from actors.blocks.store import BLOCK_BYTES, BlockStore
 from flinkray.batch import Batch
 from flinkray.connectors.sink import Committer, Sink, SinkWriter, SinkWriterContext
-from flinkray.errors import InvalidProgramError
+from flinkray.errors import InvalidProgramError, PartitionError
 from flinkray.types import Kind, RecordType
 
 COMMITTED = "committed/"
@@ -36,20 +39,23 @@ class Committable:
     """What one subtask wrote between two checkpoints; made for each, also where it wrote nothing.
 
     Attributes:
-        order: (attempt, number): by which a subtask's committables follow each other.
+        store: where its blocks are, and where it is committed.
+        writer: names the attempt; a later attempt's name comes later in the alphabet.
+        number: counts the writer's committables.
         is_last: the subtask's input has ended; it makes no more.
     """
 
-    store_id: str
+    store: BlockStore
     subtask: int
     parallelism: int
-    order: tuple[int, int]
+    writer: str
+    number: int
     blocks: tuple[WrittenBlock, ...]
     is_last: bool
 
     @property
     def key(self) -> str:
-        return f"{self.subtask:06d}-{self.order[0]:06d}-{self.order[1]:09d}"
+        return f"{self.subtask:06d}-{self.writer}-{self.number:09d}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,8 @@ class BlockWriter(SinkWriter):
     def __init__(self, context: SinkWriterContext, store: BlockStore) -> None:
         self._context = context
         self._store = store
+        # A new JobMaster counts attempts from 0 again, and what bears an attempt's name must be of that one alone.
+        self._name = f"{context.now_ms():013d}-{context.attempt_number:06d}-{uuid.uuid4().hex[:8]}"
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         self._written: list[WrittenBlock] = []
@@ -101,10 +109,11 @@ class BlockWriter(SinkWriter):
     def prepare_commit(self) -> list[Committable]:
         self._write_block()
         committable = Committable(
-            store_id=self._store.store_id,
+            store=self._store,
             subtask=self._context.subtask_index,
             parallelism=self._context.parallelism,
-            order=(self._context.attempt_number, self._committable_number),
+            writer=self._name,
+            number=self._committable_number,
             blocks=tuple(self._written),
             is_last=self._has_ended,
         )
@@ -120,14 +129,18 @@ class BlockWriter(SinkWriter):
         self._unlabelled = []
 
     def close(self) -> None:
+        """Frees what has not been prepared: a restarted task writes it again."""
         self._pending = []
+        written, self._written = self._written, []
+        with contextlib.suppress(PartitionError):  # the store is gone, and the blocks with it
+            self._store.discard([block.block_id for block in written])
 
     def _write_block(self) -> None:
         if not self._pending:
             return
         rows = pa.concat_batches(self._pending)
         self._pending, self._pending_bytes = [], 0
-        block_id = f"{self._context.subtask_index:06d}-{self._context.attempt_number:06d}-{self._block_number:09d}"
+        block_id = f"{self._context.subtask_index:06d}-{self._name}-{self._block_number:09d}"
         self._block_number += 1
         self._store.put(block_id, rows)
         self._written.append(WrittenBlock(block_id, int(rows.num_rows), rows.schema))
@@ -141,22 +154,35 @@ class BlockCommitter(Committer):
         self._after_commit = after_commit
 
     def commit(self, committables: Sequence[Committable]) -> None:
+        has_own = has_last = False
         for committable in committables:
-            if committable.store_id != self._store.store_id:
+            if committable.store.store_id == self._store.store_id:
+                has_own, has_last = True, has_last or committable.is_last
+                self._store.record(COMMITTED + committable.key, pickle.dumps(committable))
+            elif committable.blocks and not _is_committed(committable):
                 raise InvalidProgramError(
-                    f"rows that an earlier driver prepared for itself ({committable.store_id}) are gone with it: such "
-                    f"a sink is exactly-once while its driver lives; restore without this sink's state"
+                    f"{sum(block.rows for block in committable.blocks)} rows wait for a commit to the driver of an "
+                    f"earlier submission ({committable.store.store_id}), and another cannot get them; start from a "
+                    "savepoint that stopped its job, which commits them, or without the state of this sink (give it "
+                    "another uid, and allow_non_restored_state)"
                 )
-            self._store.record(COMMITTED + committable.key, pickle.dumps(committable))
-        if self._after_commit is not None:
-            self._after_commit(self._store, any(committable.is_last for committable in committables))
+        if has_own and self._after_commit is not None:
+            self._after_commit(self._store, has_last)
 
     def abort(self, committables: Sequence[Committable]) -> None:
-        self._store.discard([block.block_id for committable in committables for block in committable.blocks])
+        for committable in committables:
+            committable.store.discard([block.block_id for block in committable.blocks])
+
+
+def _is_committed(committable: Committable) -> bool:
+    """Whether that happened before, as far as its store can be asked."""
+    with contextlib.suppress(PartitionError):
+        return COMMITTED + committable.key in committable.store.records(COMMITTED + committable.key)
+    return False
 
 
 def committed(store: BlockStore) -> list[Committable]:
-    """All that was committed so far and counts, by subtask and in the order it was written there.
+    """All that was committed so far and counts, by subtask and in the order it was written there: by checkpoint.
 
     What a subtask commits at the end of its input, outside any checkpoint, is replaced by what a later attempt commits
     there: without checkpoints a restarted job begins anew, also where a subtask had already ended.
@@ -164,8 +190,9 @@ def committed(store: BlockStore) -> list[Committable]:
     records = store.records(COMMITTED)
     found: list[Committable] = [pickle.loads(records[key]) for key in sorted(records)]
     in_checkpoint = checkpoints(store)
-    newest = {each.subtask: each.order[0] for each in found if each.key not in in_checkpoint}
-    return [each for each in found if each.key in in_checkpoint or each.order[0] == newest[each.subtask]]
+    newest = {each.subtask: each.writer for each in found if each.key not in in_checkpoint}
+    counted = [each for each in found if each.key in in_checkpoint or each.writer == newest[each.subtask]]
+    return sorted(counted, key=lambda each: (each.subtask, in_checkpoint.get(each.key, math.inf), each.key))
 
 
 def checkpoints(store: BlockStore) -> dict[str, int]:

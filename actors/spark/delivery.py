@@ -72,7 +72,8 @@ def due_groups(
         remaining = tuple(member for member in members if member.key not in delivered)
         if remaining:
             due.append(Group(None if checkpoint == _END else int(checkpoint), remaining))
-    is_all = all(progress.get(subtask, -1) == _END for subtask in range(found[-1].parallelism))
+    parallelism = groups[max(groups)][-1].parallelism
+    is_all = all(progress.get(subtask, -1) == _END for subtask in range(parallelism))
     return due, is_all
 
 

@@ -77,8 +77,11 @@ class SpillBlockStore:
 
     def record(self, key: str, value: bytes) -> None:
         aside = self._aside()
-        aside.write_bytes(value)
-        os.replace(aside, self._path(key, _RECORD))
+        try:
+            aside.write_bytes(value)
+            os.replace(aside, self._path(key, _RECORD))
+        except OSError as error:
+            raise PartitionError(f"cannot note {key!r} in {self._directory}: {error}") from error
 
     def records(self, prefix: str) -> Mapping[str, bytes]:
         keys = self._record_keys(prefix)
