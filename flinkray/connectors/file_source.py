@@ -148,11 +148,13 @@ class _FileReader(SplitListReader[FileSplit]):
                 # Asked before, since the thread may add its last batch and finish in between.
                 is_drained = handover.is_drained
                 taken = handover.take_nowait(1)
-                for data, split in taken:
-                    yield Batch(data, self._format.kind), split
-                if not taken:
-                    if is_drained:
-                        return
+                if taken:
+                    split = taken[0][1]
+                    # While the reader waits, its last batch must be nobody's but the consumer's.
+                    yield Batch(taken.pop()[0], self._format.kind), split
+                elif is_drained:
+                    return
+                else:
                     yield None, split
         finally:
             handover.close()

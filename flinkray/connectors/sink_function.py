@@ -32,7 +32,7 @@ class _FunctionWriter(SinkWriter):
         self._context = context
         self._invoke = as_callable(function, "invoke")
         if isinstance(function, SinkFunction):
-            function.open(SubtaskRuntimeContext(context))
+            _open(function, context)
 
     def write(self, batch: Batch) -> None:
         invoke = self._invoke
@@ -58,3 +58,15 @@ class _FunctionWriter(SinkWriter):
             f"{type(error).__name__}: {error}",
             "".join(traceback.format_exception(type(error), error, frames)).rstrip(),
         )
+
+
+def _open(function: SinkFunction, context: SinkWriterContext) -> None:
+    """One that fails is closed: what it had acquired by then is released. The first error counts."""
+    try:
+        function.open(SubtaskRuntimeContext(context))
+    except BaseException as error:
+        try:
+            function.close()
+        except Exception as another:
+            error.add_note(f"and close failed after it: {type(another).__name__}: {another}")
+        raise

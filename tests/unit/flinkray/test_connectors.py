@@ -286,6 +286,26 @@ def test_a_sink_function_is_opened_called_and_closed() -> None:
     assert life == [("open", 1), 1, 2, "close"]
 
 
+def test_a_sink_function_that_cannot_be_opened_is_closed_and_its_own_error_is_told() -> None:
+    class Store(SinkFunction):
+        is_closed = False
+
+        def open(self, runtime_context: Any) -> None:
+            raise OSError("no such table")
+
+        def invoke(self, value: Any) -> None: ...
+
+        def close(self) -> None:
+            self.is_closed = True
+            raise ValueError("not open")
+
+    store = Store()
+    with pytest.raises(OSError, match="no such table") as caught:
+        SinkFunctionSink(store).create_writer(SubtaskContext())
+    assert store.is_closed
+    assert caught.value.__notes__ == ["and close failed after it: ValueError: not open"]
+
+
 def test_the_error_of_a_sink_function_names_operator_subtask_and_value() -> None:
     def fails(value: int) -> float:
         return 1 / (value - 2)

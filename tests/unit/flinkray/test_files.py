@@ -8,6 +8,7 @@ import gzip
 import json
 import re
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +227,18 @@ def test_closing_a_reader_ends_its_thread(tmp_path: Path) -> None:
     assert isinstance(run.poll(), SourceBatch)
     run.reader.close()
     assert [thread for thread in threading.enumerate() if thread.name.startswith("read ")] == []
+
+
+def test_a_reader_holds_no_batch_that_it_has_given(tmp_path: Path) -> None:
+    write(tmp_path / "a.parquet", "parquet")
+    source = FileSource(tmp_path / "a.parquet")
+    run = ThreadedRun(source.prepare(), SubtaskContext(batch_rows=1), splits_of(source))
+    found = run.poll()
+    assert isinstance(found, SourceBatch)
+    given = weakref.ref(found.batch.data)
+    del found
+    assert given() is None
+    run.reader.close()
 
 
 # -- the sink
