@@ -248,6 +248,27 @@ class Staging:
             return None
 
 
+def unread_batches(staging: Staging) -> int:
+    """How many batches are staged that the job has not begun."""
+    progress = staging.progress()
+    begun_below = 0 if progress is None else progress.handed_out_below
+    return sum(1 for batch_id in staging.batch_ids() if batch_id >= begun_below)
+
+
+def remove_covered(staging: Staging, current_batch_id: int) -> None:
+    """Removes the oldest batches, as far as nobody can need them any more.
+
+    Never one that follows a batch that stays: a job without state takes the batches that are there for all.
+    """
+    progress = staging.progress()
+    covered_below = 0 if progress is None else min(progress.covered_below, current_batch_id)
+    for batch_id in staging.batch_ids():
+        manifest = staging.manifest(batch_id) if batch_id < covered_below else None
+        if manifest is None or staging.present_files(batch_id) & {file.name for file in manifest.files}:
+            return
+        staging.remove_batch(batch_id)
+
+
 def _expected(batch: pa.RecordBatch, rows: int) -> pa.RecordBatch:
     if batch.num_rows != rows:
         raise ValueError(f"a batch has {batch.num_rows} rows where the manifest says {rows}")

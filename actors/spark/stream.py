@@ -34,7 +34,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
 from actors.spark.staged_source import StagedSource
-from actors.spark.staging import JobProgress, Manifest, QueryEnd, StagedFile, Staging
+from actors.spark.staging import (
+    JobProgress,
+    Manifest,
+    QueryEnd,
+    StagedFile,
+    Staging,
+    remove_covered,
+    unread_batches,
+)
 from actors.spark.transfer import BatchFunction
 from actors.spark.types import arrow_schema, cast_batch
 from flinkray.connectors.source import (
@@ -113,7 +121,7 @@ def stage_stream(dataframe: DataFrame, settings: StreamStaging) -> StreamingQuer
         writer = writer.trigger(**settings.trigger)
     query = writer.start()
     stager.query.set_result(query)
-    watch = QueryWatch(query, staging)
+    watch = QueryWatch(query, staging, stager)
     with _lock:
         _watches[settings.directory] = watch
     # After those of Spark's session, so that it runs before them.
@@ -140,8 +148,17 @@ class BatchStager:
         self._pause = threading.Event()
         self.query: Future[StreamingQuery] = Future()
         """Set by whoever starts it; it runs already by then."""
+        self.failure: str | None = None
+        """Why a batch could not be staged; what the query itself says of that is mostly the way through Java."""
 
     def __call__(self, dataframe: DataFrame, batch_id: int) -> None:
+        try:
+            self._stage(dataframe, batch_id)
+        except Exception as error:
+            self.failure = failure_text(error)
+            raise
+
+    def _stage(self, dataframe: DataFrame, batch_id: int) -> None:
         query = self.query.result(START_SECONDS)
         self._staging.claim(str(query.id))
         if self._staging.manifest(batch_id) is None:
@@ -152,25 +169,12 @@ class BatchStager:
             self._pause.wait(POLL_SECONDS)
 
 
-def unread_batches(staging: Staging) -> int:
-    """How many batches are staged that the job has not begun."""
-    progress = staging.progress()
-    begun_below = 0 if progress is None else progress.handed_out_below
-    return sum(1 for batch_id in staging.batch_ids() if batch_id >= begun_below)
-
-
-def remove_covered(staging: Staging, current_batch_id: int) -> None:
-    """Removes the oldest batches, as far as nobody can need them any more.
-
-    Never one that follows a batch that stays: a job without state takes the batches that are there for all.
-    """
-    progress = staging.progress()
-    covered_below = 0 if progress is None else min(progress.covered_below, current_batch_id)
-    for batch_id in staging.batch_ids():
-        manifest = staging.manifest(batch_id) if batch_id < covered_below else None
-        if manifest is None or staging.present_files(batch_id) & {file.name for file in manifest.files}:
-            return
-        staging.remove_batch(batch_id)
+def failure_text(error: Exception) -> str:
+    """What an error of Spark says, without the stacks and plans of the JVM."""
+    text = str(error).partition("=== Streaming Query ===")[0]
+    lines = [line.rstrip() for line in text.splitlines()]
+    told = [line for line in lines if line and not line.startswith(("\tat ", "\t...", "Driver stacktrace:"))]
+    return "\n".join([f"{type(error).__name__}: {told[0] if told else ''}".strip(), *told[1:]])
 
 
 def write_rows(dataframe: DataFrame, schema: pa.Schema, staging: Staging, batch_id: int) -> list[StagedFile]:
@@ -215,8 +219,9 @@ class JobWatch:
 class QueryWatch:
     """The driver's thread of one query."""
 
-    def __init__(self, query: StreamingQuery, staging: Staging) -> None:
+    def __init__(self, query: StreamingQuery, staging: Staging, stager: BatchStager) -> None:
         self._query = query
+        self._stager = stager
         self._staging = staging
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"spark-query-{query.id}", daemon=True)
@@ -247,7 +252,7 @@ class QueryWatch:
         if self._query.isActive:
             self._query.stop()
         failure = self._query.exception()
-        return None if failure is None else str(failure)
+        return None if failure is None else self._stager.failure or failure_text(failure)
 
 
 _watches: dict[str, QueryWatch] = {}

@@ -18,6 +18,7 @@ from actors.blocks.store import Block
 from actors.coordinators.alignment import WatermarkAlignment
 from actors.coordinators.source_coordinator import SourceCoordinator
 from actors.messages import AddSplits, NoMoreSplits, ReaderRegistered, SplitRequested
+from actors.spark.staged_reader import StagedSplit
 from examples.fraud_detection import PaymentSource
 from flinkray.connectors.collection import ArrowSource, CollectionSource
 from flinkray.connectors.datagen import DataGenSource, SequenceField
@@ -26,6 +27,7 @@ from flinkray.connectors.sequence import SequenceSource
 from flinkray.connectors.source import Source
 from flinkray.types import Kind, RecordType
 from flinkray.watermarks import WatermarkStrategy
+from tests.support.staged_streams import Stage, staged_source
 
 SEEDS = range(40)
 
@@ -53,6 +55,14 @@ def files(directory: Path) -> Source:
     return FileSource(str(directory), format="csv").prepare()
 
 
+def staged(directory: Path) -> Source:
+    stage = Stage(str(directory))
+    for files in (2, 0, 3, 1, 4, 2, 1):
+        stage.add(*[[1]] * files)
+    stage.end()
+    return staged_source(stage.staging)
+
+
 SOURCES: dict[str, Callable[[Path], Source]] = {
     "sequence": lambda _path: SequenceSource(1, 100),
     "table": lambda _path: ArrowSource(pa.table({"n": list(range(50))})),
@@ -61,12 +71,13 @@ SOURCES: dict[str, Callable[[Path], Source]] = {
     "files": files,
     "blocks": lambda _path: blocks(is_ordered=False),
     "ordered blocks": lambda _path: blocks(is_ordered=True),
+    "staged batches": staged,
     "the example's own": lambda _path: PaymentSource(cards=10, minutes=2),
 }
 
 
 def name_of(split: Any) -> str:
-    return str(split.order) if isinstance(split, BlockSplit) else str(split.split_id)
+    return str(split.order) if isinstance(split, BlockSplit | StagedSplit) else str(split.split_id)
 
 
 @dataclass
@@ -109,6 +120,7 @@ class Run:
         run.begin(None, [([], []) for _ in range(self.parallelism)])
         found: list[Any] = []
         while any(not reader.is_done for reader in run.readers):
+            run.tick()
             for index, reader in enumerate(run.readers):
                 run.ask(index)
                 while reader.inbox:
@@ -125,7 +137,8 @@ class Run:
     def send_event(self, subtask_index: int, event: Any) -> None:
         self.readers[subtask_index].inbox.append(event)
 
-    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Any: ...
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Any:
+        self.timers.append(callback)
 
     def fail_job(self, error: BaseException) -> NoReturn:
         raise error
@@ -133,6 +146,7 @@ class Run:
     # -- life ----------------------------------------------------------------------------------------------------
 
     def begin(self, state: bytes | None, readers: list[State]) -> None:
+        self.timers: list[Callable[[], None]] = []
         strategy = WatermarkStrategy.no_watermarks()
         self.coordinator = SourceCoordinator("source", self.source, strategy, self, WatermarkAlignment())
         self.readers = [Reader(list(splits), list(read)) for splits, read in readers]
@@ -141,6 +155,12 @@ class Run:
         self.coordinator.start()
         for index in self.random.sample(range(self.parallelism), self.parallelism):
             self.coordinator.handle_event(index, ReaderRegistered(index))
+
+    def tick(self) -> None:
+        """Time passes until every timer has fired."""
+        timers, self.timers = self.timers, []
+        for timer in timers:
+            timer()
 
     def ask(self, index: int) -> None:
         reader = self.readers[index]
@@ -171,6 +191,7 @@ class Run:
             self.coordinator.notify_checkpoint_complete(checkpoint_id)
 
     def step(self) -> None:
+        self.tick()
         index = self.random.randrange(self.parallelism)
         reader = self.readers[index]
         action = self.random.random()
@@ -230,6 +251,7 @@ def test_every_split_is_read_exactly_once_whatever_is_restored_when(kind: str, t
         for _ in range(100_000):
             if all(reader.is_done for reader in run.readers):
                 break
+            run.tick()
             for index, reader in enumerate(run.readers):
                 run.ask(index)
                 while reader.inbox:

@@ -16,8 +16,7 @@ from actors.coordinators.alignment import WatermarkAlignment
 from actors.coordinators.source_coordinator import SourceCoordinator
 from actors.messages import AddSplits, NoMoreSplits, ReaderRegistered, SplitRequested
 from actors.spark.staged_source import StagedSource
-from actors.spark.staging import Manifest, QueryEnd, StagedFile, Staging
-from actors.spark.stream import remove_covered
+from actors.spark.staging import Manifest, QueryEnd, StagedFile, Staging, remove_covered
 from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceReader
 from flinkray.types import Kind, RecordType
 from flinkray.watermarks import WatermarkStrategy

@@ -12,8 +12,8 @@ import pytest
 pytest.importorskip("pyspark")
 
 from actors.spark.staged_source import EnumeratorState, SparkQueryError, look_for_batches
-from actors.spark.staging import JobProgress, Staging, StagingError
-from actors.spark.stream import ENDED_SECONDS, SILENCE_SECONDS, JobWatch, remove_covered, unread_batches
+from actors.spark.staging import JobProgress, Staging, StagingError, remove_covered, unread_batches
+from actors.spark.stream import ENDED_SECONDS, SILENCE_SECONDS, JobWatch, failure_text
 from flinkray.connectors.spark_stream import StreamStaging
 from flinkray.errors import InvalidProgramError
 from tests.support.staged_streams import QUERY, Stage, StagedRun, clean_up, staged_source
@@ -208,6 +208,18 @@ def test_a_query_is_stopped_when_its_job_is_gone_and_not_before() -> None:
     assert watch.why_stop(progress(beat="c"), 2001.0 + ENDED_SECONDS) is None, "it was only restarted"
     assert watch.why_stop(ended, 2002.0 + ENDED_SECONDS) is None
     assert watch.why_stop(ended, 2003.0 + 2 * ENDED_SECONDS) == "the job that read it has ended"
+
+
+def test_an_error_of_spark_is_told_without_the_stacks_of_its_jvm() -> None:
+    told = "An error occurred while calling o1.collect.\n: SparkException: Job aborted\n\tat a.b(C:1)\n\t... 3 more\n"
+    cause = "\nDriver stacktrace:\n\tat d.e\nCaused by: RuntimeException: seven is bad\n\tat f.g\n"
+    plan = "\n=== Streaming Query ===\nplan"
+    assert failure_text(ValueError(told + cause + plan)).splitlines() == [
+        "ValueError: An error occurred while calling o1.collect.",
+        ": SparkException: Job aborted",
+        "Caused by: RuntimeException: seven is bad",
+    ]
+    assert failure_text(ValueError()) == "ValueError:"
 
 
 @pytest.mark.parametrize(
