@@ -132,7 +132,8 @@ class JobClient(ABC):
                 on from there.
             timeout: seconds to wait.
 
-        Returns, raises: as `trigger_savepoint`; also CheckpointError when the job ended without the savepoint.
+        Returns, raises: as `trigger_savepoint`; also CheckpointError when the job ended without the savepoint. After a
+        savepoint that failed late, when sources had ended for it, the job is restarted, or fails without a strategy.
         """
 
     @abstractmethod
