@@ -31,10 +31,10 @@ SEVERAL = {
 
 
 def run(directory: Path, rows: int, *victims: str) -> None:
-    seconds = run_with_kills(RecoveryJob(directory, rows), victims)
-    for name, each in seconds.items():
-        print(f"\n  {name}: recovered after {each:.2f} s", end="")
-    assert all(each < MAX_RECOVERY_S for each in seconds.values()), seconds
+    recoveries = run_with_kills(RecoveryJob(directory, rows), victims)
+    print("", *recoveries, sep="\n  ")
+    slow = [str(each) for each in recoveries if each.seconds > MAX_RECOVERY_S]
+    assert not slow, f"recoveries of more than {MAX_RECOVERY_S} s: {slow}"
 
 
 @pytest.mark.usefixtures("ray_cluster")
@@ -70,7 +70,7 @@ def test_a_job_goes_on_soon_after_the_loss_of_a_node_and_commits_every_row_once(
         env={**os.environ, "PYTHONPATH": str(root)},
     )
     assert done.returncode == 0, done.stderr[-5000:]
-    recovered = re.search(r"recovered after ([\d.]+) s", done.stdout)
+    recovered = re.search(r".*recovered after ([\d.]+) s.*", done.stdout)
     assert recovered is not None, done.stdout
-    print(f"\n  {recovered[0]}", end="")
+    print("", recovered[0], sep="\n  ")
     assert float(recovered[1]) < MAX_RECOVERY_S

@@ -1,7 +1,7 @@
 """A job on Ray whose processes are killed while it runs, and what it must have committed all the same.
 
-Run as a module it does so in a Ray cluster of several nodes, of which it removes one, and prints the seconds that the
-job needed to go on: `python -m tests.support.recovery <directory> <rows>`.
+Run as a module it does so in a Ray cluster of several nodes, of which it removes one, and prints how the
+job went on: `python -m tests.support.recovery <directory> <rows>`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ import numpy.typing as npt
 
 from actors.client.cluster import job_cluster_id
 from flinkray import (
-    CheckpointOverview,
     Configuration,
     Count,
     DataGenSource,
     FileSink,
     JobClient,
+    JobStatus,
     StreamExecutionEnvironment,
     Sum,
     TumblingEventTimeWindows,
@@ -144,76 +144,97 @@ def pids_of(client: JobClient, class_name: str) -> set[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Now:
-    """What is looked at while the job recovers."""
+class Recovery:
+    """How a job went on after a kill; in seconds since then."""
 
-    overview: CheckpointOverview
-    is_over: bool
+    killed: str
+    seconds: float
+    """Until a checkpoint was complete that was triggered after the kill, and the processes were as many as before."""
+    statuses: tuple[str, ...]
+    """What the job was found to be meanwhile, and when."""
+
+    def __str__(self) -> str:
+        return f"{self.killed}: recovered after {self.seconds:.2f} s ({', '.join(self.statuses)})"
 
 
-def look(client: JobClient) -> Now:
-    overview = client.checkpoints()
-    return Now(overview, client.status().is_terminal)
+class _Watch:
+    """Looks at a job from the moment of a kill on."""
 
+    def __init__(self, client: JobClient) -> None:
+        self._client = client
+        self._killed_ms, self._started = time.time() * 1000, time.monotonic()
+        self._statuses: list[str] = []
+        self._last: JobStatus | None = None
 
-def await_checkpoint_since(client: JobClient, since_ms: float) -> None:
-    """Returns once a checkpoint is complete that was triggered after this time (of time.time, in ms)."""
+    def seconds(self) -> float:
+        return time.monotonic() - self._started
 
-    def is_decided(now: Now) -> bool:
-        latest = now.overview.latest_completed
-        return now.is_over or (latest is not None and latest.triggered_ms > since_ms)
+    def await_checkpoint(self) -> None:
+        """Returns once a checkpoint is complete that was triggered since."""
+        went_on = eventually(self._went_on, lambda found: found is not None, DEADLINE_S)
+        if not went_on:
+            self._client.result(timeout=1)  # raises why the job failed
+            raise AssertionError("the job was over before it had to recover: give it more rows")
 
-    now = eventually(lambda: look(client), is_decided, DEADLINE_S)
-    latest = now.overview.latest_completed
-    if latest is None or latest.triggered_ms <= since_ms:
-        client.result(timeout=1)  # raises why the job failed
-        raise AssertionError("the job was over before it had to recover: give it more rows")
+    def _went_on(self) -> bool | None:
+        """None: not yet. False: it is over."""
+        latest, status = self._client.checkpoints().latest_completed, self._client.status()
+        if status is not self._last:
+            self._statuses.append(f"{status.value} at {self.seconds():.2f}")
+            self._last = status
+        if latest is not None and latest.triggered_ms > self._killed_ms:
+            return True
+        return False if status.is_terminal else None
+
+    def recovery(self, killed: str) -> Recovery:
+        return Recovery(killed, self.seconds(), tuple(self._statuses))
 
 
 def await_checkpoints(client: JobClient, count: int) -> None:
-    """Returns once the job has completed that many."""
-    eventually(lambda: look(client), lambda now: now.is_over or now.overview.counts.completed >= count, DEADLINE_S)
-    assert not client.status().is_terminal, client.result(timeout=1)
+    """Returns once the job has completed that many since its JobMaster started."""
+
+    def is_decided() -> bool:
+        return client.checkpoints().counts.completed >= count or client.status().is_terminal
+
+    eventually(is_decided, bool, DEADLINE_S)
+    if client.status().is_terminal:
+        client.result(timeout=1)
+        raise AssertionError("the job was over before it had to recover: give it more rows")
 
 
-def kill_and_recover(client: JobClient, class_name: str) -> float:
-    """Ends one process of that class at once, and waits until the job goes on with all its parts.
-
-    Returns:
-        Seconds from the kill to the end of a checkpoint that was triggered after it. Where the job does not notice
-        (a Dispatcher, a ResourceManager), to the process that takes its place, if that comes later.
-    """
+def kill_and_recover(client: JobClient, class_name: str) -> Recovery:
+    """Ends one process of that class at once, and waits until the job goes on with as many of them."""
     await_checkpoints(client, 3)
     before = pids_of(client, class_name)
     victim = min(before)
-    killed_ms, started = time.time() * 1000, time.monotonic()
+    watch = _Watch(client)
     os.kill(victim, signal.SIGKILL)
-    await_checkpoint_since(client, killed_ms)
-    went_on = time.monotonic() - started
-    eventually(
-        lambda: pids_of(client, class_name), lambda pids: victim not in pids and len(pids) >= len(before), DEADLINE_S
-    )
-    replaced = time.monotonic() - started
-    return replaced if class_name in ("Dispatcher", "ResourceManager") else went_on
+    watch.await_checkpoint()
+
+    def is_replaced(pids: set[int]) -> bool:
+        return victim not in pids and len(pids) >= len(before)
+
+    eventually(lambda: pids_of(client, class_name), is_replaced, DEADLINE_S)
+    return watch.recovery(class_name)
 
 
-def run_with_kills(job: RecoveryJob, victims: Sequence[str]) -> dict[str, float]:
+def run_with_kills(job: RecoveryJob, victims: Sequence[str]) -> list[Recovery]:
     """Runs the job to its end, killing a process of each of these classes on the way, one after the other, and checks
-    what it has committed. Gives the seconds of each recovery."""
+    what it has committed."""
     client = job.submit()
     try:
-        seconds = {f"{number}: {name}": kill_and_recover(client, name) for number, name in enumerate(victims, 1)}
+        recoveries = [kill_and_recover(client, name) for name in victims]
         client.result(timeout=120)
     finally:
         client.close()
     job.check()
-    return seconds
+    return recoveries
 
 
 # -- nodes -------------------------------------------------------------------------------------------------------
 
 
-def run_losing_a_node(job: RecoveryJob) -> float:
+def run_losing_a_node(job: RecoveryJob) -> Recovery:
     """The same in a Ray cluster of its own, of which a node with a slot is removed. In a process without Ray only."""
     import ray
     from ray.cluster_utils import Cluster
@@ -235,19 +256,19 @@ def run_losing_a_node(job: RecoveryJob) -> float:
         masters = {actor.node_id for actor in processes(client) if not actor.class_name.startswith("Task")}
         # A node without masters where there is one: those have cases of their own.
         victim = min(slots & set(nodes), key=lambda node: (node in masters, node))
-        killed_ms, started = time.time() * 1000, time.monotonic()
+        watch = _Watch(client)
         cluster.remove_node(nodes[victim], allow_graceful=False)
-        await_checkpoint_since(client, killed_ms)
-        seconds = time.monotonic() - started
+        watch.await_checkpoint()
+        recovery = watch.recovery("a node with a slot" + (" and a master" if victim in masters else ""))
         client.result(timeout=120)
     finally:
         if client is not None:
             client.close()
-        ray.shutdown()  # type: ignore[no-untyped-call]
-        cluster.shutdown()
+        ray.shutdown()
+        cluster.shutdown()  # type: ignore[no-untyped-call]
     job.check()
-    return seconds
+    return recovery
 
 
 if __name__ == "__main__":
-    print(f"recovered after {run_losing_a_node(RecoveryJob(Path(sys.argv[1]), int(sys.argv[2]))):.2f} s")
+    print(run_losing_a_node(RecoveryJob(Path(sys.argv[1]), int(sys.argv[2]))))
