@@ -9,10 +9,24 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from actors.checkpoints.completed import CompletedCheckpoint
+from actors.checkpoints.storage import write_metadata
 from actors.client import session
 from actors.client.cli import main
-from actors.control_messages import JobOverview
+from actors.control_messages import JobDetails, JobOverview, SubtaskDetails, VertexDetails
+from actors.messages import TaskMetrics
 from actors.ports import Address
+from actors.scheduling.failure_history import FailureRecord, TaskFailure
+from flinkray.checkpoint_statistics import (
+    CheckpointCounts,
+    CheckpointKind,
+    CheckpointOverview,
+    CheckpointStatistics,
+    CheckpointStatus,
+    RestoredCheckpoint,
+    Spread,
+)
+from flinkray.errors import CheckpointError, ConfigurationError, ErrorInfo
 from flinkray.execution import JobStatus
 from flinkray.types import JobId
 
@@ -92,3 +106,232 @@ def test_doctor_says_what_there_is() -> None:
     assert result.exit_code == 0
     for word in ("python 3.", "ray ", "pandas ", "pyarrow ", "java"):
         assert word in result.output
+
+
+# -- savepoints
+
+UNPREPARED = """
+from flinkray import DataGenSource, SequenceField, StreamExecutionEnvironment, WatermarkStrategy
+
+class Costly(DataGenSource):
+    def prepare(self):
+        raise RuntimeError("a cluster was started")
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.from_source(Costly({"n": SequenceField()}), WatermarkStrategy.no_watermarks(), "costly").print()
+env.execute("costly")
+"""
+
+
+def test_rendering_prepares_no_source(tmp_path: Path) -> None:
+    path = tmp_path / "costly.py"
+    path.write_text(UNPREPARED, encoding="utf-8")
+    result = CliRunner().invoke(main, ["render", str(path)])
+    assert result.exit_code == 0, result.output
+    assert "Source: costly" in result.output
+    started = CliRunner().invoke(main, ["run", "-D", "execution.target=local", str(path)])
+    assert "a cluster was started" in started.output + str(started.exception)
+
+
+SETTINGS = """
+import sys
+from flinkray import StreamExecutionEnvironment
+print(sys.argv[1:], *(f"{k}={v}" for k, v in StreamExecutionEnvironment.get_execution_environment().configuration))
+"""
+
+
+def test_run_names_the_savepoint_to_start_from(tmp_path: Path) -> None:
+    path = tmp_path / "settings.py"
+    path.write_text(SETTINGS, encoding="utf-8")
+    run = ["run", "-s", "/savepoints/one", "--allow-non-restored-state", str(path), "-s", "mine"]
+    result = CliRunner().invoke(main, run)
+    assert result.output.splitlines()[-1].split(" ", 2)[0:2] == ["['-s',", "'mine']"]
+    assert "execution.state-recovery.path=/savepoints/one" in result.output
+    assert "execution.state-recovery.ignore-unclaimed-state=True" in result.output
+    assert "state-recovery" not in CliRunner().invoke(main, ["run", str(path)]).output
+
+
+class Client:
+    """A job client that keeps what it is asked."""
+
+    job_id = JobId("ab" * 16)
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[object, ...]] = []
+        self.overview = CheckpointOverview()
+        self.shown: JobDetails | None = None
+
+    def __call__(self, job: str, cluster: str | None) -> Client:
+        self.calls.append((job, cluster))
+        return self
+
+    def trigger_savepoint(self, directory: str | None) -> str:
+        self.calls.append(("savepoint", directory))
+        return "/savepoints/one"
+
+    def stop_with_savepoint(self, directory: str | None, drain: bool) -> str:
+        self.calls.append(("stop", directory, drain))
+        return "/savepoints/one"
+
+    def checkpoints(self) -> CheckpointOverview:
+        return self.overview
+
+    def details(self) -> JobDetails:
+        assert self.shown is not None
+        return self.shown
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> Client:
+    made = Client()
+    monkeypatch.setattr(session, "job_client", made)
+    return made
+
+
+def test_savepoint_prints_where_it_is(client: Client) -> None:
+    assert CliRunner().invoke(main, ["savepoint", "abab", "/there"]).output == "/savepoints/one\n"
+    assert CliRunner().invoke(main, ["savepoint", "--cluster", "mine", "abab"]).exit_code == 0
+    assert client.calls == [("abab", None), ("savepoint", "/there"), ("abab", "mine"), ("savepoint", None)]
+
+
+def test_stop_ends_the_job_with_a_savepoint(client: Client) -> None:
+    stopped = CliRunner().invoke(main, ["stop", "abab", "--savepoint-path", "/there", "--drain"])
+    assert stopped.output == f"job {client.job_id} has finished; its savepoint is\n/savepoints/one\n"
+    CliRunner().invoke(main, ["stop", "abab"])
+    assert client.calls[1::2] == [("stop", "/there", True), ("stop", None, False)]
+
+
+@pytest.mark.parametrize("arguments", [[], ["--dispose", "/x", "job"]])
+def test_savepoint_wants_a_job_or_a_savepoint(client: Client, arguments: list[str]) -> None:
+    result = CliRunner().invoke(main, ["savepoint", *arguments])
+    assert (result.exit_code, client.calls) == (2, [])
+    assert "--dispose PATH" in result.output
+
+
+def test_a_savepoint_that_fails_is_one_plain_message(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_directory: str | None) -> str:
+        raise CheckpointError("the disk is full")
+
+    monkeypatch.setattr(client, "trigger_savepoint", fail)
+    result = CliRunner().invoke(main, ["savepoint", "abab"])
+    assert (result.exit_code, result.output) == (1, "CheckpointError: the disk is full\n")
+
+
+def test_checkpoints_shows_each_with_its_figures(client: Client) -> None:
+    assert CliRunner().invoke(main, ["checkpoints", "abab"]).output == (
+        "0 triggered, 0 completed, 0 failed, 0 in progress, 0 restored\n"
+    )
+    done = CheckpointStatistics(
+        12,
+        CheckpointKind.SAVEPOINT,
+        CheckpointStatus.COMPLETED,
+        triggered_ms=1_000,
+        subtasks=4,
+        directory="/savepoints/one",
+        acknowledged=4,
+        ended_ms=2_234,
+        nbytes=3 << 19,
+        alignment_ms=Spread(7.4, 9.0),
+        sync_ms=Spread(2.0, 3.0),
+        async_ms=Spread(30.6, 50.0),
+    )
+    failed = CheckpointStatistics(
+        13,
+        CheckpointKind.CHECKPOINT,
+        CheckpointStatus.FAILED,
+        triggered_ms=5_000,
+        subtasks=4,
+        acknowledged=1,
+        ended_ms=5_500,
+        failure="map (1/2):\nno space",
+    )
+    going = CheckpointStatistics(14, CheckpointKind.CHECKPOINT, CheckpointStatus.IN_PROGRESS, 6_000, 4)
+    client.overview = CheckpointOverview(
+        CheckpointCounts(3, 1, 1, 1, 1), (going, failed, done), latest_restored=RestoredCheckpoint(9, 0, True, "/old")
+    )
+    result = CliRunner().invoke(main, ["checkpoints", "abab"])
+    counts, restored, _, header, *rows = result.output.splitlines()
+    assert counts == "3 triggered, 1 completed, 1 failed, 1 in progress, 1 restored"
+    assert restored.endswith("from savepoint 9 of /old")
+    assert header.split("  ")[0] == "id"
+    cells = [[cell.strip() for cell in row.split("  ") if cell.strip()] for row in rows]
+    assert [row[:3] for row in cells] == [
+        ["14", "checkpoint", "in progress"],
+        ["13", "checkpoint", "failed"],
+        ["12", "savepoint", "completed"],
+    ]
+    assert cells[0][4:] == ["-", "0 B", "0/4", "0", "0", "0", "-"]
+    assert cells[1][4:] == ["0.500 s", "0 B", "1/4", "0", "0", "0", "-", "map (1/2): no space"]
+    assert cells[2][4:] == ["1.234 s", "1.5 MiB", "4/4", "2", "31", "7", "/savepoints/one"]
+
+
+def test_info_shows_restarts_and_the_last_failure(client: Client) -> None:
+    error = ErrorInfo.of(ValueError("bad row"))
+    beside = TaskFailure(5_000, ErrorInfo.of(KeyError("k")), "map (2/2)")
+    subtasks = tuple(SubtaskDetails(index, f"a{index}", 1, "RUNNING", None, TaskMetrics()) for index in range(2))
+    client.shown = JobDetails(
+        client.job_id,
+        "word count",
+        JobStatus.RUNNING,
+        ((JobStatus.CREATED, 0), (JobStatus.RUNNING, 1_000)),
+        vertices=(VertexDetails("v", "Source: words -> map", 2, 128, (), subtasks),),
+        restarts=3,
+        failures=(
+            FailureRecord(TaskFailure(1_000, error, "old"), "restarts"),
+            FailureRecord(TaskFailure(5_000, error, "map (1/2)"), "restarts after 1 s", (beside,)),
+        ),
+    )
+    result = CliRunner().invoke(main, ["info", "abab"])
+    lines = result.output.splitlines()
+    assert lines[0] == f"job {client.job_id} 'word count'"
+    assert "restarts 3" in lines
+    (failure,) = [index for index, line in enumerate(lines) if line.startswith("last failure")]
+    assert lines[failure].endswith(" in map (1/2): ValueError: bad row")
+    assert lines[failure + 1 : failure + 3] == ["  restarts after 1 s", "  beside it in map (2/2): KeyError: 'k'"]
+    assert lines[-1] == "Source: words -> map  2         2 RUNNING"
+
+
+def checkpoint_at(directory: Path, is_savepoint: bool) -> str:
+    write_metadata(CompletedCheckpoint(JobId("ab" * 16), "words", 5, 0, 1, is_savepoint, str(directory), {}))
+    return str(directory)
+
+
+def test_a_savepoint_is_disposed_of_as_a_whole(tmp_path: Path) -> None:
+    saved = checkpoint_at(tmp_path / "savepoint-1", is_savepoint=True)
+    (tmp_path / "savepoint-1" / "state").write_text("x")
+    result = CliRunner().invoke(main, ["savepoint", "--dispose", saved])
+    assert result.output == f"savepoint {saved} is deleted\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_savepoint_is_not_disposed_of(tmp_path: Path) -> None:
+    kept = checkpoint_at(tmp_path / "chk-5", is_savepoint=False)
+    refused = CliRunner().invoke(main, ["savepoint", "--dispose", kept])
+    assert refused.exit_code == 1
+    assert f"{kept} is no savepoint, but checkpoint 5 of job 'words'" in refused.output
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "mine").write_text("x")
+    other = CliRunner().invoke(main, ["savepoint", "--dispose", str(tmp_path / "files")])
+    assert other.exit_code == 1
+    assert str(tmp_path / "files") in other.output
+    assert (tmp_path / "chk-5" / "_metadata").exists()
+    assert (tmp_path / "files" / "mine").exists()
+
+
+def test_a_job_is_named_by_how_its_id_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = {
+        "one": (JobOverview(JobId("abc1"), "first", JobStatus.RUNNING, 0, Address("one/job-master")),),
+        "two": (JobOverview(JobId("abd2"), "second", JobStatus.RUNNING, 0, Address("two/job-master")),),
+    }
+    monkeypatch.setattr(session, "list_clusters", lambda: list(jobs))
+    monkeypatch.setattr(session, "session_jobs", lambda name: jobs[name])
+    monkeypatch.setattr(session, "connect_to_session", lambda _name: None)
+    assert session.job_client("abd").job_id == "abd2"
+    assert session.job_client("ab", "one").job_id == "abc1"
+    for job, cluster, message in (
+        ("ab", None, "several jobs begin with 'ab': abc1, abd2"),
+        ("x", None, "no job on the running Ray cluster has the id 'x'"),
+        ("abd", "one", "no job in cluster 'one' has the id 'abd'"),
+    ):
+        with pytest.raises(ConfigurationError, match=message):
+            session.job_client(job, cluster)
