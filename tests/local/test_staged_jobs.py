@@ -113,3 +113,47 @@ def test_no_thread_is_left_when_the_job_is_cancelled(env: StreamExecutionEnviron
     for thread in left:
         thread.join(DEADLINE)
     assert not [thread for thread in left if thread.is_alive()]
+
+
+def test_a_job_goes_on_from_its_savepoint_with_the_next_row(
+    env: StreamExecutionEnvironment, stage: Stage, tmp_path: Path
+) -> None:
+    env.from_source(source_of(stage), NO_WATERMARKS, "staged").uid("staged").sink_to(FileSink(tmp_path / "out"))
+    stage.add([100], [50, 50])
+    with closing(env.execute_async()) as job:
+        eventually(stage.files, lambda files: not files, DEADLINE)
+        stage.add([100])
+        saved = job.stop_with_savepoint(str(tmp_path / "savepoints"), timeout=DEADLINE)
+    for _ in range(5):
+        stage.add([100], [100, 100])
+    stage.end()
+    env.configure({"execution.state-recovery.path": saved})
+    env.from_source(source_of(stage), NO_WATERMARKS, "staged").uid("staged").sink_to(FileSink(tmp_path / "out"))
+    env.execute()
+    assert committed(tmp_path / "out") == stage.staged
+
+
+def test_a_savepoint_in_between_removes_nothing_that_a_failure_needs(
+    env: StreamExecutionEnvironment, stage: Stage, tmp_path: Path
+) -> None:
+    fails = tmp_path / "fails"
+
+    def fails_once(row: dict[str, int]) -> dict[str, int]:
+        if row["n"] == 300 and fails.exists():
+            fails.unlink()
+            raise RuntimeError("once")
+        return {"n": row["n"]}
+
+    env.enable_checkpointing("1 h")
+    stream = env.from_source(source_of(stage), NO_WATERMARKS, "staged")
+    stream.map(fails_once, output_type=SCHEMA).sink_to(FileSink(tmp_path / "out"))
+    stage.add([100], [100])
+    with closing(env.execute_async()) as job:
+        eventually(stage.staging.progress, lambda found: found is not None and found.handed_out_below == 1, DEADLINE)
+        job.trigger_savepoint(str(tmp_path / "savepoints"), timeout=DEADLINE)
+        fails.touch()
+        stage.add([200])
+        stage.end()
+        job.result(DEADLINE)
+    assert not fails.exists()
+    assert committed(tmp_path / "out") == stage.staged

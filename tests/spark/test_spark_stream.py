@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,11 @@ from pyspark.sql import functions as F
 from actors.spark.staging import Staging
 from actors.spark.stream import stop_streams
 from flinkray import (
+    FileSink,
     InvalidProgramError,
+    JobClient,
     JobExecutionError,
+    RestartStrategies,
     SparkSource,
     SparkStreamSource,
     StreamExecutionEnvironment,
@@ -103,13 +107,14 @@ def numbers(spark: SparkSession, tmp_path: Path) -> Input:
 
 
 def staged_rows(directory: Path) -> list[int]:
-    """All that is staged, without a job."""
+    """All that is staged and not removed."""
     staging = Staging(str(directory))
     found: list[int] = []
     for batch_id in staging.batch_ids():
         manifest = staging.manifest(batch_id)
         assert manifest is not None
-        for file in manifest.files:
+        present = staging.present_files(batch_id)
+        for file in (each for each in manifest.files if each.name in present):
             for batch in staging.read_file(batch_id, file, 0):
                 found += batch.column("n").to_pylist()
     return sorted(found)
@@ -211,3 +216,50 @@ def test_which_dataframes_stream_is_checked_when_the_source_is_made(spark: Spark
     streaming: Any = spark.readStream.format("rate").load()
     with pytest.raises(InvalidProgramError, match="from_spark_stream takes a streaming one"):
         SparkSource(streaming)
+
+
+def committed(directory: Path) -> list[int]:
+    return sorted(value for path in directory.glob("*.parquet") for value in pq.read_table(path)["n"].to_pylist())
+
+
+def test_rows_are_committed_once_though_job_and_query_fail_and_are_started_again(
+    env: StreamExecutionEnvironment, numbers: Input, tmp_path: Path
+) -> None:
+    has_failed = tmp_path / "failed"
+
+    def fails_once(row: Any) -> dict[str, int]:
+        if row["n"] == 250 and not has_failed.exists():
+            has_failed.touch()
+            raise RuntimeError("once")
+        return {"n": row["n"]}
+
+    staging = str(tmp_path / "staging")
+    schema = pa.schema([("n", pa.int64())])
+
+    def program() -> JobClient:
+        env.enable_checkpointing("100 ms")
+        env.configure({"execution.checkpointing.dir": str(tmp_path / "checkpoints")})
+        env.set_restart_strategy(RestartStrategies.fixed_delay_restart(3, 10))
+        stream = env.from_spark_stream(numbers.frame(), staging, query_name="numbers")
+        stream.uid("numbers").map(fails_once, output_type=schema).sink_to(FileSink(tmp_path / "out"))
+        return env.execute_async()
+
+    numbers.add(100, files=4)
+    with closing(program()) as job:
+        eventually(lambda: committed(tmp_path / "out"), lambda rows: rows == list(range(400)), 120)
+        assert has_failed.exists()
+        # The query alone is started again, as a new driver would.
+        stop_streams()
+        numbers.add(100)
+        stage_stream(numbers.frame(), staging)
+        eventually(lambda: committed(tmp_path / "out"), lambda rows: rows == list(range(500)), 120)
+        saved = job.stop_with_savepoint(str(tmp_path / "savepoints"), timeout=60)
+    # Both are started again; the query had staged something of which the job knows nothing.
+    numbers.add(100)
+    eventually(lambda: len(staged_rows(tmp_path / "staging")), lambda rows: rows == 100, 60)
+    stop_streams()
+    numbers.add(100)
+    env.configure({"execution.state-recovery.path": saved})
+    with closing(program()) as job:
+        eventually(lambda: committed(tmp_path / "out"), lambda rows: rows == list(range(700)), 120)
+        job.stop_with_savepoint(str(tmp_path / "savepoints"), timeout=60)
