@@ -18,10 +18,15 @@ from tests.support.recovery import RecoveryJob, run_with_kills
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(300)]
 
 MAX_RECOVERY_S = 10.0
+# Most of a recovery is starting processes, which takes its time while a machine does other things too: what always runs
+# is not to fail for that.
+MAX_RECOVERY_BESIDE_OTHER_WORK_S = 45.0
 FEW_ROWS = 480_000
 MANY_ROWS = 2_000_000
 
 KINDS = ("TaskSlot", "TaskExecutor", "JobMaster", "Dispatcher", "ResourceManager")
+UNNOTICED = ("Dispatcher", "ResourceManager")
+"""Without them, tasks go on as if nothing had happened."""
 SEVERAL = {
     "three slots": ("TaskSlot", "TaskSlot", "TaskSlot"),
     "a worker of each kind": ("TaskSlot", "TaskExecutor", "TaskSlot"),
@@ -30,17 +35,19 @@ SEVERAL = {
 }
 
 
-def run(directory: Path, rows: int, *victims: str) -> None:
+def run(directory: Path, rows: int, *victims: str, max_s: float = MAX_RECOVERY_S) -> None:
     recoveries = run_with_kills(RecoveryJob(directory, rows), victims)
     print("", *recoveries, sep="\n  ")
-    slow = [str(each) for each in recoveries if each.seconds > MAX_RECOVERY_S]
-    assert not slow, f"recoveries of more than {MAX_RECOVERY_S} s: {slow}"
+    for each in recoveries:
+        assert each.has_restored == (each.killed not in UNNOTICED), each
+    slow = [str(each) for each in recoveries if each.seconds > max_s]
+    assert not slow, f"recoveries of more than {max_s} s: {slow}"
 
 
 @pytest.mark.usefixtures("ray_cluster")
 @pytest.mark.parametrize("victim", ["TaskSlot", "TaskExecutor", "JobMaster"])
 def test_a_short_job_goes_on_soon_after_a_kill_and_commits_every_row_once(tmp_path: Path, victim: str) -> None:
-    run(tmp_path, FEW_ROWS, victim)
+    run(tmp_path, FEW_ROWS, victim, max_s=MAX_RECOVERY_BESIDE_OTHER_WORK_S)
 
 
 @pytest.mark.recovery

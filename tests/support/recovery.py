@@ -150,11 +150,14 @@ class Recovery:
     killed: str
     seconds: float
     """Until a checkpoint was complete that was triggered after the kill, and the processes were as many as before."""
+    has_restored: bool
+    """The job's tasks began again from a checkpoint."""
     statuses: tuple[str, ...]
     """What the job was found to be meanwhile, and when."""
 
     def __str__(self) -> str:
-        return f"{self.killed}: recovered after {self.seconds:.2f} s ({', '.join(self.statuses)})"
+        tasks = "began again" if self.has_restored else "went on"
+        return f"{self.killed}: recovered after {self.seconds:.2f} s; its tasks {tasks} ({', '.join(self.statuses)})"
 
 
 class _Watch:
@@ -162,6 +165,7 @@ class _Watch:
 
     def __init__(self, client: JobClient) -> None:
         self._client = client
+        self._restored = client.checkpoints().latest_restored
         self._killed_ms, self._started = time.time() * 1000, time.monotonic()
         self._statuses: list[str] = []
         self._last: JobStatus | None = None
@@ -187,7 +191,8 @@ class _Watch:
         return False if status.is_terminal else None
 
     def recovery(self, killed: str) -> Recovery:
-        return Recovery(killed, self.seconds(), tuple(self._statuses))
+        has_restored = self._client.checkpoints().latest_restored != self._restored
+        return Recovery(killed, self.seconds(), has_restored, tuple(self._statuses))
 
 
 def await_checkpoints(client: JobClient, count: int) -> None:
