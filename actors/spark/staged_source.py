@@ -228,7 +228,7 @@ def look_for_batches(
     """The batches that follow those known, until there are `room` splits. May wait for the file system.
 
     Args:
-        progress: to be left for the query.
+        progress: to be left for the query; then it is also time to look whether batches are missing.
     Raises:
         SparkQueryError: the query failed.
         StagingError: the batches are not those that the job's state is about.
@@ -239,7 +239,8 @@ def look_for_batches(
     if end is not None and end.error is not None:
         raise SparkQueryError(f"the Spark query that feeds {staging.location} failed: {end.error}")
     query_id = _same_query(staging, known.query_id, staging.query_id())
-    next_batch_id, splits, is_last = known.next_batch_id, [], False
+    next_batch_id, is_last = known.next_batch_id, False
+    splits: list[StagedSplit] = []
     already_there = range(0)
     if next_batch_id is None:
         ids = staging.batch_ids()
@@ -248,8 +249,10 @@ def look_for_batches(
         # A job without state begins with what no earlier job's checkpoint has covered.
         next_batch_id, already_there = ids[0], range(ids[0], ids[-1] + 1)
     while len(splits) < room or next_batch_id in already_there:
-        manifest = _next_manifest(staging, next_batch_id)
+        manifest = staging.manifest(next_batch_id)
         if manifest is None:
+            if progress is not None:
+                _check_no_gap(staging, next_batch_id)
             is_last = end is not None and ends_with_query
             break
         _same_query(staging, query_id, manifest.query_id)
@@ -258,16 +261,13 @@ def look_for_batches(
     return Found(query_id, next_batch_id, tuple(splits), is_last)
 
 
-def _next_manifest(staging: Staging, batch_id: int) -> Manifest | None:
-    manifest = staging.manifest(batch_id)
-    if manifest is None and any(each > batch_id for each in staging.batch_ids()):
-        manifest = staging.manifest(batch_id)  # it may have come in between
-        if manifest is None:
-            raise StagingError(
-                f"Spark batch {batch_id}, with which the job would go on, is gone from {staging.location}: it was "
-                "removed once a later checkpoint covered it. Restore from the latest checkpoint, or start without state"
-            )
-    return manifest
+def _check_no_gap(staging: Staging, batch_id: int) -> None:
+    """Raises StagingError if there are later batches, and not this one."""
+    if any(each > batch_id for each in staging.batch_ids()) and staging.manifest(batch_id) is None:
+        raise StagingError(
+            f"Spark batch {batch_id}, with which the job would go on, is gone from {staging.location}: it was removed "
+            "once a later checkpoint covered it. Restore from the latest checkpoint, or start without state"
+        )
 
 
 def _splits(staging: Staging, manifest: Manifest, was_there_before: bool) -> list[StagedSplit]:

@@ -147,7 +147,7 @@ class Staging:
     def present_files(self, batch_id: int) -> frozenset[str]:
         """The names of a batch's files that have not been removed."""
         selector = fs.FileSelector(self._directory(batch_id), allow_not_found=True)
-        return frozenset(info.base_name for info in self._system.get_file_info(selector))
+        return frozenset(info.base_name for info in self._system.get_file_info(selector) if info.is_file)
 
     # -- batches
 

@@ -114,7 +114,7 @@ def test_state_that_is_older_than_what_was_removed_is_an_error(stage: Stage) -> 
         stage.add([1])
     stage.staging.remove_batch(0)
     with pytest.raises(StagingError, match=r"batch 0, with which the job would go on, is gone .*latest checkpoint"):
-        look_for_batches(stage.staging, EnumeratorState(QUERY, 0, ()), 9, ends_with_query=True)
+        look_for_batches(stage.staging, EnumeratorState(QUERY, 0, ()), 9, True, progress())
 
 
 def test_a_file_that_was_removed_under_a_reader_is_an_error(stage: Stage) -> None:
