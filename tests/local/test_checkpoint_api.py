@@ -323,3 +323,72 @@ def test_the_command_line_starts_a_program_from_a_savepoint_if_its_state_has_a_p
     disposed = CliRunner().invoke(main, ["savepoint", "--dispose", saved])
     assert disposed.output == f"savepoint {saved} is deleted\n"
     assert not Path(saved).exists()
+
+
+def test_a_program_of_pyflink_saves_stops_and_goes_on(tmp_path: Path) -> None:
+    from flinkray.pyflink.common import Configuration, Encoder, RestartStrategies, Types, WatermarkStrategy
+    from flinkray.pyflink.datastream import (
+        CheckpointingMode,
+        ExternalizedCheckpointRetention,
+        HashMapStateBackend,
+        KeyedProcessFunction,
+        RuntimeContext,
+        RuntimeExecutionMode,
+        StreamExecutionEnvironment,
+    )
+    from flinkray.pyflink.datastream.connectors.file_system import FileSink, OutputFileConfig, RollingPolicy
+    from flinkray.pyflink.datastream.state import ValueStateDescriptor
+
+    class Numbering(KeyedProcessFunction):
+        def open(self, runtime_context: RuntimeContext) -> None:
+            self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+            self.prefix = runtime_context.get_job_parameter("prefix", "none")
+            self.rows = runtime_context.get_metrics_group().add_group("numbering").counter("rows")
+
+        def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Any:
+            count = (self.count.value() or 0) + 1
+            self.count.update(count)
+            self.rows.inc()
+            yield f"{self.prefix} {ctx.get_current_key()} {count} {value.n}"
+
+    def program(rate: float, **options: str) -> StreamExecutionEnvironment:
+        config = Configuration().set_string("execution.target", "local")
+        for key, value in options.items():
+            config.set_string(key, value)
+        env = StreamExecutionEnvironment.get_execution_environment(config)
+        env.set_runtime_mode(RuntimeExecutionMode.STREAMING)
+        env.set_state_backend(HashMapStateBackend())
+        env.set_restart_strategy(RestartStrategies.fixed_delay_restart(3, 1000))
+        env.enable_checkpointing(100, CheckpointingMode.EXACTLY_ONCE)
+        checkpoints = env.get_checkpoint_config()
+        checkpoints.set_checkpoint_storage_dir(str(tmp_path / "checkpoints"))
+        checkpoints.set_externalized_checkpoint_retention(ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION)
+        env.get_config().set_global_job_parameters({"prefix": "row"})
+        source = DataGenSource({"n": SequenceField()}, rows=ROWS, rows_per_second=rate)
+        stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers").uid("numbers")
+        stream = stream.key_by(lambda row: row.n % KEYS, key_type=Types.LONG())
+        lines = stream.process(Numbering(), output_type=Types.STRING()).uid("numbering")
+        sink = FileSink.for_row_format(str(tmp_path / "lines"), Encoder.simple_string_encoder())
+        sink = sink.with_rolling_policy(RollingPolicy.default_rolling_policy(part_size=1024))
+        sink = sink.with_output_file_config(OutputFileConfig.builder().with_part_suffix(".txt").build())
+        lines.sink_to(sink.build()).uid("lines")
+        return env
+
+    client = program(2_000).execute_async("numbering")
+    try:
+        eventually(client.client.progress, lambda progress: progress.records_out > 100)
+        saved = client.stop_with_savepoint(False, str(tmp_path / "savepoints")).result(30)
+        assert client.get_job_status().result(30) is JobStatus.FINISHED
+    finally:
+        client.close()
+    files = list((tmp_path / "lines").rglob("part-*.txt"))
+    assert 0 < sum(len(file.read_text().splitlines()) for file in files) < ROWS
+
+    env = program(1_000_000, **{"execution.state-recovery.path": saved})
+    assert env.execute("numbering again").job_name == "numbering again"
+    files = list((tmp_path / "lines").rglob("part-*.txt"))
+    lines = [line.split() for file in files for line in file.read_text().splitlines()]
+    assert {line[0] for line in lines} == {"row"}
+    assert sorted(tuple(map(int, line[1:])) for line in lines) == sorted(
+        (n % KEYS, n // KEYS + 1, n) for n in range(ROWS)
+    )

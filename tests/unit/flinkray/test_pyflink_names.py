@@ -12,7 +12,8 @@ import pytest
 import flinkray
 import flinkray.pyflink
 from flinkray.environment import StreamExecutionEnvironment
-from flinkray.errors import ConfigurationError
+from flinkray.errors import ConfigurationError, JobExecutionError
+from flinkray.execution import JobStatus
 from flinkray.keys import FunctionKey
 from flinkray.pyflink.common import Configuration, Duration, Time, TimestampAssigner, Types, WatermarkStrategy
 from flinkray.pyflink.datastream import (
@@ -22,6 +23,7 @@ from flinkray.pyflink.datastream import (
     TumblingEventTimeWindows,
     WindowFunction,
 )
+from flinkray.pyflink.datastream import StreamExecutionEnvironment as PyFlinkEnvironment
 from flinkray.pyflink.datastream.connectors.file_system import FileSource, StreamFormat
 from flinkray.pyflink.datastream.state import (
     AggregatingStateDescriptor,
@@ -32,6 +34,7 @@ from flinkray.pyflink.datastream.state import (
     ValueStateDescriptor,
 )
 from flinkray.state import TtlUpdateType
+from tests.support.api import DEADLINE, FakeExecutor, batch_of
 
 MODULES = [name for _, name, _ in pkgutil.walk_packages(flinkray.pyflink.__path__, "flinkray.pyflink.")]
 
@@ -107,3 +110,73 @@ def test_text_files_are_read_by_the_builder(tmp_path: Any) -> None:
     assert str(source.process_static_file_set().build().output_type) == "scalar<value: string>"
     with pytest.raises(ValueError, match="UTF-8"):
         StreamFormat.text_line_format("latin-1")
+
+
+# -- jobs
+
+
+@pytest.fixture
+def pyflink_env(executor: FakeExecutor, monkeypatch: pytest.MonkeyPatch) -> PyFlinkEnvironment:
+    assert executor is not None
+    monkeypatch.delenv("FLINKRAY_CONF_DIR", raising=False)
+    return PyFlinkEnvironment.get_execution_environment()
+
+
+def test_a_client_answers_with_futures(pyflink_env: PyFlinkEnvironment, executor: FakeExecutor) -> None:
+    pyflink_env.from_collection([1]).print()
+    client = pyflink_env.execute_async("futures")
+    assert client.get_job_id() == "job-1"
+    assert client.get_job_status().result(DEADLINE) is JobStatus.RUNNING
+    assert client.get_accumulators().result(DEADLINE) == {}
+    assert client.trigger_savepoint("/there").result(DEADLINE) == "/there/savepoint-1"
+    assert client.stop_with_savepoint(True, "/there").result(DEADLINE) == "/there/savepoint-1"
+    assert client.stop_with_savepoint(False, "/there").result(DEADLINE) == "/there/savepoint-1"
+    assert client.get_job_execution_result().result(DEADLINE).job_name == "futures"
+    assert client.cancel().result(DEADLINE) is None
+    assert client.get_job_status().result(DEADLINE) is JobStatus.CANCELED
+    client.close()
+    calls = ["savepoint /there", "drain /there", "stop /there", "result", "cancel", "close"]
+    assert executor.clients[-1].calls == calls
+
+
+def test_a_future_raises_what_its_call_raised(pyflink_env: PyFlinkEnvironment, executor: FakeExecutor) -> None:
+    executor.job_error = JobExecutionError("job 'x' failed")
+    pyflink_env.from_collection([1]).print()
+    future = pyflink_env.execute_async().get_job_execution_result()
+    with pytest.raises(JobExecutionError, match="job 'x' failed"):
+        future.result(DEADLINE)
+    assert isinstance(future.exception(), JobExecutionError)
+    assert future.done()
+
+
+def test_programs_of_pyflinks_environment_wait_and_collect_as_ever(
+    pyflink_env: PyFlinkEnvironment, executor: FakeExecutor
+) -> None:
+    executor.batches = [batch_of(1, 2)]
+    stream = pyflink_env.from_collection([1, 2])
+    with stream.execute_and_collect() as rows:
+        assert list(rows) == [1, 2]
+    stream.print()
+    assert pyflink_env.execute("again").job_name == "again"
+
+
+def test_the_execution_config_writes_into_its_environment(pyflink_env: PyFlinkEnvironment) -> None:
+    config = pyflink_env.get_config()
+    config.set_parallelism(3).set_max_parallelism(64).set_auto_watermark_interval(50).set_latency_tracking_interval(
+        "1 s"
+    )
+    config.set_global_job_parameters({"limit": 5}).enable_object_reuse()
+    assert dict(pyflink_env.configuration) == {
+        "metrics.latency.interval": 1_000,
+        "parallelism.default": 3,
+        "pipeline.auto-watermark-interval": 50,
+        "pipeline.global-job-parameters": {"limit": "5"},
+        "pipeline.max-parallelism": 64,
+        "pipeline.object-reuse": True,
+    }
+    assert (config.get_parallelism(), config.get_max_parallelism()) == (3, 64)
+    assert (config.get_auto_watermark_interval(), config.get_latency_tracking_interval()) == (50, 1_000)
+    assert config.is_object_reuse_enabled()
+    assert not config.disable_object_reuse().is_object_reuse_enabled()
+    config.get_global_job_parameters()["limit"] = "6"
+    assert config.get_global_job_parameters() == {"limit": "5"}

@@ -284,6 +284,10 @@ def _cast(schema: pa.Schema, batch: Batch, operator: str) -> Batch:
         return Batch(batch.data.select(schema.names).cast(schema), batch.kind, batch.timestamps, batch.keys)
     except (pa.ArrowException, KeyError) as error:
         raise TypeMismatchError(
-            f"operator {operator!r}: rows of {', '.join(map(str, batch.data.schema))} do not fit the files' columns "
-            f"{', '.join(map(str, schema))}: {error}"
+            f"operator {operator!r}: rows of {_columns(batch.data.schema)} do not fit the files' columns "
+            f"{_columns(schema)}: {error}"
         ) from error
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in schema)
