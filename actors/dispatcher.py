@@ -31,12 +31,13 @@ from actors.control_messages import (
     ShutDownCluster,
     SubmitJob,
 )
+from actors.high_availability.dispatched_jobs import DispatchedJob, prepare_replacement, recover, remove
 from actors.high_availability.job_store import JobStore, StoreCorruptedError, StoredJob
 from actors.high_availability.store_queue import StoreQueue, StoreRetryDue, StoreWorkDone
 from actors.job_master import JobMaster
 from actors.messages import SessionId
 from actors.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, EndpointSpec, Payloads
-from flinkray.errors import CheckpointError, ErrorInfo, FlinkrayError, InvalidProgramError
+from flinkray.errors import ErrorInfo, FlinkrayError, InvalidProgramError
 from flinkray.execution import JobStatus
 from flinkray.types import JobId
 from graphs.job_graph import JobGraph
@@ -119,28 +120,6 @@ class _ReleaseAgain:
     """To itself."""
 
 
-@dataclass(slots=True)
-class _Job:
-    job_id: JobId
-    name: str
-    started_ms: int
-    job_master: Address
-    session: SessionId
-    number: int = 1
-    """Of the JobMaster."""
-    status: JobStatus = JobStatus.INITIALIZING
-    is_cancelled: bool = False
-    is_stored: bool = True
-    is_acknowledged: bool = True
-    """Its submission was answered, so that another one under its id is a mistake."""
-    ending: JobDetails | None = None
-    """How it has ended, which is yet to be stored."""
-    has_rows_to_take: bool = False
-    archived: JobDetails | None = None
-    silent_deaths: int = 0
-    """JobMasters in a row that died before they said anything."""
-
-
 class Dispatcher(Endpoint):
     """See the module.
 
@@ -173,7 +152,7 @@ class Dispatcher(Endpoint):
         self._store = JobStore(ha_directory) if ha_directory else None
         self._queue = StoreQueue(context)
         self._sessions = context.random("session")
-        self._jobs: dict[JobId, _Job] = {}
+        self._jobs: dict[JobId, DispatchedJob] = {}
         self._is_ready = self._store is None
         self._resource_manager_died_at: float | None = None
         self._releases = 0
@@ -186,7 +165,7 @@ class Dispatcher(Endpoint):
         self.context.watch(self._resource_manager)
         store = self._store
         if store is not None:
-            self._queue.put("recovering the jobs", lambda: _recover(store), self._on_recovered)
+            self._queue.put("recovering the jobs", lambda: recover(store), self._on_recovered)
 
     def on_request(self, request: Any) -> Any:
         if not self._is_ready:
@@ -271,7 +250,7 @@ class Dispatcher(Endpoint):
         self._queue.put(f"storing job {job.name!r}", work, lambda _: self._on_stored(job, job_graph))
         raise self._not_ready(f"is storing job {job.name!r}")
 
-    def _submit_again(self, job: _Job) -> JobOverview:
+    def _submit_again(self, job: DispatchedJob) -> JobOverview:
         if job.is_acknowledged:
             raise InvalidProgramError(f"job {job.name!r} ({job.job_id}) was submitted to this cluster before")
         if not job.is_stored:
@@ -279,10 +258,10 @@ class Dispatcher(Endpoint):
         job.is_acknowledged = True
         return self._overview(job)
 
-    def _add(self, job_graph: JobGraph) -> _Job:
+    def _add(self, job_graph: JobGraph) -> DispatchedJob:
         job_id = job_graph.job_id
         address = Address(f"{self._cluster_id}/job-master-{job_id}")
-        job = _Job(job_id, job_graph.name, self.context.clock.now_ms(), address, self._new_session(1))
+        job = DispatchedJob(job_id, job_graph.name, self.context.clock.now_ms(), address, self._new_session(1))
         self._jobs[job_id] = job
         log.info("cluster %r took job %r (%s)", self._cluster_id, job.name, job_id)
         return job
@@ -295,10 +274,10 @@ class Dispatcher(Endpoint):
         return DispatcherNotReadyError(self._cluster_id, what, "" if failure is None else str(failure))
 
     @staticmethod
-    def _overview(job: _Job) -> JobOverview:
+    def _overview(job: DispatchedJob) -> JobOverview:
         return JobOverview(job.job_id, job.name, job.status, job.started_ms, job.job_master)
 
-    def _job(self, job_id: JobId) -> _Job:
+    def _job(self, job_id: JobId) -> DispatchedJob:
         job = self._jobs.get(job_id)
         if job is None:
             raise UnknownJobError(job_id, self._cluster_id)
@@ -306,7 +285,7 @@ class Dispatcher(Endpoint):
             raise self._not_ready(f"is storing job {job.name!r}")
         return job
 
-    def _cancel(self, job: _Job) -> None:
+    def _cancel(self, job: DispatchedJob) -> None:
         if job.status.is_terminal:
             return
         if not job.is_cancelled:
@@ -316,7 +295,7 @@ class Dispatcher(Endpoint):
 
     # -- JobMasters ----------------------------------------------------------------------------------------------
 
-    def _start_job_master(self, job: _Job, job_graph: JobGraph) -> None:
+    def _start_job_master(self, job: DispatchedJob, job_graph: JobGraph) -> None:
         arguments: tuple[Any, ...] = (self.context.address, self._resource_manager, job.session, job_graph)
         if self._ha_directory:
             arguments += (self._ha_directory,)
@@ -325,7 +304,7 @@ class Dispatcher(Endpoint):
         if job.is_cancelled:
             self.context.tell(job.job_master, CancelExecutionGraph(job.session))
 
-    def _current(self, job_id: JobId, session: SessionId) -> _Job | None:
+    def _current(self, job_id: JobId, session: SessionId) -> DispatchedJob | None:
         """The job, if the sender is its current JobMaster."""
         job = self._jobs.get(job_id)
         if job is None or job.session != session:
@@ -357,7 +336,7 @@ class Dispatcher(Endpoint):
             if job.job_master == message.address and job.archived is None and job.ending is None:
                 self._on_job_master_died(job, message.cause)
 
-    def _on_job_master_died(self, job: _Job, cause: str) -> None:
+    def _on_job_master_died(self, job: DispatchedJob, cause: str) -> None:
         job.silent_deaths += 1
         if self._store is not None and job.silent_deaths < MAX_SILENT_DEATHS:
             log.warning("the JobMaster of job %r died (%s); it is replaced", job.name, cause)
@@ -366,7 +345,7 @@ class Dispatcher(Endpoint):
             return
         self._fail(job, FlinkrayError(f"the JobMaster of job {job.name!r} died: {cause}"))
 
-    def _fail(self, job: _Job, error: Exception) -> None:
+    def _fail(self, job: DispatchedJob, error: Exception) -> None:
         now = self.context.clock.now_ms()
         times = ((JobStatus.INITIALIZING, job.started_ms), (JobStatus.FAILED, now))
         details = JobDetails(job.job_id, job.name, JobStatus.FAILED, times, error=ErrorInfo.of(error))
@@ -381,10 +360,10 @@ class Dispatcher(Endpoint):
         job.number += 1
         job.job_master = Address(f"{self._cluster_id}/job-master-{job.job_id}.{job.number}")
         job.session = self._new_session(job.number)
-        work = partial(_prepare_replacement, store, self._table(), job.job_id)
+        work = partial(prepare_replacement, store, self._table(), job.job_id)
         self._queue.put(f"replacing the JobMaster of job {job.name!r}", work, partial(self._on_prepared, job))
 
-    def _on_prepared(self, job: _Job, job_graph: JobGraph | StoreCorruptedError) -> None:
+    def _on_prepared(self, job: DispatchedJob, job_graph: JobGraph | StoreCorruptedError) -> None:
         if isinstance(job_graph, StoreCorruptedError):
             self._fail(job, job_graph)
         else:
@@ -393,19 +372,19 @@ class Dispatcher(Endpoint):
     # -- what is stored ------------------------------------------------------------------------------------------
 
     def _table(self) -> dict[JobId, StoredJob]:
-        return {job_id: _stored(job) for job_id, job in self._jobs.items()}
+        return {job_id: job.stored() for job_id, job in self._jobs.items()}
 
     def _save(self, what: str) -> None:
         if self._store is not None:
             self._queue.put(what, partial(self._store.save, self._table()), lambda _: None)
 
-    def _on_stored(self, job: _Job, job_graph: JobGraph) -> None:
+    def _on_stored(self, job: DispatchedJob, job_graph: JobGraph) -> None:
         job.is_stored = True
         self._start_job_master(job, job_graph)
 
     def _on_recovered(self, recovered: list[tuple[StoredJob, JobDetails | None]]) -> None:
         for stored, details in recovered:
-            job = _recovered(stored, details)
+            job = DispatchedJob.recovered(stored, details)
             self._jobs[job.job_id] = job
             if details is not None:
                 self._after_end(job)
@@ -418,7 +397,7 @@ class Dispatcher(Endpoint):
         if recovered:
             log.info("cluster %r has recovered %d job(s)", self._cluster_id, len(recovered))
 
-    def _end(self, job: _Job, details: JobDetails, has_rows_to_take: bool) -> None:
+    def _end(self, job: DispatchedJob, details: JobDetails, has_rows_to_take: bool) -> None:
         """Nobody sees the end of a job before it is stored, as then it cannot run again."""
         job.ending = details
         job.has_rows_to_take = has_rows_to_take
@@ -428,7 +407,7 @@ class Dispatcher(Endpoint):
         work = partial(self._store.end, self._table(), details)
         self._queue.put(f"storing the result of job {job.name!r}", work, lambda _: self._archive(job))
 
-    def _archive(self, job: _Job) -> None:
+    def _archive(self, job: DispatchedJob) -> None:
         details, job.ending = job.ending, None
         assert details is not None
         job.status = details.status
@@ -437,7 +416,7 @@ class Dispatcher(Endpoint):
         self._after_end(job)
         self._release_if_jobless()
 
-    def _after_end(self, job: _Job) -> None:
+    def _after_end(self, job: DispatchedJob) -> None:
         if job.has_rows_to_take:
             self.context.tell_self_later(COLLECTED_ROWS_TIMEOUT_MS, _RowsExpired(job.job_id))
         else:
@@ -491,78 +470,10 @@ class Dispatcher(Endpoint):
         if store is None:
             self._be_down()
         else:
-            self._queue.put("removing what was stored", lambda: _remove(store), lambda _: self._be_down())
+            self._queue.put("removing what was stored", lambda: remove(store), lambda _: self._be_down())
 
     def _be_down(self) -> None:
         self._is_down = True
         if self._ends_by_itself:
             self.context.kill(self._resource_manager)
             self.context.kill(self.context.address)
-
-
-# -- in other threads --------------------------------------------------------------------------------------------
-
-
-def _recover(store: JobStore) -> list[tuple[StoredJob, JobDetails | None]]:
-    """The jobs, those that have ended with their results."""
-    return [(job, None if job.status is None else _result(store, job)) for job in store.take().values()]
-
-
-def _result(store: JobStore, job: StoredJob) -> JobDetails:
-    """As it was stored; as much as is known where that cannot be read any more."""
-    assert job.status is not None
-    try:
-        return store.result(job.job_id)
-    except StoreCorruptedError as error:
-        times = ((JobStatus.INITIALIZING, job.started_ms), (job.status, job.started_ms))
-        return JobDetails(job.job_id, job.name, job.status, times, error=ErrorInfo.of(error))
-
-
-def _prepare_replacement(
-    store: JobStore, table: dict[JobId, StoredJob], job_id: JobId
-) -> JobGraph | StoreCorruptedError:
-    """Stores who the job's next JobMaster is; gives what it has to run."""
-    try:
-        job_graph = store.graph(job_id)
-    except StoreCorruptedError as error:
-        return error
-    store.save(table)
-    return job_graph
-
-
-def _remove(store: JobStore) -> None:
-    try:
-        store.remove()
-    except CheckpointError as error:
-        log.warning("what the cluster had stored is left behind: %s", error)
-
-
-def _stored(job: _Job) -> StoredJob:
-    known = job.ending or job.archived
-    return StoredJob(
-        job.job_id,
-        job.name,
-        job.started_ms,
-        job.number,
-        job.job_master,
-        job.session,
-        job.is_cancelled,
-        None if known is None else known.status,
-        job.has_rows_to_take,
-    )
-
-
-def _recovered(stored: StoredJob, details: JobDetails | None) -> _Job:
-    return _Job(
-        stored.job_id,
-        stored.name,
-        stored.started_ms,
-        stored.job_master,
-        stored.session,
-        stored.number,
-        JobStatus.INITIALIZING if details is None else details.status,
-        stored.is_cancelled,
-        is_acknowledged=False,  # the answer may not have reached the client
-        has_rows_to_take=stored.has_rows_to_take,
-        archived=details,
-    )

@@ -8,11 +8,17 @@ from actors.ports import Address
 
 
 class HeartbeatMonitor:
-    """The peers that a component expects to hear from (Flink's HeartbeatManager). Not thread-safe."""
+    """The peers that a component expects to hear from (Flink's HeartbeatManager). Not thread-safe.
+
+    One that has hung itself could hear nobody: what it takes for silence then is its own, and its peers are given as
+    much time again. That happens once in a row, so that it does not go on for ever.
+    """
 
     def __init__(self, timeout_ms: float) -> None:
         self._timeout_ms = timeout_ms
         self._heard: dict[Address, float] = {}
+        self._looked_at: float | None = None
+        self._has_forgiven = False
 
     def add(self, peer: Address, now: float) -> None:
         """Expects to hear from the peer from now on."""
@@ -30,7 +36,12 @@ class HeartbeatMonitor:
         return tuple(self._heard)
 
     def take_silent(self, now: float) -> list[Address]:
-        """Removes and gives the peers that were silent for the whole timeout."""
+        """Removes and gives the peers that were silent for the whole timeout. To be called several times in that."""
+        away = 0.0 if self._looked_at is None else now - self._looked_at
+        self._looked_at = now
+        self._has_forgiven = away >= self._timeout_ms and not self._has_forgiven
+        if self._has_forgiven:
+            self._heard = dict.fromkeys(self._heard, now)
         silent = [peer for peer, heard in self._heard.items() if now - heard >= self._timeout_ms]
         for peer in silent:
             del self._heard[peer]

@@ -24,6 +24,21 @@ def test_a_lost_peer_is_reported_once_and_stays_lost() -> None:
     assert monitor.take_silent(now=500) == []
 
 
+def test_silence_does_not_count_while_the_one_that_listens_hung_itself() -> None:
+    monitor = HeartbeatMonitor(50)
+    monitor.add(PEER, now=0)
+    assert monitor.take_silent(now=10) == []
+    assert monitor.take_silent(now=500) == []
+    assert monitor.take_silent(now=549) == []
+    assert monitor.take_silent(now=550) == [PEER]
+
+
+def test_a_monitor_that_is_always_late_finds_silent_peers_all_the_same() -> None:
+    monitor = HeartbeatMonitor(50)
+    monitor.add(PEER, now=0)
+    assert [monitor.take_silent(now) for now in (0, 100, 200)] == [[], [], [PEER]]
+
+
 def test_adding_a_peer_again_does_not_count_as_hearing_from_it() -> None:
     monitor = HeartbeatMonitor(50)
     monitor.add(PEER, now=0)

@@ -93,6 +93,46 @@ def test_a_second_registration_of_the_same_worker_changes_nothing(make: Make) ->
     assert manager.overview().free_slots == 1
 
 
+def test_a_worker_that_did_not_listen_is_believed_what_it_has_when_it_registers_again(make: Make) -> None:
+    manager = make()
+    manager.declare(JOB, requests("a", "b"), 0)
+    former = manager.register(Address("c/te-1"), reports(2), 1, registration=1)
+    assert isinstance(former[0], AllocateSlot)
+    # It has heard of one of the two.
+    held = SlotReport(0, CPU, former[0].allocation_id, JOB.job_id, "a")
+    again = manager.register(Address("c/te-1"), [held, SlotReport(1, CPU)], 2, registration=2)
+    assert allocated(again) == [("b", "c/te-1", 1)]
+    assert manager.register(Address("c/te-1"), reports(2), 3, registration=1) == []
+    assert manager.overview().free_slots == 0
+
+
+def test_what_a_job_had_before_the_resource_manager_was_replaced_is_not_allocated_again(make: Make) -> None:
+    manager = make()
+    held = SlotReport(0, CPU, AllocationId("job-1-former"), JOB.job_id, "a")
+    manager.register(Address("c/te-1-former"), [held, SlotReport(1, CPU)], 0, registration=3)
+    assert manager.declare(JOB, requests("a"), 1) == []
+    assert manager.overview().free_slots == 1
+
+
+def test_idle_workers_of_a_job_that_is_yet_to_register_are_kept_for_a_while(make: Make) -> None:
+    manager = make(releases_without_jobs=True)
+    assert manager.register(Address("c/te-1-former"), reports(2), 0) == []
+    assert allocated(manager.declare(JOB, requests("a", "b"), 10)) != []
+    assert released(manager.remove_job(JOB.job_id, 20)) == []
+
+
+def test_names_and_allocations_of_another_life_are_others() -> None:
+    lives = [SlotManager("c", 1, CPU, 1_000, life=life) for life in ("", "1a", "2b")]
+    names = [started(manager.declare(JOB, requests("a"), 0))[0] for manager in lives]
+    assert names == ["c/te-1", "c/te-1-1a", "c/te-1-2b"]
+    allocations = []
+    for manager, name in zip(lives, names, strict=True):
+        (allocation,) = manager.register(name, reports(1), 1)
+        assert isinstance(allocation, AllocateSlot)
+        allocations.append(allocation.allocation_id)
+    assert allocations == ["job-1", "job-1-1a", "job-1-2b"]
+
+
 def test_a_freed_slot_goes_to_the_job_that_waits_for_it(make: Make) -> None:
     manager = make(slots=1)
     manager.declare(JOB, requests("a"), 0)

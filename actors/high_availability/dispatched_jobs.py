@@ -1,0 +1,107 @@
+"""A job as its Dispatcher knows it, and how that comes from the store. Functions block, for threads that may."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from actors.control_messages import JobDetails
+from actors.high_availability.job_store import JobStore, StoreCorruptedError, StoredJob
+from actors.messages import SessionId
+from actors.ports import Address
+from flinkray.errors import CheckpointError, ErrorInfo
+from flinkray.execution import JobStatus
+from flinkray.types import JobId
+from graphs.job_graph import JobGraph
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class DispatchedJob:
+    """Belongs to one Dispatcher."""
+
+    job_id: JobId
+    name: str
+    started_ms: int
+    job_master: Address
+    session: SessionId
+    number: int = 1
+    """Of the JobMaster."""
+    status: JobStatus = JobStatus.INITIALIZING
+    is_cancelled: bool = False
+    is_stored: bool = True
+    is_acknowledged: bool = True
+    """Its submission was answered, so that another one under its id is a mistake."""
+    ending: JobDetails | None = None
+    """How it has ended, which is yet to be stored."""
+    has_rows_to_take: bool = False
+    archived: JobDetails | None = None
+    silent_deaths: int = 0
+    """JobMasters in a row that died before they said anything."""
+
+    def stored(self) -> StoredJob:
+        """What the next Dispatcher has to know."""
+        known = self.ending or self.archived
+        return StoredJob(
+            self.job_id,
+            self.name,
+            self.started_ms,
+            self.number,
+            self.job_master,
+            self.session,
+            self.is_cancelled,
+            None if known is None else known.status,
+            self.has_rows_to_take,
+        )
+
+    @staticmethod
+    def recovered(stored: StoredJob, details: JobDetails | None) -> DispatchedJob:
+        """The job as the Dispatcher before left it; `details` if it has ended."""
+        return DispatchedJob(
+            stored.job_id,
+            stored.name,
+            stored.started_ms,
+            stored.job_master,
+            stored.session,
+            stored.number,
+            JobStatus.INITIALIZING if details is None else details.status,
+            stored.is_cancelled,
+            is_acknowledged=False,  # the answer may not have reached the client
+            has_rows_to_take=stored.has_rows_to_take,
+            archived=details,
+        )
+
+
+def recover(store: JobStore) -> list[tuple[StoredJob, JobDetails | None]]:
+    """Takes the store over; gives its jobs, those that have ended with their results. Raises as `JobStore` does."""
+    return [(job, None if job.status is None else _result(store, job, job.status)) for job in store.take().values()]
+
+
+def _result(store: JobStore, job: StoredJob, status: JobStatus) -> JobDetails:
+    """As it was stored; as much as is known where that cannot be read any more."""
+    try:
+        return store.result(job.job_id)
+    except StoreCorruptedError as error:
+        times = ((JobStatus.INITIALIZING, job.started_ms), (status, job.started_ms))
+        return JobDetails(job.job_id, job.name, status, times, error=ErrorInfo.of(error))
+
+
+def prepare_replacement(
+    store: JobStore, table: dict[JobId, StoredJob], job_id: JobId
+) -> JobGraph | StoreCorruptedError:
+    """Stores who the job's next JobMaster is; gives what it has to run, or why that cannot be read any more."""
+    try:
+        job_graph = store.graph(job_id)
+    except StoreCorruptedError as error:
+        return error
+    store.save(table)
+    return job_graph
+
+
+def remove(store: JobStore) -> None:
+    """Removes all that the cluster has stored, where that can be done."""
+    try:
+        store.remove()
+    except CheckpointError as error:
+        log.warning("what the cluster had stored is left behind: %s", error)
