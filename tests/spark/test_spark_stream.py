@@ -120,7 +120,11 @@ def staged_rows(directory: Path) -> list[int]:
     return sorted(found)
 
 
-def test_every_row_of_every_batch_is_read_once(env: StreamExecutionEnvironment, numbers: Input, tmp_path: Path) -> None:
+def test_every_row_of_every_batch_is_read_once(
+    spark: SparkSession, env: StreamExecutionEnvironment, numbers: Input, tmp_path: Path
+) -> None:
+    if str(spark.sparkContext.master).startswith("ray://"):
+        env.configure({"execution.target": "ray"})
     numbers.add(700, files=5)
     frame = numbers.frame().repartition(3).withColumn("double", F.col("n") * 2)
     stream = env.from_spark_stream(frame, str(tmp_path / "staging"), trigger=AVAILABLE_NOW, ends_with_query=True)
