@@ -15,7 +15,7 @@ from queue import SimpleQueue
 
 import pyarrow as pa
 
-from actors.spark.staging import StagedFile, Staging
+from actors.spark.staging import StagedFile, Staging, StagingError
 from flinkray.batch import Batch
 from flinkray.connectors.handover import Handover
 from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceReader, SourceReaderContext
@@ -62,9 +62,10 @@ class StagedSplit:
 class StagedReader(SourceReader):
     """Reads its files in the order of batches, on a thread."""
 
-    def __init__(self, context: SourceReaderContext, staging: Staging) -> None:
+    def __init__(self, context: SourceReaderContext, staging: Staging, schema: pa.Schema) -> None:
         self._context = context
         self._staging = staging
+        self._schema = schema
         self._unread: dict[Order, StagedSplit] = {}
         """In the order of reading."""
         self._read: dict[Order, StagedSplit] = {}
@@ -170,9 +171,19 @@ class StagedReader(SourceReader):
         """Hands its rows over; False: nobody wants them any more."""
         position, limit = split.position, self._context.batch_rows
         for batch in self._staging.read_file(split.batch_id, split.file, position):
+            if not batch.schema.equals(self._schema):
+                raise StagingError(
+                    f"Spark batch {split.batch_id} in {self._staging.location} was staged with other columns "
+                    f"({_text(batch.schema)}) than the DataFrame has now ({_text(self._schema)}): let the former "
+                    "program read what is staged before its query is changed"
+                )
             for begin in range(0, batch.num_rows, limit):
                 rows = batch.slice(begin, limit)
                 position += rows.num_rows
                 if not self._handover.offer((rows, replace(split, position=position)), rows.nbytes):
                     return False
         return True
+
+
+def _text(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in schema)

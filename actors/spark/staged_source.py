@@ -71,7 +71,7 @@ class StagedSource(Source):
         return StagedEnumerator(context, self, restored or EnumeratorState(None, None, ()))
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
-        return StagedReader(context, self.staging)
+        return StagedReader(context, self.staging, self._type.schema)
 
 
 @dataclass(frozen=True, slots=True)

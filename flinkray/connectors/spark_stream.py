@@ -65,6 +65,10 @@ class SparkStreamSource(Source):
 
     Spark writes each micro-batch to a staging directory, from which the job reads it; a completed checkpoint that
     covers it removes it again. A job without state, and so one without checkpoints, begins with all that is staged.
+    A savepoint or an older checkpoint can be restored as long as no later one has had the rows after it removed.
+
+    The partitions of a micro-batch are spread over the subtasks, in no promised order among each other. With fewer
+    partitions than subtasks some get no rows, and hold event time back unless the strategy has `with_idleness`.
 
     Args:
         dataframe: a streaming DataFrame of this process's session.

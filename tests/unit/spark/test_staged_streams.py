@@ -7,16 +7,18 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 pytest.importorskip("pyspark")
 
-from actors.spark.staged_source import EnumeratorState, SparkQueryError, look_for_batches
+from actors.spark.staged_source import EnumeratorState, SparkQueryError, StagedSource, look_for_batches
 from actors.spark.staging import JobProgress, Staging, StagingError, remove_covered, unread_batches
 from actors.spark.stream import ENDED_SECONDS, SILENCE_SECONDS, JobWatch, failure_text
 from flinkray.connectors.spark_stream import StreamStaging
 from flinkray.errors import InvalidProgramError
-from tests.support.staged_streams import QUERY, Stage, StagedRun, clean_up, staged_source
+from flinkray.types import Kind, RecordType
+from tests.support.staged_streams import QUERY, InlineExecutor, Stage, StagedRun, clean_up, staged_source
 
 NOTHING_KNOWN = EnumeratorState(None, None, ())
 
@@ -133,6 +135,15 @@ def test_a_file_that_is_not_what_was_written_is_an_error(stage: Stage, tmp_path:
     path.write_bytes(b"no Arrow")
     run = StagedRun(staged_source(stage.staging), 0, 1)
     with pytest.raises(StagingError, match=f"cannot read {path.name} of Spark batch 0"):
+        run.run_to_the_end()
+    run.close()
+
+
+def test_rows_of_a_former_shape_are_an_error(stage: Stage) -> None:
+    stage.add([1])
+    other = RecordType(Kind.ROW, pa.schema([("n", pa.string())]))
+    run = StagedRun(StagedSource(stage.staging, other, True, InlineExecutor), 0, 1)
+    with pytest.raises(StagingError, match=r"other columns \(n: int64\) than the DataFrame has now \(n: string\)"):
         run.run_to_the_end()
     run.close()
 
