@@ -10,6 +10,7 @@ import ray
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayTaskError
 
 from actors.hosts.ray.cluster import NAMESPACE, ensure_ray
+from actors.hosts.ray.lives import read_entry
 from actors.hosts.ray.ownership import names_of_cluster
 from actors.hosts.ray.transport import create_actor
 from actors.hosts.ray.watches import Handle
@@ -18,8 +19,8 @@ from actors.ports import Address, EndpointGone, EndpointSpec, Host
 # How long `shutdown` waits for Ray to have ended the processes.
 SHUTDOWN_TIMEOUT_S = 20.0
 
-# Between two questions to an endpoint that is started again.
-ASK_AGAIN_S = 0.05
+# Between two looks at an endpoint that is started again and has been asked something.
+LOOK_INTERVAL_S = 0.05
 
 
 class RayHost(Host):
@@ -47,20 +48,19 @@ class RayHost(Host):
     def ask(self, address: Address, request: Any, timeout_ms: float) -> Any:
         """See Host. An endpoint that is started again, or cannot be reached for a moment, is asked once more."""
         deadline = time.monotonic() + timeout_ms / 1000
-        pause = threading.Event()
         while (left_s := deadline - time.monotonic()) > 0:
             try:
                 return ray.get(self._handle(address).ask.remote(request, left_s * 1000), timeout=left_s)
             except GetTimeoutError:
                 break
             except ActorUnavailableError:
-                pause.wait(ASK_AGAIN_S)
+                self._wait_for_return(address, deadline)
             except RayActorError as error:
                 raise EndpointGone(address) from error
             except RayTaskError as error:
                 if not _is_ending(error, address):
                     raise error.cause from None
-                pause.wait(ASK_AGAIN_S)
+                self._wait_for_return(address, deadline)
         raise TimeoutError(f"{address} did not answer within {timeout_ms:.0f} ms")
 
     def kill(self, address: Address) -> None:
@@ -83,6 +83,16 @@ class RayHost(Host):
                 self.kill(address)
             pause.wait(0.05)
         self._handles.clear()
+
+    def _wait_for_return(self, address: Address, deadline: float) -> None:
+        """Until it is there again, or gone for good. What is asked meanwhile fails, and takes two seconds to."""
+        pause = threading.Event()
+        pause.wait(LOOK_INTERVAL_S)
+        while time.monotonic() < deadline:
+            entry = read_entry(self._handle(address))
+            if entry.is_alive or entry.is_dead:
+                return
+            pause.wait(LOOK_INTERVAL_S)
 
     def _handle(self, address: Address) -> Handle:
         handle = self._handles.get(address)

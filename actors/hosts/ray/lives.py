@@ -48,7 +48,8 @@ def read_own_entry() -> ActorEntry:
 
 
 def _read(actor_id: str) -> ActorEntry:
-    known: dict[str, Any] = actors(actor_id)
+    # Once this process has left Ray, the question would start a new cluster. Of the dead, Ray knows nothing some day.
+    known: dict[str, Any] = actors(actor_id) if ray.is_initialized() else {}
     if not known:
-        return ActorEntry(0, "DEAD", 0.0)  # Ray forgets the dead at some time
+        return ActorEntry(0, "DEAD", 0.0)
     return ActorEntry(known["NumRestarts"], known["State"], known["Timestamp"])
