@@ -212,7 +212,9 @@ class Staging:
         return None if found is None else JobProgress(**found)
 
     def begin_query(self) -> None:
-        """Forgets how an earlier query ended, and how far an earlier job came."""
+        """Forgets how an earlier query ended, and how far an earlier job came, and removes what that left behind."""
+        for newest in self.batch_ids()[-1:]:
+            remove_covered(self, newest)
         for name in (_END, _PROGRESS):
             with contextlib.suppress(FileNotFoundError):
                 self._system.delete_file(self._at(name))

@@ -64,7 +64,8 @@ class SparkStreamSource(Source):
     """The rows of a streaming DataFrame, whose query starts when the job is submitted; each micro-batch exactly once.
 
     Spark writes each micro-batch to a staging directory, from which the job reads it; a completed checkpoint that
-    covers it removes it again. A job without state, and so one without checkpoints, begins with all that is staged.
+    covers it removes it again. A job without state begins with all that is staged: what is new, where an earlier one
+    took checkpoints to its end, and everything, where there were none.
     A savepoint or an older checkpoint can be restored as long as no later one has had the rows after it removed.
 
     The partitions of a micro-batch are spread over the subtasks, in no promised order among each other. With fewer

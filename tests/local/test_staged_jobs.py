@@ -157,3 +157,16 @@ def test_a_savepoint_in_between_removes_nothing_that_a_failure_needs(
         job.result(DEADLINE)
     assert not fails.exists()
     assert committed(tmp_path / "out") == stage.staged
+
+
+def test_a_job_that_has_ended_leaves_the_next_one_only_what_is_new(
+    env: StreamExecutionEnvironment, stage: Stage, tmp_path: Path
+) -> None:
+    for _ in range(3):
+        stage.add([100, 50], [100])
+        stage.end()
+        stream = env.from_source(source_of(stage), NO_WATERMARKS, "staged")
+        stream.sink_to(FileSink(tmp_path / "out"))
+        env.execute()
+        assert committed(tmp_path / "out") == stage.staged
+        eventually(stage.files, lambda files: not files, DEADLINE)

@@ -198,6 +198,15 @@ def test_batches_are_removed_in_order_once_covered_read_and_past(stage: Stage) -
     assert left.batch_ids() == [4], "Spark may repeat the current one"
 
 
+def test_a_new_query_removes_what_the_last_job_has_covered(stage: Stage) -> None:
+    for _ in range(3):
+        stage.add([1])
+        stage.staging.remove_file(stage.next_batch_id - 1, stage.files()[-1])
+    stage.staging.record_progress(progress(covered=3))
+    stage.staging.begin_query()
+    assert stage.staging.batch_ids() == [2], "Spark may repeat the newest"
+
+
 def test_a_handle_travels_and_a_new_query_forgets_the_last(stage: Stage) -> None:
     stage.end("failed")
     stage.staging.record_progress(progress(handed_out=3))
