@@ -187,7 +187,10 @@ class JobOverview:
 
 @dataclass(frozen=True, slots=True)
 class SubmitJob:
-    """Answer: JobOverview. Raises InvalidProgramError for a job id that the Dispatcher knows already."""
+    """Answer: JobOverview, when the job is stored where anything is stored; before, DispatcherNotReadyError is raised.
+
+    Raises InvalidProgramError for a job id whose submission this Dispatcher has answered already.
+    """
 
     job_graph: JobGraph
 
@@ -371,7 +374,7 @@ class ClusterResources:
 
 @dataclass(frozen=True, slots=True)
 class RegisterJobMaster:
-    """JobMaster -> ResourceManager: repeated until it is answered."""
+    """JobMaster -> ResourceManager: repeated until it is answered. Of two for one job, the later session counts."""
 
     job_id: JobId
     job_session: SessionId

@@ -425,4 +425,4 @@ class WorldContext(EndpointContext):
         self.world.end(address, self._address, f"killed by {self._address}")
 
     def fatal(self, error: BaseException) -> None:
-        self.world.end(self._address, None, str(error))
+        self.world.end(self._address, None, str(error), may_restart=True)
