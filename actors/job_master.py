@@ -9,13 +9,10 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from actors.checkpoints.job_checkpoints import JobCheckpoints
 from actors.checkpoints.recovery import Recovered, recover
-from actors.checkpoints.storage import CheckpointDirectories
-from actors.checkpoints.storing import Done, RunBlocking
 from actors.control_messages import (
     CancelExecutionGraph,
     ClusterOverview,
@@ -40,7 +37,6 @@ from actors.control_messages import (
     RegisterJobMaster,
     ReportJob,
     RequestOverview,
-    ResourceProfile,
     ResourcesMissing,
     SlotFailed,
     SlotOffersAnswered,
@@ -48,8 +44,6 @@ from actors.control_messages import (
     TakeCollected,
     TriggerSavepoint,
 )
-from actors.coordinators.base import CoordinatorContext
-from actors.coordinators.job_coordinators import JobCoordinators
 from actors.high_availability.pointers import JobLeadership
 from actors.messages import (
     AcknowledgeCheckpoint,
@@ -67,11 +61,9 @@ from actors.messages import (
     TaskStateChanged,
     TriggerCheckpoint,
 )
-from actors.ports import Address, Cancellable, Clock, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, Payloads
-from actors.scheduling.failover import failover_strategy_of
+from actors.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, Payloads
+from actors.running_job import Call, RunningJob, blocking
 from actors.scheduling.heartbeats import HeartbeatMonitor
-from actors.scheduling.job_metrics import JobMetrics, job_details
-from actors.scheduling.restart_strategies import strategy_of
 from actors.scheduling.scheduler import (
     CancelAttempt,
     Command,
@@ -82,8 +74,6 @@ from actors.scheduling.scheduler import (
     Scheduler,
     SlotsTimedOut,
     StatusChanged,
-    SubtasksReset,
-    SubtaskStarted,
 )
 from flinkray.errors import CheckpointError, DamagedCheckpointError, ErrorInfo, FlinkrayError
 from flinkray.execution import JobProgress, JobStatus
@@ -92,14 +82,9 @@ from flinkray.options import (
     HEARTBEAT_INTERVAL,
     HEARTBEAT_TIMEOUT,
     RESTART_STRATEGY,
-    SLOT_CPUS,
-    SLOT_IDLE_TIMEOUT,
     SLOT_REQUEST_TIMEOUT,
 )
-from flinkray.types import OperatorId
-from graphs.execution_graph import AttemptId, Execution, ExecutionGraph, ExecutionVertexId
-from graphs.job_graph import CheckpointSettings, JobGraph, JobVertexId
-from graphs.states import ExecutionState
+from graphs.job_graph import CheckpointSettings, JobGraph
 
 log = logging.getLogger(__name__)
 
@@ -148,28 +133,11 @@ class _DispatcherOverdue:
     """How often it had been lost then."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """To itself: what a part of it wants to run in this thread."""
-
-    callback: Callable[[], None]
-
-
-@dataclass(frozen=True, slots=True)
-class _JobBroken:
-    """To itself: a coordinator says that the job cannot go on."""
-
-    error: ErrorInfo
-
-
 _TO_TASKS = (CancelTask, DeliverOperatorEvent, TriggerCheckpoint, NotifyCheckpointComplete, NotifyCheckpointAborted)
 
 
 class JobMaster(Endpoint):
-    """See the module. It lives until its Dispatcher ends it.
-
-    It implements `actors.checkpoints.job_checkpoints.CheckpointShell`.
-    """
+    """See the module. It lives until its Dispatcher ends it."""
 
     def __init__(
         self,
@@ -192,21 +160,13 @@ class JobMaster(Endpoint):
         self._session = session
         self._job_graph = job_graph
         configuration = job_graph.configuration
-        self._slot_profile = ResourceProfile(configuration.get(SLOT_CPUS))
         self._heartbeat_interval_ms = max(1.0, float(configuration.get(HEARTBEAT_INTERVAL)))
         self._heartbeats = HeartbeatMonitor(float(configuration.get(HEARTBEAT_TIMEOUT)))
         self._ha_directory = ha_directory
         self._leadership = JobLeadership(ha_directory, job_graph.job_id) if ha_directory else None
-        self._generation = 0
-        self._scheduler: Scheduler | None = None
-        self._metrics: JobMetrics | None = None
-        self._coordinators: JobCoordinators | None = None
-        self._checkpoints: JobCheckpoints | None = None
-        self._reset: SubtasksReset | None = None
-        """Subtasks that are to start again, once it is known what from."""
+        self._job: RunningJob | None = None
+        """None: it is not set up yet, or could not be."""
         self._is_cancel_wanted = False
-        self._undrained: set[str] = set()
-        """Collect ids whose rows the driver does not all have yet."""
         self._rm_session: SessionId | None = None
         self._requirements: tuple[SlotRequest, ...] = ()
         self._is_overview_wanted = False
@@ -229,15 +189,17 @@ class JobMaster(Endpoint):
     def on_message(self, message: Any, payloads: Payloads) -> None:
         match message:
             case TaskStateChanged():
-                self._on_task_state(message)
+                if self._job is not None:
+                    self._job.on_task_state(message)
             case OperatorEventSent():
-                self._on_operator_event(message)
+                if self._job is not None:
+                    self._job.on_operator_event(message)
             case AcknowledgeCheckpoint() | DeclineCheckpoint() | EndOfDataReached():
-                if self._checkpoints is not None:
-                    self._checkpoints.on_message(message)
+                if self._job is not None:
+                    self._job.on_checkpoint_message(message)
             case MetricsReported():
-                if self._metrics is not None:
-                    self._metrics.report(message.metrics)
+                if self._job is not None:
+                    self._job.on_metrics(message.metrics)
             case JobMasterRegistered():
                 self._on_registered(message)
             case ResourcesMissing() | OverviewReported() if message.job_session == self._session:
@@ -249,12 +211,10 @@ class JobMaster(Endpoint):
                 self._on_peer_lost(message.address, message.cause)
             case DeliveryFailed():
                 self._on_delivery_failed(message)
-            case _TickDue() | _HeartbeatDue() | _RegisterAgain() | _OverviewOverdue() | _DispatcherOverdue() | _Call():
+            case _TickDue() | _HeartbeatDue() | _RegisterAgain() | _OverviewOverdue() | _DispatcherOverdue() | Call():
                 self._on_own_message(message)
             case CollectedReceived():
                 self._on_received(message.collect_id)
-            case _JobBroken():
-                self.fail_job(message.error)
             case _ if getattr(message, "session", None) != self._session:
                 log.debug("job %r ignored %r of a past session", self._job_graph.name, message)
             case _:
@@ -262,30 +222,27 @@ class JobMaster(Endpoint):
         self._go_on()
 
     def on_request(self, request: Any) -> Any:
+        job = self._job
         match request:
             case GetJobProgress():
-                return self._progress()
+                return JobProgress(JobStatus.INITIALIZING, 0, 0, None) if job is None else job.progress()
             case GetJobDetails():
                 return self._details()
             case TakeCollected():
-                return self._take(request)
+                return Collected((), is_end=False, positions=request.positions) if job is None else job.take(request)
             case GetCheckpoints():
                 return self._details().checkpoints
             case GetSavepoint():
-                results = self._details().savepoints
-                return next((each for each in results if each.request_id == request.request_id), None)
+                return None if job is None else job.savepoint(request.request_id)
             case TriggerSavepoint():
                 return self._trigger_savepoint(request)
         return super().on_request(request)
 
     def check(self) -> None:
         """What always holds between two messages."""
-        if self._scheduler is not None and self._checkpoints is not None:
-            self._scheduler.check()
-            self._checkpoints.check()
-            is_over = self._scheduler.status.is_terminal
-            assert is_over == self._is_ended or self._checkpoints.is_storing, "the end of the job was not reported"
-            assert self._reset is None or self._checkpoints.is_storing, "a restart waits for nothing"
+        if self._job is not None:
+            self._job.check()
+            assert self._job.is_over == self._is_ended, "the end of the job was not reported"
 
     def _on_fenced_message(self, message: Any) -> None:
         """Messages of peers that know this session."""
@@ -319,14 +276,10 @@ class JobMaster(Endpoint):
             case _DispatcherOverdue():
                 if message.losses == self._dispatcher_losses:
                     self._with_scheduler(lambda scheduler: scheduler.cancel(self._now()))
-            case _Call():
+            case Call():
                 message.callback()
 
     # -- the job -------------------------------------------------------------------------------------------------
-
-    @property
-    def _settings(self) -> CheckpointSettings:
-        return self._job_graph.checkpoint_settings
 
     def _recover(self, attempt: int) -> None:
         """Finds out what the job starts from, and makes this its JobMaster, on another thread."""
@@ -335,155 +288,115 @@ class JobMaster(Endpoint):
             if error is None:
                 self._on_recovered(recovered)
             elif isinstance(error, DamagedCheckpointError) or attempt >= RECOVERY_ATTEMPTS:
-                self.fail_job(ErrorInfo.of(error))
+                self._fail_at_start(error)
             elif isinstance(error, CheckpointError):
                 log.warning("job %r: attempt %d to start failed: %s", self._job_graph.name, attempt, error)
-                self.call_later(RECOVERY_RETRY_MS, lambda: self._recover(attempt + 1))
+                self.context.tell_self_later(RECOVERY_RETRY_MS, Call(lambda: self._recover(attempt + 1)))
             else:
-                self.give_up(error)
+                self.context.fatal(error)
 
         settings, leadership = self._settings, self._leadership
-        self.run_blocking(lambda: recover(settings, leadership), done)
+        blocking(self.context)(lambda: recover(settings, leadership), done)
 
     def _on_recovered(self, recovered: Recovered) -> None:
         has_restarts = self._settings.is_periodic or self._job_graph.configuration.get(RESTART_STRATEGY) != "default"
         if recovered.ended:
             self._is_ended = True
-            self._report_end(pickle.loads(recovered.ended), has_rows=False)
+            self._report_end(pickle.loads(recovered.ended))
         elif recovered.generation and not has_restarts:
             text = "its JobMaster died, and it has neither checkpoints to go on from nor a restart strategy"
-            self.fail_job(ErrorInfo.of(FlinkrayError(text)))
+            self._fail_at_start(FlinkrayError(text))
         else:
             self._start_job(recovered)
 
     def _start_job(self, recovered: Recovered) -> None:
+        directory = self._settings.directory
+        if self._ha_directory and not directory:
+            directory = join(self._ha_directory, "checkpoints")  # in its own memory the next one would not find them
         try:
-            self._set_up(recovered)
+            self._job = RunningJob(
+                self.context,
+                self._session,
+                self._job_graph,
+                directory,
+                self._leadership,
+                recovered,
+                self._carry_out,
+            )
         except Exception as error:
             log.info("job %r cannot be set up", self._job_graph.name, exc_info=True)
-            self._scheduler = None
-            self.fail_job(ErrorInfo.of(error))
+            self._fail_at_start(error)
             return
         self._with_scheduler(lambda scheduler: scheduler.start(self._now()))
         if self._is_cancel_wanted:
             self._with_scheduler(lambda scheduler: scheduler.cancel(self._now()))
 
-    def _set_up(self, recovered: Recovered) -> None:
-        job_graph, settings = self._job_graph, self._settings
-        configuration = job_graph.configuration
-        self._generation = recovered.generation
-        graph = ExecutionGraph.from_job_graph(job_graph, generation=recovered.generation, now_ms=self._now())
-        self._coordinators = coordinators = JobCoordinators(graph, self._context_of, settings.is_periodic)
-        checkpoint_directory = settings.directory or (
-            join(self._ha_directory, "checkpoints") if self._ha_directory else ""
-        )
-        directories = CheckpointDirectories(
-            job_graph.job_id, checkpoint_directory, settings.savepoint_directory, self.context.random("savepoints")
-        )
-        self._checkpoints = checkpoints = JobCheckpoints(
-            self, graph, settings, directories, coordinators, self._leadership, recovered
-        )
-        self._metrics = JobMetrics(graph)
-        self._scheduler = Scheduler(
-            graph,
-            self._slot_profile,
-            configuration.get(SLOT_REQUEST_TIMEOUT),
-            configuration.get(SLOT_IDLE_TIMEOUT),
-            restart_strategy=strategy_of(configuration, settings.is_periodic, self.context.random("restarts")),
-            failover_strategy=failover_strategy_of(configuration),
-            restore_of=checkpoints.restore_of,
-        )
-        assignment = checkpoints.restore()
-        coordinators.start({} if assignment is None else assignment.coordinators)
-        self._undrained = {each.collect_id for each in coordinators.collectors}
+    @property
+    def _settings(self) -> CheckpointSettings:
+        return self._job_graph.checkpoint_settings
 
     def _with_scheduler(self, event: Callable[[Scheduler], None]) -> None:
         """Hands an event over; what follows from it comes in `_go_on`. Before the job is set up nothing can happen."""
-        if self._scheduler is not None:
-            event(self._scheduler)
+        if self._job is not None:
+            event(self._job.scheduler)
 
     def _go_on(self) -> None:
-        """At the end of each message: does what has been decided, by the scheduler first, then about checkpoints."""
-        scheduler, checkpoints = self._scheduler, self._checkpoints
-        if scheduler is None or checkpoints is None:
+        """At the end of each message."""
+        job = self._job
+        if job is None:
             return
-        commands = scheduler.take_commands()
-        while True:
-            for command in commands:
-                self._run(command)
-            checkpoints.go_on()
-            self._restart_subtasks(scheduler, checkpoints)
-            commands = scheduler.take_commands()
-            if not commands:
-                break
-        if scheduler.status.is_terminal and not self._is_ended and not checkpoints.is_storing:
-            self._end(checkpoints)
+        job.go_on()
+        if job.is_over and not self._is_ended:
+            self._is_ended = True
+            self._disconnect()
+            job.end(self._report_end)
 
-    def _restart_subtasks(self, scheduler: Scheduler, checkpoints: JobCheckpoints) -> None:
-        """Says what subtasks start again from, as soon as that can be told."""
-        reset = self._reset
-        if reset is None or checkpoints.is_storing:
-            return
-        self._reset = None
-        assert self._coordinators is not None
-        try:
-            assignment = checkpoints.restore()
-            if reset.is_global:
-                states = {} if assignment is None else assignment.coordinators
-                self._coordinators.restart(states, checkpoints.restored_id)
-            else:
-                self._coordinators.subtasks_failed(reset.vertices, checkpoints.restored_id)
-        except Exception as error:
-            scheduler.fail(ErrorInfo.of(error), self._now())
-        else:
-            scheduler.deploy_restarted(reset.restart, self._now())
+    def _fail_at_start(self, error: BaseException) -> None:
+        """There is not even an ExecutionGraph that could go through the states."""
+        self._is_ended = True
+        self._disconnect()
+        now = self._now()
+        times = ((JobStatus.INITIALIZING, now), (JobStatus.FAILED, now))
+        job_id, name = self._job_graph.job_id, self._job_graph.name
+        self._report_end(JobDetails(job_id, name, JobStatus.FAILED, times, error=ErrorInfo.of(error)))
+
+    def _report_end(self, details: JobDetails) -> None:
+        has_rows = self._job is not None and self._job.has_rows_to_take and details.status is JobStatus.FINISHED
+        self._end_report = JobEnded(self._session, details, has_rows)
+        self.context.tell(self._dispatcher, self._end_report)
+
+    def _report(self) -> None:
+        """To a Dispatcher that has taken another's place."""
+        self._dispatcher_losses += 1
+        status = JobStatus.INITIALIZING if self._job is None else self._job.scheduler.status
+        if self._end_report is not None:
+            self.context.tell(self._dispatcher, self._end_report)
+        elif not status.is_terminal:
+            self._on_status(status)
 
     def _on_status(self, status: JobStatus) -> None:
         log.info("job %r is %s", self._job_graph.name, status.value)
         if not status.is_terminal:
             self.context.tell(self._dispatcher, JobStatusChanged(self._session, self._job_graph.job_id, status))
 
-    def _end(self, checkpoints: JobCheckpoints) -> None:
-        """The job is in a terminal status. Its JobMaster says so when it has deleted what is not to be left behind."""
-        self._is_ended = True
-        if self._coordinators is not None:
-            self._coordinators.close()
-        self._disconnect()
-        details = self._details()
-        has_rows = details.status is JobStatus.FINISHED and bool(self._undrained)
-        checkpoints.end(details.status, pickle.dumps(details), lambda: self._report_end(details, has_rows))
-
-    def _disconnect(self) -> None:
-        if self._rm_session is not None:
-            end = DisconnectJobMaster(self._rm_session, self._job_graph.job_id, self._session)
-            self.context.tell(self._resource_manager, end)
-
-    def _report_end(self, details: JobDetails, has_rows: bool) -> None:
-        self._end_report = JobEnded(self._session, details, has_rows and bool(self._undrained))
-        self.context.tell(self._dispatcher, self._end_report)
-
-    def _report(self) -> None:
-        """To a Dispatcher that has taken another's place."""
-        self._dispatcher_losses += 1
-        if self._end_report is not None:
-            self.context.tell(self._dispatcher, self._end_report)
-        else:
-            status = JobStatus.INITIALIZING if self._scheduler is None else self._scheduler.status
-            if not status.is_terminal:
-                self._on_status(status)
-
     def _details(self) -> JobDetails:
-        if self._scheduler is None or self._metrics is None or self._checkpoints is None:
-            times = ((JobStatus.INITIALIZING, self._now()),)
-            return JobDetails(self._job_graph.job_id, self._job_graph.name, JobStatus.INITIALIZING, times)
-        details = job_details(self._scheduler, self._metrics)
-        overview = self._checkpoints.coordinator.overview()
-        return replace(details, checkpoints=overview, savepoints=self._checkpoints.savepoints)
+        if self._job is not None:
+            return self._job.details()
+        times = ((JobStatus.INITIALIZING, self._now()),)
+        return JobDetails(self._job_graph.job_id, self._job_graph.name, JobStatus.INITIALIZING, times)
 
-    def _progress(self) -> JobProgress:
-        if self._metrics is None:
-            return JobProgress(JobStatus.INITIALIZING, 0, 0, None)
-        return self._metrics.progress()
+    def _trigger_savepoint(self, request: TriggerSavepoint) -> None:
+        if self._job is None:
+            raise CheckpointError(f"job {self._job_graph.name!r} has not started yet: ask again when it runs")
+        self._job.trigger_savepoint(request)
+        self._go_on()
+
+    def _on_received(self, collect_id: str) -> None:
+        if self._job is None:
+            return
+        self._job.received(collect_id)
+        if self._end_report is not None and self._end_report.has_rows_to_take and not self._job.has_rows_to_take:
+            self.context.tell(self._dispatcher, CollectedRowsTaken(self._session, self._job_graph.job_id))
 
     def _now(self) -> int:
         return self.context.clock.now_ms()
@@ -491,78 +404,9 @@ class JobMaster(Endpoint):
     def _monotonic(self) -> float:
         return self.context.clock.monotonic_ms()
 
-    # -- for its checkpoints and coordinators --------------------------------------------------------------------
-
-    @property
-    def clock(self) -> Clock:
-        return self.context.clock
-
-    def tell_task(self, attempt_id: AttemptId, message: Callable[[SessionId, AllocationId], Any]) -> None:
-        """Sends what `message` gives to the attempt, unless it has ended or has no slot."""
-        execution = self._execution(attempt_id)
-        if execution is not None and not execution.state.is_terminal and execution.location is not None:
-            allocation_id = AllocationId(execution.allocation_id or "")
-            self.context.tell(Address(execution.location), message(self._session, allocation_id))
-
-    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Cancellable:
-        """Runs `callback` in this endpoint's thread."""
-        return self.context.tell_self_later(delay_ms, _Call(callback))
-
-    @property
-    def run_blocking(self) -> RunBlocking:
-        def run(work: Callable[[], Any], done: Done) -> None:
-            self.context.run_blocking(work, lambda result, error: _Call(lambda: done(result, error)))
-
-        return run
-
-    def fail_job(self, error: ErrorInfo) -> None:
-        """The job as a whole has failed: it is restarted, or ends."""
-        if self._scheduler is not None:
-            self._scheduler.fail(error, self._now())
-        elif not self._is_ended:
-            # There is not even an ExecutionGraph that could go through the states.
-            self._is_ended = True
-            self._disconnect()
-            now = self._now()
-            times = ((JobStatus.INITIALIZING, now), (JobStatus.FAILED, now))
-            job_id, name = self._job_graph.job_id, self._job_graph.name
-            self._report_end(JobDetails(job_id, name, JobStatus.FAILED, times, error=error), has_rows=False)
-
-    def give_up(self, error: BaseException) -> None:
-        """This process ends; another JobMaster has the job, or will."""
-        self.context.fatal(error)
-
-    def break_job(self, error: BaseException) -> None:
-        """A coordinator cannot go on. Comes back as a message, since the scheduler may be in the middle of a move."""
-        self.context.tell_self(_JobBroken(ErrorInfo.of(error)))
-
-    def send_event(self, vertex: ExecutionVertexId, operator_id: OperatorId, event: Any) -> None:
-        """A coordinator's event, to the current attempt of a subtask; dropped where none runs."""
-        if self._scheduler is None:
-            return
-        execution = self._scheduler.graph.vertices[vertex].current
-        if execution.state not in (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING):
-            log.debug("job %r dropped an event for %s", self._job_graph.name, execution)
-            return
-        attempt_id = execution.attempt_id
-        self.tell_task(
-            attempt_id, lambda session, slot: DeliverOperatorEvent(session, slot, attempt_id, operator_id, event)
-        )
-
-    def _context_of(self, operator_id: OperatorId, vertex: JobVertexId, parallelism: int) -> CoordinatorContext:
-        return _CoordinatorContext(self, operator_id, vertex, parallelism)
-
-    def _trigger_savepoint(self, request: TriggerSavepoint) -> None:
-        if self._checkpoints is None:
-            raise CheckpointError(
-                f"job {self._job_graph.name!r} has not started yet: ask for the savepoint when it runs"
-            )
-        self._checkpoints.trigger_savepoint(request)
-        self._go_on()
-
     # -- commands of the scheduler -------------------------------------------------------------------------------
 
-    def _run(self, command: Command) -> None:
+    def _carry_out(self, command: Command) -> None:
         match command:
             case DeployTask():
                 self.context.tell(command.task_executor, SubmitTask(self._session, command.deployment))
@@ -578,17 +422,17 @@ class JobMaster(Endpoint):
             case DeclareSlots():
                 self._requirements = command.requests
                 self._declare()
-            case SubtaskStarted():
-                assert self._coordinators is not None
-                self._coordinators.subtask_started(command.vertex_id, command.subtask_index)
-            case SubtasksReset():
-                self._reset = command
             case StatusChanged():
                 self._on_status(command.status)
             case SlotsTimedOut():
                 self._ask_for_overview()
 
     # -- the ResourceManager -------------------------------------------------------------------------------------
+
+    def _disconnect(self) -> None:
+        if self._rm_session is not None:
+            end = DisconnectJobMaster(self._rm_session, self._job_graph.job_id, self._session)
+            self.context.tell(self._resource_manager, end)
 
     def _register(self) -> None:
         if self._rm_session is None and not self._is_ended:
@@ -642,7 +486,7 @@ class JobMaster(Endpoint):
             answer = SlotOffersAnswered(self._session, self._job_graph.job_id, message.offer_id, accepted)
             self.context.tell(task_executor, answer)
 
-        if self._scheduler is not None and self._scheduler.pool.slots_of(task_executor) == []:
+        if self._job is not None and self._job.scheduler.pool.slots_of(task_executor) == []:
             self.context.watch(task_executor)
             self._heartbeats.add(task_executor, self._monotonic())
         self._with_scheduler(offer)
@@ -653,7 +497,7 @@ class JobMaster(Endpoint):
         self._forget_unused(message.task_executor)
 
     def _forget_unused(self, task_executor: Address) -> None:
-        if self._scheduler is not None and not self._scheduler.pool.slots_of(task_executor):
+        if self._job is not None and not self._job.scheduler.pool.slots_of(task_executor):
             self._heartbeats.remove(task_executor)
 
     # -- who is lost ---------------------------------------------------------------------------------------------
@@ -705,83 +549,3 @@ class JobMaster(Endpoint):
     def _give_up_slot(self, allocation_id: AllocationId, failed: DeliveryFailed) -> None:
         cause = f"{failed.address} did not get {type(failed.message).__name__}: {failed.cause}"
         self._with_scheduler(lambda scheduler: scheduler.give_up_slot(allocation_id, cause, self._now()))
-
-    # -- tasks ---------------------------------------------------------------------------------------------------
-
-    def _on_task_state(self, message: TaskStateChanged) -> None:
-        scheduler = self._scheduler
-        if scheduler is None:
-            return
-        message = self._without_damaged_checkpoint(message)
-        if not scheduler.change_task_state(message, self._now()):
-            log.debug("job %r ignored %s of %s", self._job_graph.name, message.state, message.attempt_id)
-
-    def _without_damaged_checkpoint(self, message: TaskStateChanged) -> TaskStateChanged:
-        """A task cannot be restored, and will not be the next time either, unless there is another checkpoint."""
-        execution, error = self._execution(message.attempt_id), message.error
-        if execution is None or error is None or error.type_name != DamagedCheckpointError.__name__:
-            return message
-        is_starting = execution.state in (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING)
-        if not is_starting or self._checkpoints is None or self._checkpoints.on_damaged(error):
-            return message
-        return replace(message, error=replace(error, is_recoverable=False))
-
-    def _on_operator_event(self, message: OperatorEventSent) -> None:
-        execution = self._execution(message.attempt_id)
-        if execution is None or execution.state.is_terminal or self._coordinators is None or self._is_ended:
-            log.debug("job %r ignored an event of %s", self._job_graph.name, message.attempt_id)
-            return
-        try:
-            self._coordinators.handle_event(message.operator_id, execution.vertex.subtask_index, message.event)
-        except Exception as error:
-            self.fail_job(ErrorInfo.of(error))
-
-    def _execution(self, attempt_id: AttemptId) -> Execution | None:
-        scheduler = self._scheduler
-        return None if scheduler is None else scheduler.graph.executions.get(attempt_id)
-
-    # -- collected rows ------------------------------------------------------------------------------------------
-
-    def _take(self, request: TakeCollected) -> Collected:
-        if self._coordinators is None:
-            return Collected((), is_end=False, positions=request.positions)
-        coordinator = self._coordinators.collector(request.collect_id)
-        if self._generation and not self._settings.is_periodic and any(request.positions):
-            raise FlinkrayError(
-                f"job {self._job_graph.name!r} began again with a new JobMaster after some of its rows had been handed "
-                "to the driver, which would now get them twice; run it again, with checkpoints "
-                "(execution.checkpointing.interval)"
-            )
-        batches, is_end = coordinator.take(request.max_batches, request.positions)
-        return Collected(tuple(batches), is_end, coordinator.positions)
-
-    def _on_received(self, collect_id: str) -> None:
-        self._undrained.discard(collect_id)
-        if self._end_report is not None and self._end_report.has_rows_to_take and not self._undrained:
-            self.context.tell(self._dispatcher, CollectedRowsTaken(self._session, self._job_graph.job_id))
-
-
-class _CoordinatorContext:
-    """Implements `actors.coordinators.base.CoordinatorContext`."""
-
-    def __init__(self, job_master: JobMaster, operator_id: OperatorId, vertex: JobVertexId, parallelism: int) -> None:
-        self._job_master = job_master
-        self._operator_id = operator_id
-        self._vertex = vertex
-        self._parallelism = parallelism
-
-    @property
-    def parallelism(self) -> int:
-        return self._parallelism
-
-    def now_ms(self) -> int:
-        return self._job_master.context.clock.now_ms()
-
-    def send_event(self, subtask_index: int, event: Any) -> None:
-        self._job_master.send_event(ExecutionVertexId(self._vertex, subtask_index), self._operator_id, event)
-
-    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Cancellable:
-        return self._job_master.call_later(delay_ms, callback)
-
-    def fail_job(self, error: BaseException) -> None:
-        self._job_master.break_job(error)

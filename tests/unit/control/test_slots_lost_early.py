@@ -27,7 +27,7 @@ def test_a_slot_that_dies_before_its_first_task_is_replaced_or_fails_the_job(see
     if world.status() is not JobStatus.RUNNING:
         assert world.status() is JobStatus.FAILED
         return
-    scheduler = world.endpoint(world.alive("JobMaster")[0])._scheduler
+    scheduler = world.endpoint(world.alive("JobMaster")[0])._job.scheduler
     used = {scheduler.slot_of(execution) for execution in scheduler.graph.executions.values()}
     assert used == set(world.alive("TaskSlot")), "tasks run in slots that live, and no slot is left over"
 
