@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -239,13 +240,21 @@ def run_with_kills(job: RecoveryJob, victims: Sequence[str]) -> list[Recovery]:
 # -- nodes -------------------------------------------------------------------------------------------------------
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
 def run_losing_a_node(job: RecoveryJob) -> Recovery:
     """The same in a Ray cluster of its own, of which a node with a slot is removed. In a process without Ray only."""
     import ray
     from ray.cluster_utils import Cluster
 
     memory = 200 << 20
-    head = {"num_cpus": 1, "include_dashboard": True, "object_store_memory": memory}
+    # The dashboard answers what processes there are. Its usual port may be that of another cluster on this machine.
+    head = {"num_cpus": 1, "include_dashboard": True, "dashboard_port": free_port(), "object_store_memory": memory}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     client = None
     try:
