@@ -128,15 +128,20 @@ def test_the_next_checkpoint_uploads_no_file_of_one_that_is_complete(name: str, 
 def test_every_backend_of_an_operator_hears_of_each_checkpoint(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heard: list[list[tuple[str, int]]] = []
+    heard: list[list[tuple[str, int | None]]] = []
 
     def recorded(context: Any, prefix: str = "") -> Any:
         backend = create_keyed_state(context, prefix)
-        calls: list[tuple[str, int]] = []
+        calls: list[tuple[str, int | None]] = []
         heard.append(calls)
         for notice in ("notify_checkpoint_complete", "notify_checkpoint_aborted"):
             monkeypatch.setattr(backend, notice, lambda number, notice=notice: calls.append((notice, number)))
-        monkeypatch.setattr(backend, "snapshot", lambda _options, number=None: calls.append(("snapshot", number)) or [])
+
+        def snapshot(_options: CheckpointOptions, number: int | None = None) -> list[Any]:
+            calls.append(("snapshot", number))
+            return []
+
+        monkeypatch.setattr(backend, "snapshot", snapshot)
         return backend
 
     for module in MODULES:
