@@ -275,7 +275,7 @@ class JobMaster(Endpoint):
                 self._fail_for_slots(None)
             case _DispatcherOverdue():
                 if message.losses == self._dispatcher_losses:
-                    self._with_scheduler(lambda scheduler: scheduler.cancel(self._now()))
+                    self._end_without_dispatcher()
             case Call():
                 message.callback()
 
@@ -533,9 +533,16 @@ class JobMaster(Endpoint):
         if not self._ha_directory:
             self._is_cancel_wanted = True
             self._with_scheduler(lambda scheduler: scheduler.cancel(self._now()))
-            return
         self._dispatcher_losses += 1
         self.context.tell_self_later(DISPATCHER_TIMEOUT_MS, _DispatcherOverdue(self._dispatcher_losses))
+
+    def _end_without_dispatcher(self) -> None:
+        """Nobody has come in its place for so long that nobody will. A job that has ended by now is of no use."""
+        if self._is_ended:
+            self.context.kill(self.context.address)
+            return
+        self._with_scheduler(lambda scheduler: scheduler.cancel(self._now()))
+        self._on_dispatcher_lost()
 
     def _on_delivery_failed(self, message: DeliveryFailed) -> None:
         """What waits for a task's answer to that message would wait for ever."""

@@ -365,7 +365,7 @@ def test_a_worker_without_jobs_ends_when_no_resource_manager_comes_back() -> Non
 def test_a_resource_manager_whose_dispatcher_never_comes_back_ends_with_its_workers() -> None:
     world = running(9)
     world.kill(DISPATCHER)
-    world.run_until(lambda: world.alive("TaskExecutor") == world.alive("ResourceManager") == [])
+    world.run_until(lambda: not world.alive("TaskExecutor") + world.alive("ResourceManager") + world.alive("JobMaster"))
 
 
 @pytest.mark.usefixtures("storage", "impatient")
@@ -374,7 +374,7 @@ def test_a_job_goes_on_for_as_long_as_its_dispatcher_may_come_back() -> None:
     world.kill(DISPATCHER)
     world.run_for(15_000)
     assert len(world.alive("TaskSlot")) == 2
-    world.run_until(lambda: world.alive("TaskExecutor") == world.alive("ResourceManager") == [])
+    world.run_until(lambda: not world.alive("TaskExecutor") + world.alive("ResourceManager") + world.alive("JobMaster"))
 
 
 @pytest.mark.parametrize("seed", range(10))
