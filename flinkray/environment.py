@@ -168,15 +168,32 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         staging_directory: str,
         watermark_strategy: WatermarkStrategy | None = None,
         name: str = "spark stream",
-        **options: Any,
+        *,
+        checkpoint_location: str | None = None,
+        trigger: Mapping[str, Any] | None = None,
+        output_mode: str = "append",
+        query_name: str | None = None,
+        max_unread_batches: int = 8,
+        ends_with_query: bool = False,
     ) -> DataStream:
         """The rows of a streaming Spark DataFrame, whose query starts when the program does; each micro-batch once.
 
         Args:
             staging_directory: shared by Spark, the driver and the job's slots; Spark writes its micro-batches there.
-            options: see `SparkStreamSource`: checkpoint_location, trigger, output_mode, ends_with_query and more.
+
+        The others, and what is raised: see `SparkStreamSource`.
         """
-        return self._bounded(SparkStreamSource(df, staging_directory, **options), watermark_strategy, name)
+        source = SparkStreamSource(
+            df,
+            staging_directory,
+            checkpoint_location,
+            trigger,
+            output_mode,
+            query_name,
+            max_unread_batches,
+            ends_with_query,
+        )
+        return self._bounded(source, watermark_strategy, name)
 
     def from_ray_dataset(
         self, dataset: Any, watermark_strategy: WatermarkStrategy | None = None, name: str = "ray dataset"
