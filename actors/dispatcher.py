@@ -50,8 +50,8 @@ COLLECTED_ROWS_TIMEOUT_MS = 600_000.0
 # How long a cluster that ends by itself can still be asked what became of its job.
 LINGER_MS = 60_000.0
 
-# Before a JobMaster is replaced: what killed it may go on for a moment.
-REPLACEMENT_DELAY_MS = 1_000.0
+# A JobMaster that dies is replaced at once; after each one in a row that dies before it says anything, later by this.
+REPLACEMENT_DELAY_MS = 500.0
 
 # A JobMaster that dies before it says anything will do so again: the job itself is what kills it.
 MAX_SILENT_DEATHS = 10
@@ -341,7 +341,8 @@ class Dispatcher(Endpoint):
         if self._store is not None and job.silent_deaths < MAX_SILENT_DEATHS:
             log.warning("the JobMaster of job %r died (%s); it is replaced", job.name, cause)
             job.status = JobStatus.INITIALIZING
-            self.context.tell_self_later(REPLACEMENT_DELAY_MS, _ReplacementDue(job.job_id, job.number))
+            delay = REPLACEMENT_DELAY_MS * (job.silent_deaths - 1)
+            self.context.tell_self_later(delay, _ReplacementDue(job.job_id, job.number))
             return
         self._fail(job, FlinkrayError(f"the JobMaster of job {job.name!r} died: {cause}"))
 

@@ -34,6 +34,7 @@ from actors.control_messages import (
     TaskExecutorRegistered,
     TaskExecutorStopped,
 )
+from actors.high_availability.directories import high_availability_directory
 from actors.messages import SessionId
 from actors.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, EndpointSpec, Payloads
 from actors.scheduling.heartbeats import HeartbeatMonitor
@@ -116,6 +117,7 @@ class ResourceManager(Endpoint):
             life=self._session[:4],
         )
         self._tick_ms = max(1.0, min(TICK_MS, idle_timeout_ms / 2))
+        self._is_highly_available = bool(high_availability_directory(configuration, cluster_id))
         self._jobs: dict[JobId, JobTarget] = {}
         self._stopping: set[Address] = set()
         """TaskExecutors that were asked to stop because the cluster is shut down."""
@@ -212,7 +214,7 @@ class ResourceManager(Endpoint):
         self._heartbeats.remove(address)
         for job in [job for job in self._jobs.values() if job.job_master == address]:
             log.info("%s is lost: %s", address, cause)
-            self._remove_job(job.job_id)
+            self._remove_job(job.job_id, is_lost=self._is_highly_available)
         self._run(self._manager.remove_task_executor(address, cause, self._now()))
         self._on_stopped(address)
 
@@ -248,9 +250,9 @@ class ResourceManager(Endpoint):
             self._heartbeats.remove(job.job_master)
             self._remove_job(message.job_id)
 
-    def _remove_job(self, job_id: JobId) -> None:
+    def _remove_job(self, job_id: JobId, *, is_lost: bool = False) -> None:
         del self._jobs[job_id]
-        self._run(self._manager.remove_job(job_id, self._now()))
+        self._run(self._manager.remove_job(job_id, self._now(), is_lost=is_lost))
 
     # -- heartbeats ----------------------------------------------------------------------------------------------
 

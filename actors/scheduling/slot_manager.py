@@ -149,9 +149,15 @@ class SlotManager:
         self._had_requirements = True
         return self._balance(now)
 
-    def remove_job(self, job_id: JobId, now: float) -> list[Command]:
-        """The job is over or lost. Its slots come back one by one, when their TaskExecutors report them free."""
+    def remove_job(self, job_id: JobId, now: float, *, is_lost: bool = False) -> list[Command]:
+        """The job is over or lost. Its slots come back one by one, when their TaskExecutors report them free.
+
+        Args:
+            is_lost: another JobMaster of it will come, and need TaskExecutors.
+        """
         self._requirements.pop(job_id, None)
+        if is_lost:
+            self._had_requirements = False
         return self._balance(now)
 
     # -- TaskExecutors -------------------------------------------------------------------------------------------
@@ -354,7 +360,7 @@ class SlotManager:
         return (address, profile), StartTaskExecutor(address, self._started, self._per_executor, profile)
 
     def _release_idle(self, now: float) -> list[Command]:
-        # Right after a restart the jobs are yet to say what they need.
+        # Right after a restart, of this or of a JobMaster, the jobs are yet to say what they need.
         is_jobless = self._releases_without_jobs and self._had_requirements and not self._requirements
         timeout = 0.0 if is_jobless else self._idle_timeout_ms
         idle = [

@@ -225,6 +225,18 @@ def test_a_job_master_that_dies_is_replaced_and_its_job_comes_to_its_end(seed: i
 
 
 @pytest.mark.usefixtures("storage")
+@pytest.mark.parametrize("seed", range(5))
+def test_the_workers_of_a_job_master_that_dies_wait_for_the_next_one(seed: int) -> None:
+    world = running(seed, **HA, **RESTARTS)
+    (first,) = world.alive("JobMaster")
+    workers = world.alive("TaskExecutor")
+    world.crash(first)
+    world.run_until(lambda: world.alive("JobMaster") == [f"{first}.2"] and world.status() is JobStatus.RUNNING)
+    world.run_for(1_000)
+    assert world.alive("TaskExecutor") == workers
+
+
+@pytest.mark.usefixtures("storage")
 def test_what_a_past_job_master_reports_is_ignored() -> None:
     world = running(2, **HA, **RESTARTS)
     (first,) = world.alive("JobMaster")
