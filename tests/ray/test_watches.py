@@ -123,6 +123,29 @@ def test_every_death_is_reported_once_whatever_the_order_in_which_it_is_heard_of
     eventually(settled, lambda heard: len(heard) == deaths + 2, 5.0)
 
 
+def test_a_process_whose_node_was_lost_is_dead_as_soon_as_nothing_listens_there() -> None:
+    from actors.hosts.ray.lives import ActorEntry
+    from actors.hosts.ray.watches import Watches
+
+    actor = FakeActor()
+    del actor.life  # it does not restart
+    listens = True
+    heard: list[Any] = []
+
+    def look(_handle: Any) -> ActorEntry:
+        return ActorEntry(0, "ALIVE", 0.0, ("10.0.0.7", 4711))
+
+    watches = Watches(lambda *notice: heard.append(notice), look, lambda _process: not listens)
+    watches.add(MASTER, actor)
+    actor.break_connection(actor.calls[0])
+    eventually(lambda: len(actor.calls), lambda calls: calls == 2)
+    assert heard == []
+    listens = False
+    actor.break_connection(actor.calls[1])
+    eventually(lambda: heard, lambda heard: len(heard) == 1)
+    assert heard == [(MASTER, "nothing listens where its process was", True)]
+
+
 def test_nothing_is_heard_of_what_is_not_watched_any_more() -> None:
     from actors.hosts.ray.lives import ActorEntry
     from actors.hosts.ray.watches import Watches

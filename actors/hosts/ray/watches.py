@@ -11,7 +11,7 @@ from typing import Any
 import ray
 from ray.exceptions import ActorUnavailableError, RayTaskError
 
-from actors.hosts.ray.lives import ActorEntry, read_entry
+from actors.hosts.ray.lives import ActorEntry, is_refused, read_entry
 from actors.ports import Address
 
 log = logging.getLogger(__name__)
@@ -39,20 +39,24 @@ class _Watch:
 class Watches:
     """Any thread may call it.
 
-    A call of `watch` never returns: it ends with an error when the actor's process does. For an actor that restarts
-    that is the same error as for a broken connection, and says so 0.8 to 1.8 s after the death, so lives are counted:
-    Ray's table of actors tells the present one, and so does every message of an endpoint that restarts. Whoever
-    hears of it first reports the death, and nothing of the new life is heard before it.
+    A call of `watch` never returns: it ends with an error when the actor's process does. For an actor that restarts, or
+    whose node was lost, that is the same error as for a broken connection. It comes 0.8 to 1.8 s after a death, so
+    lives are counted: Ray's table of actors tells the present one, and so does every message of an endpoint that
+    restarts. Whoever hears of it first reports the death, and nothing of the new life is heard before it.
 
     Args:
         report: called with the address, a cause, and whether it is gone for good; it must only hand over, and return.
     """
 
     def __init__(
-        self, report: Callable[[Address, str, bool], None], look: Callable[[Handle], ActorEntry] = read_entry
+        self,
+        report: Callable[[Address, str, bool], None],
+        look: Callable[[Handle], ActorEntry] = read_entry,
+        refused: Callable[[tuple[str, int]], bool] = is_refused,
     ) -> None:
         self._report = report
         self._look = look
+        self._is_refused = refused
         self._lock = threading.Lock()
         self._watches: dict[Address, _Watch] = {}
 
@@ -110,16 +114,15 @@ class Watches:
             if not watch.restarts and not isinstance(error, ActorUnavailableError):
                 self._finish(watch, first_line(error))
                 return
-        if watch.restarts:
-            # On a thread of its own, as this one is Ray's and must not wait for Ray.
-            name = f"look at {watch.address}"
-            threading.Thread(target=self._find_out, args=(watch, error), name=name, daemon=True).start()
-        else:
-            # Only the connection broke. To call dead what goes on working would have its work done twice.
-            self._call(watch)
+        # On a thread of its own, as this one is Ray's and must not wait for Ray.
+        name = f"look at {watch.address}"
+        threading.Thread(target=self._find_out, args=(watch, error), name=name, daemon=True).start()
 
     def _find_out(self, watch: _Watch, error: BaseException | None) -> None:
-        """Whether it died or only the connection broke; watches what lives."""
+        """Whether it died or only the connection broke; watches what lives.
+
+        Where only the connection broke, to call dead what goes on working would have its work done twice.
+        """
         pause = threading.Event()
         while True:
             entry = self._look_patiently(watch, pause)
@@ -130,6 +133,11 @@ class Watches:
                 if entry.is_dead:
                     self._finish(watch, first_line(error))
                     return
+            if not watch.restarts and entry.process is not None and self._is_refused(entry.process):
+                with self._lock:
+                    if self._is_current(watch):
+                        self._finish(watch, "nothing listens where its process was")
+                return
             pause.wait(LOOK_INTERVAL_S)
             if entry.is_alive:
                 self._call(watch)
