@@ -302,7 +302,7 @@ class CheckpointCoordinator:
             assert self._periodic_due is None, "a checkpoint is due in a job that does not run"
         elif self._settings.is_periodic and self._stop is None and not self._graph.all_finished:
             assert self._periodic_due is not None, "no checkpoint will be triggered any more"
-        assert not self._requests or self._pending, "a savepoint waits for nothing"
+        assert not self._requests or self._pending or self._covered, "a savepoint waits for nothing"
         if self._stop is not None and self._stop.directory is None:
             is_queued = any(request.request_id == self._stop.request_id for request in self._requests)
             is_pending = any(pending.stops_job for pending in self._pending.values())
@@ -333,13 +333,18 @@ class CheckpointCoordinator:
         """Begins what has become possible. Each checkpoint snapshots the operator coordinators before the next."""
         self._store_next(now)
         while self._is_running and self._snapshotting is None:
-            if self._requests and (self._has_room() or not self._settings.is_unaligned):
+            if self._requests and self._may_save():
                 self._trigger(self._requests.popleft(), now)
             elif self._wants_final() and self._has_room() and now >= self._final_not_before:
                 if not self._trigger(None, now):
                     self._final_not_before = now + FINAL_RETRY_MS
             else:
                 return
+
+    def _may_save(self) -> bool:
+        """Tasks that are about to finish would not answer any more, and a savepoint that is to stop the job is not
+        begun again; it has only to wait until they have."""
+        return not self._covered and (self._has_room() or not self._settings.is_unaligned)
 
     def _has_room(self) -> bool:
         return len(self._pending) < self._settings.max_concurrent
