@@ -23,16 +23,18 @@ $(INSTALLED): pyproject.toml
 pipeline: setup
 	$(BIN)/python examples/pipeline.py $(ARGS)
 
+# The fast ones on all cores; those with processes of their own one after the other. 5: none of a kind was selected.
 test: setup
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n auto -m "not ray and not spark" $(ARGS) || test $$? -eq 5
+	$(BIN)/python -m pytest -m "ray or spark" $(ARGS) || test $$? -eq 5
 
 # Everything that needs neither Ray nor Spark.
 test-fast: setup
-	$(BIN)/python -m pytest -m "not ray and not spark" $(ARGS)
+	$(BIN)/python -m pytest -n auto -m "not ray and not spark" $(ARGS)
 
 # Whole jobs in one thread under random interleavings and faults; says how each seed that fails is replayed.
 simulate: setup
-	$(BIN)/python -m pytest tests/simulation --seeds $(SEEDS) --timeout 600 -q $(ARGS)
+	$(BIN)/python -m pytest -n auto tests/simulation --seeds $(SEEDS) --timeout 600 -q $(ARGS)
 
 # Jobs on Ray whose processes and nodes die: what they commit, and how soon they go on.
 recovery: setup

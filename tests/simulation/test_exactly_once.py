@@ -6,10 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from actors.client.cluster import dispatcher_of, start_cluster
 from actors.hosts.simulation.faults import NO_FAULTS, NODE, Faults, StorageFaults
-from actors.hosts.simulation.host import SimulationHost
-from flinkray.config import Configuration
 from flinkray.execution import JobStatus
 from tests.support.exactly_once import KINDS, ExactlyOnceJob
 from tests.support.simulation import Outcome, run_committing
@@ -40,17 +37,6 @@ def test_a_job_that_loses_workers_commits_every_row_once(kind: str, seed: int) -
     run(seed, Faults(kills=WORKERS), kind=kind)
 
 
-def masters_restart() -> bool:
-    host = SimulationHost(0)
-    configuration = Configuration({"execution.checkpointing.dir": "memory://nothing/checkpoints"})
-    start_cluster(host, "c", configuration, is_per_job=True)
-    return host.restarts(dispatcher_of("c"))
-
-
-needs_restarts = pytest.mark.skipif(not masters_restart(), reason="a Dispatcher that dies is not started again")
-
-
-@needs_restarts
 @pytest.mark.seeds(5)
 def test_a_job_that_loses_its_masters_commits_every_row_once(seed: int) -> None:
     run(seed, Faults(kills=MASTERS))
@@ -73,8 +59,7 @@ def test_a_job_whose_storage_fails_commits_every_row_once(seed: int) -> None:
     run(seed, Faults(storage=storage, limit=8))
 
 
-@needs_restarts
-@pytest.mark.seeds(5)
+@pytest.mark.seeds(15)
 def test_a_job_to_which_everything_happens_commits_every_row_once(seed: int) -> None:
     kills = {**WORKERS, **MASTERS}
     storage = StorageFaults(fails=0.005, lies=0.005, tears=0.005, crashes=0.01, slow=0.1)
