@@ -305,8 +305,9 @@ env.execute("numbers")
 def test_the_command_line_starts_a_program_from_a_savepoint_if_its_state_has_a_place(tmp_path: Path) -> None:
     env = local()
     counting(env)
-    with running(env) as (client, _):
+    with running(env) as (client, reader):
         saved = client.stop_with_savepoint(str(tmp_path / "savepoints"), timeout=30)
+        reader.rows()
     program = tmp_path / "numbers.py"
     program.write_text(PROGRAM, encoding="utf-8")
     run = ["run", "-D", "execution.target=local", "-s", saved]
