@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import posixpath
+import uuid
 from collections.abc import Iterable
 
 import pyarrow as pa
@@ -10,6 +12,9 @@ from pyarrow import fs
 
 from flinkray.errors import CheckpointError, InvalidProgramError
 from flinkray.filesystems import resolve
+
+_OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
+"""Types of pyarrow file systems where a file appears as a whole, once it is closed, and a move is a copy."""
 
 
 def resolve_for_checkpoint(directory: str) -> tuple[fs.FileSystem, str]:
@@ -54,6 +59,56 @@ def remove_files(system: fs.FileSystem, paths: Iterable[str]) -> None:
         first, cause = failures[0]
         more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
         raise CheckpointError(f"cannot remove {first}{more}: {reason(cause)}") from cause
+
+
+def write_atomically(system: fs.FileSystem, path: str, content: bytes) -> None:
+    """Puts a file there as a whole, in a directory that exists; what was there under its name is replaced.
+
+    A rename is atomic on local disks, NFS and HDFS. On object stores it is a copy and a delete, but there a file is
+    seen only when it is closed, so that one put of the whole is what is atomic.
+
+    Raises:
+        OSError, pa.ArrowException: it cannot be written; a note names what is left of it, if anything.
+    """
+    written = path if system.type_name in _OBJECT_STORES else f"{path}.inprogress-{uuid.uuid4().hex}"
+    try:
+        with system.open_output_stream(written, compression=None) as stream:
+            stream.write(content)
+        sync(system, written)
+        if written != path:
+            _move(system, written, path)
+            sync(system, posixpath.dirname(path))
+    except (OSError, pa.ArrowException) as error:
+        try:
+            remove_files(system, [written])
+        except CheckpointError as left:
+            error.add_note(str(left))
+        raise
+
+
+def _move(system: fs.FileSystem, source: str, target: str) -> None:
+    try:
+        system.move(source, target)
+    except (OSError, pa.ArrowException):
+        # HDFS does not replace. What is there was written for the same purpose, and is as good.
+        if is_missing(system, target):
+            raise
+        remove_files(system, [source])
+
+
+def remove_directory(system: fs.FileSystem, path: str) -> None:
+    """With all that is in it, if it is there.
+
+    Raises:
+        CheckpointError: names it, and why it cannot be removed.
+    """
+    try:
+        system.delete_dir(path)
+    except FileNotFoundError:
+        return
+    except (OSError, pa.ArrowException) as error:
+        if not is_missing(system, path):
+            raise CheckpointError(f"cannot delete {path}: {reason(error)}") from error
 
 
 def is_missing(system: fs.FileSystem, path: str) -> bool:

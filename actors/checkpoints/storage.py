@@ -12,7 +12,6 @@ from __future__ import annotations
 import posixpath
 import random
 import re
-import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -20,7 +19,14 @@ import pyarrow as pa
 from pyarrow import fs
 
 from actors.checkpoints.completed import CompletedCheckpoint
-from actors.checkpoints.files import is_missing, reason, remove_files, resolve_for_checkpoint, sync
+from actors.checkpoints.files import (
+    is_missing,
+    reason,
+    remove_directory,
+    remove_files,
+    resolve_for_checkpoint,
+    write_atomically,
+)
 from actors.checkpoints.metadata import METADATA, SHARED, encode
 from actors.checkpoints.state_writers import INLINE_FILE, FileStateWriter, MemoryStateWriter, create_writer
 from flinkray.errors import CheckpointError
@@ -39,8 +45,6 @@ __all__ = [
     "write_metadata",
 ]
 
-_OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
-"""Types of pyarrow file systems where a file appears as a whole, once it is closed, and a move is a copy."""
 _CHECKPOINT = re.compile(r"chk-[0-9]+")
 
 
@@ -93,37 +97,16 @@ def write_metadata(checkpoint: CompletedCheckpoint) -> None:
         return
     system, directory = resolve_for_checkpoint(checkpoint.directory)
     path = posixpath.join(directory, METADATA)
-    # A rename is atomic on local disks, NFS and HDFS. On object stores it is a copy and a delete, but there a file is
-    # seen only when it is closed, so that one put of the whole is what is atomic.
-    is_atomic = system.type_name in _OBJECT_STORES
-    written = path if is_atomic else f"{path}.inprogress-{uuid.uuid4().hex}"
     try:
         system.create_dir(directory, recursive=True)
-        with system.open_output_stream(written, compression=None) as stream:
-            stream.write(encode(checkpoint, directory))
-        sync(system, written)
-        if written != path:
-            _move(system, written, path)
-            sync(system, directory)
+        write_atomically(system, path, encode(checkpoint, directory))
     except (OSError, pa.ArrowException) as error:
         failure = CheckpointError(
             f"checkpoint {checkpoint.checkpoint_id} cannot be completed: {path} cannot be written: {reason(error)}"
         )
-        try:
-            remove_files(system, [written])
-        except CheckpointError as left:
-            failure.add_note(str(left))
+        for note in getattr(error, "__notes__", ()):
+            failure.add_note(note)
         raise failure from error
-
-
-def _move(system: fs.FileSystem, source: str, target: str) -> None:
-    try:
-        system.move(source, target)
-    except (OSError, pa.ArrowException):
-        # HDFS does not replace. What is there was written for the same checkpoint, and is as good.
-        if is_missing(system, target):
-            raise
-        remove_files(system, [source])
 
 
 def discard(checkpoint: CompletedCheckpoint) -> None:
@@ -142,7 +125,7 @@ def discard_directory(directory: str) -> None:
     system, path = resolve_for_checkpoint(directory)
     # First what makes it a checkpoint: nobody is to start from one that is half gone.
     remove_files(system, [posixpath.join(path, METADATA)])
-    _remove_directory(system, path)
+    remove_directory(system, path)
 
 
 def delete_files(directory: str, paths: Iterable[str]) -> None:
@@ -167,19 +150,9 @@ def remove_leftovers(job_directory: str) -> None:
         for info in below:
             is_checkpoint = _CHECKPOINT.fullmatch(info.base_name) is not None
             if is_checkpoint and is_missing(system, posixpath.join(info.path, METADATA)):
-                _remove_directory(system, info.path)
+                remove_directory(system, info.path)
         left = system.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
     except (OSError, pa.ArrowException) as error:
         raise CheckpointError(f"cannot tidy up {job_directory}: {reason(error)}") from error
     if not any(info.type is fs.FileType.File for info in left):
-        _remove_directory(system, path)
-
-
-def _remove_directory(system: fs.FileSystem, path: str) -> None:
-    try:
-        system.delete_dir(path)
-    except FileNotFoundError:
-        pass
-    except (OSError, pa.ArrowException) as error:
-        if not is_missing(system, path):
-            raise CheckpointError(f"cannot delete {path}: {reason(error)}") from error
+        remove_directory(system, path)

@@ -9,17 +9,21 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import pickle
-import posixpath
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
 import pyarrow as pa
-from pyarrow import fs
 
-from actors.checkpoints.files import is_missing, read_file, reason, remove_files, resolve_for_checkpoint, sync
+from actors.checkpoints.files import (
+    read_file,
+    reason,
+    remove_directory,
+    remove_files,
+    resolve_for_checkpoint,
+    write_atomically,
+)
 from actors.control_messages import JobDetails
 from actors.high_availability.fenced_log import FencedLog
 from actors.high_availability.record_files import record_files
@@ -114,7 +118,7 @@ class JobStore:
             system, path = resolve_for_checkpoint(self._graph_of(job_id))
             remove_files(system, [path])
         with contextlib.suppress(CheckpointError):
-            _remove_directory(join(self._directory, job_id))
+            remove_directory(*resolve_for_checkpoint(join(self._directory, job_id)))
 
     def result(self, job_id: JobId) -> JobDetails:
         """Of a job that has ended. Raises StoreCorruptedError as well."""
@@ -124,7 +128,7 @@ class JobStore:
 
     def remove(self) -> None:
         """The cluster is down for good: removes its directory."""
-        _remove_directory(self._directory)
+        remove_directory(*resolve_for_checkpoint(self._directory))
 
     # -- inside --------------------------------------------------------------------------------------------------
 
@@ -137,18 +141,10 @@ class JobStore:
     def _write(self, uri: str, content: bytes) -> None:
         """As a whole or not at all; twice is the same as once."""
         system, path = resolve_for_checkpoint(uri)
-        written = f"{path}.inprogress-{uuid.uuid4().hex}"
         try:
-            with system.open_output_stream(written, compression=None) as stream:
-                stream.write(hashlib.sha256(content).digest() + content)
-            sync(system, written)
-            _move(system, written, path)
-            sync(system, posixpath.dirname(path))
+            write_atomically(system, path, hashlib.sha256(content).digest() + content)
         except (OSError, pa.ArrowException) as error:
-            failure = CheckpointError(f"cannot write {path}: {reason(error)}")
-            with contextlib.suppress(CheckpointError):
-                remove_files(system, [written])
-            raise failure from error
+            raise CheckpointError(f"cannot write {path}: {reason(error)}") from error
 
     def _read(self, uri: str) -> bytes:
         system, path = resolve_for_checkpoint(uri)
@@ -167,24 +163,3 @@ class JobStore:
             return pickle.loads(content)
         except Exception as error:
             raise StoreCorruptedError(f"{path} cannot be read in this process: {error}") from error
-
-
-def _move(system: fs.FileSystem, source: str, target: str) -> None:
-    try:
-        system.move(source, target)
-    except (OSError, pa.ArrowException):
-        # HDFS does not replace. What is there is the same, from an attempt that was in doubt.
-        if is_missing(system, target):
-            raise
-        remove_files(system, [source])
-
-
-def _remove_directory(uri: str) -> None:
-    system, path = resolve_for_checkpoint(uri)
-    try:
-        system.delete_dir(path)
-    except FileNotFoundError:
-        return
-    except (OSError, pa.ArrowException) as error:
-        if not is_missing(system, path):
-            raise CheckpointError(f"cannot delete {path}: {reason(error)}") from error

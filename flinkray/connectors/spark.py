@@ -18,18 +18,11 @@ from flinkray.execution import BRIDGES, load_plugin
 from flinkray.types import RecordType
 
 
-class SparkSource(Source):
-    """The rows of a DataFrame; Spark runs it when the job is submitted.
+class BridgedSource(Source):
+    """A source that the Spark bridge makes; this process need not be able to import pyspark until then."""
 
-    Args:
-        dataframe: of this process's session.
-        order_by: column or columns that Spark sorts by first; what each subtask reads then only moves forward.
-    Raises:
-        InvalidProgramError: a column has no Arrow type; UnknownColumnError: `order_by` names none.
-    """
-
-    def __init__(self, dataframe: Any, order_by: str | Sequence[str] | None = None) -> None:
-        self._source: Source = load_plugin(BRIDGES, "spark")().source(dataframe, order_by)
+    def __init__(self, source: Source) -> None:
+        self._source = source
 
     @property
     def boundedness(self) -> Boundedness:
@@ -47,6 +40,20 @@ class SparkSource(Source):
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
         return self._source.create_reader(context)
+
+
+class SparkSource(BridgedSource):
+    """The rows of a DataFrame; Spark runs it when the job is submitted.
+
+    Args:
+        dataframe: of this process's session.
+        order_by: column or columns that Spark sorts by first; what each subtask reads then only moves forward.
+    Raises:
+        InvalidProgramError: a column has no Arrow type; UnknownColumnError: `order_by` names none.
+    """
+
+    def __init__(self, dataframe: Any, order_by: str | Sequence[str] | None = None) -> None:
+        super().__init__(load_plugin(BRIDGES, "spark")().source(dataframe, order_by))
 
 
 class SparkSink(Sink):

@@ -6,18 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from flinkray.connectors.source import (
-    Boundedness,
-    Source,
-    SourceReader,
-    SourceReaderContext,
-    SplitEnumerator,
-    SplitEnumeratorContext,
-)
+from flinkray.connectors.spark import BridgedSource
 from flinkray.errors import InvalidProgramError, did_you_mean
 from flinkray.execution import BRIDGES, load_plugin
 from flinkray.filesystems import absolute, join
-from flinkray.types import RecordType
 
 _OUTPUT_MODES = ("append", "update", "complete")
 
@@ -60,7 +52,7 @@ class StreamStaging:
         return StreamStaging(directory, location, trigger, output_mode, query_name, max_unread_batches)
 
 
-class SparkStreamSource(Source):
+class SparkStreamSource(BridgedSource):
     """The rows of a streaming DataFrame, whose query starts when the job is submitted; each micro-batch exactly once.
 
     Spark writes each micro-batch to a staging directory, from which the job reads it; a completed checkpoint that
@@ -100,21 +92,4 @@ class SparkStreamSource(Source):
         staging = StreamStaging.of(
             staging_directory, checkpoint_location, trigger, output_mode, query_name, max_unread_batches
         )
-        self._source: Source = load_plugin(BRIDGES, "spark")().stream_source(dataframe, staging, ends_with_query)
-
-    @property
-    def boundedness(self) -> Boundedness:
-        return self._source.boundedness
-
-    @property
-    def output_type(self) -> RecordType | None:
-        return self._source.output_type
-
-    def prepare(self) -> Source:
-        return self._source.prepare()
-
-    def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
-        return self._source.create_enumerator(context, restored)
-
-    def create_reader(self, context: SourceReaderContext) -> SourceReader:
-        return self._source.create_reader(context)
+        super().__init__(load_plugin(BRIDGES, "spark")().stream_source(dataframe, staging, ends_with_query))
