@@ -47,6 +47,9 @@ log = logging.getLogger(__name__)
 # How long the rows of a finished job wait for a driver that does not fetch them.
 COLLECTED_ROWS_TIMEOUT_MS = 600_000.0
 
+# So often, a second apart, it tries to store what somebody waits for that would do without.
+STORE_ATTEMPTS = 10
+
 # How long a cluster that ends by itself can still be asked what became of its job.
 LINGER_MS = 60_000.0
 
@@ -377,7 +380,7 @@ class Dispatcher(Endpoint):
 
     def _save(self, what: str) -> None:
         if self._store is not None:
-            self._queue.put(what, partial(self._store.save, self._table()), lambda _: None)
+            self._queue.put(what, partial(self._store.save, self._table()), lambda _: None, STORE_ATTEMPTS)
 
     def _on_stored(self, job: DispatchedJob, job_graph: JobGraph) -> None:
         job.is_stored = True
@@ -399,14 +402,15 @@ class Dispatcher(Endpoint):
             log.info("cluster %r has recovered %d job(s)", self._cluster_id, len(recovered))
 
     def _end(self, job: DispatchedJob, details: JobDetails, has_rows_to_take: bool) -> None:
-        """Nobody sees the end of a job before it is stored, as then it cannot run again."""
+        """Nobody sees the end of a job before it is stored, as then it cannot run again; unless the store is out of
+        order for long, where everybody would wait for ever."""
         job.ending = details
         job.has_rows_to_take = has_rows_to_take
         if self._store is None:
             self._archive(job)
             return
         work = partial(self._store.end, self._table(), details)
-        self._queue.put(f"storing the result of job {job.name!r}", work, lambda _: self._archive(job))
+        self._queue.put(f"storing the result of job {job.name!r}", work, lambda _: self._archive(job), STORE_ATTEMPTS)
 
     def _archive(self, job: DispatchedJob) -> None:
         details, job.ending = job.ending, None
@@ -471,7 +475,9 @@ class Dispatcher(Endpoint):
         if store is None:
             self._be_down()
         else:
-            self._queue.put("removing what was stored", lambda: remove(store), lambda _: self._be_down())
+            self._queue.put(
+                "removing what was stored", lambda: remove(store), lambda _: self._be_down(), STORE_ATTEMPTS
+            )
 
     def _be_down(self) -> None:
         self._is_down = True

@@ -12,6 +12,9 @@
     │   └── NullTimestampError     a row without event time at a watermark assigner
     ├── NoResourceAvailableError   the cluster did not give the job its slots in time
     ├── PartitionError             a result partition is gone, or its channel broke
+    ├── CheckpointError            a checkpoint or savepoint cannot be written, read, or used by this program
+    │   ├── DamagedCheckpointError a file of it is gone or was altered
+    │   └── IncompatibleStateError it has state that the program declares otherwise
     └── JobExecutionError          what the driver gets when a job failed; its __cause__ is the first failure
         └── JobCanceledError       ... or was cancelled
 
@@ -130,6 +133,13 @@ class CheckpointError(FlinkrayError):
 
 class DamagedCheckpointError(CheckpointError):
     """A file of a checkpoint is gone or was altered: reading it again will not help, another checkpoint may."""
+
+
+class IncompatibleStateError(CheckpointError):
+    """State was saved otherwise than the program declares it: names the operator, the state, and both."""
+
+    origin = "user"
+    is_recoverable = False
 
 
 class JobExecutionError(FlinkrayError):

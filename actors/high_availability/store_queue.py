@@ -35,39 +35,52 @@ class _Work:
     what: str
     work: Callable[[], Any]
     then: Callable[[Any], None]
+    attempts: int | None
 
 
 class StoreQueue:
     """Belongs to one endpoint, in whose thread everything here runs but the work itself.
 
-    Work that raises CheckpointError is repeated; whatever else it raises is fatal to the endpoint: LeadershipLostError
+    Work that raises CheckpointError is repeated, as often as it is worth; whatever else it raises is fatal to the endpoint: LeadershipLostError
     means that another one has taken its place.
     """
 
     def __init__(self, context: EndpointContext) -> None:
         self._context = context
         self._queue: deque[_Work] = deque()
+        self._failures = 0
+        """Of the oldest piece."""
         self.failure: CheckpointError | None = None
         """Why the oldest piece is not done yet, where it was tried."""
 
-    def put(self, what: str, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
-        """`then` gets what `work` gives; nothing that is put later is begun before it has returned."""
-        self._queue.append(_Work(what, work, then))
+    def put(self, what: str, work: Callable[[], Any], then: Callable[[Any], None], attempts: int | None = None) -> None:
+        """`then` gets what `work` gives; nothing that is put later is begun before it has returned.
+
+        Args:
+            attempts: with the last of them `then` gets the CheckpointError; None: there is no last one.
+        """
+        self._queue.append(_Work(what, work, then, attempts))
         if len(self._queue) == 1:
             self._begin()
 
     def on_done(self, message: StoreWorkDone) -> None:
-        current = self._queue[0]
-        if isinstance(message.error, CheckpointError):
-            self.failure = message.error
-            log.warning("%s: %s; once more in %g s", current.what, message.error, RETRY_MS / 1000)
-            self._context.tell_self_later(RETRY_MS, StoreRetryDue())
+        current, error = self._queue[0], message.error
+        if error is not None and not isinstance(error, CheckpointError):
+            self._context.fatal(error)
             return
-        if message.error is not None:
-            self._context.fatal(message.error)
-            return
+        if error is None:
+            current.then(message.result)
+        else:
+            self.failure = error
+            self._failures += 1
+            if self._failures != current.attempts:
+                log.warning("%s: %s; once more in %g s", current.what, error, RETRY_MS / 1000)
+                self._context.tell_self_later(RETRY_MS, StoreRetryDue())
+                return
+            log.error("%s: %s; given up after %d attempts", current.what, error, current.attempts)
+            current.then(error)
         self.failure = None
-        current.then(message.result)
+        self._failures = 0
         self._queue.popleft()
         if self._queue:
             self._begin()

@@ -14,7 +14,7 @@ from actors.operators.base import OperatorContext
 from actors.operators.columns import operator_label
 from actors.state.key_index import Ids
 from actors.state.snapshot import KeyedTable
-from flinkray.errors import CheckpointError
+from flinkray.errors import CheckpointError, IncompatibleStateError
 
 # Key columns come first. Their names, which may be any text, get a prefix; other columns may have equal names.
 _KEY = "key:"
@@ -131,10 +131,10 @@ def _rows_of(table: pa.Table) -> StateRows:
 
 
 def check_same(rows: StateRows, name: str, now: str, where: str) -> None:
-    """Raises CheckpointError where the metadata `name` of restored rows is not what the program says now."""
+    """Raises IncompatibleStateError where the metadata `name` of restored rows is not what the program says now."""
     then = rows.metadata.get(name, b"").decode()
     if then != now:
-        raise CheckpointError(
+        raise IncompatibleStateError(
             f"{where}: its state was written for {name} {then}, and the program has {now} now. Go back to that, or "
             "give the operator another uid to start it without state"
         )

@@ -10,7 +10,7 @@ from actors.elements import CheckpointOptions
 from actors.state.keyed_parts import StateFacts
 from actors.state.snapshot import PendingPart, RestoredState
 from actors.state.state_kinds import KeyedState, MapKind
-from flinkray.errors import CheckpointError, InvalidProgramError
+from flinkray.errors import IncompatibleStateError, InvalidProgramError
 from flinkray.state import (
     AggregatingStateDescriptor,
     KeyedStateStore,
@@ -173,14 +173,14 @@ class BaseKeyedState(ABC):
         return found
 
     def _check_restored(self, saved: StateFacts, declared: StateFacts) -> None:
-        """Raises CheckpointError where the program wants something else than was saved."""
+        """Raises IncompatibleStateError where the program wants something else than was saved."""
         if saved.kind != declared.kind:
-            raise CheckpointError(
+            raise IncompatibleStateError(
                 f"{self._where}: state {saved.name!r} was saved as a {saved.kind} state, and this program declares it "
                 f"as a {declared.kind} state; give the new one another name"
             )
         for field, old, new in saved.differences(declared):
-            raise CheckpointError(
+            raise IncompatibleStateError(
                 f"{self._where}: state {saved.name!r} was saved with {field}={old}, and this program declares it with "
                 f"{field}={new}; keep the old type, or give the new state another name"
             )

@@ -22,7 +22,7 @@ from actors.state.memory_states import (
 )
 from actors.state.snapshot import KeyedTable, PendingPart, RestoredState
 from actors.state.state_kinds import KeyedState
-from flinkray.errors import CheckpointError
+from flinkray.errors import IncompatibleStateError
 from flinkray.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -109,7 +109,7 @@ class HashMapKeyedState(BaseKeyedState):
     def restore(self, restored: RestoredState) -> None:
         names = restored.names()
         if self._native_name in names:
-            raise CheckpointError(
+            raise IncompatibleStateError(
                 f"{self._where}: checkpoint {restored.checkpoint_id} was written by the rocksdb backend in its own "
                 "format, which the hashmap backend cannot read; start with state.backend.type: rocksdb, or from a "
                 "savepoint, which every backend reads"

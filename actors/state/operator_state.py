@@ -8,7 +8,7 @@ from typing import Any
 
 from actors.state.pickling import with_one_nan
 from actors.state.snapshot import ListMode, OperatorSnapshot, RestoredState
-from flinkray.errors import CheckpointError, InvalidProgramError
+from flinkray.errors import IncompatibleStateError, InvalidProgramError
 from flinkray.state import ListStateDescriptor, MapStateDescriptor
 
 _KINDS = {
@@ -144,7 +144,7 @@ class OperatorStateStore:
         if saved is None:
             return []
         if saved.mode is not mode:
-            raise CheckpointError(
+            raise IncompatibleStateError(
                 f"{self._where}: state {name!r} was saved as a {_KINDS[saved.mode]}, and this program declares it as a "
                 f"{_KINDS[mode]}; give the new one another name"
             )

@@ -81,7 +81,9 @@ def test_rows_in_flight_go_to_their_new_subtasks(tmp_path: Path) -> None:
         client.cancel()
         eventually(client.status, lambda status: status is JobStatus.CANCELED)
         saved = find_latest(str(tmp_path / "checkpoints" / client.job_id))
-    parts = [part for state in load(saved).operators.values() for each in state.subtasks.values() for part in each.parts]
+    parts = [
+        part for state in load(saved).operators.values() for each in state.subtasks.values() for part in each.parts
+    ]
     assert any(part.kind is PartKind.IN_FLIGHT for part in parts)
     assert sum(committed(tmp_path / "rows").values()) < sum(expected(ROWS).values())
 

@@ -38,7 +38,9 @@ SIZE_MS = 700
 SLIDE_MS = 350
 LISTED_MS = 500
 DISORDER_MS = 95
-RESULT = pa.schema([("kind", pa.string()), ("key", pa.int64()), ("a", pa.int64()), ("b", pa.int64()), ("c", pa.int64())])
+RESULT = pa.schema(
+    [("kind", pa.string()), ("key", pa.int64()), ("a", pa.int64()), ("b", pa.int64()), ("c", pa.int64())]
+)
 """Of all that the job gives: which operator, for which key, and three numbers."""
 
 
@@ -179,10 +181,10 @@ def committed(directory: Path) -> Counter[Any]:
 
 @contextmanager
 def started(env: Env, rows: int = 1, name: str = "saved") -> Iterator[JobClient]:
-    """The job, once its sources have emitted so many rows; it is over afterwards."""
+    """The job, once its sources have emitted so many rows, and some have reached its sinks; it is over afterwards."""
     client = env.execute_async(name)
     try:
-        eventually(client.progress, lambda progress: progress.records_in >= rows)
+        eventually(client.progress, lambda progress: progress.records_in >= rows and progress.records_out > 0)
         yield client
     finally:
         client.close()

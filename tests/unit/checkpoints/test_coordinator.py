@@ -609,6 +609,33 @@ def test_a_savepoint_is_refused_while_not_every_task_runs() -> None:
     assert "the job is RESTARTING; ask again when it runs" in done.error.message  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("stop", StopMode)
+def test_a_savepoint_waits_for_tasks_that_are_about_to_finish(stop: StopMode) -> None:
+    """They could not answer any more, and the savepoint would fail."""
+    job = Job()
+    job.end_data("Source 0", "Source 1")
+    job.advance(1_000)
+    job.complete(1)
+    job.savepoint(stop)
+    job.move("Source 0", "FINISHED")
+    assert triggered(job) == [1]
+    job.move("Source 1", "FINISHED")
+    assert triggered(job) == [2]
+    job.complete(2)
+    assert len(job.commands(SavepointDone)) == (stop is StopMode.GO_ON)
+
+
+def test_a_savepoint_that_waits_for_tasks_which_fail_instead_goes_with_the_job() -> None:
+    job = Job()
+    job.end_data("Source 0", "Source 1")
+    job.advance(1_000)
+    job.complete(1)
+    job.savepoint()
+    job.restart()
+    (done,) = job.commands(SavepointDone)
+    assert "the job is RESTARTING" in done.error.message  # type: ignore[union-attr]
+
+
 def test_a_savepoint_without_a_directory_is_refused_and_stops_nothing() -> None:
     job = Job()
     job.savepoint(StopMode.DRAIN, target="nowhere")
