@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import logging
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -25,6 +26,8 @@ from flinkray.connectors.source import (
 )
 from flinkray.errors import FlinkrayError
 from flinkray.types import Kind, RecordType
+
+log = logging.getLogger(__name__)
 
 # An ordered source is handed out in pieces of this many rows, so that the subtasks advance through event time side by
 # side; in whole blocks, one would be a block ahead of the other and everything between would wait in windows.
@@ -174,6 +177,8 @@ class BlockReader(SourceReader):
         batch = Batch(rows.slice(split.position, count), Kind.ROW)
         position = split.position + count
         self._current = None if position == split.end else (replace(split, position=position), rows)
+        if self._current is None:
+            self._let_go(split)
         return SourceBatch(batch, split.split_id)
 
     def add_splits(self, splits: Sequence[BlockSplit]) -> None:
@@ -213,6 +218,20 @@ class BlockReader(SourceReader):
             future = self._pool.submit(self._fetch, split)
             self._fetching = split, future
             future.add_done_callback(lambda _future: self._context.notify_available())
+
+    def _let_go(self, split: BlockSplit) -> None:
+        """The split has been read. Of a block in several splits, others may be with other subtasks."""
+        block = self._source.blocks[split.block_index]
+        is_whole = split.begin == 0 and split.end == block.rows
+        if is_whole and not self._context.may_read_again:
+            self._pool.submit(self._discard, block.block_id)
+
+    def _discard(self, block_id: str) -> None:
+        try:
+            self._source.store.discard([block_id])
+        except Exception:
+            # Of no use any more; if the store is gone, whoever reads on will say so.
+            log.debug("block %s was not freed", block_id, exc_info=True)
 
     def _fetch(self, split: BlockSplit) -> pa.RecordBatch:
         if self._last_block is None or self._last_block[0] != split.block_index:

@@ -92,6 +92,10 @@ class OperatorContext(Protocol):
         """What a sink prepares is committed by checkpoints, of which one follows the end of data."""
 
     @property
+    def may_restart(self) -> bool:
+        """The job has periodic checkpoints, or a strategy by which it begins again after a failure."""
+
+    @property
     def clock(self) -> Clock: ...
 
     @property

@@ -299,6 +299,10 @@ class _ReaderContext:
     def batch_rows(self) -> int:
         return self._operator.context.batch_rows
 
+    @property
+    def may_read_again(self) -> bool:
+        return self._operator.context.may_restart
+
     def now_ms(self) -> int:
         return self._operator.context.clock.now_ms()
 

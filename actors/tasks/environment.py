@@ -180,6 +180,12 @@ class TaskOperatorContext:
         return self._deployment.has_checkpoints
 
     @property
+    def may_restart(self) -> bool:
+        configuration = self._deployment.configuration
+        is_named = configuration.get(options.RESTART_STRATEGY) not in ("default", "none")
+        return is_named or configuration.get(options.CHECKPOINT_INTERVAL) > 0
+
+    @property
     def clock(self) -> Clock:
         return self._services.clock
 

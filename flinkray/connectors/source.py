@@ -60,6 +60,11 @@ class SourceReaderContext(Protocol):
     def batch_rows(self) -> int:
         """The target number of rows per batch."""
 
+    @property
+    def may_read_again(self) -> bool:
+        """Whether the job may go back: a checkpoint or a restart may ask for rows that have been read. Else what is
+        behind can be let go."""
+
     def now_ms(self) -> int:
         """The task's clock: epoch milliseconds. Use no other, so that tests can drive it."""
 

@@ -92,6 +92,7 @@ class FakeContext:
     latency_interval_ms: int = 0
     state_options: StateOptions = StateOptions()
     has_checkpoints: bool = False
+    may_restart: bool = True
     operator_id: str = "0" * 32
     job_id: str = "job"
     job_name: str = "test job"

@@ -22,6 +22,7 @@ class ReaderContext:
     parallelism: int
     batch_rows: int
     operator_name: str = "test source"
+    may_read_again: bool = True
     available: threading.Event = field(default_factory=threading.Event)
 
     def now_ms(self) -> int:

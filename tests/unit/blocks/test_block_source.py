@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from actors.blocks.source import ORDERED_SPLIT_ROWS, BlockSource, RowsChangedError
+from actors.blocks.source import ORDERED_SPLIT_ROWS, BlockReader, BlockSource, RowsChangedError
 from actors.blocks.store import Block, coalesce
 from actors.spark.spill import SpillBlockStore
 from flinkray.batch import Batch
@@ -51,6 +51,25 @@ def test_subtasks_share_the_rows_and_a_source_survives_pickling(tmp_path: Path) 
     found = SourceDriver(source, parallelism=3).drain()
     assert sorted(number for batches in found for number in numbers(batches)) == list(range(50))
     assert all(found)
+
+
+@pytest.mark.parametrize("may_read_again", [True, False])
+def test_what_was_read_is_freed_where_the_job_cannot_go_back(tmp_path: Path, may_read_again: bool) -> None:
+    source = make_source(tmp_path, [10, 3, 8])
+    driver = SourceDriver(source, batch_rows=4)
+    for context in driver.contexts:
+        context.may_read_again = may_read_again
+    driver.start()
+    assert numbers(list(iter(lambda: driver.next(0), None))) == list(range(21))
+    (reader,) = driver.readers
+    assert isinstance(reader, BlockReader)
+    reader._pool.shutdown(wait=True)
+    if may_read_again:
+        assert source.store.get("000002").num_rows == 8
+    else:
+        for block in source.blocks:
+            with pytest.raises(PartitionError):
+                source.store.get(block.block_id)
 
 
 def test_replay_from_any_snapshot_gives_exactly_the_rows_that_follow(tmp_path: Path) -> None:
