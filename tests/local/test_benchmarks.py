@@ -1,0 +1,31 @@
+"""The benchmarks of checkpoints run, at a size that measures nothing, and print what they promise."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from benchmarks import back_pressure, checkpoint_overhead
+
+
+def test_the_cost_of_checkpoints_is_printed_per_run_and_as_a_ratio(capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoint_overhead.main(["--rows", "200000", "--runs", "1", "--interval", "20 ms"])
+    without, with_them, medians = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"run 1 without checkpoints: [\d,]+ rows/s", without)
+    figure = r"[\d,]+ \(most [\d,]+\)"
+    counts = r"run 1 with one every 20 ms: [\d,]+ rows/s; [1-9]\d* checkpoints completed, \d+ failed: "
+    assert re.fullmatch(
+        rf"{counts}sync {figure} ms, async {figure} ms, in all {figure} ms, size {figure} KiB(; the last failure: .+)?",
+        with_them,
+    )
+    assert re.fullmatch(r"medians: [\d,]+ rows/s without, [\d,]+ rows/s with checkpoints: [\d.]+%", medians)
+
+
+def test_a_checkpoint_under_back_pressure_is_measured_in_every_mode(capsys: pytest.CaptureFixture[str]) -> None:
+    back_pressure.main(["--checkpoints", "1", "--buffers", "2", "--interval", "50 ms"])
+    lines = capsys.readouterr().out.splitlines()
+    titles = [line.partition(": 1 checkpoints, median ")[0] for line in lines[::2]]
+    assert titles == ["aligned", "unaligned", "aligned for 500 ms"]
+    share = r"back-pressured \d+% of its [\d.]+ s, busy \d+%"
+    assert all(re.match(rf" +source {share}; sink {share}; work in the channels: ", line) for line in lines[1::2])
