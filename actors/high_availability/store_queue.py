@@ -41,8 +41,8 @@ class _Work:
 class StoreQueue:
     """Belongs to one endpoint, in whose thread everything here runs but the work itself.
 
-    Work that raises CheckpointError is repeated, as often as it is worth; whatever else it raises is fatal to the endpoint: LeadershipLostError
-    means that another one has taken its place.
+    Work that raises CheckpointError is repeated, for ever or so many times; whatever else it raises is fatal to the
+    endpoint: LeadershipLostError means that another one has taken its place.
     """
 
     def __init__(self, context: EndpointContext) -> None:

@@ -115,7 +115,7 @@ def numbered(env: Env, rows: int | None, rate: float | None) -> DataStream:
 
 
 def everything(env: Env, directory: Path, rows: int, rate: float | None, pause_s: float = 0.0) -> None:
-    """Windows with running results, overlapping ones, those that keep their rows, and a process function, into files."""
+    """Windows with running results, overlapping ones, those that keep rows, and a process function; into files."""
     stream = numbered(env, rows, rate)
     by_key = stream.key_by("key")
     bucketed = stream.key_by(lambda row: row.key).process(Bucketed(pause_s), output_type=RESULT).uid("bucketed")
