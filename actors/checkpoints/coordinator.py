@@ -260,6 +260,9 @@ class CheckpointCoordinator:
                 self._abort(pending, failure, now)
         if is_lost:
             self._break_stop(str(failure), now)
+        elif not self._covered:
+            # A last checkpoint that was declined by tasks which were about to finish will be by no other.
+            self._final_not_before = now
         self._end_stop()
         self._go_on(now)
 

@@ -551,6 +551,23 @@ def test_the_last_checkpoint_is_tried_again_when_it_fails() -> None:
     assert triggered(job) == []
 
 
+def test_the_last_checkpoint_that_a_finishing_task_declined_comes_as_soon_as_that_has_finished() -> None:
+    job = Job(settings(interval_ms=Millis(60_000)))
+    job.end_data("Source 0", "Source 1")
+    job.advance(60_000)
+    job.complete(1)
+    job.move("Source 0", "FINISHED")
+    job.end_data(*ALL[2:])
+    assert triggered(job) == [1, 2]
+    job.decline(2, "Source 1")
+    assert triggered(job) == []
+    job.move("Source 1", "FINISHED")
+    assert triggered(job) == [3]
+    job.complete(3)
+    job.advance(60_000)
+    assert triggered(job) == []
+
+
 def test_the_last_checkpoint_is_not_triggered_twice_where_several_may_be_under_way() -> None:
     job = Job(settings(max_concurrent=3))
     job.end_data(*ALL)
