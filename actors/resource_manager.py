@@ -326,7 +326,7 @@ class ResourceManager(Endpoint):
         registered, pending = self._manager.release_all()
         for address in pending:
             self.context.kill(address)
-        self._stopping = set(registered)
+        self._stopping.update(registered)  # a Dispatcher that is in doubt asks again
         for address in registered:
             self.context.tell(address, StopTaskExecutor(self._session))
         self.context.tell_self_later(STOP_TIMEOUT_MS, _StopExpired())

@@ -10,6 +10,7 @@ import pytest
 from actors import job_master, resource_manager, task_executor
 from actors.client.cluster import dispatcher_of, resource_manager_of
 from actors.control_messages import (
+    AllTaskExecutorsReleased,
     CancelJob,
     GetArchivedJob,
     GetJobOverview,
@@ -17,6 +18,7 @@ from actors.control_messages import (
     JobOverview,
     ListJobs,
     RegisterJobMaster,
+    ReleaseAllTaskExecutors,
     ShutDownCluster,
     SubmitJob,
 )
@@ -400,6 +402,18 @@ def test_a_cluster_that_is_shut_down_while_its_resource_manager_dies_ends_its_wo
     world.run_until(lambda: bool(world.ask(DISPATCHER, ShutDownCluster())))
     world.run_for(2_000)
     assert world.alive("TaskExecutor") == world.alive("TaskSlot") == []
+
+
+def test_a_second_request_to_release_all_workers_waits_for_those_of_the_first() -> None:
+    world = running(4)
+    for worker in world.alive("TaskExecutor"):
+        world.silenced.add(worker)
+    for _ in range(2):
+        world.tell(RESOURCE_MANAGER, ReleaseAllTaskExecutors(DISPATCHER))
+    world.run_for(1_000)
+    assert not [message for _, message in world.delivered if isinstance(message, AllTaskExecutorsReleased)]
+    world.run_for(10_000)
+    assert world.alive("TaskExecutor") == [], "they are ended whatever they do"
 
 
 def test_only_masters_that_can_go_on_are_started_again() -> None:
