@@ -42,6 +42,11 @@ class StateDescriptor:
     def __post_init__(self) -> None:
         if not self.name:
             raise ValueError("a state descriptor needs a non-empty name")
+        if self.ttl is not None and not isinstance(self.ttl, StateTtlConfig):
+            raise TypeError(
+                f"state {self.name!r}: ttl takes a StateTtlConfig, not {self.ttl!r}; name what comes after the value "
+                "type, such as key_type=..."
+            )
 
 
 @dataclass(frozen=True, slots=True)

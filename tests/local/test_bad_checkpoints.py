@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from actors.checkpoints.handles import FileState
 from actors.checkpoints.metadata import load
 from flinkray import (
     CheckpointStatus,
@@ -171,15 +172,16 @@ def test_another_max_parallelism_is_refused_by_both_numbers(place: Path) -> None
         assert part in error
 
 
-def test_state_whose_type_has_changed_is_refused_by_its_name_and_both_types(place: Path) -> None:
-    error = refused(place, savepoint_in(place), state_type=str)
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_state_whose_type_has_changed_is_refused_by_its_name_and_both_types(place: Path, backend: str) -> None:
+    error = refused(place, savepoint_in(place), {"state.backend.type": backend}, state_type=str)
     for part in ("operator 'count ", "state 'count' was saved with", "int", "string", "keep the old type"):
         assert part in error
 
 
 def test_an_operator_without_uid_that_has_moved_is_found_by_its_former_id(tmp_path: Path) -> None:
     saved = Path(saved_by(tmp_path, uids=(None,)))
-    moved = {"before": Same(), "uids": (None,)}
+    moved: dict[str, Any] = {"before": Same(), "uids": (None,)}
     (found,) = (state for state in load(str(saved)).operators.values() if state.name == "count 0")
     error = refused(tmp_path, saved, **moved)
     for part in (str(saved), f"operator 'count 0' (id {found.operator_id})", "uid_hash"):
@@ -214,7 +216,7 @@ def test_a_damaged_file_of_state_is_named_with_its_operator(
 ) -> None:
     saved = savepoint_in(place)
     state = next(each for each in load(str(saved)).operators.values() if each.uid == "counted")
-    (path,) = {part.data.path for part in state.subtasks[0].parts}
+    (path,) = {part.data.path for part in state.subtasks[0].parts if isinstance(part.data, FileState)}
     damage(Path(path))
     error = refused(place, saved)
     if damage is not Path.unlink:  # the file has the state of all operators of the task

@@ -53,7 +53,7 @@ def times_of(numbers: Any) -> Any:
     return numbers * 10 + numbers * 7919 % DISORDER_MS
 
 
-def local(parallelism: int, saved: str | None = None, **options: object) -> Env:
+def local(parallelism: int, saved: str | None = None, /, **options: object) -> Env:
     """
     Args:
         saved: what the job is to start from.
