@@ -69,9 +69,11 @@ def test_a_job_that_goes_on_with_another_state_backend_and_back_gives_what_an_un
     check_same(committed(tmp_path / "rows"), expected(ROWS))
 
 
-def test_rows_in_flight_go_to_their_new_subtasks(tmp_path: Path) -> None:
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_rows_in_flight_go_to_their_new_subtasks(tmp_path: Path, backend: str) -> None:
     """Cancelled under back-pressure, the job leaves a checkpoint that holds rows which no operator has seen."""
-    env = local(2, **{"execution.checkpointing.dir": str(tmp_path / "checkpoints")})
+    options: dict[str, object] = {"state.backend.type": backend}
+    env = local(2, None, **options, **{"execution.checkpointing.dir": str(tmp_path / "checkpoints")})
     config = env.enable_checkpointing("50 ms").get_checkpoint_config()
     config.enable_unaligned_checkpoints()
     config.set_externalized_checkpoint_retention(ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION)
@@ -87,7 +89,7 @@ def test_rows_in_flight_go_to_their_new_subtasks(tmp_path: Path) -> None:
     assert any(part.kind is PartKind.IN_FLIGHT for part in parts)
     assert sum(committed(tmp_path / "rows").values()) < sum(expected(ROWS).values())
 
-    env = local(3, saved)
+    env = local(3, saved, **options)
     env.enable_checkpointing("50 ms")
     everything(env, tmp_path / "rows", ROWS, None)
     env.execute()
