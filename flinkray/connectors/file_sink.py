@@ -23,7 +23,6 @@ from flinkray.types import Kind
 
 _ROW_GROUP_ROWS = 131_072
 _ROW_GROUP_BYTES = 64 << 20
-_LINE_BREAK = pa.scalar("\n", pa.large_string())
 
 
 class FileSink(Sink):
@@ -243,7 +242,7 @@ class _TextFile(_OpenFile):
             return
         texts = pc.fill_null(batch.column(0).cast(pa.large_string()), "null")
         lines = pa.LargeListArray.from_arrays([0, len(texts)], texts)
-        self._stream.write(pc.binary_join(lines, _LINE_BREAK)[0].as_buffer())
+        self._stream.write(pc.binary_join(lines, pa.scalar("\n", pa.large_string()))[0].as_buffer())
         self._stream.write(b"\n")
 
 
