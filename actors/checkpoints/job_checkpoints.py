@@ -54,6 +54,8 @@ TIDY_UP_TIMEOUT_MS = 10_000.0
 # Ids are reserved anew when so few are left.
 _FEW_IDS = RESERVED_IDS // 2
 
+_RESERVE_RETRY_MS = 1_000.0
+
 _REMEMBERED = 64
 
 
@@ -104,6 +106,8 @@ class JobCheckpoints:
         self._store = CompletedCheckpoints(settings.retained)
         self._lane = Lane(shell.run_blocking)
         self._reserved_id = recovered.first_id + RESERVED_IDS
+        """All below are recorded as used."""
+        self._is_reserving = False
         self._assignment: Assignment | None = None
         self._restored: CompletedCheckpoint | None = None
         self._requested: set[str] = set()
@@ -271,6 +275,8 @@ class JobCheckpoints:
             if isinstance(error, LeadershipLostError):
                 self._shell.give_up(error)
             elif not storing.is_given_up:
+                if error is None and pointers is not None:
+                    self._reserved_id = max(self._reserved_id, pointers.next_id)
                 self._stored(checkpoint, error)
 
         self._lane.run(storing.run, done)
@@ -330,19 +336,33 @@ class JobCheckpoints:
         return tuple(each.directory for each in self._store.own if each.directory)
 
     def _pointers(self, directories: Iterable[str], ended: bytes = b"") -> CheckpointPointers:
-        self._reserved_id = self._coordinator.next_id + RESERVED_IDS
-        return CheckpointPointers(self._generation, self._reserved_id, tuple(directories), ended)
+        next_id = self._coordinator.next_id + RESERVED_IDS
+        return CheckpointPointers(self._generation, next_id, tuple(directories), ended)
 
     def _reserve_ids(self) -> None:
         """Completed checkpoints do that too; this is for when none is completed for long."""
-        leadership = self._leadership
-        if leadership is None or self._reserved_id - self._coordinator.next_id > _FEW_IDS:
+        leadership, left = self._leadership, self._reserved_id - self._coordinator.next_id
+        if leadership is None or self._is_reserving or left > _FEW_IDS:
             return
+        if left <= 0:
+            text = f"no checkpoint id of job {self._graph.name!r} could be recorded as used for long"
+            self._shell.give_up(CheckpointError(text))
+            return
+        self._is_reserving = True
         pointers = self._pointers(self._own_directories())
 
         def done(_result: Any, error: BaseException | None) -> None:
-            if error is not None:
+            if isinstance(error, LeadershipLostError):
                 self._shell.give_up(error)
+            elif error is not None:
+                log.warning("job %r: %s; %d checkpoint ids are left", self._graph.name, error, left)
+                self._shell.call_later(_RESERVE_RETRY_MS, again)
+            else:
+                self._is_reserving = False
+                self._reserved_id = max(self._reserved_id, pointers.next_id)
+
+        def again() -> None:
+            self._is_reserving = False
 
         self._lane.run(lambda: leadership.record(pointers), done)
 

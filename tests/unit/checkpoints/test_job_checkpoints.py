@@ -1,0 +1,290 @@
+"""Rules of what a JobMaster does for its checkpoints: storage that fails or hangs, leadership, ids, the end of the job.
+
+Tasks acknowledge at once, with a file each; what runs off the JobMaster's thread runs when the test says so.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.checkpoints import job_checkpoints
+from actors.checkpoints.handles import FileState, OperatorSubtaskState, PartKind, StatePart, TaskSnapshot
+from actors.checkpoints.job_checkpoints import JobCheckpoints
+from actors.checkpoints.recovery import RESERVED_IDS, Recovered
+from actors.checkpoints.storage import CheckpointDirectories
+from actors.coordinators.job_coordinators import JobCoordinators
+from actors.elements import CheckpointOptions
+from actors.high_availability.pointers import CheckpointPointers, LeadershipLostError
+from actors.messages import AcknowledgeCheckpoint, TriggerCheckpoint
+from flinkray.errors import CheckpointError, ErrorInfo
+from flinkray.execution import JobStatus
+from flinkray.types import JobId
+from graphs.execution_graph import AttemptId, ExecutionGraph
+from tests.support.checkpoint_coordination import ROAD, settings, three_vertices
+from tests.support.operators import ManualClock
+
+JOB = JobId("job")
+Done = Callable[[Any, BaseException | None], None]
+
+
+@dataclass
+class Leadership:
+    """A JobLeadership that fails as it is told to."""
+
+    error: BaseException | None = None
+    recorded: list[CheckpointPointers] = field(default_factory=list)
+    on_record: Callable[[], None] = lambda: None
+
+    def record(self, pointers: CheckpointPointers) -> None:
+        self.on_record()
+        if self.error is not None:
+            raise self.error
+        self.recorded.append(pointers)
+
+
+@dataclass
+class Timer:
+    due: float
+    callback: Callable[[], None] | None
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class Master:
+    """A CheckpointShell with a job whose tasks run."""
+
+    def __init__(self, directory: Path, leadership: Any = None, **changes: Any) -> None:
+        self.clock = ManualClock()
+        self.work: list[tuple[Callable[[], Any], Done]] = []
+        self.timers: list[Timer] = []
+        self.given_up: list[BaseException] = []
+        self.failed: list[ErrorInfo] = []
+        self.directory = directory
+        self.acknowledges = True
+        self.graph = ExecutionGraph.from_job_graph(three_vertices())
+        coordinators = JobCoordinators(self.graph, lambda *_: None, True)  # type: ignore[arg-type,return-value]
+        directories = CheckpointDirectories(JOB, str(directory), "", random.Random(1))
+        self.checkpoints = JobCheckpoints(
+            self, self.graph, settings(**changes), directories, coordinators, leadership, Recovered()
+        )
+        self.graph.transition_job(JobStatus.CREATED, 0)
+        self.graph.transition_job(JobStatus.RUNNING, 0)
+        for execution in self.graph.executions.values():
+            for state in ROAD:
+                execution.transition(state, 0)
+        self.checkpoints.go_on()
+
+    # -- CheckpointShell -----------------------------------------------------------------------------------------
+
+    def tell_task(self, attempt_id: AttemptId, message: Callable[[Any, Any], Any]) -> None:
+        told = message("session", "slot")
+        if isinstance(told, TriggerCheckpoint) and self.acknowledges:
+            for attempt in self.graph.executions:
+                self.call_later(0, lambda each=attempt: self.acknowledge(each, told.checkpoint_id, told.options))  # type: ignore[misc]
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
+        self.timers.append(Timer(self.clock.now + delay_ms, callback))
+        return self.timers[-1]
+
+    def run_blocking(self, work: Callable[[], Any], done: Done) -> None:
+        self.work.append((work, done))
+
+    def fail_job(self, error: ErrorInfo) -> None:
+        self.failed.append(error)
+
+    def give_up(self, error: BaseException) -> None:
+        self.given_up.append(error)
+
+    # -- for tests -----------------------------------------------------------------------------------------------
+
+    def acknowledge(self, attempt: AttemptId, checkpoint_id: int, options: CheckpointOptions) -> None:
+        """With a file of the task's own."""
+        name = Path(options.directory.removeprefix("file://")) / attempt
+        name.parent.mkdir(parents=True, exist_ok=True)
+        name.write_bytes(b"x")
+        part = StatePart("state", PartKind.SPLIT, FileState(str(name), 0, 1, 0), 1)
+        operator = self.graph.executions[attempt].vertex.job_vertex.job_vertex.head.operator_id
+        snapshot = TaskSnapshot({operator: OperatorSubtaskState((part,))})
+        self.checkpoints.on_message(AcknowledgeCheckpoint(JOB, attempt, checkpoint_id, snapshot))
+
+    def advance(self, milliseconds: int) -> None:
+        """Timers run at their time."""
+        end = self.clock.now + milliseconds
+        while due := [timer for timer in self.timers if timer.callback is not None and timer.due <= end]:
+            first = min(due, key=lambda timer: timer.due)
+            self.timers.remove(first)
+            self.clock.now = max(self.clock.now, int(first.due))
+            assert first.callback is not None
+            first.callback()
+            self.checkpoints.go_on()
+            self.checkpoints.check()
+        self.clock.now = end
+
+    def run_work(self) -> None:
+        """All that waits for another thread, and what that leads to."""
+        while self.work:
+            self.run_next()
+
+    def run_next(self) -> None:
+        work, done = self.work.pop(0)
+        result, error = None, None
+        try:
+            result = work()
+        except Exception as raised:
+            error = raised
+        done(result, error)
+        self.checkpoints.go_on()
+        self.checkpoints.check()
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Completed and failed checkpoints."""
+        counts = self.checkpoints.coordinator.overview().counts
+        return counts.completed, counts.failed
+
+    def files(self) -> set[str]:
+        return {str(path.relative_to(self.directory)) for path in self.directory.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """While it holds True, metadata cannot be written."""
+    is_full = [True]
+    written = job_checkpoints.Storing.run
+
+    def run(self: Any) -> None:
+        if is_full[0]:
+            raise CheckpointError("no space") from OSError(errno.ENOSPC, "no space")
+        written(self)
+
+    monkeypatch.setattr(job_checkpoints.Storing, "run", run)
+    return is_full
+
+
+def test_a_checkpoint_is_recorded_for_the_next_job_master_before_the_one_that_it_replaces_is_deleted(
+    tmp_path: Path,
+) -> None:
+    leadership = Leadership()
+    master = Master(tmp_path, leadership)
+    for _ in range(2):
+        master.advance(1_000)
+        master.run_next()
+    assert [Path(*pointers.directories).name for pointers in leadership.recorded] == ["chk-1", "chk-2"]
+    assert any("chk-1/_metadata" in name for name in master.files())
+    master.run_work()
+    assert not any("chk-1" in name for name in master.files())
+    assert master.counts == (2, 0)
+
+
+def test_metadata_that_cannot_be_written_fails_the_checkpoint_and_removes_what_tasks_wrote(
+    tmp_path: Path, full: list[bool]
+) -> None:
+    master = Master(tmp_path, tolerable_failures=1)
+    master.advance(1_000)
+    assert len(master.files()) == 6
+    master.run_work()
+    assert master.counts == (0, 1)
+    assert master.files() == set()
+    full[0] = False
+    master.advance(1_000)
+    master.run_work()
+    assert master.counts == (1, 1)
+    assert not master.failed
+
+
+def test_a_job_master_whose_place_was_taken_completes_nothing_and_ends(tmp_path: Path) -> None:
+    master = Master(tmp_path, Leadership(LeadershipLostError("another one")))
+    master.advance(1_000)
+    master.run_work()
+    assert [type(error) for error in master.given_up] == [LeadershipLostError]
+    assert master.counts == (0, 0)
+    assert master.checkpoints.is_storing, "nobody may restore or trigger anything here any more"
+
+
+def test_metadata_that_takes_too_long_is_given_up_and_removed_again(tmp_path: Path) -> None:
+    master = Master(tmp_path, Leadership(), tolerable_failures=1)
+    master.advance(1_000)
+    hanging = master.work.pop()
+    master.acknowledges = False
+    master.advance(5_500)
+    assert master.counts[1] >= 1
+    assert not master.checkpoints.is_storing
+    master.work.append(hanging)
+    master.run_work()
+    assert not any("chk-1/" in name for name in master.files())
+    assert not master.given_up
+
+
+def test_a_record_that_takes_too_long_ends_the_job_master_as_nobody_knows_what_it_would_recover_from(
+    tmp_path: Path,
+) -> None:
+    leadership = Leadership()
+    master = Master(tmp_path, leadership)
+    master.advance(1_000)
+    leadership.on_record = lambda: master.advance(6_000)
+    work, _ = master.work.pop()
+    work()
+    assert [type(error) for error in master.given_up] == [CheckpointError]
+
+
+def test_ids_are_reserved_again_before_they_run_out_and_a_store_that_fails_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_checkpoints, "_FEW_IDS", RESERVED_IDS - 2)
+    leadership = Leadership(CheckpointError("out of order"))
+    master = Master(tmp_path, leadership, tolerable_failures=100)
+    master.acknowledges = False
+    master.advance(20_000)
+    assert master.checkpoints.coordinator.next_id > 3
+    master.run_work()
+    assert not master.given_up
+    leadership.error = None
+    master.advance(1_000)
+    master.run_work()
+    assert leadership.recorded[-1].next_id > RESERVED_IDS + 1
+
+
+def test_without_ids_that_are_reserved_no_checkpoint_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_checkpoints, "RESERVED_IDS", 3)
+    master = Master(tmp_path, Leadership(CheckpointError("out of order")), tolerable_failures=100)
+    master.acknowledges = False
+    for _ in range(30):
+        master.advance(1_000)
+        master.run_work()
+    assert "no checkpoint id of job 'three'" in str(master.given_up[0])
+
+
+@pytest.mark.parametrize("status", [JobStatus.FINISHED, JobStatus.FAILED])
+def test_at_the_end_of_the_job_nothing_is_left_that_should_not_be(tmp_path: Path, status: JobStatus) -> None:
+    leadership = Leadership()
+    master = Master(tmp_path, leadership)
+    master.advance(1_000)
+    master.run_work()
+    assert master.files()
+    ended: list[str] = []
+    master.checkpoints.end(status, b"details", lambda: ended.append("once"))
+    assert not ended
+    master.run_work()
+    assert ended == ["once"]
+    assert master.files() == set()
+    assert leadership.recorded[-1].ended == b"details"
+    master.advance(60_000)
+    assert ended == ["once"]
+
+
+def test_the_end_of_the_job_does_not_wait_for_ever_until_it_is_tidy(tmp_path: Path) -> None:
+    master = Master(tmp_path)
+    master.advance(1_000)
+    master.run_work()
+    ended: list[str] = []
+    master.checkpoints.end(JobStatus.FINISHED, b"", lambda: ended.append("once"))
+    master.advance(int(job_checkpoints.TIDY_UP_TIMEOUT_MS))
+    assert ended == ["once"]
