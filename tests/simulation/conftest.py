@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import time
@@ -53,6 +54,22 @@ def _no_real_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """The runtime takes its time from the host; what read the machine's clock would not replay."""
     for name in _CLOCKS:
         monkeypatch.setattr(time, name, _guarded(name, getattr(time, name)))
+
+
+@pytest.fixture(autouse=True)
+def _log_without_frames() -> Iterator[None]:
+    """What pytest keeps of a log must not hold what the frames of an error hold: a run ends with nothing held."""
+    original = logging.getLogRecordFactory()
+
+    def make(*arguments: Any, **keywords: Any) -> logging.LogRecord:
+        record = original(*arguments, **keywords)
+        if record.exc_info:
+            record.exc_text, record.exc_info = logging.Formatter().formatException(record.exc_info), None
+        return record
+
+    logging.setLogRecordFactory(make)
+    yield
+    logging.setLogRecordFactory(original)
 
 
 def _guarded(name: str, original: Any) -> Any:
