@@ -114,7 +114,7 @@ def increments(keys: int, directory: Path) -> None:
     filled = time.perf_counter() - started
     sizes = []
     pauses = []
-    for number, changed in enumerate((0, keys // 100, keys // 100, keys // 100)):
+    for number, changed in enumerate((0, *[keys // 100] * 9)):
         for key in random.sample(range(keys), changed):
             backend.set_current_key(key, group_of(key))
             state.update((key * 0.5, key * 0.25, random.random()))

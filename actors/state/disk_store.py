@@ -109,7 +109,12 @@ def _options(rocksdict: Any, memory_bytes: int) -> Any:
     tables.set_bloom_filter(10, False)
     options.set_block_based_table_factory(tables)
     options.set_compression_type(rocksdict.DBCompressionType.lz4())
-    options.set_level_compaction_dynamic_level_bytes(True)
+    # By levels, every fourth checkpoint would rewrite, and so upload again, nearly everything: keys change all over.
+    # This merges small files with each other, and with the large ones once they are as much together.
+    options.set_compaction_style(rocksdict.DBCompactionStyle.universal())
+    universal = rocksdict.UniversalCompactOptions()
+    universal.max_size_amplification_percent = 100
+    options.set_universal_compaction_options(universal)
     options.set_keep_log_file_num(1)
     options.set_paranoid_checks(True)
     return options
