@@ -14,8 +14,10 @@ from typing import Any, ClassVar
 from flinkray.aggregates import Aggregate
 from flinkray.connectors.sink import Sink
 from flinkray.connectors.source import Source
+from flinkray.evictors import Evictor
 from flinkray.expressions import Expression
 from flinkray.functions import Function
+from flinkray.triggers import Trigger
 from flinkray.types import Millis, OutputTag, RecordType
 from flinkray.watermarks import WatermarkStrategy
 from flinkray.windowing import WindowAssigner
@@ -214,6 +216,9 @@ class WindowFactory(OperatorFactory):
     allowed_lateness_ms: Millis = Millis(0)
     late_tag: OutputTag | None = None
     output_type: RecordType | None = None
+    trigger: Trigger | None = None
+    """None: the assigner's default."""
+    evictor: Evictor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +234,9 @@ class WindowCoGroupFactory(OperatorFactory):
     allowed_lateness_ms: Millis = Millis(0)
     late_tag: OutputTag | None = None
     output_type: RecordType | None = None
+    trigger: Trigger | None = None
+    """None: the assigner's default."""
+    evictor: Evictor | None = None
     inputs = 2
 
 

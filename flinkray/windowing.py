@@ -1,12 +1,17 @@
-"""Windows and how rows are assigned to them (descriptions; the kernels are in actors/operators/)."""
+"""Windows and how rows are assigned to them (descriptions; the operators are in actors/operators/)."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from flinkray.durations import Duration, to_millis
-from flinkray.types import Millis
+from flinkray.types import MAX_TIMESTAMP, Millis
+
+if TYPE_CHECKING:
+    from flinkray.triggers import Trigger
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -20,15 +25,71 @@ class Window:
         """The last millisecond that belongs to the window; results carry it as event time."""
         return self.end - 1
 
+    def intersects(self, other: Window) -> bool:
+        """Whether the two overlap, or touch each other."""
+        return self.start <= other.end and self.end >= other.start
+
+    def cover(self, other: Window) -> Window:
+        """The smallest window that contains both."""
+        return Window(min(self.start, other.start), max(self.end, other.end))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class GlobalWindow:
+    """The one window of `GlobalWindows`: it has no end."""
+
+    def max_timestamp(self) -> int:
+        return MAX_TIMESTAMP
+
+
+AnyWindow = Window | GlobalWindow
+
+
+class WindowAssignerContext(Protocol):
+    """What an assigner may ask for."""
+
+    def get_current_processing_time(self) -> int:
+        """Epoch milliseconds."""
+
+
+class WindowAssigner(ABC):
+    """Which windows a row belongs to. Subclass it for windows of your own; they run row by row."""
+
+    @abstractmethod
+    def assign_windows(self, element: Any, timestamp: int, context: WindowAssignerContext) -> Collection[Any]:
+        """The windows of a row: objects that are hashable, picklable, and have `max_timestamp()`.
+
+        Args:
+            timestamp: the row's event time; of no meaning where the assigner's time is processing time.
+        """
+
+    @abstractmethod
+    def get_default_trigger(self, env: Any = None) -> Trigger:
+        """What fires its windows where the program sets no trigger."""
+
+    @abstractmethod
+    def is_event_time(self) -> bool: ...
+
+
+class MergingWindowAssigner(WindowAssigner):
+    """Its windows may merge (sessions)."""
+
+    @abstractmethod
+    def merge_windows(self, windows: Iterable[Any], callback: Callable[[Collection[Any], Any], None]) -> None:
+        """Calls `callback(those that merge, their merged window)` for each set of two or more that belong together."""
+
+
+# -- time windows of one size, aligned to the epoch
+
 
 @dataclass(frozen=True, slots=True)
-class WindowAssigner:
-    """Base of all. `size_ms`, `slide_ms` and `offset_ms` describe the window starts: offset + n * slide."""
+class AlignedWindows(WindowAssigner):
+    """Base of tumbling and sliding windows: [start, start + size) for every start = offset + n * slide."""
 
     size_ms: Millis
     slide_ms: Millis
     offset_ms: Millis = Millis(0)
-    is_event_time: ClassVar[bool] = True
+    _uses_event_time: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         name = type(self).__name__
@@ -41,13 +102,35 @@ class WindowAssigner:
                 f"{'slide' if self.slide_ms != self.size_ms else 'size'} ({self.slide_ms} ms)"
             )
 
+    def assign_windows(self, element: Any, timestamp: int, context: WindowAssignerContext) -> list[Window]:
+        """All windows that contain the row's time, ascending."""
+        time = timestamp if self._uses_event_time else context.get_current_processing_time()
+        last = (time - self.offset_ms) // self.slide_ms * self.slide_ms + self.offset_ms
+        count = -(-(last + self.size_ms - time) // self.slide_ms)
+        return [
+            Window(start, start + self.size_ms)
+            for start in range(last - (count - 1) * self.slide_ms, last + 1, self.slide_ms)
+        ]
+
+    def get_default_trigger(self, env: Any = None) -> Trigger:
+        return _time_trigger(self._uses_event_time)
+
+    def is_event_time(self) -> bool:
+        return self._uses_event_time
+
+
+def _time_trigger(is_event_time: bool) -> Trigger:
+    from flinkray.triggers import EventTimeTrigger, ProcessingTimeTrigger  # which themselves need windows
+
+    return EventTimeTrigger.create() if is_event_time else ProcessingTimeTrigger.create()
+
 
 def _offset(offset: Duration) -> Millis:
     return Millis(offset) if isinstance(offset, int) and offset < 0 else to_millis(offset, "offset")
 
 
 @dataclass(frozen=True, slots=True)
-class TumblingEventTimeWindows(WindowAssigner):
+class TumblingEventTimeWindows(AlignedWindows):
     @staticmethod
     def of(size: Duration, offset: Duration = 0) -> TumblingEventTimeWindows:
         """Windows of `size`, one after another, aligned to the epoch plus `offset` (may be negative as an int)."""
@@ -56,8 +139,138 @@ class TumblingEventTimeWindows(WindowAssigner):
 
 
 @dataclass(frozen=True, slots=True)
-class SlidingEventTimeWindows(WindowAssigner):
+class SlidingEventTimeWindows(AlignedWindows):
     @staticmethod
     def of(size: Duration, slide: Duration, offset: Duration = 0) -> SlidingEventTimeWindows:
         """Windows of `size`, one starting every `slide`."""
         return SlidingEventTimeWindows(to_millis(size, "size"), to_millis(slide, "slide"), _offset(offset))
+
+
+@dataclass(frozen=True, slots=True)
+class TumblingProcessingTimeWindows(AlignedWindows):
+    _uses_event_time: ClassVar[bool] = False
+
+    @staticmethod
+    def of(size: Duration, offset: Duration = 0) -> TumblingProcessingTimeWindows:
+        """Windows of `size` by the clock at which rows arrive."""
+        size_ms = to_millis(size, "size")
+        return TumblingProcessingTimeWindows(size_ms, size_ms, _offset(offset))
+
+
+@dataclass(frozen=True, slots=True)
+class SlidingProcessingTimeWindows(AlignedWindows):
+    _uses_event_time: ClassVar[bool] = False
+
+    @staticmethod
+    def of(size: Duration, slide: Duration, offset: Duration = 0) -> SlidingProcessingTimeWindows:
+        """Windows of `size` by the clock at which rows arrive, one starting every `slide`."""
+        return SlidingProcessingTimeWindows(to_millis(size, "size"), to_millis(slide, "slide"), _offset(offset))
+
+
+# -- sessions
+
+
+@dataclass(frozen=True, slots=True)
+class SessionWindows(MergingWindowAssigner):
+    """Base of sessions: a row opens [its time, its time + gap), and windows that overlap or touch become one."""
+
+    gap_ms: Millis | None = None
+    """Of all rows; None: `gap_function` says it for each."""
+    gap_function: Callable[[Any], int] | None = None
+    _uses_event_time: ClassVar[bool] = True
+
+    def assign_windows(self, element: Any, timestamp: int, context: WindowAssignerContext) -> list[Window]:
+        time = timestamp if self._uses_event_time else context.get_current_processing_time()
+        gap = self.gap_ms if self.gap_function is None else self.gap_function(element)
+        if not isinstance(gap, int) or gap <= 0:
+            raise ValueError(f"the gap of a session must be a positive number of milliseconds, got {gap!r}")
+        return [Window(time, time + gap)]
+
+    def get_default_trigger(self, env: Any = None) -> Trigger:
+        return _time_trigger(self._uses_event_time)
+
+    def is_event_time(self) -> bool:
+        return self._uses_event_time
+
+    def merge_windows(self, windows: Iterable[Window], callback: Callable[[Collection[Window], Window], None]) -> None:
+        together: list[Window] = []
+        covered: Window | None = None
+        for window in sorted(windows):
+            if covered is not None and covered.intersects(window):
+                together.append(window)
+                covered = covered.cover(window)
+                continue
+            if covered is not None and len(together) > 1:
+                callback(together, covered)
+            together, covered = [window], window
+        if covered is not None and len(together) > 1:
+            callback(together, covered)
+
+
+SessionWindowTimeGapExtractor = Callable[[Any], int] | object
+"""`function(row) -> gap in milliseconds`, or an object with `extract(row)` (PyFlink's)."""
+
+
+def _gap_function(extractor: SessionWindowTimeGapExtractor) -> Callable[[Any], int]:
+    extract = getattr(extractor, "extract", extractor)
+    if not callable(extract):
+        raise TypeError(f"a dynamic gap needs a function of the row, or an object with extract, not {extractor!r}")
+    return extract
+
+
+def _positive_gap(gap: Duration) -> Millis:
+    gap_ms = to_millis(gap, "gap")
+    if gap_ms <= 0:
+        raise ValueError(f"the gap of a session must be positive, got {gap!r}")
+    return gap_ms
+
+
+@dataclass(frozen=True, slots=True)
+class EventTimeSessionWindows(SessionWindows):
+    @staticmethod
+    def with_gap(gap: Duration) -> EventTimeSessionWindows:
+        """A key's session ends when no row has an event time less than `gap` after its last."""
+        return EventTimeSessionWindows(gap_ms=_positive_gap(gap))
+
+    @staticmethod
+    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> EventTimeSessionWindows:
+        """As `with_gap`; each row brings the gap that must follow it, `extractor(row)` in milliseconds."""
+        return EventTimeSessionWindows(gap_function=_gap_function(extractor))
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessingTimeSessionWindows(SessionWindows):
+    _uses_event_time: ClassVar[bool] = False
+
+    @staticmethod
+    def with_gap(gap: Duration) -> ProcessingTimeSessionWindows:
+        """A key's session ends when no row of it arrives for `gap`."""
+        return ProcessingTimeSessionWindows(gap_ms=_positive_gap(gap))
+
+    @staticmethod
+    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> ProcessingTimeSessionWindows:
+        """As `with_gap`; each row brings the gap that must follow it, `extractor(row)` in milliseconds."""
+        return ProcessingTimeSessionWindows(gap_function=_gap_function(extractor))
+
+
+# -- one window for everything
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalWindows(WindowAssigner):
+    """All rows of a key in one window without an end: nothing fires it but a trigger that the program sets."""
+
+    @staticmethod
+    def create() -> GlobalWindows:
+        return GlobalWindows()
+
+    def assign_windows(self, element: Any, timestamp: int, context: WindowAssignerContext) -> list[GlobalWindow]:
+        return [GlobalWindow()]
+
+    def get_default_trigger(self, env: Any = None) -> Trigger:
+        from flinkray.triggers import NeverTrigger  # which itself needs windows
+
+        return NeverTrigger()
+
+    def is_event_time(self) -> bool:
+        return True

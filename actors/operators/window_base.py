@@ -13,7 +13,7 @@ from actors.state.snapshot import ListMode, OperatorSnapshot, RestoredState
 from flinkray.batch import Batch
 from flinkray.errors import NullTimestampError
 from flinkray.types import MIN_TIMESTAMP, OutputTag, Timestamp
-from flinkray.windowing import WindowAssigner
+from flinkray.windowing import AlignedWindows
 
 _SUBTASK = "subtask"
 
@@ -21,7 +21,7 @@ _SUBTASK = "subtask"
 class WindowOperatorBase(Operator):
     """Sorts out late rows. `_watermark` is the highest one so far, also across a restore: what was late stays late."""
 
-    def __init__(self, assigner: WindowAssigner, allowed_lateness_ms: int, late_tag: OutputTag | None) -> None:
+    def __init__(self, assigner: AlignedWindows, allowed_lateness_ms: int, late_tag: OutputTag | None) -> None:
         self._times = WindowTimes(assigner, allowed_lateness_ms)
         self._late_tag = late_tag
         self._watermark: int = MIN_TIMESTAMP

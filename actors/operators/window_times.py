@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP
-from flinkray.windowing import WindowAssigner
+from flinkray.windowing import AlignedWindows
 
 Times = npt.NDArray[np.int64]
 
@@ -23,7 +23,7 @@ class WindowTimes:
     divisions round down, so that times before the epoch are like any other. After Flink's WindowOperator.
     """
 
-    def __init__(self, assigner: WindowAssigner, allowed_lateness_ms: int) -> None:
+    def __init__(self, assigner: AlignedWindows, allowed_lateness_ms: int) -> None:
         self.size = int(assigner.size_ms)
         self.slide = int(assigner.slide_ms)
         self.offset = int(assigner.offset_ms)
