@@ -363,10 +363,12 @@ class ClusterResources:
     """Client -> ResourceManager: what the host has in total, so that a job that can never fit is told so soon.
 
     `is_autoscaled`: more may come, so nothing is too large.
+    `expected`: the slots of the job that the client is about to submit; they start while its JobMaster does.
     """
 
     total_cpus: float
     is_autoscaled: bool = False
+    expected: tuple[SlotRequest, ...] = ()
 
 
 # -- JobMaster <-> ResourceManager -------------------------------------------------------------------------------

@@ -140,6 +140,7 @@ class ResourceManager(Endpoint):
                 self._on_register_job_master(message)
             case ClusterResources():
                 self._run(self._manager.set_total(message.total_cpus, message.is_autoscaled, self._now()))
+                self._run(self._manager.expect(message.expected, self._now()))
             case ReleaseAllTaskExecutors():
                 self._on_release_all(message.dispatcher)
             case EndpointDied():

@@ -7,7 +7,7 @@ import logging
 from actors.client.cluster import job_cluster_id, new_job_id, resource_manager_of, start_cluster, submit
 from actors.client.job_client import ClusterJobClient
 from actors.client.session import connect_to_session, no_such_session
-from actors.control_messages import ClusterResources, ResourceProfile
+from actors.control_messages import ClusterResources, ResourceProfile, SlotRequest
 from actors.high_availability.directories import high_availability_directory
 from actors.ports import EndpointGone, Host
 from actors.scheduling.slot_sharing import share_slots
@@ -57,11 +57,12 @@ class RayExecutor:
         from actors.hosts.ray.cluster import is_own_cluster, total_cpus
         from actors.hosts.ray.host import RayHost
 
-        host = RayHost(cluster_id, is_detached=not is_attached, cpus=_cpus_of_slots(job_graph))
+        slots = _slots_of(job_graph)
+        host = RayHost(cluster_id, is_detached=not is_attached, cpus=sum(slot.profile.cpus for slot in slots))
         if is_own_cluster() and not is_attached:
             log.warning("job %r ends with this process, as the Ray cluster does that was started here", pipeline.name)
         # A cluster that others have started may be one that grows by demand.
-        resources = ClusterResources(total_cpus(), is_autoscaled=not is_own_cluster())
+        resources = ClusterResources(total_cpus(), is_autoscaled=not is_own_cluster(), expected=slots)
         return _run_in_own_cluster(host, cluster_id, job_graph, resources, is_attached=is_attached)
 
 
@@ -82,11 +83,10 @@ class RaySessionExecutor:
         return ClusterJobClient(host, cluster_id, job, owns_cluster=False, is_highly_available=True)
 
 
-def _cpus_of_slots(job_graph: JobGraph) -> float:
-    """What the job's slots will take of the cluster together."""
+def _slots_of(job_graph: JobGraph) -> tuple[SlotRequest, ...]:
+    """The slots that the job will ask for."""
     profile = ResourceProfile(job_graph.configuration.get(SLOT_CPUS))
-    shared = share_slots(ExecutionGraph.from_job_graph(job_graph), profile)
-    return sum(slot.request.profile.cpus for slot in shared)
+    return tuple(slot.request for slot in share_slots(ExecutionGraph.from_job_graph(job_graph), profile))
 
 
 def _session_of(configuration: Configuration) -> str:

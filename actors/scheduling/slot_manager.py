@@ -130,6 +130,8 @@ class SlotManager:
         """TaskExecutors that were given up before they had registered."""
         self._requirements: dict[JobId, _Requirements] = {}
         self._had_requirements = False
+        self._expected: tuple[SlotRequest, ...] = ()
+        """What a job that is on its way will declare."""
         self._life = f"-{life}" if life else ""
         self._total_cpus: float | None = None
         self._is_autoscaled = False
@@ -141,12 +143,22 @@ class SlotManager:
 
     def declare(self, job: JobTarget, requests: Sequence[SlotRequest], now: float) -> list[Command]:
         """The job needs exactly these slots now, those that it has included."""
+        self._expected = ()
         former = self._requirements.get(job.job_id)
         needed = {request.label: request for request in requests}
         if former is not None and former.job == job and former.requests == needed:
             return []
         self._requirements[job.job_id] = _Requirements(job, needed, declared_at=now)
         self._had_requirements = True
+        return self._balance(now)
+
+    def expect(self, requests: Sequence[SlotRequest], now: float) -> list[Command]:
+        """A job that will need these slots is on its way: what they take time to start is started already.
+
+        Of no effect once a job has declared anything.
+        """
+        if not self._had_requirements:
+            self._expected = tuple(requests)
         return self._balance(now)
 
     def remove_job(self, job_id: JobId, now: float, *, is_lost: bool = False) -> list[Command]:
@@ -315,6 +327,9 @@ class SlotManager:
                 unserved.append(request)
             else:
                 commands.append(allocation)
+        if self._expected:
+            slots = [slot for executor in self._task_executors.values() for slot in executor.slots if slot.is_free]
+            unserved += _without_slot(self._expected, slots)
         return commands + self._balance_pending(unserved) + self._release_idle(now)
 
     def _allocate(self, job: JobTarget, request: SlotRequest, now: float) -> AllocateSlot | None:
@@ -368,6 +383,8 @@ class SlotManager:
             for address, executor in self._task_executors.items()
             if executor.idle_since is not None and now - executor.idle_since >= timeout
         ]
+        if idle:
+            self._expected = ()  # what was expected has not come in all that time
         for address in idle:
             del self._task_executors[address]
         return [ReleaseTaskExecutor(address, "it has been idle") for address in idle]

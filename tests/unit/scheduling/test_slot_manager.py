@@ -71,6 +71,30 @@ def test_missing_slots_start_just_as_many_task_executors_as_they_fill(make: Make
     assert started(manager.declare(JOB, requests("a", "b", "c"), 0)) == ["c/te-1", "c/te-2"]
 
 
+def test_workers_of_an_expected_job_start_before_it_declares_what_it_needs(make: Make) -> None:
+    manager = make(slots=1)
+    assert started(manager.expect(requests("a", "b"), 0)) == ["c/te-1", "c/te-2"]
+    assert manager.register(Address("c/te-1"), reports(1), 1) == []
+    commands = manager.declare(JOB, requests("a", "b", "c"), 2)
+    assert allocated(commands) == [("a", Address("c/te-1"), 0)]
+    assert started(commands) == ["c/te-3"]
+
+
+def test_what_an_expected_job_turns_out_not_to_need_is_given_up(make: Make) -> None:
+    manager = make(slots=1)
+    manager.expect(requests("a", "b"), 0)
+    assert released(manager.declare(JOB, requests("a"), 1)) == ["c/te-2"]
+    assert manager.expect(requests("a", "b"), 2) == []
+
+
+def test_nothing_waits_for_ever_for_an_expected_job(make: Make) -> None:
+    manager = make(slots=1, idle_timeout_ms=1_000)
+    manager.expect(requests("a"), 0)
+    manager.register(Address("c/te-1"), reports(1), 10)
+    assert released(manager.tick(1_010)) == ["c/te-1"]
+    assert manager.tick(1_020) == []
+
+
 def test_a_declaration_is_idempotent(make: Make) -> None:
     manager = make()
     manager.declare(JOB, requests("a"), 0)
