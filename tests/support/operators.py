@@ -2,184 +2,34 @@
 
 from __future__ import annotations
 
-import random
-from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from actors.elements import CheckpointOptions, LatencyMarker, Watermark, WatermarkStatus
+from actors.elements import CheckpointOptions, Watermark
 from actors.keys import key_columns
 from actors.operators.base import Operator
-from actors.state.options import StateOptions
 from actors.state.snapshot import OperatorSnapshot
+from actors.testing.context import HarnessContext, RecordingOutput
 from flinkray.batch import Batch
 from flinkray.keys import ColumnKey, FunctionKey, KeySelector
 from flinkray.operator_factories import OperatorFactory
 from flinkray.row_codec import RowEncoder, decode
-from flinkray.types import Kind, OutputTag, RecordType, Timestamp
+from flinkray.testing.clock import ManualClock as ManualClock
+from flinkray.types import Kind, RecordType, Timestamp
 from graphs.job_graph import OperatorCode
-from graphs.key_groups import key_group_range
+
+FakeContext = HarnessContext
 
 
-class ManualClock:
-    """Stands still until it is told."""
-
-    def __init__(self, now_ms: int = 0) -> None:
-        self.now = now_ms
-
-    def now_ms(self) -> int:
-        return self.now
-
-    def monotonic_ms(self) -> float:
-        return float(self.now)
-
-
-@dataclass
-class Timer:
-    """A call_later that waits."""
-
-    due_ms: float
-    order: int
-    mail: Callable[[], None]
-    is_cancelled: bool = False
-
-    def cancel(self) -> None:
-        self.is_cancelled = True
-
-
-class CountingMetrics:
-    """Counters and gauges of one operator."""
-
-    def __init__(self) -> None:
-        self.counters: dict[str, float] = {}
-        self.gauges: dict[str, float] = {}
-        self.functions: dict[str, Callable[[], float | None]] = {}
-
-    def count(self, name: str, increase: float = 1) -> None:
-        self.counters[name] = self.counters.get(name, 0) + increase
-
-    def gauge(self, name: str, value: float) -> None:
-        self.gauges[name] = value
-
-    def gauge_function(self, name: str, read: Callable[[], float | None]) -> None:
-        self.functions[name] = read
-
-
-class SummingAccumulator:
-    def __init__(self, initial: int | float) -> None:
-        self.value = initial
-
-    def add(self, value: int | float) -> None:
-        self.value += value
-
-
-@dataclass
-class FakeContext:
-    """An OperatorContext whose mails and timers the test runs."""
-
-    operator_name: str = "op"
-    keys: tuple[KeySelector | None, ...] = (None,)
-    subtask_index: int = 0
-    parallelism: int = 1
-    max_parallelism: int = 128
-    attempt_number: int = 0
-    batch_rows: int = 65_536
-    batch_bytes: int = 1 << 20
-    auto_watermark_interval_ms: int = 200
-    latency_interval_ms: int = 0
-    state_options: StateOptions = StateOptions()
-    has_checkpoints: bool = False
-    may_restart: bool = True
-    operator_id: str = "0" * 32
-    job_id: str = "job"
-    job_name: str = "test job"
-    clock: ManualClock = field(default_factory=ManualClock)
-    metrics: CountingMetrics = field(default_factory=CountingMetrics)
-    mails: deque[Callable[[], None]] = field(default_factory=deque)
-    timers: list[Timer] = field(default_factory=list)
-    sent_to_coordinator: list[Any] = field(default_factory=list)
-    accumulators: dict[str, SummingAccumulator] = field(default_factory=dict)
-    cached_files: dict[str, str] = field(default_factory=dict)
-    job_parameters: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def subtask(self) -> str:
-        return f"{self.subtask_index + 1} of {self.parallelism}"
-
-    @property
-    def key_group_range(self) -> range:
-        return key_group_range(self.subtask_index, self.parallelism, self.max_parallelism)
-
-    def random(self, name: str) -> random.Random:
-        return random.Random(name)
-
-    def execute(self, mail: Callable[[], None], description: str) -> None:
-        self.mails.append(mail)
-
-    def call_later(self, delay_ms: float, mail: Callable[[], None], description: str) -> Timer:
-        timer = Timer(self.clock.now + delay_ms, len(self.timers), mail)
-        self.timers.append(timer)
-        return timer
-
-    def yield_to_mailbox(self) -> None:
-        assert self.mails, "the operator waits for a mail, and none will come"
-        self.mails.popleft()()
-
-    def send_to_coordinator(self, event: Any) -> None:
-        self.sent_to_coordinator.append(event)
-
-    def add_accumulator(self, name: str, initial: int | float) -> SummingAccumulator:
-        return self.accumulators.setdefault(name, SummingAccumulator(initial))
-
-    def cached_file(self, name: str) -> str:
-        return self.cached_files[name]
-
-    def run_mails(self) -> None:
-        while self.mails:
-            self.mails.popleft()()
-
-    def advance(self, milliseconds: int) -> None:
-        """Moves the clock on; timers run at their due time, in order, and mails after each."""
-        end = self.clock.now + milliseconds
-        while True:
-            self.run_mails()
-            due = [timer for timer in self.timers if not timer.is_cancelled and timer.due_ms <= end]
-            if not due:
-                break
-            first = min(due, key=lambda timer: (timer.due_ms, timer.order))
-            self.timers.remove(first)
-            self.clock.now = max(self.clock.now, int(first.due_ms))
-            first.mail()
-        self.clock.now = end
-
-
-class RecordedOutput:
-    """An Output that keeps everything in order: batches, (tag, batch) pairs, watermarks, statuses, markers."""
-
-    def __init__(self) -> None:
-        self.elements: list[Any] = []
+class RecordedOutput(RecordingOutput):
+    """Checks what it keeps, and shows it."""
 
     def emit(self, batch: Batch) -> None:
-        if batch.num_rows:
-            batch.data.validate(full=True)
-            assert batch.timestamps is None or len(batch.timestamps) == batch.num_rows
-            self.elements.append(batch)
-
-    def emit_side(self, tag: OutputTag, batch: Batch) -> None:
-        if batch.num_rows:
-            self.elements.append((tag, batch))
-
-    def emit_watermark(self, timestamp: Timestamp) -> None:
-        self.elements.append(Watermark(timestamp))
-
-    def emit_status(self, is_idle: bool) -> None:
-        self.elements.append(WatermarkStatus(is_idle))
-
-    def emit_latency_marker(self, marker: LatencyMarker) -> None:
-        self.elements.append(marker)
+        batch.data.validate(full=True)
+        assert batch.timestamps is None or len(batch.timestamps) == batch.num_rows
+        super().emit(batch)
 
     @property
     def batches(self) -> list[Batch]:
@@ -207,9 +57,6 @@ class RecordedOutput:
         """All rows of the side output of that name."""
         pairs = [element for element in self.elements if isinstance(element, tuple)]
         return [row for tag, batch in pairs if tag.name == name for row in decode(batch)]
-
-    def clear(self) -> None:
-        self.elements.clear()
 
 
 class OperatorHarness:

@@ -1,4 +1,4 @@
-"""Help for testing programs."""
+"""Running a whole program from a test."""
 
 from __future__ import annotations
 

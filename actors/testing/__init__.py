@@ -1,0 +1,1 @@
+"""The runtime of `flinkray.testing`: operators and whole jobs that a test drives, step by step, in its own thread."""
