@@ -90,6 +90,7 @@ from flinkray.functions import (
     KeySelectorFunction,
     MapFunction,
     ProcessFunction,
+    ProcessJoinFunction,
     ProcessWindowFunction,
     ReduceFunction,
     RuntimeContext,
@@ -99,6 +100,7 @@ from flinkray.functions import (
     TimeDomain,
     WindowFunction,
 )
+from flinkray.interval_join import IntervalJoin, IntervalJoined
 from flinkray.joined_streams import CoGroupedStreams, JoinedStreams
 from flinkray.keyed_stream import KeyedStream
 from flinkray.restart_strategies import RestartStrategies, RestartStrategyConfiguration
@@ -186,6 +188,8 @@ __all__ = [
     "FlinkrayError",
     "Function",
     "HashMapStateBackend",
+    "IntervalJoin",
+    "IntervalJoined",
     "InvalidProgramError",
     "JobCanceledError",
     "JobClient",
@@ -219,6 +223,7 @@ __all__ = [
     "PartitionError",
     "PrintSink",
     "ProcessFunction",
+    "ProcessJoinFunction",
     "ProcessWindowFunction",
     "RandomField",
     "ReaderStatus",

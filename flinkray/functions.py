@@ -273,6 +273,26 @@ class JoinFunction(Function, ABC):
     def join(self, first: Any, second: Any) -> Any: ...
 
 
+class ProcessJoinContext(Protocol):
+    """The third argument of a ProcessJoinFunction: event times, in epoch milliseconds."""
+
+    def get_left_timestamp(self) -> int:
+        """Of the left row."""
+
+    def get_right_timestamp(self) -> int:
+        """Of the right row."""
+
+    def get_timestamp(self) -> int:
+        """Of the pair: the later of the two. Results have it too."""
+
+
+class ProcessJoinFunction(Function, ABC):
+    """Called for every pair of an interval join."""
+
+    @abstractmethod
+    def process_element(self, left: Any, right: Any, ctx: ProcessJoinContext) -> Iterable[Any] | None: ...
+
+
 class CoGroupFunction(Function, ABC):
     """Called once per key and window, with the rows of both sides; either may be empty."""
 

@@ -137,7 +137,7 @@ class WindowedJoin(_WindowedPair):
             return self._apply("Join", function, declared, KnownType.of(declared))
         if output_type is not None:
             raise InvalidProgramError("join: output_type is that of a function's results; without one leave it out")
-        return self._apply("Join", None, None, _joined_type(self._first, self._second))
+        return self._apply("Join", None, None, joined_type(self._first, self._second))
 
 
 class WindowedCoGroup(_WindowedPair):
@@ -163,7 +163,7 @@ class WindowedCoGroup(_WindowedPair):
         return self._apply("Co-Group", function, declared, KnownType.of(declared))
 
 
-def _joined_type(first: KeyedStream, second: KeyedStream) -> KnownType:
+def joined_type(first: KeyedStream, second: KeyedStream) -> KnownType:
     """What is known of the rows of the columnar inner join."""
     left, right = first._known, second._known
     if left.columns is None or right.columns is None:

@@ -27,6 +27,7 @@ from flinkray.types import Kind, tuple_columns
 from flinkray.windowing import WindowAssigner
 
 if TYPE_CHECKING:
+    from flinkray.interval_join import IntervalJoin
     from flinkray.windowed_stream import WindowedStream
 
 
@@ -127,6 +128,13 @@ class KeyedStream(DataStream):
         from flinkray.windowed_stream import WindowedStream  # which itself needs KeyedStream
 
         return WindowedStream(self, check_assigner(assigner))
+
+    def interval_join(self, other: KeyedStream) -> IntervalJoin:
+        """Pairs of this stream's rows (left) and the other's (right) with the same key, that are near each other in
+        event time: `.interval_join(other.key_by("id")).between("-5 s", "10 s").process(function)`."""
+        from flinkray.interval_join import IntervalJoin  # which itself needs KeyedStream
+
+        return IntervalJoin(self, other)
 
     # -- what DataStream builds on
 

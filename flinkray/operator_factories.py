@@ -17,6 +17,7 @@ from flinkray.connectors.source import Source
 from flinkray.evictors import Evictor
 from flinkray.expressions import Expression
 from flinkray.functions import Function
+from flinkray.state import MapStateDescriptor
 from flinkray.triggers import Trigger
 from flinkray.types import Millis, OutputTag, RecordType
 from flinkray.watermarks import WatermarkStrategy
@@ -198,6 +199,17 @@ class CoProcessFactory(OperatorFactory):
     inputs = 2
 
 
+@dataclass(frozen=True, slots=True)
+class BroadcastProcessFactory(OperatorFactory):
+    """A BroadcastProcessFunction or KeyedBroadcastProcessFunction: input 1 is broadcast, input 0 may be keyed."""
+
+    function: Function
+    descriptors: tuple[MapStateDescriptor, ...]
+    """Of the broadcast states."""
+    output_type: RecordType | None = None
+    inputs = 2
+
+
 # -- windows -----------------------------------------------------------------------------------------------------
 
 
@@ -238,6 +250,28 @@ class WindowCoGroupFactory(OperatorFactory):
     """None: the assigner's default."""
     evictor: Evictor | None = None
     inputs = 2
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalJoinFactory(OperatorFactory):
+    """Two keyed inputs: pairs where `lower_ms <= right's event time - left's <= upper_ms`, through `function(left,
+    right, ctx)`, a ProcessJoinFunction or a callable. `function` None: the pairs in columns, laid out as those of the
+    columnar window join."""
+
+    lower_ms: Millis
+    upper_ms: Millis
+    function: Function | Callable[..., Any] | None = None
+    late_tags: tuple[OutputTag | None, OutputTag | None] = (None, None)
+    """Where late rows of each input go."""
+    output_type: RecordType | None = None
+    inputs = 2
+
+
+@dataclass(frozen=True, slots=True)
+class IterationInputFactory(OperatorFactory):
+    """Where a stream enters the loop of that id; its rows pass as they are."""
+
+    iteration_id: str
 
 
 @dataclass(frozen=True, slots=True)

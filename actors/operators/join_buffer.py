@@ -1,8 +1,8 @@
-"""What a window join keeps of one input: the rows of each slice, in columns."""
+"""What joins keep of their inputs, in columns: rows with their keys' numbers; a window join has them by slice."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from actors.keys import key_columns
 from actors.operators.keyed_tables import KeyedTables, StateRows
-from actors.state.key_index import Ids
+from actors.state.key_index import Ids, KeyIndex
 from actors.state.snapshot import KeyedTable
 from flinkray.batch import Batch
+from flinkray.keys import KeySelector
 from flinkray.types import MIN_TIMESTAMP, Kind
 
 # Columns of snapshots beside the key; those of the rows have `row:` before their names.
@@ -22,6 +24,9 @@ _POSITION = "position"
 _FIRED_UNTIL = "fired_until"
 _ROW = "row:"
 _KIND = "kind"
+
+# Keys without rows are forgotten when there are more of them than others. Looked at first when there are this many.
+_FIRST_LOOK = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,46 @@ class KeyedRows:
         return Batch(_as_batch(self.data), self.kind)
 
 
+class JoinKeys:
+    """Numbers the keys of both inputs, which may call their key columns differently."""
+
+    def __init__(self) -> None:
+        self._index = KeyIndex()
+        self._next_look = _FIRST_LOOK
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def ids(self, batch: Batch, selector: KeySelector, where: str) -> Ids:
+        """The number of each row's key. `where` names the operator in errors."""
+        columns = key_columns(batch, selector, where)
+        names = [str(index) for index in range(columns.num_columns)]
+        return self._index.ids(pa.RecordBatch.from_arrays(columns.columns, names=names))
+
+    def restored_ids(self, keys: pa.RecordBatch) -> Ids:
+        """Of keys that `columns` gave."""
+        return self._index.ids(keys)
+
+    def columns(self) -> pa.RecordBatch | None:
+        return self._index.key_columns()
+
+    def forget_unused(self, live: Iterable[Ids]) -> Ids | None:
+        """Forgets the keys that are not in `live`, if they are the most: key n is `place[n]` then. None: nothing
+        changed. Looks only when the number of keys has doubled since it last did."""
+        if len(self._index) < self._next_look:
+            return None
+        is_live = np.zeros(len(self._index), np.bool_)
+        for ids in live:
+            is_live[ids] = True
+        kept = np.flatnonzero(is_live)
+        is_worth_it = 2 * len(kept) <= len(self._index)
+        place = np.cumsum(is_live) - 1
+        if is_worth_it:
+            self._index.retain(kept)
+        self._next_look = max(_FIRST_LOOK, 2 * len(self._index))
+        return place if is_worth_it else None
+
+
 class JoinBuffer:
     """Slice start -> its rows. Rows are copied once when they come in, so that no received batch stays alive."""
 
@@ -76,13 +121,13 @@ class JoinBuffer:
             chunks = self._slices.get(start)
             if chunks is not None:
                 if len(chunks) > 1:
-                    chunks[:] = [_concat(chunks)]
+                    chunks[:] = [concat_rows(chunks)]
                 parts.append(chunks[0])
         if not parts:
             return None
         if len(parts) == 1:
             return parts[0]
-        together = _concat(parts)
+        together = concat_rows(parts)
         return together.take(np.argsort(together.positions, kind="stable"))
 
     def release(self, slice_start: int) -> None:
@@ -112,14 +157,10 @@ class JoinBuffer:
             watermark: of this subtask; that of the one which the rows come from may have been higher.
         """
         fired_until = part.columns[_FIRED_UNTIL].to_numpy()
-        positions = part.columns[_POSITION].to_numpy()
-        named = {name[len(_ROW) :]: column for name, column in part.columns.items() if name.startswith(_ROW)}
-        data = pa.table(named)
-        kind = Kind(part.metadata[_KIND].decode())
         is_ahead = bool((fired_until > watermark).any())
-        rows = KeyedRows(data, kind, key_ids, positions, fired_until if is_ahead else None)
+        rows = replace(restored_rows(part, key_ids), fired_until=fired_until if is_ahead else None)
         starts = part.columns[_SLICE].to_numpy()
-        order = np.lexsort((positions, starts))
+        order = np.lexsort((rows.positions, starts))
         bounds = np.flatnonzero(np.diff(starts[order])) + 1
         for places in np.split(order, bounds):
             self._slices.setdefault(int(starts[places[0]]), []).append(rows.take(places))
@@ -137,18 +178,37 @@ def buffer_table(
     Args:
         watermark: at the barrier.
     """
-    rows = _concat([part for _, part in captured])
+    rows = concat_rows([part for _, part in captured])
     starts = np.concatenate([np.full(part.num_rows, start, np.int64) for start, part in captured])
     fired_until = np.full(rows.num_rows, watermark, np.int64)
     if rows.fired_until is not None:
         np.maximum(fired_until, rows.fired_until, out=fired_until)
-    columns = {_SLICE: pa.array(starts), _POSITION: pa.array(rows.positions), _FIRED_UNTIL: pa.array(fired_until)}
+    return rows_table(rows, {_SLICE: pa.array(starts), _FIRED_UNTIL: pa.array(fired_until)}, keys, tables, metadata)
+
+
+def rows_table(
+    rows: KeyedRows,
+    beside: Mapping[str, pa.Array],
+    keys: pa.RecordBatch,
+    tables: KeyedTables,
+    metadata: Mapping[str, bytes],
+) -> KeyedTable:
+    """Rows for a snapshot, with the columns `beside` them, whose names have no colon; any thread."""
     data = rows.data.combine_chunks()
-    columns |= {f"{_ROW}{name}": column for name, column in zip(data.column_names, data.columns, strict=True)}
+    named = {f"{_ROW}{name}": column for name, column in zip(data.column_names, data.columns, strict=True)}
+    columns = {**beside, _POSITION: pa.array(rows.positions), **named}
     return tables.make(keys, rows.key_ids, columns, {**metadata, _KIND: str(rows.kind.value).encode()})
 
 
-def _concat(parts: list[KeyedRows]) -> KeyedRows:
+def restored_rows(part: StateRows, key_ids: Ids) -> KeyedRows:
+    """What `rows_table` was made of, in the order of the table."""
+    named = {name[len(_ROW) :]: column for name, column in part.columns.items() if name.startswith(_ROW)}
+    kind = Kind(part.metadata[_KIND].decode())
+    return KeyedRows(pa.table(named), kind, key_ids, part.columns[_POSITION].to_numpy())
+
+
+def concat_rows(parts: list[KeyedRows]) -> KeyedRows:
+    """All of them, in their order."""
     if len(parts) == 1:
         return parts[0]
     # Types may have been widened between batches.

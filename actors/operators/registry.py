@@ -8,6 +8,7 @@ from typing import Any
 from actors.operators.base import Operator
 from actors.operators.batch_functions import MapBatchesOperator
 from actors.operators.columns import DropOperator, ProjectOperator, RenameOperator, WhereOperator
+from actors.operators.iteration import IterationInputOperator
 from actors.operators.multiple_input import MultipleInputOperator
 from actors.operators.reduce import ReduceOperator
 from actors.operators.row_functions import FusedRowOperator
@@ -66,6 +67,12 @@ def _co_group(code: OperatorCode) -> Operator:
     return create_co_group_operator(code)
 
 
+def _interval_join(code: OperatorCode) -> Operator:
+    from actors.operators.interval_join import IntervalJoinOperator
+
+    return IntervalJoinOperator(code)
+
+
 def _of_factory(operator: Callable[[Any], Operator]) -> Callable[[OperatorCode], Operator]:
     """An operator that needs only its factory (its keys reach it through the context)."""
     return lambda code: operator(code.factory)
@@ -89,6 +96,8 @@ _OPERATORS: dict[type[factories.OperatorFactory], Callable[[OperatorCode], Opera
     factories.CoProcessFactory: _co_process,
     factories.WindowFactory: _window,
     factories.WindowCoGroupFactory: _co_group,
+    factories.IntervalJoinFactory: _interval_join,
+    factories.IterationInputFactory: _of_factory(IterationInputOperator),
     factories.MultipleInputFactory: _of_factory(MultipleInputOperator),
 }
 

@@ -11,32 +11,27 @@ import numpy as np
 import pyarrow as pa
 
 from actors.elements import CheckpointOptions
-from actors.keys import key_columns
 from actors.operators.base import Operator, OperatorContext, Output
 from actors.operators.columns import operator_label
-from actors.operators.join_buffer import JoinBuffer, KeyedRows, buffer_table
+from actors.operators.join_buffer import JoinBuffer, JoinKeys, KeyedRows, buffer_table
+from actors.operators.joined_rows import PairLayout, pairs_of
 from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
 from actors.operators.results import ResultCollector
 from actors.operators.window_base import WindowOperatorBase
 from actors.operators.window_times import PendingWindows
-from actors.state.key_index import Ids, KeyIndex
+from actors.state.key_index import Ids
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError
 from flinkray.functions import as_callable
-from flinkray.keys import ColumnKey
 from flinkray.operator_factories import WindowCoGroupFactory
 from flinkray.row_codec import decode
 from flinkray.types import Kind
 from graphs.job_graph import OperatorCode
 
-_RIGHT_SUFFIX = "_right"
 _STATES = ("first", "second")
 _GRID = "windows"
-
-# Keys without rows are forgotten when there are more of them than others, and at least this many.
-_UNUSED_KEYS_KEPT = 4096
 
 
 def create_co_group_operator(code: OperatorCode) -> Operator:
@@ -61,7 +56,7 @@ class TwoInputWindowOperator(WindowOperatorBase):
         super().__init__(factory.assigner, factory.allowed_lateness_ms, factory.late_tag)
         self._factory = factory
         self._buffers = (JoinBuffer(), JoinBuffer())
-        self._keys = KeyIndex()
+        self._keys = JoinKeys()
         self._next_position = 0
         self._waiting = PendingWindows()
         self._slices = PendingWindows()
@@ -92,10 +87,7 @@ class TwoInputWindowOperator(WindowOperatorBase):
         if kept is None:
             return
         times = self._times
-        columns = key_columns(kept, self._selectors[input_index], self._where)
-        # The two inputs may call their key columns differently.
-        names = [str(index) for index in range(columns.num_columns)]
-        key_ids = self._keys.ids(pa.RecordBatch.from_arrays(columns.columns, names=names))
+        key_ids = self._keys.ids(kept, self._selectors[input_index], self._where)
         starts, which = times.slices_of_rows(self._timestamps(kept))
         self._buffers[input_index].add(kept, key_ids, self._next_position, starts, which)
         self._next_position += kept.num_rows
@@ -126,17 +118,10 @@ class TwoInputWindowOperator(WindowOperatorBase):
         self._forget_unused_keys()
 
     def _forget_unused_keys(self) -> None:
-        if len(self._keys) < _UNUSED_KEYS_KEPT:
-            return
-        parts = [part for buffer in self._buffers for part in buffer.live_keys()]
-        live = np.unique(np.concatenate([*parts, np.empty(0, np.int64)]))
-        if 2 * len(live) > len(self._keys):
-            return
-        place = np.empty(len(self._keys), np.int64)
-        place[live] = np.arange(len(live))
-        self._keys.retain(live)
-        for buffer in self._buffers:
-            buffer.renumber_keys(place)
+        place = self._keys.forget_unused(part for buffer in self._buffers for part in buffer.live_keys())
+        if place is not None:
+            for buffer in self._buffers:
+                buffer.renumber_keys(place)
 
     def _fire(self, start: int, only_keys: Ids | None) -> None:
         sides = [buffer.rows_of(self._times.slices_of(start)) for buffer in self._buffers]
@@ -157,7 +142,7 @@ class TwoInputWindowOperator(WindowOperatorBase):
 
     def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
         snapshot = self._snapshot_subtask(self._next_position)
-        keys, watermark, tables = self._keys.key_columns(), self._watermark, KeyedTables.of(self.context)
+        keys, watermark, tables = self._keys.columns(), self._watermark, KeyedTables.of(self.context)
         metadata = {_GRID: self._times.grid.encode()}
         for name, buffer in zip(_STATES, self._buffers, strict=True):
             captured = buffer.capture()
@@ -178,7 +163,7 @@ class TwoInputWindowOperator(WindowOperatorBase):
             for part in state_rows(restored.keyed(name)):
                 check_same(part, _GRID, self._times.grid, operator_label(self.context))
                 assert part.keys is not None
-                buffer.restore(part, self._keys.ids(part.keys), self._watermark)
+                buffer.restore(part, self._keys.restored_ids(part.keys), self._watermark)
         starts = {start for buffer in self._buffers for start in buffer.slice_starts()}
         for start in starts:
             self._slices.add(start)
@@ -246,6 +231,10 @@ class ColumnarJoinOperator(TwoInputWindowOperator):
     second's.
     """
 
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._layout = PairLayout(self._selectors[1], self._where)
+
     def _fire_window(self, first: KeyedRows | None, second: KeyedRows | None, timestamp: int) -> None:
         if first is None or second is None or not first.num_rows or not second.num_rows:
             return
@@ -253,42 +242,7 @@ class ColumnarJoinOperator(TwoInputWindowOperator):
         sorted_ids = second.key_ids[order]
         begins = np.searchsorted(sorted_ids, first.key_ids, "left")
         counts = np.searchsorted(sorted_ids, first.key_ids, "right") - begins
-        ends = np.cumsum(counts)
-        done = 0
-        while done < len(counts):
-            # As many of the first's rows as make one batch of pairs (at least one row: its pairs are cut afterwards).
-            before = int(ends[done - 1]) if done else 0
-            until = max(done + 1, int(np.searchsorted(ends, before + self.context.batch_rows, "right")))
-            left = np.repeat(np.arange(done, until), counts[done:until])
-            within = np.arange(len(left)) - np.repeat(
-                ends[done:until] - counts[done:until] - before, counts[done:until]
-            )
-            right = order[np.repeat(begins[done:until], counts[done:until]) + within]
-            if len(left):
-                self._emit_pairs(first.take(left), second.take(right), timestamp)
-            done = until
-
-    def _emit_pairs(self, left: KeyedRows, right: KeyedRows, timestamp: int) -> None:
-        names = list(left.data.column_names)
-        columns = list(left.batch().data.columns)
-        right_batch = right.batch().data
-        for name, column in zip(right_batch.schema.names, right_batch.columns, strict=True):
-            if name not in self._second_keys():
-                names.append(name + _RIGHT_SUFFIX if name in left.data.column_names else name)
-                columns.append(column)
-        if len(set(names)) != len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise InvalidProgramError(
-                f"operator {self._where!r}: the join would have two columns {twice!r}; rename one before the join"
-            )
-        rows = Batch(
-            pa.RecordBatch.from_arrays(columns, names=names),
-            Kind.ROW,
-            pa.array(np.full(len(columns[0]), timestamp, np.int64)),
-        )
-        for offset in range(0, rows.num_rows, self.context.batch_rows):
-            self.output.emit(rows.slice(offset, self.context.batch_rows))
-
-    def _second_keys(self) -> tuple[str, ...]:
-        selector = self._selectors[1]
-        return selector.columns if isinstance(selector, ColumnKey) else ()
+        for left, places in pairs_of(begins, counts, self.context.batch_rows):
+            data = self._layout.pairs(first.take(left).batch().data, second.take(order[places]).batch().data)
+            times = pa.array(np.full(data.num_rows, timestamp, np.int64))
+            self.output.emit(Batch(data, Kind.ROW, times))

@@ -1,0 +1,261 @@
+"""Interval joins: rows of two inputs that have the same key and lie near each other in event time."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from actors.elements import CheckpointOptions
+from actors.operators.base import Operator, OperatorContext, Output
+from actors.operators.interval_join_buffer import IntervalBuffer, Times, buffer_table, shifted
+from actors.operators.join_buffer import JoinKeys, KeyedRows
+from actors.operators.joined_rows import Indices, PairLayout, pairs_of
+from actors.operators.keyed_tables import KeyedTables, state_rows
+from actors.operators.results import ResultCollector
+from actors.state.snapshot import ListMode, OperatorSnapshot, RestoredState
+from actors.user_code import TaskRuntimeContext, UserFunctions, raise_attributed
+from flinkray.batch import Batch
+from flinkray.errors import InvalidProgramError, NullTimestampError
+from flinkray.functions import as_callable
+from flinkray.operator_factories import IntervalJoinFactory
+from flinkray.row_codec import decode
+from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Kind, Timestamp
+from graphs.job_graph import OperatorCode
+
+_STATES = ("left", "right")
+_SUBTASK = "subtask"
+
+
+class IntervalJoinOperator(Operator):
+    """Joins each batch with what is kept of the other input, then keeps it until the watermark says that no row of the
+    other input can find it any more (after Flink's operator of this name). Null is a key like any other.
+
+    Pairs come in the order of the arriving rows; the partners of one by time, then by arrival, within each piece of
+    the other side's buffer.
+    """
+
+    def __init__(self, code: OperatorCode) -> None:
+        factory = code.factory
+        assert isinstance(factory, IntervalJoinFactory)
+        self._factory = factory
+        # Where partners lie, seen from a row of each input.
+        self._ranges = ((factory.lower_ms, factory.upper_ms), (-factory.upper_ms, -factory.lower_ms))
+        self._buffers = (IntervalBuffer(), IntervalBuffer())
+        self._keys = JoinKeys()
+        self._watermark: int = MIN_TIMESTAMP
+        self._next_position = 0
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._where = f"{context.operator_name} ({context.subtask_index + 1}/{context.parallelism})"
+        left, right = context.keys[:2] if len(context.keys) >= 2 else (None, None)
+        if left is None or right is None:
+            raise InvalidProgramError(f"operator {self._where!r}: an interval join needs keys for both inputs")
+        self._selectors = (left, right)
+        self._functions = UserFunctions(context, self._factory.user_functions)
+        if self._factory.function is None:
+            self._pairs: _ColumnPairs | _FunctionPairs = _ColumnPairs(context, output, PairLayout(right, self._where))
+        else:
+            self._pairs = _FunctionPairs(context, output, self._factory)
+
+    @property
+    def number_of_inputs(self) -> int:
+        return 2
+
+    def open(self) -> None:
+        self._functions.open(TaskRuntimeContext(self.context))
+
+    def close(self) -> None:
+        self._functions.close()
+
+    # -- rows
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        kept = self._in_time(batch, input_index)
+        if kept is None:
+            return
+        times = self._timestamps(kept)
+        key_ids = self._keys.ids(kept, self._selectors[input_index], self._where)
+        positions = np.arange(self._next_position, self._next_position + kept.num_rows)
+        self._next_position += kept.num_rows
+        # Copied, so that the received batch does not stay alive with them.
+        data = pa.Table.from_batches([kept.data.take(pa.array(np.arange(kept.num_rows)))])
+        rows = KeyedRows(data, kept.kind, key_ids, positions)
+        self._join(rows, times, input_index)
+        self._buffers[input_index].add(rows, times.copy())
+
+    def _in_time(self, batch: Batch, input_index: int) -> Batch | None:
+        """The rows that are not late; the others go to the input's late output, or are counted."""
+        is_late = self._timestamps(batch) < self._watermark
+        if not is_late.any():
+            return batch
+        tag = self._factory.late_tags[input_index]
+        if tag is None:
+            self.context.metrics.count("late_records_dropped", int(is_late.sum()))
+        else:
+            self.output.emit_side(tag, batch.without_keys().filter(pa.array(is_late)))
+        return None if is_late.all() else batch.filter(pa.array(~is_late))
+
+    def _timestamps(self, batch: Batch) -> Times:
+        timestamps: Times | None = None
+        if batch.timestamps is not None:
+            timestamps = batch.timestamps.to_numpy(zero_copy_only=False)
+        if timestamps is None or int(timestamps.min()) == MIN_TIMESTAMP:
+            raise NullTimestampError(
+                f"operator {self._where!r}: a row without event time cannot take part in an interval join; call "
+                "assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(...)) before key_by, or give the "
+                "source a watermark strategy with a timestamp assigner"
+            )
+        return timestamps
+
+    def _join(self, rows: KeyedRows, times: Times, input_index: int) -> None:
+        low, high = self._ranges[input_index]
+        lowest, highest = shifted(times, low), shifted(times, high)
+        for run in self._buffers[1 - input_index].runs_between(int(lowest.min()), int(highest.max())):
+            begins, counts = run.find(rows.key_ids, lowest, highest)
+            for own, places in pairs_of(begins, counts, self.context.batch_rows):
+                other = run.order[places]
+                if input_index == 0:
+                    self._pairs.add(rows, times, own, run.rows, run.times, other)
+                else:
+                    self._pairs.add(run.rows, run.times, other, rows, times, own)
+        self._pairs.flush()
+
+    # -- watermarks
+
+    def on_watermark(self, timestamp: Timestamp) -> None:
+        if timestamp > self._watermark:
+            self._watermark = timestamp
+            for buffer, (_, high) in zip(self._buffers, self._ranges, strict=True):
+                is_last = timestamp == MAX_TIMESTAMP
+                buffer.end_until(timestamp if is_last else max(timestamp - max(0, high), MIN_TIMESTAMP))
+            self._forget_unused_keys()
+        self.output.emit_watermark(timestamp)
+
+    def _forget_unused_keys(self) -> None:
+        place = self._keys.forget_unused(ids for buffer in self._buffers for ids in buffer.live_keys())
+        if place is not None:
+            for buffer in self._buffers:
+                buffer.renumber_keys(place)
+
+    # -- snapshots
+
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
+        snapshot = OperatorSnapshot()
+        subtask = (self.context.subtask_index, self._watermark, self._next_position)
+        snapshot.add_list(_SUBTASK, [subtask], ListMode.UNION)
+        keys, tables = self._keys.columns(), KeyedTables.of(self.context)
+        for name, buffer in zip(_STATES, self._buffers, strict=True):
+            captured = buffer.capture()
+            if captured and keys is not None:
+                snapshot.add_keyed(name, functools.partial(buffer_table, captured, keys, tables), tables.owned)
+        self._functions.snapshot_state(checkpoint_id, snapshot)
+        return snapshot
+
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        if restored is not None:
+            self._restore(restored)
+        self._functions.initialize_state(restored)
+
+    def _restore(self, restored: RestoredState) -> None:
+        subtasks = restored.items(_SUBTASK)
+        own = [each for each in subtasks if each[0] == self.context.subtask_index]
+        # After rescaling the lowest of all, so that nothing which one of them was still to take becomes late.
+        followed = own if own and not restored.is_rescaled else subtasks
+        self._watermark = min((watermark for _, watermark, _ in followed), default=int(MIN_TIMESTAMP))
+        self._next_position = max((position for _, _, position in subtasks), default=0)
+        for name, buffer in zip(_STATES, self._buffers, strict=True):
+            for part in state_rows(restored.keyed(name)):
+                assert part.keys is not None
+                buffer.restore(part, self._keys.restored_ids(part.keys))
+
+
+class _ColumnPairs:
+    """Puts pairs together as columns, in batches of at most `batch_rows`."""
+
+    def __init__(self, context: OperatorContext, output: Output, layout: PairLayout) -> None:
+        self._most_rows = context.batch_rows
+        self._output = output
+        self._layout = layout
+        self._waiting: list[pa.RecordBatch] = []
+        self._waiting_times: list[Times] = []
+        self._waiting_rows = 0
+
+    def add(
+        self, left: KeyedRows, left_times: Times, lefts: Indices, right: KeyedRows, right_times: Times, rights: Indices
+    ) -> None:
+        """Row `lefts[i]` with row `rights[i]`."""
+        if self._waiting_rows + len(lefts) > self._most_rows:
+            self.flush()
+        kept = self._layout.kept(left.data.column_names, right.data.column_names)
+        pairs = self._layout.pairs(_taken(left.data, lefts), _taken(right.data.select(kept), rights))
+        if self._waiting and pairs.schema != self._waiting[0].schema:
+            self.flush()  # a type was widened on the way
+        self._waiting.append(pairs)
+        self._waiting_times.append(np.maximum(left_times[lefts], right_times[rights]))
+        self._waiting_rows += len(lefts)
+
+    def flush(self) -> None:
+        if not self._waiting:
+            return
+        times = pa.array(np.concatenate(self._waiting_times))
+        self._output.emit(Batch(pa.concat_batches(self._waiting), Kind.ROW, times))
+        self._waiting, self._waiting_times, self._waiting_rows = [], [], 0
+
+
+def _taken(data: pa.Table, rows: Indices) -> pa.RecordBatch:
+    return data.take(pa.array(rows)).combine_chunks().to_batches()[0]
+
+
+class PairContext:
+    """The `ctx` of a ProcessJoinFunction: one object per operator, changed for each pair."""
+
+    def __init__(self) -> None:
+        self._left = self._right = 0
+
+    def get_left_timestamp(self) -> int:
+        return self._left
+
+    def get_right_timestamp(self) -> int:
+        return self._right
+
+    def get_timestamp(self) -> int:
+        return max(self._left, self._right)
+
+
+class _FunctionPairs:
+    """Calls the user's function for each pair; makes Python values only of rows that are in one."""
+
+    def __init__(self, context: OperatorContext, output: Output, factory: IntervalJoinFactory) -> None:
+        assert factory.function is not None
+        self._context = context
+        self._results = ResultCollector(context, output, factory.output_type)
+        self._process = as_callable(factory.function, "process_element")
+        self._pair = PairContext()
+
+    def add(
+        self, left: KeyedRows, left_times: Times, lefts: Indices, right: KeyedRows, right_times: Times, rights: Indices
+    ) -> None:
+        """Row `lefts[i]` with row `rights[i]`."""
+        pair, results = self._pair, self._results
+        sides = zip(_values(left, left_times, lefts), _values(right, right_times, rights), strict=True)
+        for (first, first_time), (second, second_time) in sides:
+            pair._left, pair._right = first_time, second_time
+            try:
+                results.collect(self._process(first, second, pair), pair.get_timestamp())
+            except Exception as error:
+                raise_attributed(self._context.operator_name, self._context.subtask, (first, second), error)
+            results.flush_if_full()
+
+    def flush(self) -> None:
+        self._results.flush()
+
+
+def _values(rows: KeyedRows, times: Times, indices: Indices) -> Iterator[tuple[object, int]]:
+    """The value and the time of each of the rows; one that is there several times is decoded once."""
+    distinct, places = np.unique(indices, return_inverse=True)
+    values = decode(rows.take(distinct).batch())
+    return zip(map(values.__getitem__, places.tolist()), times[indices].tolist(), strict=True)

@@ -1,0 +1,69 @@
+"""What joins share: rows that match as pairs of indices, and the columns of a pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from flinkray.errors import InvalidProgramError
+from flinkray.keys import ColumnKey, KeySelector
+
+Indices = npt.NDArray[np.int64]
+RIGHT_SUFFIX = "_right"
+
+
+def pairs_of(begins: Indices, counts: Indices, most: int) -> Iterator[tuple[Indices, Indices]]:
+    """Row i with each of its partners `begins[i] ... begins[i] + counts[i] - 1`, as arrays (row, partner).
+
+    Args:
+        most: pairs in one piece. A row with more partners is in several, so that a key with many rows on both sides
+            takes no more memory than others.
+    """
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    for offset in range(0, total, most):
+        until = min(offset + most, total)
+        first, last = int(np.searchsorted(ends, offset, "right")), int(np.searchsorted(ends, until, "left"))
+        some = slice(first, last + 1)
+        starts = ends[some] - counts[some]
+        repeats = np.minimum(ends[some], until) - np.maximum(starts, offset)
+        rows = np.repeat(np.arange(first, last + 1), repeats)
+        partners = np.arange(offset, until) + np.repeat(begins[some] - starts, repeats)
+        yield rows, partners
+
+
+class PairLayout:
+    """Columns of a pair: the left's, then the right's without its key columns; those whose names the left has too
+    get the suffix `_right`."""
+
+    def __init__(self, right_key: KeySelector, where: str) -> None:
+        self._left_out = right_key.columns if isinstance(right_key, ColumnKey) else ()
+        self._where = where
+        self._made_for: tuple[Sequence[str], Sequence[str]] = ((), ())
+        self._kept: list[str] = []
+        self._names: list[str] = []
+
+    def kept(self, left: Sequence[str], right: Sequence[str]) -> list[str]:
+        """Names of the right columns that a pair has.
+
+        Raises:
+            InvalidProgramError: two columns of a pair would have the same name.
+        """
+        if (left, right) != self._made_for:
+            self._kept = [name for name in right if name not in self._left_out]
+            self._names = [*left, *(name + RIGHT_SUFFIX if name in left else name for name in self._kept)]
+            if len(set(self._names)) != len(self._names):
+                twice = next(name for name in self._names if self._names.count(name) > 1)
+                raise InvalidProgramError(
+                    f"operator {self._where!r}: the join would have two columns {twice!r}; rename one before the join"
+                )
+            self._made_for = (left, right)
+        return self._kept
+
+    def pairs(self, left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:
+        """Row i of the left beside row i of the right."""
+        kept = self.kept(left.schema.names, right.schema.names)
+        return pa.RecordBatch.from_arrays([*left.columns, *(right.column(name) for name in kept)], names=self._names)
