@@ -1,0 +1,147 @@
+"""Random streams for two inputs, and what Flink's interval join does with each row."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP
+
+
+class Event(NamedTuple):
+    key: Any
+    value: int
+    """No two events of a stream have the same."""
+    time: int
+
+
+class Rows(NamedTuple):
+    side: int
+    events: list[Event]
+
+
+class Mark(NamedTuple):
+    side: int
+    watermark: int
+
+
+class Status(NamedTuple):
+    side: int
+    is_idle: bool
+
+
+Step = Rows | Mark | Status
+
+
+def random_steps(chance: random.Random, keys: list[Any], most_rows: int, batches: int = 12) -> list[Step]:
+    """Batches for both inputs, whose times and watermarks go on independently, at rates of their own; some rows are
+    behind the watermarks, and inputs fall idle and wake up. Ends with the last watermark of both."""
+    steps: list[Step] = []
+    rates = [chance.choice((0, 1, 3, 20)), chance.choice((1, 2, 10))]
+    disorder = chance.choice((0, 3, 30))
+    now = [chance.randrange(-100, 100)] * 2
+    marks = [int(MIN_TIMESTAMP)] * 2
+    idle = [False, False]
+    number = 0
+    for _ in range(batches):
+        side = chance.randrange(2)
+        events = []
+        for _ in range(chance.choice((1, chance.randint(1, most_rows)))):
+            now[side] += chance.randint(0, rates[side]) if rates[side] else chance.random() < 0.1
+            behind = chance.choice((0, chance.randint(0, disorder), chance.randint(0, 4 * disorder)))
+            events.append(Event(chance.choice(keys), number, now[side] - behind))
+            number += 1
+            if chance.random() < 0.1:
+                events.append(events[-1]._replace(value=number))  # again at the same time
+                number += 1
+        if idle[side]:
+            idle[side] = False
+            steps.append(Status(side, False))
+        steps.append(Rows(side, events))
+        for each in (0, 1):
+            if not idle[each] and chance.random() < 0.5:
+                marks[each] = max(marks[each], now[each] - chance.randint(0, disorder))
+                steps.append(Mark(each, marks[each]))
+            if not idle[each] and chance.random() < 0.15:
+                idle[each] = True
+                steps.append(Status(each, True))
+    steps += [Status(each, False) for each in (0, 1) if idle[each]]
+    return [*steps, Mark(0, int(MAX_TIMESTAMP)), Mark(1, int(MAX_TIMESTAMP))]
+
+
+@dataclass
+class TwoInputs:
+    """The watermark of two inputs together."""
+
+    watermark: int = MIN_TIMESTAMP
+    marks: list[int] = field(default_factory=lambda: [int(MIN_TIMESTAMP)] * 2)
+    idle: list[bool] = field(default_factory=lambda: [False, False])
+
+    def apply(self, step: Mark | Status) -> bool:
+        """Whether the watermark rose."""
+        if isinstance(step, Mark):
+            self.marks[step.side] = step.watermark
+        else:
+            self.idle[step.side] = step.is_idle
+        active = [mark for mark, idle in zip(self.marks, self.idle, strict=True) if not idle]
+        before = self.watermark
+        self.watermark = max([before, min(active)] if active else [before])
+        return self.watermark > before
+
+
+class Pair(NamedTuple):
+    key: Any
+    left: int
+    right: int
+    left_time: int
+    right_time: int
+
+
+@dataclass
+class IntervalJoinModel:
+    """Each row in turn, by a loop over all rows that are kept of the other input."""
+
+    lower: int
+    upper: int
+    inputs: TwoInputs = field(default_factory=TwoInputs)
+    kept: tuple[list[Event], list[Event]] = field(default_factory=lambda: ([], []))
+    late: tuple[list[Event], list[Event]] = field(default_factory=lambda: ([], []))
+
+    def apply(self, step: Step) -> list[Pair]:
+        if isinstance(step, Rows):
+            return [pair for event in step.events for pair in self.row(event, step.side)]
+        if self.inputs.apply(step):
+            for side, reach in ((0, self.upper), (1, -self.lower)):
+                still = [e for e in self.kept[side] if e.time + max(0, reach) > self.inputs.watermark]
+                self.kept[side][:] = still if self.inputs.watermark < MAX_TIMESTAMP else []
+        return []
+
+    def row(self, event: Event, side: int) -> list[Pair]:
+        if event.time < self.inputs.watermark:
+            self.late[side].append(event)
+            return []
+        self.kept[side].append(event)
+        found = []
+        for other in self.kept[1 - side]:
+            if same(event.key, other.key):
+                left, right = (event, other) if side == 0 else (other, event)
+                if left.time + self.lower <= right.time <= left.time + self.upper:
+                    found.append(Pair(left.key, left.value, right.value, left.time, right.time))
+        return found
+
+
+def same(one: Any, other: Any) -> bool:
+    return one == other or (one != one and other != other)
+
+
+def columns_of(events: list[Event], side: int, key_type: pa.DataType) -> dict[str, pa.Array]:
+    """The left has (key, value, at); the right (value, id, note)."""
+    keys = pa.array([event.key for event in events], key_type)
+    values = pa.array([event.value for event in events], pa.int64())
+    if side == 0:
+        return {"key": keys, "value": values, "at": pa.array([event.time for event in events], pa.int64())}
+    notes = pa.array([None if event.value % 5 == 0 else f"note {event.value}" for event in events], pa.string())
+    return {"value": values, "id": keys, "note": notes}
