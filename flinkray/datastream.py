@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from flinkray.closures import check_serializable
 from flinkray.column_operations import ColumnOperations
@@ -11,6 +11,7 @@ from flinkray.connectors.print import PrintSink
 from flinkray.connectors.sink import Sink
 from flinkray.connectors.sink_function import SinkFunctionSink
 from flinkray.data_stream_sink import DataStreamSink
+from flinkray.durations import Duration, to_millis
 from flinkray.errors import InvalidProgramError
 from flinkray.expressions import Column, Expression
 from flinkray.functions import (
@@ -52,6 +53,7 @@ from flinkray.partitioning import (
     ShufflePartitioner,
 )
 from flinkray.results import StreamResults
+from flinkray.state import MapStateDescriptor
 from flinkray.transformations import (
     PartitionTransformation,
     PhysicalTransformation,
@@ -65,8 +67,10 @@ from flinkray.types import OutputTag, RecordType
 from flinkray.watermarks import WatermarkStrategy
 
 if TYPE_CHECKING:
+    from flinkray.broadcast import BroadcastConnectedStream, BroadcastStream
     from flinkray.connected_streams import ConnectedStreams
     from flinkray.environment import StreamExecutionEnvironment
+    from flinkray.iterations import IterativeStream
     from flinkray.joined_streams import CoGroupedStreams, JoinedStreams
     from flinkray.keyed_stream import KeyedStream
 
@@ -164,10 +168,31 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
         inputs = tuple(stream._transformation for stream in united)
         return DataStream(self._environment, UnionTransformation(name="Union", union_inputs=inputs), known)
 
-    def connect(self, other: DataStream) -> ConnectedStreams:
-        """Two streams, of any types, into one operator that shares state between them."""
-        from flinkray.connected_streams import ConnectedStreams  # which itself needs DataStream
+    def iterate(self, max_wait: Duration = 5_000) -> IterativeStream:
+        """The beginning of a loop: these records, and those that the result's `close_with` sends back here.
 
+        Args:
+            max_wait: the loop ends when this stream has ended and nothing has come back for that long.
+        """
+        from flinkray.iterations import IterativeStream  # which itself needs DataStream
+
+        return IterativeStream(self, to_millis(max_wait, "max_wait"))
+
+    @overload
+    def connect(self, other: DataStream) -> ConnectedStreams: ...
+
+    @overload
+    def connect(self, other: BroadcastStream) -> BroadcastConnectedStream: ...
+
+    def connect(self, other: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
+        """Two streams, of any types, into one operator that shares state between them. With a broadcast stream that
+        has states, these are the same in every subtask: `stream.connect(rules.broadcast(descriptor))`."""
+        from flinkray.broadcast import BroadcastConnectedStream, BroadcastStream  # which itself needs DataStream
+        from flinkray.connected_streams import ConnectedStreams
+
+        if isinstance(other, BroadcastStream):
+            self._require_same_environment(other._stream, "connect")
+            return BroadcastConnectedStream(self, other)
         self._require_same_environment(other, "connect")
         return ConnectedStreams(self, other)
 
@@ -237,9 +262,19 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
         """All to the first subtask."""
         return self._partitioned(GlobalPartitioner())
 
-    def broadcast(self) -> DataStream:
-        """Every record to every subtask."""
-        return self._partitioned(BroadcastPartitioner())
+    @overload
+    def broadcast(self) -> DataStream: ...
+
+    @overload
+    def broadcast(
+        self, descriptor: MapStateDescriptor, /, *descriptors: MapStateDescriptor
+    ) -> BroadcastStream: ...
+
+    def broadcast(self, *descriptors: MapStateDescriptor) -> DataStream | BroadcastStream:
+        """Every record to every subtask. With descriptors, to make broadcast state of: `stream.connect(...)` to it."""
+        from flinkray.broadcast import BroadcastStream
+
+        return BroadcastStream(self, descriptors) if descriptors else self._partitioned(BroadcastPartitioner())
 
     def partition_custom(self, partitioner: Callable[[Any, int], int], key_selector: str | KeyFunction) -> DataStream:
         """To the subtask whose index `partitioner(key, number_of_subtasks)` gives.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from flinkray.aggregates import Aggregate
+from flinkray.async_functions import NO_RETRY_STRATEGY, AsyncRetryStrategy
 from flinkray.connectors.sink import Sink
 from flinkray.connectors.source import Source
 from flinkray.evictors import Evictor
@@ -112,6 +113,28 @@ class MapBatchesFactory(OperatorFactory):
     function: Callable[[Any], Any]
     batch_format: str = "pyarrow"
     output_type: RecordType | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncFactory(OperatorFactory):
+    """Many calls at once, of an AsyncFunction, a coroutine function or a plain function that blocks.
+
+    Starts a chain: it takes rows only while there is room, and waits for its last results before its input has ended,
+    while timers still fire.
+    """
+
+    function: Function | Callable[[Any], Any]
+    timeout_ms: Millis
+    """For all attempts of a row; 0: no limit."""
+    capacity: int
+    is_ordered: bool
+    retry: AsyncRetryStrategy = NO_RETRY_STRATEGY
+    output_type: RecordType | None = None
+    default_strategy = ChainingStrategy.HEAD
+
+    @property
+    def user_functions(self) -> tuple[object, ...]:
+        return self.function, self.retry
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,12 @@ def _interval_join(code: OperatorCode) -> Operator:
     return IntervalJoinOperator(code)
 
 
+def _async(code: OperatorCode) -> Operator:
+    from actors.operators.async_wait import AsyncWaitOperator
+
+    return AsyncWaitOperator(code)
+
+
 def _of_factory(operator: Callable[[Any], Operator]) -> Callable[[OperatorCode], Operator]:
     """An operator that needs only its factory (its keys reach it through the context)."""
     return lambda code: operator(code.factory)
@@ -90,6 +96,7 @@ _OPERATORS: dict[type[factories.OperatorFactory], Callable[[OperatorCode], Opera
     factories.RunningAggregateFactory: _of_factory(RunningAggregateOperator),
     factories.RunningColumnFactory: _of_factory(RunningColumnOperator),
     factories.ReduceFactory: _of_factory(ReduceOperator),
+    factories.AsyncFactory: _async,
     factories.ProcessFactory: _process,
     factories.CoMapFactory: _co_row,
     factories.CoFlatMapFactory: _co_row,

@@ -292,8 +292,16 @@ class _ReaderContext:
         return self._operator.context.parallelism
 
     @property
+    def attempt_number(self) -> int:
+        return self._operator.context.attempt_number
+
+    @property
     def operator_name(self) -> str:
         return self._operator.context.operator_name
+
+    @property
+    def job_id(self) -> str:
+        return self._operator.context.job_id
 
     @property
     def batch_rows(self) -> int:

@@ -54,7 +54,13 @@ class SourceReaderContext(Protocol):
     def parallelism(self) -> int: ...
 
     @property
+    def attempt_number(self) -> int: ...
+
+    @property
     def operator_name(self) -> str: ...
+
+    @property
+    def job_id(self) -> str: ...
 
     @property
     def batch_rows(self) -> int:

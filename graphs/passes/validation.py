@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from flinkray.connectors.feedback import FeedbackSink, FeedbackSource
 from flinkray.errors import InvalidProgramError
+from flinkray.operator_factories import SourceFactory
+from flinkray.options import CHECKPOINT_INTERVAL
 from graphs.passes.plan import Plan
-from graphs.stream_graph import StreamNode
+from graphs.stream_graph import StreamGraph, StreamNode
 
 OPERATOR_SCOPE_USE_CASES = ("operator",)
 SLOT_SCOPE_USE_CASES = ("state backend", "python")
@@ -23,6 +26,7 @@ def validate(plan: Plan) -> Plan:
         _check_uid(node)
         _check_managed_memory(node)
     _check_co_location(plan.graph.nodes.values())
+    _check_iterations(plan.graph)
     return plan
 
 
@@ -65,4 +69,21 @@ def _check_co_location(nodes: Iterable[StreamNode]) -> None:
             raise InvalidProgramError(
                 f"operators {first.name!r} and {node.name!r} are to be co-located ({node.co_location_key!r}), subtask "
                 f"by subtask; their parallelism differs: {first.parallelism} and {node.parallelism}"
+            )
+
+
+def _check_iterations(graph: StreamGraph) -> None:
+    closed = {node.sink.iteration_id for node in graph.nodes.values() if isinstance(node.sink, FeedbackSink)}
+    for node in graph.nodes.values():
+        if not isinstance(node.factory, SourceFactory) or not isinstance(node.factory.source, FeedbackSource):
+            continue
+        if node.factory.source.iteration_id not in closed:
+            raise InvalidProgramError(
+                f"operator {node.name!r}: nothing goes back into the iteration; call close_with(feedback) on the "
+                "stream that iterate() gave"
+            )
+        if graph.configuration.get(CHECKPOINT_INTERVAL) > 0:
+            raise InvalidProgramError(
+                f"operator {node.name!r}: a program with an iteration takes no checkpoints, as rows on their way "
+                f"through the loop would be in none of them; leave {CHECKPOINT_INTERVAL.key!r} out"
             )
