@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from actors import messages
 from actors.checkpoints.recovery import Recovered, recover
 from actors.control_messages import (
     CancelExecutionGraph,
@@ -70,6 +71,7 @@ from actors.scheduling.scheduler import (
     DeclareSlots,
     DeployTask,
     KillSlot,
+    ReleasePartitions,
     ReleaseSlot,
     Scheduler,
     SlotsTimedOut,
@@ -388,6 +390,10 @@ class JobMaster(Endpoint):
     def _trigger_savepoint(self, request: TriggerSavepoint) -> None:
         if self._job is None:
             raise CheckpointError(f"job {self._job_graph.name!r} has not started yet: ask again when it runs")
+        if self._job_graph.is_batch:
+            raise CheckpointError(
+                f"job {self._job_graph.name!r} runs in batch mode, where there are no checkpoints and no savepoints"
+            )
         self._job.trigger_savepoint(request)
         self._go_on()
 
@@ -413,6 +419,10 @@ class JobMaster(Endpoint):
             case CancelAttempt():
                 cancel = CancelTask(self._session, command.allocation_id, command.attempt_id)
                 self.context.tell(command.task_executor, cancel)
+            case ReleasePartitions():
+                ids = command.partition_ids
+                release = messages.ReleasePartitions(self._session, command.allocation_id, ids)
+                self.context.tell(command.task_executor, release)
             case ReleaseSlot():
                 free = FreeSlot(self._session, command.allocation_id, command.reason)
                 self.context.tell(command.task_executor, free)

@@ -110,6 +110,15 @@ class CancelTask:
 
 
 @dataclass(frozen=True, slots=True)
+class ReleasePartitions:
+    """JobMaster -> TaskExecutor -> TaskSlot: nobody reads these results any more. Unknown ones are ignored."""
+
+    session: SessionId
+    allocation_id: AllocationId
+    partition_ids: tuple[PartitionId, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TaskStateChanged:
     """TaskSlot -> TaskExecutor -> JobMaster: the attempt is in this state now (name of an ExecutionState)."""
 

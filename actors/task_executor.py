@@ -38,6 +38,7 @@ from actors.messages import (
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     OperatorEventSent,
+    ReleasePartitions,
     SessionId,
     SubmitTask,
     TaskStateChanged,
@@ -135,7 +136,7 @@ class TaskExecutor(Endpoint):
                 self._forward_to_job_master(message)
             case SubmitTask():
                 self._forward_to_slot(message.session, message.deployment.allocation_id, message)
-            case CancelTask() | DeliverOperatorEvent():
+            case CancelTask() | DeliverOperatorEvent() | ReleasePartitions():
                 self._forward_to_slot(message.session, message.allocation_id, message)
             case TriggerCheckpoint() | NotifyCheckpointComplete() | NotifyCheckpointAborted():
                 self._forward_to_slot(message.session, message.allocation_id, message)

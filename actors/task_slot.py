@@ -20,6 +20,7 @@ from actors.messages import (
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     OperatorEventSent,
+    ReleasePartitions,
     SubmitTask,
     TaskDeployment,
     TaskMetrics,
@@ -110,6 +111,9 @@ class TaskSlot(Endpoint):
                 self._cancel(message.attempt_id)
             case DeliverOperatorEvent():
                 self._deliver(message)
+            case ReleasePartitions():
+                for partition_id in message.partition_ids:
+                    self._network.release_partition(partition_id)
             case TriggerCheckpoint() | NotifyCheckpointComplete() | NotifyCheckpointAborted():
                 self._forward_to_task(message)
             case _BlockingDone():

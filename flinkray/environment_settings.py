@@ -82,11 +82,11 @@ class EnvironmentSettings:
         return self._configuration.get(BUFFER_TIMEOUT)
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode | str) -> Self:
-        """How bounded programs run.
+        """How a program of bounded sources runs: "streaming", "batch" or "automatic".
 
-        Raises:
-            ConfigurationError: not as streams. All programs do, so that running results of a bounded program come out
-                as often as those of an unbounded one; what comes last is the same in every mode.
+        In batch, tasks run stage after stage, each reading results that are complete; keyed aggregates and reduce give
+        one result per key; there are no checkpoints, and event time moves once, at the end. "automatic" is batch where
+        all sources are bounded. A program in batch with an unbounded source is refused when it is executed.
         """
         word = execution_mode.value if isinstance(execution_mode, RuntimeExecutionMode) else execution_mode
         self._configuration.set(RUNTIME_MODE, word)

@@ -85,11 +85,46 @@ RUNTIME_MODE = option(
     "execution.runtime-mode",
     lambda raw: _str(raw).lower(),
     "streaming",
-    "How bounded programs run.",
-    valid=Valid(
-        lambda value: value == "streaming",
-        "one of streaming (bounded programs run as streams as well, and end with the same results)",
-    ),
+    "How a program runs: as streams; in stages, each of which reads results that are complete (batch: all sources must "
+    "be bounded); or automatic: batch where all sources are bounded, else streaming.",
+    valid=one_of("streaming", "batch", "automatic"),
+)
+BATCH_SHUFFLE_MODE = option(
+    "execution.batch-shuffle-mode",
+    lambda raw: _str(raw).strip().lower().replace("_", "-"),
+    "all-exchanges-blocking",
+    "How tasks of a program in batch mode hand rows over: all at once when all are written (all-exchanges-blocking), "
+    "or while they are made (all-exchanges-pipelined), which takes the slots of all stages at the same time.",
+    valid=one_of("all-exchanges-blocking", "all-exchanges-pipelined"),
+)
+SORTED_INPUTS = option(
+    "execution.sorted-inputs.enabled",
+    _bool,
+    True,
+    "Whether keyed operators of a program in batch mode get their rows sorted by key, and so hold the state of few keys "
+    "at a time.",
+)
+SORT_MEMORY = option(
+    "flinkray.batch.sort-memory",
+    _int,
+    64 << 20,
+    "Rows that one task sorts in memory, in bytes; what is more is sorted in files.",
+    valid=at_least(1),
+    unit="bytes",
+)
+RESULT_MEMORY = option(
+    "flinkray.batch.result-memory",
+    _int,
+    64 << 20,
+    "Memory that one slot uses for results that are read when they are complete, in bytes; what is more goes to files.",
+    valid=at_least(0),
+    unit="bytes",
+)
+TEMPORARY_DIRECTORY = option(
+    "io.tmp.dirs",
+    _str,
+    "",
+    "The directory for files of one process that do not outlive it; empty: the system's temporary directory.",
 )
 GLOBAL_JOB_PARAMETERS: ConfigOption[dict[str, str]] = option(
     "pipeline.global-job-parameters",

@@ -18,13 +18,22 @@ from flinkray.transformations import (
 )
 from graphs.job_graph import TaskKind
 from graphs.key_groups import HIGHEST_MAX_PARALLELISM, default_max_parallelism
+from graphs.runtime_mode import (
+    batch_chaining,
+    batch_configuration,
+    batch_exchange_mode,
+    batch_factory,
+    is_batch,
+    streaming_configuration,
+)
 from graphs.stream_graph import ExchangeMode, GlobalExchangeMode, StreamGraph, StreamNode
 
 
-def generate_stream_graph(
-    pipeline: Pipeline, *, global_exchange_mode: GlobalExchangeMode = GlobalExchangeMode.ALL_EDGES_PIPELINED
-) -> StreamGraph:
+def generate_stream_graph(pipeline: Pipeline, *, global_exchange_mode: GlobalExchangeMode | None = None) -> StreamGraph:
     """The StreamGraph of a program.
+
+    Args:
+        global_exchange_mode: what becomes of exchanges of which the program does not say; None: its runtime mode does.
 
     Raises:
         InvalidProgramError: nothing to execute, a cycle, or a setting that cannot be (the message names the operator).
@@ -33,8 +42,9 @@ def generate_stream_graph(
         raise InvalidProgramError(
             f"nothing to execute: the program {pipeline.name!r} is empty; add a source, and a sink such as print()"
         )
-    generator = _Generator(pipeline, global_exchange_mode)
-    for transformation in _inputs_first(pipeline.transformations):
+    transformations = list(_inputs_first(pipeline.transformations))
+    generator = _Generator(pipeline, is_batch(pipeline.configuration, transformations), global_exchange_mode)
+    for transformation in transformations:
         generator.translate(transformation)
     if not generator.graph.sink_ids:
         raise InvalidProgramError(
@@ -81,13 +91,18 @@ def _cycle_error(path: list[Transformation], repeated: Transformation) -> Invali
 class _Generator:
     """Translates transformations, each after its inputs, and remembers the node ids that stand for each."""
 
-    def __init__(self, pipeline: Pipeline, global_exchange_mode: GlobalExchangeMode) -> None:
-        self._configuration = pipeline.configuration
+    def __init__(self, pipeline: Pipeline, is_batch: bool, exchange_mode: GlobalExchangeMode | None) -> None:
+        given = pipeline.configuration
+        self._is_batch = is_batch
+        self._configuration = batch_configuration(given) if is_batch else streaming_configuration(given)
+        if exchange_mode is None:
+            exchange_mode = batch_exchange_mode(given) if is_batch else GlobalExchangeMode.ALL_EDGES_PIPELINED
         self.graph = StreamGraph(
             pipeline.name,
-            pipeline.configuration,
-            chaining_enabled=pipeline.configuration.get(OPERATOR_CHAINING),
-            global_exchange_mode=global_exchange_mode,
+            self._configuration,
+            chaining_enabled=given.get(OPERATOR_CHAINING),
+            is_batch=is_batch,
+            global_exchange_mode=exchange_mode,
             cached_files=pipeline.cached_files,
         )
         self._ids: dict[int, tuple[int, ...]] = {}
@@ -146,16 +161,19 @@ class _Generator:
         keys = transformation.keys or (None,) * len(input_ids)
         if len(keys) != len(input_ids):
             raise InvalidProgramError(f"{transformation.name!r} has {len(input_ids)} inputs and {len(keys)} keys")
+        factory, chaining = transformation.factory, transformation.effective_chaining_strategy
+        if self._is_batch:
+            factory, chaining = batch_factory(factory), batch_chaining(chaining, transformation, self._configuration)
         return StreamNode(
             id=transformation.id,
             name=transformation.name,
-            factory=transformation.factory,
+            factory=factory,
             kind=_task_kind(transformation.factory),
             parallelism=parallelism,
             max_parallelism=self._max_parallelism(transformation, parallelism),
             slot_sharing_group=self._slot_sharing_group(transformation, input_ids),
             co_location_key=transformation.co_location_key,
-            chaining_strategy=transformation.effective_chaining_strategy,
+            chaining_strategy=chaining,
             keys=keys,
             uid=transformation.uid,
             uid_hash=transformation.uid_hash,

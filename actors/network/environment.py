@@ -23,6 +23,7 @@ from actors.messages import (
     SendTaskEvent,
     SubpartitionError,
 )
+from actors.network.blocking_partition import BlockingResultPartition, ResultMemory
 from actors.network.credit import ByteBudget, FloatingBuffers
 from actors.network.input_channel import (
     InputChannel,
@@ -47,7 +48,9 @@ from flinkray.options import (
     EXCLUSIVE_BUFFERS,
     FLOATING_BUFFERS,
     INLINE_BYTES,
+    RESULT_MEMORY,
     STALL_TIMEOUT,
+    TEMPORARY_DIRECTORY,
 )
 from graphs.execution_graph import AttemptId, PartitionId
 
@@ -82,6 +85,7 @@ class NetworkEnvironment:
         self._configuration = configuration
         self._registry = PartitionRegistry(context.timers)
         self._budget = ByteBudget(configuration.get(BYTES_IN_FLIGHT), configuration.get(BATCH_BYTES))
+        self._result_memory = ResultMemory(configuration.get(RESULT_MEMORY))
         self._loop = NetworkLoop((self._send_data, self._send_control), context.fatal)
         self._receiver = PartitionReceiver(context, self._loop.post, self._watch)
         self._sender = PartitionSender(
@@ -111,6 +115,8 @@ class NetworkEnvironment:
     ) -> ResultPartition:
         """A partition for a task to write to, registered: its consumers find it from now on."""
         settings = configuration if configuration is not None else self._configuration
+        if not descriptor.result_type.is_pipelined:
+            return self._create_blocking_partition(descriptor, settings)
         target_bytes = settings.get(BATCH_BYTES)
         buffers = descriptor.subpartitions * settings.get(EXCLUSIVE_BUFFERS) + settings.get(FLOATING_BUFFERS)
         partition = ResultPartition(
@@ -123,6 +129,18 @@ class NetworkEnvironment:
         )
         self._registry.register(partition)
         self._look_for_stalls_later()
+        return partition
+
+    def _create_blocking_partition(self, descriptor: PartitionDescriptor, settings: Configuration) -> ResultPartition:
+        partition = BlockingResultPartition(
+            descriptor,
+            memory=self._result_memory,
+            directory=self._configuration.get(TEMPORARY_DIRECTORY),
+            target_rows=settings.get(BATCH_ROWS),
+            target_bytes=settings.get(BATCH_BYTES),
+            on_released=self._registry.remove,
+        )
+        self._registry.register(partition)
         return partition
 
     def create_gate(
@@ -157,7 +175,8 @@ class NetworkEnvironment:
     def release_partition(self, partition_id: PartitionId, cause: BaseException | str | None = None) -> None:
         """Drops a partition. With a cause, its consumers fail with it; without one they hear nothing.
 
-        A finished partition is not to be released: it goes by itself when everything has been consumed.
+        A finished pipelined partition is not to be released: it goes by itself when everything has been consumed. A
+        blocking one stays until it is released here.
         """
         partition = self._registry.find(partition_id)
         if partition is not None:

@@ -8,7 +8,7 @@ from actors.control_messages import SlotRequest
 from actors.messages import AllocationId, TaskDeployment
 from actors.ports import Address
 from flinkray.execution import JobStatus
-from graphs.execution_graph import AttemptId, ExecutionVertexId
+from graphs.execution_graph import AttemptId, ExecutionVertexId, PartitionId
 from graphs.job_graph import JobVertexId
 
 
@@ -34,6 +34,15 @@ class CancelAttempt:
     task_executor: Address
     allocation_id: AllocationId
     attempt_id: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasePartitions:
+    """Nobody reads these results of the slot any more."""
+
+    task_executor: Address
+    allocation_id: AllocationId
+    partition_ids: tuple[PartitionId, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +101,7 @@ Command = (
     DeclareSlots
     | DeployTask
     | CancelAttempt
+    | ReleasePartitions
     | ReleaseSlot
     | KillSlot
     | SubtaskStarted

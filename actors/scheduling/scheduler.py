@@ -4,6 +4,9 @@ Events go in as method calls, commands come out of `take_commands`. A region is 
 there, and not before; a region that reads blocking results is scheduled when their producers have finished. All times
 are epoch milliseconds.
 
+A job of several stages needs no more slots than its largest region: a slot whose tasks have finished serves other tasks,
+of this stage or the next. What it holds of results is read there, so it stays with the job until nobody needs them.
+
 What a failure leads to is decided in one place, `_recover`: the restart strategy says whether the job goes on, the
 failover strategy what runs again. A restart goes like this, and everything else in the job goes on meanwhile:
 
@@ -29,6 +32,7 @@ from actors.scheduling.commands import (
     DeclareSlots,
     DeployTask,
     KillSlot,
+    ReleasePartitions,
     ReleaseSlot,
     SlotsTimedOut,
     StatusChanged,
@@ -40,6 +44,7 @@ from actors.scheduling.failover import FailoverStrategy, PendingRestart, Restart
 from actors.scheduling.failure_handler import FailureHandler
 from actors.scheduling.failure_history import FailureRecord, TaskFailure
 from actors.scheduling.restart_strategies import NoRestart, RestartStrategy
+from actors.scheduling.result_tracker import ResultTracker, results_of
 from actors.scheduling.shortage import shortage_error
 from actors.scheduling.slot_pool import PooledSlot, SlotPool
 from actors.scheduling.slot_sharing import SharedSlot, share_slots
@@ -65,6 +70,7 @@ __all__ = [
     "DeclareSlots",
     "DeployTask",
     "KillSlot",
+    "ReleasePartitions",
     "ReleaseSlot",
     "Scheduler",
     "SlotsTimedOut",
@@ -118,6 +124,10 @@ class Scheduler:
         self.shared_slots: tuple[SharedSlot, ...] = share_slots(graph, slot_profile)
         self._shared_slot = {vertex: shared for shared in self.shared_slots for vertex in shared.vertices}
         self._topology = RegionTopology(graph)
+        self._results = ResultTracker(graph, self._topology)
+        self._has_stages = len(self._topology.source_regions()) < len(self._topology.regions)
+        self._last_active = 0
+        """When a task ran last, as far as that was looked at; for jobs of several stages."""
         strategy = failover_strategy(self._topology)
         self._failure_handler = FailureHandler(graph, restart_strategy or NoRestart(), strategy)
         self._restore_of = restore_of
@@ -180,7 +190,7 @@ class Scheduler:
             is_timeout: it answers SlotsTimedOut: without effect when nothing waits for so long any more.
         """
         self._is_timeout_reported = False
-        if self._late_bulks(now) if is_timeout else self._waiting:
+        if self._late_bulks(now) if is_timeout else self._waiting and not self._may_go_on_with(overview):
             needed = [shared.request for shared in self.shared_slots]
             error = shortage_error(self.graph.name, needed, len(self.pool.unserved()), overview, reason)
             self.fail(ErrorInfo.of(error), now)
@@ -199,7 +209,7 @@ class Scheduler:
         if self._late_bulks(now) and not self._is_timeout_reported:
             self._is_timeout_reported = True
             self._commands.append(SlotsTimedOut())
-        for slot in self.pool.take_idle(now, self._slot_idle_timeout_ms):
+        for slot in self.pool.take_idle(now, self._slot_idle_timeout_ms, self._results.holding_slots()):
             self._release(slot, "the job has not needed it for a while")
         self._kill_what_does_not_stop(now)
         self._go_on(now)
@@ -316,6 +326,7 @@ class Scheduler:
             if is_free and self._is_consumable(region):
                 self._scheduled.add(region)
                 self._schedule(region, now)
+        self._close_unneeded_requests(now)
         self._deploy_ready(now)
         self._declare()
 
@@ -347,7 +358,19 @@ class Scheduler:
         return all(self._versions[vertex] == version for vertex, version in bulk.versions.items())
 
     def _late_bulks(self, now: int) -> list[_Bulk]:
-        return [bulk for bulk in self._waiting if now - bulk.since >= self._slot_request_timeout_ms]
+        if self._has_stages and self._waiting and any(_is_active(each) for each in self.graph.executions.values()):
+            self._last_active = now  # when that ends, there are slots again
+        since = self._last_active
+        return [bulk for bulk in self._waiting if now - max(bulk.since, since) >= self._slot_request_timeout_ms]
+
+    def _may_go_on_with(self, overview: ClusterOverview | None) -> bool:
+        """Whether the cluster is too small only for all of a stage at once, which is not needed."""
+        if not self._has_stages or overview is None or overview.total_cpus is None:
+            return False
+        labels = (frozenset(self._shared_slot[vertex].label for vertex in bulk.vertices) for bulk in self._waiting)
+        requests = {shared.label: shared.request for shared in self.shared_slots}
+        needed = (sum(requests[label].profile.cpus for label in of_region) for of_region in labels)
+        return max(needed) <= overview.total_cpus
 
     def _deploy(self, bulk: _Bulk, now: int) -> None:
         """Gives every vertex its slot first: deployments name the slots of their producers."""
@@ -403,10 +426,13 @@ class Scheduler:
         if execution.state is ExecutionState.CANCELING:
             # It was faster than the cancellation; what it was cancelled with has not, so the job has not finished.
             execution.transition(ExecutionState.CANCELED, now)
+            release = results_of(execution)
+            if release is not None:
+                self._commands.append(release)
             return
         self._advance(execution, ExecutionState.FINISHED, now)
+        self._commands += self._results.on_finished(execution)
         if self.status in (JobStatus.RUNNING, JobStatus.RESTARTING):
-            self._close_unneeded_requests(now)
             self._schedule_regions(now)
 
     def _cancel_all(self, now: int) -> None:
@@ -455,6 +481,7 @@ class Scheduler:
         executions = self.graph.executions.values()
         if self.status not in ends or not all(execution.state.is_terminal for execution in executions):
             return
+        self._results.clear()
         for slot in self.pool.take_all():
             self._release(slot, "the job has ended")
         self._declare()
@@ -510,10 +537,10 @@ class Scheduler:
             self._fail_job(handling.error, now)
 
     def _is_available(self, key: ResultPartitionKey) -> bool:
-        """The result is being made, or its slot is still there."""
+        """The result is being made, or is still there."""
         execution = self.graph.partitions[key].producer.current
         if execution.state is ExecutionState.FINISHED:
-            return self.pool.slot(AllocationId(execution.allocation_id or "")) is not None
+            return self._results.is_available(key)
         return not execution.state.is_terminal
 
     def _fail_job(self, error: ErrorInfo, now: int) -> None:
@@ -549,6 +576,7 @@ class Scheduler:
         vertices = [vertex for vertex in self.graph.vertices if vertex in restart.vertices]
         for vertex in map(self.graph.vertices.__getitem__, vertices):
             if vertex.current.state is not ExecutionState.CREATED:
+                self._commands += self._results.on_reset(vertex.current)
                 self._addresses.pop(vertex.current.attempt_id, None)
                 vertex.new_attempt(now)
         self._scheduled.difference_update(map(self._topology.region_of, vertices))
@@ -561,7 +589,7 @@ class Scheduler:
     # -- inside: slots -------------------------------------------------------------------------------------------
 
     def _close_unneeded_requests(self, now: int) -> None:
-        """Lets go of slots whose tasks have finished, once nobody reads from them any more."""
+        """Lets go of slots whose tasks have finished, once nobody has to read from them while they run."""
         open_labels = {request.label for request in self.pool.requests()}
         read: dict[ConsumerVertexGroup, bool] = {}
         for shared in self.shared_slots:
@@ -569,21 +597,29 @@ class Scheduler:
                 self.pool.close(shared.label, now)
 
     def _is_over(self, shared: SharedSlot, read: dict[ConsumerVertexGroup, bool]) -> bool:
-        """All in the slot has finished, and so have those that read what it left there.
+        """All that was scheduled for the slot has finished, and so have those that read it while it was made.
+
+        A later stage asks for the slot anew.
 
         Args:
             read: groups of readers -> whether all have finished; filled here, since most slots share their readers.
         """
-        if not all(map(self._has_finished, shared.vertices)):
+        scheduled = [vertex for vertex in shared.vertices if self._is_scheduled(vertex)]
+        if not all(map(self._has_finished, scheduled)):
             return False
-        for vertex in shared.vertices:
-            for partition in self.graph.vertices[vertex].results:
+        for vertex in scheduled:
+            results = self.graph.vertices[vertex].results
+            for partition in (each for each in results if each.result.result_type.is_pipelined):
                 for group in partition.consumer_groups:
                     if group not in read:
                         read[group] = all(map(self._has_finished, group))
                     if not read[group]:
                         return False
         return True
+
+    def _is_scheduled(self, vertex: ExecutionVertexId) -> bool:
+        """It was scheduled, or is to run again as soon as what it restarts with has ended."""
+        return self._is_pending(vertex) or self._topology.region_of(vertex) in self._scheduled
 
     def _has_finished(self, vertex: ExecutionVertexId) -> bool:
         return self.graph.vertices[vertex].current.state is ExecutionState.FINISHED
@@ -600,6 +636,11 @@ class Scheduler:
             error = ErrorInfo.of(FlinkrayError(text))
             failures += [self._record_failure(execution, error, now) for execution in running]
             failed += [execution.vertex.id for execution in running]
+            for vertex in self._results.on_slot_lost(slot.allocation_id):
+                name = self.graph.vertices[vertex].name
+                text = f"the result of {name} is lost with its slot of {slot.task_executor}: {cause}"
+                failures.append(TaskFailure(now, ErrorInfo.of(FlinkrayError(text)), name, slot.task_executor))
+                failed.append(vertex)
         if failed:
             self._recover(failed, failures, now)
         elif self._waiting and any(not slot.is_used for slot in lost):
@@ -630,6 +671,10 @@ class Scheduler:
         """Also without its TaskExecutor: what runs there must have ended before it runs elsewhere."""
         self._release(slot, reason)
         self._commands.append(KillSlot(slot.address))
+
+
+def _is_active(execution: Execution) -> bool:
+    return not execution.state.is_terminal and execution.state not in (ExecutionState.CREATED, ExecutionState.SCHEDULED)
 
 
 def _cancel_command(execution: Execution) -> CancelAttempt:

@@ -7,7 +7,7 @@ while as idle, to serve a later one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from actors.control_messages import ResourceProfile, SlotOffer, SlotRequest
@@ -96,9 +96,15 @@ class SlotPool:
             self._serve_with_idle(self._requests[slot.request])
         return slot
 
-    def take_idle(self, now: float, timeout_ms: float) -> list[PooledSlot]:
-        """Removes and gives the slots that have served nothing for so long."""
-        idle = [slot for slot in self._slots.values() if slot.request is None and now - slot.idle_since >= timeout_ms]
+    def take_idle(
+        self, now: float, timeout_ms: float, kept: Collection[AllocationId] = frozenset()
+    ) -> list[PooledSlot]:
+        """Removes and gives the slots that have served nothing for so long, except those that are to be kept."""
+        idle = [
+            slot
+            for slot in self._slots.values()
+            if slot.request is None and now - slot.idle_since >= timeout_ms and slot.allocation_id not in kept
+        ]
         for slot in idle:
             del self._slots[slot.allocation_id]
         return idle

@@ -269,11 +269,14 @@ def test_wrong_state_backends(env: Env) -> None:
 # -- the environment
 
 
-def test_programs_run_as_streams_and_say_so_where_they_are_asked_otherwise(env: Env) -> None:
+def test_the_runtime_mode_is_a_setting_like_others(env: Env) -> None:
     assert env.set_runtime_mode(RuntimeExecutionMode.STREAMING).set_runtime_mode("STREAMING") is env
-    for mode in (RuntimeExecutionMode.BATCH, RuntimeExecutionMode.AUTOMATIC, "batch"):
-        with pytest.raises(ConfigurationError, match=r"'execution\.runtime-mode' must be one of streaming .*bounded"):
-            env.set_runtime_mode(mode)
+    for mode in RuntimeExecutionMode:
+        assert env.set_runtime_mode(mode).configuration.get(o.RUNTIME_MODE) == mode.value
+    with pytest.raises(
+        ConfigurationError, match=r"'execution\.runtime-mode' must be one of streaming, batch, automatic"
+    ):
+        env.set_runtime_mode("quick")
 
 
 def test_paths_mean_the_same_wherever_the_job_runs(

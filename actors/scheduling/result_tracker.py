@@ -1,0 +1,73 @@
+"""Where the results are that later stages read, and until when they are needed (Flink's JobMasterPartitionTracker)."""
+
+from __future__ import annotations
+
+from actors.messages import AllocationId
+from actors.ports import Address
+from actors.scheduling.commands import ReleasePartitions
+from graphs.execution_graph import Execution, ExecutionGraph, ExecutionVertexId, PartitionId, ResultPartitionKey
+from graphs.regions import PartitionReleaseStrategy, RegionTopology
+
+
+class ResultTracker:
+    """The blocking results of tasks that have finished. A result is in the slot that its task ran in.
+
+    Not thread-safe.
+    """
+
+    def __init__(self, graph: ExecutionGraph, topology: RegionTopology) -> None:
+        self._graph = graph
+        self._release_strategy = PartitionReleaseStrategy(topology)
+        self._held: dict[ResultPartitionKey, Execution] = {}
+        """By result: the attempt that made it."""
+
+    def on_finished(self, execution: Execution) -> list[ReleasePartitions]:
+        """The attempt's results can be read; gives what need not be kept any more, as it has read that."""
+        for partition in execution.vertex.results:
+            if not partition.result.result_type.is_pipelined:
+                self._held[partition.key] = execution
+        return self._release(self._release_strategy.vertex_finished(execution.vertex.id))
+
+    def on_reset(self, execution: Execution) -> list[ReleasePartitions]:
+        """The subtask is to run again: what it reads is needed again, and what this attempt has made is not."""
+        self._release_strategy.vertex_unfinished(execution.vertex.id)
+        return self._release(tuple(partition.key for partition in execution.vertex.results))
+
+    def on_slot_lost(self, allocation_id: AllocationId) -> tuple[ExecutionVertexId, ...]:
+        """The slot is gone; gives the subtasks whose results, which are still needed, are gone with it."""
+        lost = [key for key, execution in self._held.items() if execution.allocation_id == allocation_id]
+        return tuple(dict.fromkeys(self._held.pop(key).vertex.id for key in lost))
+
+    def is_available(self, key: ResultPartitionKey) -> bool:
+        """Whether the result of a task that has finished can be read."""
+        return key in self._held
+
+    def holding_slots(self) -> frozenset[AllocationId]:
+        """Those that have results which are still needed."""
+        return frozenset(AllocationId(execution.allocation_id or "") for execution in self._held.values())
+
+    def clear(self) -> None:
+        """The job has ended, and its slots with it."""
+        self._held.clear()
+
+    def _release(self, keys: tuple[ResultPartitionKey, ...]) -> list[ReleasePartitions]:
+        by_slot: dict[tuple[str, str], list[PartitionId]] = {}
+        for key in keys:
+            execution = self._held.pop(key, None)
+            if execution is not None:
+                partition_id = self._graph.partitions[key].id_for(execution.attempt_id)
+                slot = (execution.location or "", execution.allocation_id or "")
+                by_slot.setdefault(slot, []).append(partition_id)
+        return [
+            ReleasePartitions(Address(location), AllocationId(allocation_id), tuple(ids))
+            for (location, allocation_id), ids in by_slot.items()
+        ]
+
+
+def results_of(execution: Execution) -> ReleasePartitions | None:
+    """Releases what an attempt has made that finished where it should not have; None: nothing stays of it."""
+    made = [each for each in execution.vertex.results if not each.result.result_type.is_pipelined]
+    if not made:
+        return None
+    ids = tuple(partition.id_for(execution.attempt_id) for partition in made)
+    return ReleasePartitions(Address(execution.location or ""), AllocationId(execution.allocation_id or ""), ids)
