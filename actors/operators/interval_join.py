@@ -188,6 +188,7 @@ class _ColumnPairs:
         self, left: KeyedRows, left_times: Times, lefts: Indices, right: KeyedRows, right_times: Times, rights: Indices
     ) -> None:
         """Row `lefts[i]` with row `rights[i]`."""
+        self._layout.check_kinds(left.kind, right.kind)
         if self._waiting_rows + len(lefts) > self._most_rows:
             self.flush()
         kept = self._layout.kept(left.data.column_names, right.data.column_names)

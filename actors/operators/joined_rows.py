@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from flinkray.errors import InvalidProgramError
 from flinkray.keys import ColumnKey, KeySelector
+from flinkray.types import Kind
 
 Indices = npt.NDArray[np.int64]
 RIGHT_SUFFIX = "_right"
@@ -45,6 +46,14 @@ class PairLayout:
         self._made_for: tuple[Sequence[str], Sequence[str]] = ((), ())
         self._kept: list[str] = []
         self._names: list[str] = []
+
+    def check_kinds(self, *kinds: Kind) -> None:
+        """Raises InvalidProgramError where rows of these kinds have no columns."""
+        if Kind.OBJECT in kinds:
+            raise InvalidProgramError(
+                f"operator {self._where!r}: some of these rows are objects that Arrow cannot hold, so they have no "
+                "columns to join; map them to tuples or rows first, or give the join a function"
+            )
 
     def kept(self, left: Sequence[str], right: Sequence[str]) -> list[str]:
         """Names of the right columns that a pair has.

@@ -238,6 +238,7 @@ class ColumnarJoinOperator(TwoInputWindowOperator):
     def _fire_window(self, first: KeyedRows | None, second: KeyedRows | None, timestamp: int) -> None:
         if first is None or second is None or not first.num_rows or not second.num_rows:
             return
+        self._layout.check_kinds(first.kind, second.kind)
         order = np.argsort(second.key_ids, kind="stable")
         sorted_ids = second.key_ids[order]
         begins = np.searchsorted(sorted_ids, first.key_ids, "left")

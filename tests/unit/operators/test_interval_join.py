@@ -327,6 +327,14 @@ def test_rows_of_any_kind_join() -> None:
     assert harness.output.rows == [(11, (1, "x"))]
 
 
+def test_rows_that_are_objects_have_no_columns_to_join() -> None:
+    keys = (FunctionKey(lambda value: 1), FunctionKey(lambda value: 1))  # noqa: ARG005
+    harness = harness_of(0, 5, keys=keys)
+    harness.push([1], [0], 0)
+    with pytest.raises(InvalidProgramError, match="objects that Arrow cannot hold"):
+        harness.push([{1, 2}], [0], 1)
+
+
 # -- against other ways of computing it
 
 KEY_SETS: list[tuple[pa.DataType, list[Any]]] = [
