@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import enum
+import operator
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from flinkray.state import StateDescriptor
+import pyarrow as pa
+
+from flinkray.durations import Duration, to_millis
+from flinkray.metrics import MetricGroup
+from flinkray.state import ReducingStateDescriptor, StateDescriptor, ValueStateDescriptor
+from flinkray.types import Millis
 
 
 class TriggerResult(enum.Enum):
@@ -43,7 +50,7 @@ class TriggerContext(Protocol):
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
         """State of the current key and window."""
 
-    def get_metric_group(self) -> Any: ...
+    def get_metric_group(self) -> MetricGroup: ...
 
 
 class OnMergeContext(TriggerContext, Protocol):
@@ -138,9 +145,10 @@ class ProcessingTimeTrigger(Trigger):
         ctx.delete_processing_time_timer(window.max_timestamp())
 
 
-@dataclass(frozen=True, slots=True)
-class NeverTrigger(Trigger):
-    """Never fires: the default of GlobalWindows."""
+class QuietTrigger(Trigger):
+    """Base: goes on whatever happens, until a subclass says otherwise."""
+
+    __slots__ = ()
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         return TriggerResult.CONTINUE
@@ -151,11 +159,184 @@ class NeverTrigger(Trigger):
     def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         return TriggerResult.CONTINUE
 
+    def clear(self, window: Any, ctx: TriggerContext) -> None:
+        """Nothing to drop."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeverTrigger(QuietTrigger):
+    """Never fires: the default of GlobalWindows."""
+
     def can_merge(self) -> bool:
         return True
 
     def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
         """It has nothing to move."""
 
+
+def positive_interval(interval: Duration, name: str) -> Millis:
+    """The interval, where it is longer than nothing; `name` is what an error calls it."""
+    interval_ms = to_millis(interval, name)
+    if interval_ms <= 0:
+        raise ValueError(f"the {name} of a trigger must be positive, got {interval!r}")
+    return interval_ms
+
+
+# -- by the rows themselves
+
+_COUNT = ReducingStateDescriptor("count", pa.int64(), function=operator.add)
+"""Rows since the last firing; those of windows that merge add up."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountTrigger(QuietTrigger):
+    """Fires with every `max_count`th row of a window."""
+
+    max_count: int
+
+    @staticmethod
+    def of(window_size: int) -> CountTrigger:
+        if window_size <= 0:
+            raise ValueError(f"a count trigger needs a positive number of rows, got {window_size}")
+        return CountTrigger(window_size)
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        count = ctx.get_partitioned_state(_COUNT)
+        count.add(1)
+        if count.get() < self.max_count:
+            return TriggerResult.CONTINUE
+        count.clear()
+        return TriggerResult.FIRE
+
+    def can_merge(self) -> bool:
+        return True
+
+    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+        ctx.merge_partitioned_state(_COUNT)
+
     def clear(self, window: Any, ctx: TriggerContext) -> None:
-        """It has nothing to drop."""
+        ctx.get_partitioned_state(_COUNT).clear()
+
+
+_LAST_ELEMENT = ValueStateDescriptor("last-element")
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaTrigger(QuietTrigger):
+    """Fires when a row differs by more than the threshold from the one that fired last (at first: the first row)."""
+
+    threshold: float
+    delta_function: Callable[[Any, Any], float]
+    """`(old row, new row) -> how much they differ`"""
+
+    @staticmethod
+    def of(threshold: float, delta_function: Callable[[Any, Any], float]) -> DeltaTrigger:
+        return DeltaTrigger(threshold, delta_function)
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        last = ctx.get_partitioned_state(_LAST_ELEMENT)
+        if last.value() is None:
+            last.update((element,))  # in a tuple, since None may be a row
+            return TriggerResult.CONTINUE
+        if self.delta_function(last.value()[0], element) <= self.threshold:
+            return TriggerResult.CONTINUE
+        last.update((element,))
+        return TriggerResult.FIRE
+
+    def clear(self, window: Any, ctx: TriggerContext) -> None:
+        ctx.get_partitioned_state(_LAST_ELEMENT).clear()
+
+
+# -- around another trigger
+
+
+@dataclass(frozen=True, slots=True)
+class PurgingTrigger(Trigger):
+    """Another trigger whose firings also drop the window's contents."""
+
+    nested_trigger: Trigger
+
+    @staticmethod
+    def of(nested_trigger: Trigger) -> PurgingTrigger:
+        return PurgingTrigger(nested_trigger)
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        return _purging(self.nested_trigger.on_element(element, timestamp, window, ctx))
+
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        return _purging(self.nested_trigger.on_processing_time(time, window, ctx))
+
+    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        return _purging(self.nested_trigger.on_event_time(time, window, ctx))
+
+    def can_merge(self) -> bool:
+        return self.nested_trigger.can_merge()
+
+    def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
+        self.nested_trigger.on_merge(window, ctx)
+
+    def clear(self, window: Any, ctx: TriggerContext) -> None:
+        self.nested_trigger.clear(window, ctx)
+
+
+def _purging(result: TriggerResult) -> TriggerResult:
+    return TriggerResult.FIRE_AND_PURGE if result.is_fire() else result
+
+
+_TIMEOUT = ValueStateDescriptor("timeout", pa.int64())
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessingTimeoutTrigger(Trigger):
+    """Fires with another trigger, and some processing time after the first row (or the last one) if that has not."""
+
+    nested_trigger: Trigger
+    timeout_ms: Millis
+    reset_timer_on_new_record: bool = False
+    """Each row starts the timeout anew."""
+    should_clear_on_timeout: bool = True
+    """What the other trigger keeps is cleared when a timer fires."""
+
+    @staticmethod
+    def of(
+        nested_trigger: Trigger,
+        timeout: Duration,
+        reset_timer_on_new_record: bool = False,
+        should_clear_on_timeout: bool = True,
+    ) -> ProcessingTimeoutTrigger:
+        timeout_ms = positive_interval(timeout, "timeout")
+        return ProcessingTimeoutTrigger(nested_trigger, timeout_ms, reset_timer_on_new_record, should_clear_on_timeout)
+
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        result = self.nested_trigger.on_element(element, timestamp, window, ctx)
+        if result.is_fire():
+            self.clear(window, ctx)
+            return result
+        timeout = ctx.get_partitioned_state(_TIMEOUT)
+        pending = timeout.value()
+        if pending is not None and self.reset_timer_on_new_record:
+            ctx.delete_processing_time_timer(pending)
+            pending = None
+        if pending is None:
+            when = ctx.get_current_processing_time() + self.timeout_ms
+            timeout.update(when)
+            ctx.register_processing_time_timer(when)
+        return result
+
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        return self._fire(self.nested_trigger.on_processing_time(time, window, ctx), window, ctx)
+
+    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        return self._fire(self.nested_trigger.on_event_time(time, window, ctx), window, ctx)
+
+    def _fire(self, result: TriggerResult, window: Any, ctx: TriggerContext) -> TriggerResult:
+        if self.should_clear_on_timeout:
+            self.clear(window, ctx)
+        return TriggerResult.FIRE_AND_PURGE if result.is_purge() else TriggerResult.FIRE
+
+    def clear(self, window: Any, ctx: TriggerContext) -> None:
+        timeout = ctx.get_partitioned_state(_TIMEOUT)
+        if timeout.value() is not None:
+            ctx.delete_processing_time_timer(timeout.value())
+            timeout.clear()
+        self.nested_trigger.clear(window, ctx)

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from flinkray.durations import Duration, to_millis
+from flinkray.state import ValueStateDescriptor
 from flinkray.types import MAX_TIMESTAMP, Millis
 
 if TYPE_CHECKING:
+    from flinkray.functions import RuntimeContext
     from flinkray.triggers import Trigger
 
 
@@ -33,16 +35,52 @@ class Window:
         """The smallest window that contains both."""
         return Window(min(self.start, other.start), max(self.end, other.end))
 
+    @staticmethod
+    def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
+        """The start of the tumbling window that contains the time, also before the epoch."""
+        return timestamp - (timestamp - offset) % window_size
+
+    @staticmethod
+    def merge_windows(windows: Iterable[Window], callback: Callable[[Collection[Window], Window], None]) -> None:
+        """Merges those that overlap or touch: what `MergingWindowAssigner.merge_windows` of time windows does."""
+        together: list[Window] = []
+        covered: Window | None = None
+        for window in sorted(set(windows)):
+            if covered is not None and covered.intersects(window):
+                together.append(window)
+                covered = covered.cover(window)
+                continue
+            if covered is not None and len(together) > 1:
+                callback(together, covered)
+            together, covered = [window], window
+        if covered is not None and len(together) > 1:
+            callback(together, covered)
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class GlobalWindow:
     """The one window of `GlobalWindows`: it has no end."""
 
+    @staticmethod
+    def get() -> GlobalWindow:
+        return GlobalWindow()
+
     def max_timestamp(self) -> int:
         return MAX_TIMESTAMP
 
 
-AnyWindow = Window | GlobalWindow
+@dataclass(frozen=True, slots=True, order=True)
+class CountWindow:
+    """A number of consecutive rows of a key; `id` counts such windows from 0."""
+
+    id: int
+
+    def max_timestamp(self) -> int:
+        """Of no certain time, as its rows."""
+        return MAX_TIMESTAMP
+
+
+AnyWindow = Window | GlobalWindow | CountWindow
 
 
 class WindowAssignerContext(Protocol):
@@ -50,6 +88,9 @@ class WindowAssignerContext(Protocol):
 
     def get_current_processing_time(self) -> int:
         """Epoch milliseconds."""
+
+    def get_runtime_context(self) -> RuntimeContext:
+        """For state of the current key."""
 
 
 class WindowAssigner(ABC):
@@ -71,12 +112,27 @@ class WindowAssigner(ABC):
     def is_event_time(self) -> bool: ...
 
 
+class MergeCallback(ABC):
+    """What `merge_windows` tells about windows that belong together; it may also be called as a function."""
+
+    @abstractmethod
+    def merge(self, to_be_merged: Iterable[Any], merge_result: Any) -> None:
+        """These windows become that one."""
+
+    def __call__(self, to_be_merged: Iterable[Any], merge_result: Any) -> None:
+        self.merge(to_be_merged, merge_result)
+
+
 class MergingWindowAssigner(WindowAssigner):
     """Its windows may merge (sessions)."""
 
     @abstractmethod
-    def merge_windows(self, windows: Iterable[Any], callback: Callable[[Collection[Any], Any], None]) -> None:
-        """Calls `callback(those that merge, their merged window)` for each set of two or more that belong together."""
+    def merge_windows(self, windows: Iterable[Any], callback: Any) -> None:
+        """Calls `callback(those that merge, their merged window)` for each set of two or more that belong together.
+
+        Args:
+            callback: a function, or a MergeCallback.
+        """
 
 
 # -- time windows of one size, aligned to the epoch
@@ -193,25 +249,22 @@ class SessionWindows(MergingWindowAssigner):
         return self._uses_event_time
 
     def merge_windows(self, windows: Iterable[Window], callback: Callable[[Collection[Window], Window], None]) -> None:
-        together: list[Window] = []
-        covered: Window | None = None
-        for window in sorted(windows):
-            if covered is not None and covered.intersects(window):
-                together.append(window)
-                covered = covered.cover(window)
-                continue
-            if covered is not None and len(together) > 1:
-                callback(together, covered)
-            together, covered = [window], window
-        if covered is not None and len(together) > 1:
-            callback(together, covered)
+        Window.merge_windows(windows, callback)
 
 
-SessionWindowTimeGapExtractor = Callable[[Any], int] | object
-"""`function(row) -> gap in milliseconds`, or an object with `extract(row)` (PyFlink's)."""
+class SessionWindowTimeGapExtractor(ABC):
+    """Says how long a row keeps its session open."""
+
+    @abstractmethod
+    def extract(self, element: Any) -> int:
+        """The gap that must follow the row, in milliseconds; positive."""
 
 
-def _gap_function(extractor: SessionWindowTimeGapExtractor) -> Callable[[Any], int]:
+GapExtractor = SessionWindowTimeGapExtractor | Callable[[Any], int]
+
+
+def gap_function(extractor: GapExtractor) -> Callable[[Any], int]:
+    """What gives a row's gap: the extractor's method, or the function itself."""
     extract = getattr(extractor, "extract", extractor)
     if not callable(extract):
         raise TypeError(f"a dynamic gap needs a function of the row, or an object with extract, not {extractor!r}")
@@ -233,9 +286,9 @@ class EventTimeSessionWindows(SessionWindows):
         return EventTimeSessionWindows(gap_ms=_positive_gap(gap))
 
     @staticmethod
-    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> EventTimeSessionWindows:
+    def with_dynamic_gap(extractor: GapExtractor) -> EventTimeSessionWindows:
         """As `with_gap`; each row brings the gap that must follow it, `extractor(row)` in milliseconds."""
-        return EventTimeSessionWindows(gap_function=_gap_function(extractor))
+        return EventTimeSessionWindows(gap_function=gap_function(extractor))
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,9 +301,9 @@ class ProcessingTimeSessionWindows(SessionWindows):
         return ProcessingTimeSessionWindows(gap_ms=_positive_gap(gap))
 
     @staticmethod
-    def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> ProcessingTimeSessionWindows:
+    def with_dynamic_gap(extractor: GapExtractor) -> ProcessingTimeSessionWindows:
         """As `with_gap`; each row brings the gap that must follow it, `extractor(row)` in milliseconds."""
-        return ProcessingTimeSessionWindows(gap_function=_gap_function(extractor))
+        return ProcessingTimeSessionWindows(gap_function=gap_function(extractor))
 
 
 # -- one window for everything
@@ -273,4 +326,53 @@ class GlobalWindows(WindowAssigner):
         return NeverTrigger()
 
     def is_event_time(self) -> bool:
-        return True
+        return False
+
+
+# -- windows of a number of rows
+
+
+_ROWS_OF_KEY = ValueStateDescriptor("count-window-rows", int)
+
+
+@dataclass(frozen=True, slots=True)
+class _CountWindows(WindowAssigner):
+    """Base of count windows: number n has the rows n * slide ... n * slide + size - 1 of its key, counted from 0."""
+
+    size: int
+    slide: int
+
+    def __post_init__(self) -> None:
+        if self.size <= 0 or self.slide <= 0:
+            raise ValueError(f"count windows need a positive size and slide, got {self.size} and {self.slide}")
+
+    def assign_windows(self, element: Any, timestamp: int, context: WindowAssignerContext) -> list[CountWindow]:
+        rows = context.get_runtime_context().get_state(_ROWS_OF_KEY)
+        number = rows.value() or 0
+        rows.update(number + 1)
+        first = max(0, -((self.size - 1 - number) // self.slide))
+        return [CountWindow(id) for id in range(first, number // self.slide + 1)]
+
+    def get_default_trigger(self, env: Any = None) -> Trigger:
+        from flinkray.triggers import CountTrigger, PurgingTrigger  # which themselves need windows
+
+        return PurgingTrigger.of(CountTrigger.of(self.size))  # a window that is full never gets another row
+
+    def is_event_time(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class CountTumblingWindowAssigner(_CountWindows):
+    @staticmethod
+    def of(window_size: int) -> CountTumblingWindowAssigner:
+        """Every `window_size` rows of a key make a window."""
+        return CountTumblingWindowAssigner(window_size, window_size)
+
+
+@dataclass(frozen=True, slots=True)
+class CountSlidingWindowAssigner(_CountWindows):
+    @staticmethod
+    def of(window_size: int, window_slide: int) -> CountSlidingWindowAssigner:
+        """Windows of `window_size` rows of a key, one beginning every `window_slide` rows."""
+        return CountSlidingWindowAssigner(window_size, window_slide)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from actors.operators.base import Operator
 from actors.operators.window_columnar import ColumnarWindowOperator
+from actors.operators.window_general import GeneralWindowOperator
 from actors.operators.window_rows import RowWindowOperator
 from flinkray.errors import InvalidProgramError
 from flinkray.operator_factories import WindowFactory
+from flinkray.windowing import MergingWindowAssigner, SlidingEventTimeWindows, TumblingEventTimeWindows
 from graphs.job_graph import OperatorCode
+
+_ALIGNED = (TumblingEventTimeWindows, SlidingEventTimeWindows)
 
 
 def create_window_operator(code: OperatorCode) -> Operator:
@@ -34,8 +40,39 @@ def create_window_operator(code: OperatorCode) -> Operator:
             "a window function cannot follow built-in aggregates; add map or process after the window, whose rows have "
             "the key, window_start, window_end and the aggregates"
         )
-    if factory.aggregates:
-        return ColumnarWindowOperator(factory)
     if not chosen and factory.process is None:
         raise InvalidProgramError("a window needs aggregates, reduce, aggregate or process")
-    return RowWindowOperator(factory)
+    check_merging(factory)
+    columnar = columnar_operator(factory)
+    if columnar is not None:
+        return columnar(factory)
+    if not factory.aggregates and _is_plain(factory) and type(factory.assigner) in _ALIGNED:
+        return RowWindowOperator(factory)
+    return GeneralWindowOperator(factory)
+
+
+def columnar_operator(factory: WindowFactory) -> Callable[[WindowFactory], Operator] | None:
+    """The operator that works on whole columns, where there is one: built-in aggregates that fire as the assigner
+    says. An assigner of the user's, also one derived from ours, is only known to work row by row."""
+    if not factory.aggregates or not _is_plain(factory):
+        return None
+    if type(factory.assigner) in _ALIGNED:
+        return ColumnarWindowOperator
+    return None
+
+
+def _is_plain(factory: WindowFactory) -> bool:
+    """Whether windows fire as their assigner says, with all their rows."""
+    trigger = factory.trigger
+    is_default = trigger is None or trigger == factory.assigner.get_default_trigger()
+    return is_default and factory.evictor is None
+
+
+def check_merging(factory: WindowFactory) -> None:
+    """Raises InvalidProgramError for windows that merge with a trigger that cannot."""
+    trigger = factory.trigger or factory.assigner.get_default_trigger()
+    if isinstance(factory.assigner, MergingWindowAssigner) and not trigger.can_merge():
+        raise InvalidProgramError(
+            f"{type(factory.assigner).__name__} merges windows, and {type(trigger).__name__} cannot (its can_merge "
+            "gives False); use another trigger, or give it can_merge and on_merge"
+        )
