@@ -1,8 +1,9 @@
-"""What all event-time window operators share: late rows, and the watermark that decides about them."""
+"""What all window operators share: late rows, and the watermark or clock that decides about them and about firing."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,27 +19,54 @@ from flinkray.windowing import AlignedWindows
 _SUBTASK = "subtask"
 
 
-class WindowOperatorBase(Operator):
-    """Sorts out late rows. `_watermark` is the highest one so far, also across a restore: what was late stays late."""
+class TimedOperator(Operator):
+    """Base of window operators. `_watermark` is the highest so far, also across a restore: what was late stays late.
 
-    def __init__(self, assigner: AlignedWindows, allowed_lateness_ms: int, late_tag: OutputTag | None) -> None:
-        self._times = WindowTimes(assigner, allowed_lateness_ms)
+    In processing time the clock takes the watermark's place. A batch arrives at one time, and everything that ended
+    before the present millisecond is due: Flink's timers wait for a millisecond more too, so that no row comes for a
+    window that has fired. A clock that is set back stands still. At the end of the input what has not fired is
+    dropped, as Flink drops processing-time timers (its task quiesces the timer service before it finishes operators).
+    """
+
+    def __init__(self, is_event_time: bool, late_tag: OutputTag | None) -> None:
+        self._is_event_time = is_event_time
         self._late_tag = late_tag
         self._watermark: int = MIN_TIMESTAMP
+        self._timer: Any = None
+        self._timer_at: int | None = None
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._where = f"{context.operator_name} ({context.subtask_index + 1}/{context.parallelism})"
 
     def on_watermark(self, timestamp: Timestamp) -> None:
-        if timestamp > self._watermark:
+        if self._is_event_time and timestamp > self._watermark:
             self._watermark = timestamp
             self._fire_due(timestamp)
         self.output.emit_watermark(timestamp)
 
+    def finish(self) -> None:
+        self._set_timer(None)
+
+    def close(self) -> None:
+        self._set_timer(None)
+
     @abstractmethod
     def _fire_due(self, watermark: int) -> None:
         """Results of the windows that are due now, then the state of those that are over is dropped."""
+
+    def _earliest_end(self) -> int | None:
+        """In processing time: the clock is looked at again at this time (the end of the earliest window, or before)."""
+        return None
+
+    # -- rows
+
+    def _arrived(self, batch: Batch) -> Batch:
+        """In processing time, the batch with the time at which it arrives; else as it is."""
+        if self._is_event_time:
+            return batch
+        now = max(self.context.clock.now_ms(), self._watermark + 1)
+        return batch.with_timestamps(pa.array(np.full(batch.num_rows, now, np.int64)))
 
     def _timestamps(self, batch: Batch) -> Times:
         timestamps: Times | None = None
@@ -51,6 +79,67 @@ class WindowOperatorBase(Operator):
                 "the source a watermark strategy with a timestamp assigner"
             )
         return timestamps
+
+    def _emit_late(self, late: Batch) -> None:
+        if self._late_tag is not None:
+            self.output.emit_side(self._late_tag, late.without_keys())
+        else:
+            self.context.metrics.count("late_records_dropped", late.num_rows)
+
+    # -- the clock
+
+    def _await_clock(self) -> None:
+        """Call it where windows may have come or gone."""
+        if not self._is_event_time:
+            self._set_timer(self._earliest_end())
+
+    def _set_timer(self, time: int | None) -> None:
+        if time == self._timer_at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._timer_at = None, time
+        if time is not None:
+            delay = max(0, time - self.context.clock.now_ms())
+            self._timer = self.context.call_later(delay, self._on_clock, "processing-time windows")
+
+    def _on_clock(self) -> None:
+        self._timer, self._timer_at = None, None
+        before_now = self.context.clock.now_ms() - 1
+        if before_now > self._watermark:
+            self._watermark = before_now
+            self._fire_due(before_now)
+        self._await_clock()
+
+    # -- snapshots
+
+    def _snapshot_subtask(self, next_position: int = 0) -> OperatorSnapshot:
+        """What is neither by key nor by window: the watermark, and the number of the next row."""
+        snapshot = OperatorSnapshot()
+        subtask = (self.context.subtask_index, self._watermark, next_position)
+        snapshot.add_list(_SUBTASK, [subtask], ListMode.UNION)
+        return snapshot
+
+    def _restore_subtask(self, restored: RestoredState) -> int:
+        """Sets the watermark: that of the same subtask, or the lowest of all after rescaling, so that nothing that
+        one of them was still to take becomes late. Gives a number above those of all former rows."""
+        subtasks = restored.items(_SUBTASK)
+        own = [each for each in subtasks if each[0] == self.context.subtask_index]
+        followed = own if own and not restored.is_rescaled else subtasks
+        self._watermark = min((watermark for _, watermark, _ in followed), default=int(MIN_TIMESTAMP))
+        return max((next_position for _, _, next_position in subtasks), default=0)
+
+
+class WindowOperatorBase(TimedOperator):
+    """Base of those whose windows are aligned. Sorts out late rows.
+
+    Args:
+        allowed_lateness_ms: of no effect in processing time, where nothing is late.
+    """
+
+    def __init__(self, assigner: AlignedWindows, allowed_lateness_ms: int, late_tag: OutputTag | None) -> None:
+        super().__init__(assigner.is_event_time(), late_tag)
+        self._times = WindowTimes(assigner, allowed_lateness_ms if self._is_event_time else 0)
 
     def _in_time(self, batch: Batch) -> Batch | None:
         """The rows that belong to a window which is not over; the late ones go to the late output, or are counted.
@@ -71,27 +160,3 @@ class WindowOperatorBase(Operator):
         if is_kept.all():
             return batch
         return batch.filter(pa.array(is_kept)) if is_kept.any() else None
-
-    def _emit_late(self, late: Batch) -> None:
-        if self._late_tag is not None:
-            self.output.emit_side(self._late_tag, late.without_keys())
-        else:
-            self.context.metrics.count("late_records_dropped", late.num_rows)
-
-    # -- snapshots
-
-    def _snapshot_subtask(self, next_position: int = 0) -> OperatorSnapshot:
-        """What is neither by key nor by window: the watermark, and the number of the next row."""
-        snapshot = OperatorSnapshot()
-        subtask = (self.context.subtask_index, self._watermark, next_position)
-        snapshot.add_list(_SUBTASK, [subtask], ListMode.UNION)
-        return snapshot
-
-    def _restore_subtask(self, restored: RestoredState) -> int:
-        """Sets the watermark: that of the same subtask, or the lowest of all after rescaling, so that nothing that
-        one of them was still to take becomes late. Gives a number above those of all former rows."""
-        subtasks = restored.items(_SUBTASK)
-        own = [each for each in subtasks if each[0] == self.context.subtask_index]
-        followed = own if own and not restored.is_rescaled else subtasks
-        self._watermark = min((watermark for _, watermark, _ in followed), default=int(MIN_TIMESTAMP))
-        return max((next_position for _, _, next_position in subtasks), default=0)

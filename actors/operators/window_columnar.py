@@ -17,14 +17,14 @@ from actors.operators.columns import operator_label
 from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
 from actors.operators.slice_store import SliceStore
 from actors.operators.window_base import WindowOperatorBase
+from actors.operators.window_results import emit_windows
 from actors.operators.window_times import PendingWindows, Times
 from actors.state.key_index import Ids
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from flinkray.batch import Batch
-from flinkray.errors import InvalidProgramError
 from flinkray.keys import KeySelector
 from flinkray.operator_factories import WindowFactory
-from flinkray.types import Kind
+from flinkray.windowing import AlignedWindows
 
 _STATE = "cells"
 _GRID = "windows"
@@ -38,10 +38,12 @@ class ColumnarWindowOperator(WindowOperatorBase):
     """Accumulates each row once, into its slice; a window is made of its slices when it fires.
 
     Result columns: the key's, `window_start` and `window_end` (ms), then the aggregates; ordered by window, then by
-    first arrival of the key. A late row that is still allowed makes its (key, window) fire again, once per batch.
+    first arrival of the key. A late row that is still allowed makes its (key, window) fire again, once per batch. In
+    processing time a batch is in the windows of the moment at which it arrives.
     """
 
     def __init__(self, factory: WindowFactory) -> None:
+        assert isinstance(factory.assigner, AlignedWindows)
         super().__init__(factory.assigner, factory.allowed_lateness_ms, factory.late_tag)
         self._aggregates = factory.aggregates
         self._waiting = PendingWindows()
@@ -55,7 +57,7 @@ class ColumnarWindowOperator(WindowOperatorBase):
     # -- rows
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        kept = self._in_time(batch)
+        kept = self._in_time(self._arrived(batch))
         if kept is None:
             return
         starts, which = self._times.slices_of_rows(self._timestamps(kept))
@@ -67,6 +69,11 @@ class ColumnarWindowOperator(WindowOperatorBase):
                 self._wait_for_windows_over(start)
         if self._times.is_due(self._times.starts_over_slice(starts[0])[0], self._watermark):
             self._fire_again(cells, starts, which)
+        self._await_clock()
+
+    def _earliest_end(self) -> int | None:
+        start = self._waiting.earliest()
+        return None if start is None else start + self._times.size
 
     def _wait_for_windows_over(self, slice_start: int) -> None:
         for start in self._times.starts_over_slice(slice_start):
@@ -155,22 +162,10 @@ class ColumnarWindowOperator(WindowOperatorBase):
         return np.concatenate(keys), [len(distinct) for distinct in keys], results
 
     def _emit_rows(self, key_ids: Ids, starts: Times, results: list[pa.Array]) -> None:
+        keys = list(zip(self._store.key_names(), self._store.key_columns(key_ids), strict=True))
+        names = [name for name, _ in self._aggregates]
         ends = starts + self._times.size
-        names = [*self._store.key_names(), "window_start", "window_end", *(name for name, _ in self._aggregates)]
-        self._check_names(names)
-        columns = [*self._store.key_columns(key_ids), pa.array(starts), pa.array(ends), *results]
-        rows = Batch(pa.RecordBatch.from_arrays(columns, names=names), Kind.ROW, pa.array(ends - 1))
-        for offset in range(0, rows.num_rows, self.context.batch_rows):
-            self.output.emit(rows.slice(offset, self.context.batch_rows))
-
-    def _check_names(self, names: list[str]) -> None:
-        if len(set(names)) != len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise InvalidProgramError(
-                f"operator {self._where!r}: its result has two columns named {twice!r} (of the key, window_start, "
-                "window_end, and the aggregates); give the aggregate another name, or rename the key column before "
-                "key_by"
-            )
+        emit_windows(self.context, self.output, keys, starts, ends, list(zip(names, results, strict=True)))
 
     # -- snapshots
 
@@ -194,3 +189,4 @@ class ColumnarWindowOperator(WindowOperatorBase):
             self._slices.add(slice_start)
         for start in self._times.due_later(self._store.slice_starts(), self._watermark):
             self._waiting.add(start)
+        self._await_clock()

@@ -102,8 +102,13 @@ class WindowTimes:
 
     def late_limit(self, watermark: int) -> int:
         """Whatever ends at or before this (its last millisecond counts) is over."""
-        # end + lateness saturates at the highest timestamp, which only the last watermark reaches.
-        return MAX_TIMESTAMP if watermark == MAX_TIMESTAMP else max(watermark - self._lateness, MIN_TIMESTAMP)
+        return late_limit(watermark, self._lateness)
+
+
+def late_limit(watermark: int, allowed_lateness_ms: int) -> int:
+    """Windows whose last millisecond is at or before this are over."""
+    # end + lateness saturates at the highest timestamp, which only the last watermark reaches.
+    return MAX_TIMESTAMP if watermark == MAX_TIMESTAMP else max(watermark - allowed_lateness_ms, MIN_TIMESTAMP)
 
 
 class PendingWindows:
@@ -120,6 +125,10 @@ class PendingWindows:
         if start not in self._starts:
             self._starts.add(start)
             heapq.heappush(self._heap, start)
+
+    def earliest(self) -> int | None:
+        """The lowest start; None: there is none."""
+        return self._heap[0] if self._heap else None
 
     def pop_while(self, is_wanted: Callable[[int], bool]) -> list[int]:
         """Takes out the lowest starts as long as `is_wanted(start)`, ascending."""

@@ -1,0 +1,41 @@
+"""What columnar windows give: the key, the window and its aggregates, as batches with the window's event time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from actors.operators.base import OperatorContext, Output
+from actors.operators.window_times import Times
+from flinkray.batch import Batch
+from flinkray.errors import InvalidProgramError
+from flinkray.types import Kind
+
+
+def emit_windows(
+    context: OperatorContext,
+    output: Output,
+    keys: Sequence[tuple[str, pa.Array]],
+    starts: Times,
+    ends: Times,
+    aggregates: Sequence[tuple[str, pa.Array]],
+) -> None:
+    """Emits a row per (key, window) in batches of the size that the job wants.
+
+    Raises:
+        InvalidProgramError: two columns have the same name.
+    """
+    columns = [*keys, ("window_start", pa.array(starts)), ("window_end", pa.array(ends)), *aggregates]
+    names = [name for name, _ in columns]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidProgramError(
+            f"operator {context.operator_name!r}: its result has two columns named {twice!r} (of the key, "
+            "window_start, window_end, and the aggregates); give the aggregate another name, or rename the key column "
+            "before key_by"
+        )
+    data = pa.RecordBatch.from_arrays([column for _, column in columns], names=names)
+    rows = Batch(data, Kind.ROW, pa.array(ends - 1))
+    for offset in range(0, rows.num_rows, context.batch_rows):
+        output.emit(rows.slice(offset, context.batch_rows))
