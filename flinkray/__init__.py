@@ -23,6 +23,12 @@ from flinkray.aggregates import (
     TopN,
 )
 from flinkray.batch import Batch
+from flinkray.broadcast import BroadcastConnectedStream, BroadcastStream
+from flinkray.broadcast_functions import (
+    BaseBroadcastProcessFunction,
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+)
 from flinkray.checkpoint_config import CheckpointConfig, CheckpointingMode, ExternalizedCheckpointRetention
 from flinkray.checkpoint_statistics import CheckpointKind, CheckpointOverview, CheckpointStatistics, CheckpointStatus
 from flinkray.config import Configuration
@@ -109,14 +115,14 @@ from flinkray.rows import Row
 from flinkray.state import (
     AggregatingState,
     AggregatingStateDescriptor,
+    BroadcastState,
     ListState,
     ListStateDescriptor,
     MapState,
     MapStateDescriptor,
+    ReadOnlyBroadcastState,
     ReducingState,
     ReducingStateDescriptor,
-    StateTtlConfig,
-    TtlUpdateType,
     ValueState,
     ValueStateDescriptor,
 )
@@ -128,6 +134,7 @@ from flinkray.state_backends import (
     JobManagerCheckpointStorage,
     StateBackend,
 )
+from flinkray.state_ttl import StateTtlConfig, TtlCleanup, TtlClock, TtlUpdateType, TtlVisibility
 from flinkray.time_units import Duration, Time
 from flinkray.transformations import ResourceSpec
 from flinkray.type_info import TypeInformation, Types
@@ -145,8 +152,13 @@ __all__ = [
     "ArgMin",
     "ArrowSource",
     "Avg",
+    "BaseBroadcastProcessFunction",
     "Batch",
     "Boundedness",
+    "BroadcastConnectedStream",
+    "BroadcastProcessFunction",
+    "BroadcastState",
+    "BroadcastStream",
     "CheckpointConfig",
     "CheckpointError",
     "CheckpointKind",
@@ -202,6 +214,7 @@ __all__ = [
     "JoinFunction",
     "JoinedStreams",
     "KeySelectorFunction",
+    "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "KeyedStream",
@@ -226,6 +239,7 @@ __all__ = [
     "ProcessJoinFunction",
     "ProcessWindowFunction",
     "RandomField",
+    "ReadOnlyBroadcastState",
     "ReaderStatus",
     "RecordError",
     "RecordType",
@@ -267,7 +281,10 @@ __all__ = [
     "Time",
     "TimeDomain",
     "TopN",
+    "TtlCleanup",
+    "TtlClock",
     "TtlUpdateType",
+    "TtlVisibility",
     "TumblingEventTimeWindows",
     "TypeInformation",
     "TypeMismatchError",

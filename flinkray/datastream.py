@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, overload
 
+from flinkray.async_functions import NO_RETRY_STRATEGY, AsyncFunction, AsyncRetryStrategy
 from flinkray.closures import check_serializable
 from flinkray.column_operations import ColumnOperations
 from flinkray.connectors.print import PrintSink
@@ -28,6 +29,7 @@ from flinkray.functions import (
 from flinkray.keys import ColumnKey, FunctionKey, KeySelector
 from flinkray.known_types import UNKNOWN, KnownType, check_same_types
 from flinkray.operator_factories import (
+    AsyncFactory,
     DropFactory,
     FilterFactory,
     FlatMapFactory,
@@ -151,6 +153,34 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
         declared = None if output_type is None else record_type(output_type)
         return self._one_input(
             "Map Batches", MapBatchesFactory(function, batch_format, declared), KnownType.of(declared)
+        )
+
+    def async_map(
+        self,
+        function: AsyncFunction | Callable[[Any], Any],
+        capacity: int = 100,
+        timeout: Duration = 60_000,
+        ordered: bool = True,
+        output_type: Any = None,
+        retry_strategy: AsyncRetryStrategy = NO_RETRY_STRATEGY,
+    ) -> DataStream:
+        """Many calls at once, of a function that waits for another system. See also `AsyncDataStream`.
+
+        Args:
+            function: `async def`, run on an event loop of the subtask's own; or a plain function that blocks, run on
+                at most 32 threads (and `capacity`) per subtask, which must expect to be called by several at once. It
+                gives one value, or a list of any number of them; an AsyncFunction always gives a list.
+            capacity: how many rows may be under way at most, in each subtask; when it is reached, the input waits.
+            timeout: how long a row may take, with all its attempts; then the job fails, or an AsyncFunction's
+                `timeout` gives the results. 0: for ever. A coroutine is cancelled then; a call that blocks keeps its
+                thread until it returns, and its result is ignored.
+            ordered: results in the order of their rows; False: as they come, but never across a watermark.
+            retry_strategy: when a call is made again.
+        """
+        from flinkray.async_data_stream import async_wait  # which itself needs DataStream
+
+        return async_wait(
+            self, function, timeout, retry_strategy, capacity, output_type, "Async Map", is_ordered=ordered
         )
 
     # -- several streams
@@ -387,7 +417,7 @@ def _may_use_key(factory: OperatorFactory) -> bool:
     functions) and column operations cannot."""
     row_functions = MapFactory | FlatMapFactory | FilterFactory
     columns = ProjectFactory | WhereFactory | DropFactory | RenameFactory | MapBatchesFactory
-    return not isinstance(factory, row_functions | columns | TimestampsAndWatermarksFactory)
+    return not isinstance(factory, row_functions | columns | TimestampsAndWatermarksFactory | AsyncFactory)
 
 
 def check_watermark_strategy(strategy: object, known: KnownType) -> None:

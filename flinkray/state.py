@@ -2,33 +2,18 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from flinkray.types import Millis
+from flinkray.state_ttl import StateTtlConfig as StateTtlConfig
+from flinkray.state_ttl import TtlUpdateType as TtlUpdateType
 
 T = TypeVar("T")
 IN = TypeVar("IN", contravariant=True)
 OUT = TypeVar("OUT", covariant=True)
 K = TypeVar("K")
 V = TypeVar("V")
-
-
-class TtlUpdateType(enum.Enum):
-    """What renews an entry's time to live. Reading an expired entry never does."""
-
-    ON_CREATE_AND_WRITE = "on create and write"
-    ON_READ_AND_WRITE = "on read and write"
-
-
-@dataclass(frozen=True, slots=True)
-class StateTtlConfig:
-    """Entries vanish `ttl_ms` of processing time after their last renewal."""
-
-    ttl_ms: Millis
-    update_type: TtlUpdateType = TtlUpdateType.ON_CREATE_AND_WRITE
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +32,11 @@ class StateDescriptor:
                 f"state {self.name!r}: ttl takes a StateTtlConfig, not {self.ttl!r}; name what comes after the value "
                 "type, such as key_type=..."
             )
+
+    @property
+    def active_ttl(self) -> StateTtlConfig | None:
+        """The time to live; None also where it is disabled."""
+        return self.ttl if self.ttl is not None and self.ttl.is_enabled() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +60,8 @@ class ListState(Protocol[T]):
 
     def get(self) -> Iterable[T]: ...
 
+    def __iter__(self) -> Iterator[T]: ...
+
     def add(self, value: T) -> None: ...
 
     def add_all(self, values: Iterable[T]) -> None: ...
@@ -79,18 +71,15 @@ class ListState(Protocol[T]):
     def clear(self) -> None: ...
 
 
-class MapState(Protocol[K, V]):
-    """A dict for the current key."""
+class ReadOnlyMap(Protocol[K, V]):
+    """A dict that is read. What a read gives must not be changed, but put again."""
 
     def get(self, key: K) -> V | None: ...
 
-    def put(self, key: K, value: V) -> None: ...
-
-    def remove(self, key: K) -> None: ...
-
     def contains(self, key: K) -> bool: ...
 
-    def items(self) -> Iterator[tuple[K, V]]: ...
+    def items(self) -> Iterator[tuple[K, V]]:
+        """The entries as they are now, in no certain order: they may be changed meanwhile."""
 
     def keys(self) -> Iterator[K]: ...
 
@@ -98,7 +87,38 @@ class MapState(Protocol[K, V]):
 
     def is_empty(self) -> bool: ...
 
+    def __getitem__(self, key: K) -> V | None:
+        """As `get`: None where there is no such entry."""
+
+    def __contains__(self, key: K) -> bool: ...
+
+    def __iter__(self) -> Iterator[K]: ...
+
+
+class MapState(ReadOnlyMap[K, V], Protocol[K, V]):
+    """A dict for the current key."""
+
+    def put(self, key: K, value: V) -> None: ...
+
+    def put_all(self, dict_value: dict[K, V]) -> None: ...
+
+    def remove(self, key: K) -> None:
+        """Without effect where there is no such entry."""
+
     def clear(self) -> None: ...
+
+    def __setitem__(self, key: K, value: V) -> None: ...
+
+    def __delitem__(self, key: K) -> None:
+        """As `remove`."""
+
+
+class ReadOnlyBroadcastState(ReadOnlyMap[K, V], Protocol[K, V]):
+    """Broadcast state as `process_element` sees it: writing is an error."""
+
+
+class BroadcastState(MapState[K, V], Protocol[K, V]):
+    """A dict that belongs to no key: each subtask has its own, which the program keeps the same everywhere."""
 
 
 class ReducingState(Protocol[T]):

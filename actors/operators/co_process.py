@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -10,34 +9,21 @@ from actors.operators.process import UserFunctionOperator
 from flinkray.batch import Batch
 from flinkray.functions import Function, as_callable
 from flinkray.operator_factories import CoFlatMapFactory, CoMapFactory, CoProcessFactory
-from flinkray.types import RecordType
 from graphs.job_graph import OperatorCode
 
 
 class _TwoInputOperator(UserFunctionOperator):
-    """Base: which method serves which input. State and timers are those of the key, whichever input it comes from."""
+    """Base: which call serves which input. State and timers are those of the key, whichever input it comes from."""
 
-    def __init__(self, function: Function, output_type: RecordType | None, methods: tuple[str, str]) -> None:
-        super().__init__(function, output_type)
-        self._methods = [as_callable(function, method) for method in methods]
-        self._takers: list[Callable[[Any, int | None], None]] = [self._take_first, self._take_second]
+    _calls: tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]
+    """`call(value, ctx)` gives what `ResultCollector.collect` takes."""
 
     @property
     def number_of_inputs(self) -> int:
         return 2
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        self._call_per_row(batch, input_index, self._takers[input_index])
-
-    def _take_first(self, value: Any, timestamp: int | None) -> None:
-        self._take(0, value, timestamp)
-
-    def _take_second(self, value: Any, timestamp: int | None) -> None:
-        self._take(1, value, timestamp)
-
-    @abstractmethod
-    def _take(self, index: int, value: Any, timestamp: int | None) -> None:
-        """A row of the input `index`."""
+        self._call_per_row(batch, input_index, self._calls[input_index], self._element)
 
 
 class CoRowOperator(_TwoInputOperator):
@@ -46,16 +32,21 @@ class CoRowOperator(_TwoInputOperator):
     def __init__(self, code: OperatorCode) -> None:
         factory = code.factory
         assert isinstance(factory, CoMapFactory | CoFlatMapFactory)
-        self._is_map = isinstance(factory, CoMapFactory)
-        methods = ("map1", "map2") if self._is_map else ("flat_map1", "flat_map2")
-        super().__init__(factory.function, factory.output_type, methods)
-
-    def _take(self, index: int, value: Any, timestamp: int | None) -> None:
-        result = self._methods[index](value)
-        if self._is_map:
-            self._results.add(result, timestamp)
+        super().__init__(factory.function, factory.output_type)
+        if isinstance(factory, CoMapFactory):
+            self._calls = _of_one(factory.function, "map1"), _of_one(factory.function, "map2")
         else:
-            self._results.collect(result, timestamp)
+            self._calls = _of_many(factory.function, "flat_map1"), _of_many(factory.function, "flat_map2")
+
+
+def _of_one(function: Function, method: str) -> Callable[[Any, Any], Any]:
+    call = as_callable(function, method)
+    return lambda value, _ctx: (call(value),)
+
+
+def _of_many(function: Function, method: str) -> Callable[[Any, Any], Any]:
+    call = as_callable(function, method)
+    return lambda value, _ctx: call(value)
 
 
 class CoProcessOperator(_TwoInputOperator):
@@ -64,7 +55,8 @@ class CoProcessOperator(_TwoInputOperator):
     def __init__(self, code: OperatorCode) -> None:
         factory = code.factory
         assert isinstance(factory, CoProcessFactory)
-        super().__init__(factory.function, factory.output_type, ("process_element1", "process_element2"))
-
-    def _take(self, index: int, value: Any, timestamp: int | None) -> None:
-        self._results.collect(self._methods[index](value, self._element), timestamp)
+        super().__init__(factory.function, factory.output_type)
+        self._calls = (
+            as_callable(factory.function, "process_element1"),
+            as_callable(factory.function, "process_element2"),
+        )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from actors.elements import CheckpointOptions
@@ -12,10 +13,11 @@ from actors.operators.base import Operator, OperatorContext, Output
 from actors.operators.results import ResultCollector
 from actors.operators.timers import InternalTimerService, Timer
 from actors.state.backends import create_keyed_state
-from actors.state.keyed_state import KeyedStateBackend
+from actors.state.keyed_state import NO_GROUP, CurrentKey, KeyedStateBackend
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
+from flinkray.broadcast_functions import KeyedBroadcastProcessFunction
 from flinkray.errors import InvalidProgramError
 from flinkray.functions import (
     Function,
@@ -27,7 +29,7 @@ from flinkray.functions import (
 from flinkray.keys import KeySelector
 from flinkray.operator_factories import ProcessFactory
 from flinkray.row_codec import decode
-from flinkray.types import RecordType, Timestamp
+from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, RecordType, Timestamp
 from graphs.job_graph import OperatorCode
 
 
@@ -58,9 +60,9 @@ class ElementContext:
 class UserTimerService:
     """Timers of the current key, as `ctx.timer_service()` gives them."""
 
-    def __init__(self, service: InternalTimerService, backend: KeyedStateBackend, where: str, is_keyed: bool) -> None:
+    def __init__(self, service: InternalTimerService, current: CurrentKey, where: str, is_keyed: bool) -> None:
         self._service = service
-        self._backend = backend
+        self._current = current
         self._where = where
         self._is_keyed = is_keyed
 
@@ -71,25 +73,48 @@ class UserTimerService:
         return self._service.current_watermark
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        key = self._key()
-        self._service.register_event_time_timer(key, operator.index(timestamp), self._backend.current_key_group())
+        current = self._current_key()
+        self._service.register_event_time_timer(current.key, self._checked(timestamp), current.group)
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        key = self._key()
-        self._service.register_processing_time_timer(key, operator.index(timestamp), self._backend.current_key_group())
+        current = self._current_key()
+        self._service.register_processing_time_timer(current.key, self._checked(timestamp), current.group)
 
     def delete_event_time_timer(self, timestamp: int) -> None:
-        self._service.delete_event_time_timer(self._key(), operator.index(timestamp))
+        self._service.delete_event_time_timer(self._current_key().key, operator.index(timestamp))
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        self._service.delete_processing_time_timer(self._key(), operator.index(timestamp))
+        self._service.delete_processing_time_timer(self._current_key().key, operator.index(timestamp))
 
-    def _key(self) -> Any:
+    def _current_key(self) -> CurrentKey:
+        if self._current.group == NO_GROUP:
+            raise self._no_key()
+        return self._current
+
+    def _no_key(self) -> InvalidProgramError:
         if not self._is_keyed:
-            raise InvalidProgramError(
+            return InvalidProgramError(
                 f"operator {self._where!r}: timers need a keyed stream; call key_by(...) before process(...)"
             )
-        return self._backend.current_key()
+        return InvalidProgramError(
+            f"operator {self._where!r}: there is no current key here, so no timer can be registered or deleted; do it "
+            "in process_element or on_timer"
+        )
+
+    def _checked(self, timestamp: int) -> int:
+        number = operator.index(timestamp)
+        if not MIN_TIMESTAMP <= number <= MAX_TIMESTAMP:
+            raise InvalidProgramError(
+                f"operator {self._where!r}: a timer's time is in milliseconds and fits 64 bits; {number} does not"
+            )
+        return number
+
+
+_KEYED_FUNCTIONS = (KeyedProcessFunction, KeyedCoProcessFunction, KeyedBroadcastProcessFunction)
+
+
+def _ignore_timer(_timestamp: int, _ctx: object) -> None:
+    """Of a function that has no on_timer."""
 
 
 class UserFunctionOperator(Operator):
@@ -106,11 +131,12 @@ class UserFunctionOperator(Operator):
         self._is_keyed = self._check_keys()
         self._backend: KeyedStateBackend = create_keyed_state(context)
         self._timers = InternalTimerService(context, self._on_processing_time)
-        user_timers = UserTimerService(self._timers, self._backend, self._where, self._is_keyed)
-        self._element = ElementContext(self._backend, user_timers)
+        self._user_timers = UserTimerService(self._timers, self._backend.current, self._where, self._is_keyed)
+        self._element = ElementContext(self._backend, self._user_timers)
+        self._timer_element = self._element
         self._functions = UserFunctions(context, [self._function])
         self._results = ResultCollector(context, output, self._output_type)
-        self._on_timer = getattr(self._function, "on_timer", None)
+        self._on_timer: Callable[[int, Any], Any] = getattr(self._function, "on_timer", _ignore_timer)
 
     def _check_keys(self) -> bool:
         keyed = [selector is not None for selector in self._selectors[: self.number_of_inputs]]
@@ -118,8 +144,10 @@ class UserFunctionOperator(Operator):
             raise InvalidProgramError(
                 f"operator {self._where!r}: one of its inputs is keyed and the other is not; key_by both, or neither"
             )
-        is_keyed = bool(keyed) and all(keyed)
-        if isinstance(self._function, KeyedProcessFunction | KeyedCoProcessFunction) and not is_keyed:
+        return self._checked_function(is_keyed=bool(keyed) and all(keyed))
+
+    def _checked_function(self, is_keyed: bool) -> bool:
+        if isinstance(self._function, _KEYED_FUNCTIONS) and not is_keyed:
             raise InvalidProgramError(
                 f"operator {self._where!r}: {type(self._function).__name__} is a function for keyed streams; call "
                 "key_by(...) before process(...)"
@@ -139,64 +167,67 @@ class UserFunctionOperator(Operator):
 
     # -- rows
 
-    def _keys_of(self, batch: Batch, input_index: int) -> tuple[list[Any], list[int]] | None:
-        """Each row's key and its key group."""
+    def _keys_of(self, batch: Batch, input_index: int) -> tuple[Iterable[Any], Iterable[int]]:
+        """Each row's key and its key group; NO_GROUP where that input is not keyed."""
         selector = self._selectors[input_index] if self._is_keyed else None
         if selector is None:
-            return None
+            return itertools.repeat(None), itertools.repeat(NO_GROUP)
         columns = key_columns(batch, selector, self._where)
         return key_values(columns), key_groups(columns, self.context.max_parallelism).tolist()
 
-    def _call_per_row(self, batch: Batch, input_index: int, take: Callable[[Any, int | None], None]) -> None:
-        """Calls `take(value, event time)` for each row in order, with key and context set, then emits the results."""
+    def _call_per_row(
+        self, batch: Batch, input_index: int, function: Callable[[Any, Any], Any], element: ElementContext
+    ) -> None:
+        """Calls `function(value, element)` for each row in order, with key and time set, and emits what it gives."""
         values = decode(batch)
-        times = [None] * len(values) if batch.timestamps is None else batch.timestamps.to_pylist()
-        keyed = self._keys_of(batch, input_index)
-        keys, groups = keyed or ([], [])
-        element, backend = self._element, self._backend
+        times = itertools.repeat(None) if batch.timestamps is None else batch.timestamps.to_pylist()
+        keys, groups = self._keys_of(batch, input_index)
+        collect, flush_if_full = self._results.collect, self._results.flush_if_full
+        set_current_key = self._backend.set_current_key
         element._time_domain = None
-        for row, value in enumerate(values):
-            element._timestamp = times[row]
-            if keyed is not None:
-                backend.set_current_key(keys[row], groups[row])
+        for value, time, key, group in zip(values, times, keys, groups, strict=False):
+            element._timestamp = time
+            set_current_key(key, group)
             try:
-                take(value, times[row])
+                results = function(value, element)
+                if results is None:
+                    continue
+                collect(results, time)
             except Exception as error:
                 raise_attributed(self.context.operator_name, self.context.subtask, value, error)
-            self._results.flush_if_full()
-        backend.clear_current_key()
+            flush_if_full()
+        self._backend.clear_current_key()
         self._results.flush()
 
     # -- timers
 
     def on_watermark(self, timestamp: Timestamp) -> None:
-        for timer in self._timers.advance_watermark(timestamp):
-            self._fire(timer, TimeDomain.EVENT_TIME)
-        self._after_timers()
+        self._fire(self._timers.advance_watermark(timestamp), TimeDomain.EVENT_TIME)
         self.output.emit_watermark(timestamp)
 
     def _on_processing_time(self) -> None:
-        for timer in self._timers.due_processing_timers():
-            self._fire(timer, TimeDomain.PROCESSING_TIME)
-        self._after_timers()
+        self._fire(self._timers.due_processing_timers(), TimeDomain.PROCESSING_TIME)
 
-    def _fire(self, timer: Timer, domain: str) -> None:
-        if self._on_timer is None:
-            return
-        # Results of event-time timers have the timer's time; those of processing-time timers have no event time.
-        timestamp = timer.timestamp if domain == TimeDomain.EVENT_TIME else None
-        self._backend.set_current_key(timer.key, timer.key_group)
-        self._element._timestamp = timestamp
-        self._element._time_domain = domain
-        try:
-            self._results.collect(self._on_timer(timer.timestamp, self._element), timestamp)
-        except Exception as error:
-            raise_attributed(self.context.operator_name, self.context.subtask, NO_VALUE, error)
-        self._results.flush_if_full()
-
-    def _after_timers(self) -> None:
+    def _fire(self, due: Iterator[Timer], domain: str) -> None:
+        """Calls `on_timer` for each, and emits what it gives: with the timer's time as event time, or none where it
+        is a time of the clock."""
+        on_timer, element = self._on_timer, self._timer_element
+        collect, flush_if_full = self._results.collect, self._results.flush_if_full
+        set_current_key = self._backend.set_current_key
+        is_event_time = domain == TimeDomain.EVENT_TIME
+        element._time_domain = domain
+        for timestamp, key, key_group in due:
+            element._timestamp = timestamp
+            set_current_key(key, key_group)
+            try:
+                results = on_timer(timestamp, element)
+                if results is None:
+                    continue
+                collect(results, timestamp if is_event_time else None)
+            except Exception as error:
+                raise_attributed(self.context.operator_name, self.context.subtask, NO_VALUE, error)
+            flush_if_full()
         self._backend.clear_current_key()
-        self._element._time_domain = None
         self._results.flush()
 
     # -- snapshots
@@ -232,7 +263,4 @@ class ProcessOperator(UserFunctionOperator):
         self._process = as_callable(factory.function, "process_element")
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        self._call_per_row(batch, 0, self._take)
-
-    def _take(self, value: Any, timestamp: int | None) -> None:
-        self._results.collect(self._process(value, self._element), timestamp)
+        self._call_per_row(batch, 0, self._process, self._element)

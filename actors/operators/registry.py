@@ -55,6 +55,12 @@ def _co_process(code: OperatorCode) -> Operator:
     return CoProcessOperator(code)
 
 
+def _broadcast_process(code: OperatorCode) -> Operator:
+    from actors.operators.broadcast_process import BroadcastProcessOperator
+
+    return BroadcastProcessOperator(code)
+
+
 def _window(code: OperatorCode) -> Operator:
     from actors.operators.window_operator import create_window_operator
 
@@ -101,6 +107,7 @@ _OPERATORS: dict[type[factories.OperatorFactory], Callable[[OperatorCode], Opera
     factories.CoMapFactory: _co_row,
     factories.CoFlatMapFactory: _co_row,
     factories.CoProcessFactory: _co_process,
+    factories.BroadcastProcessFactory: _broadcast_process,
     factories.WindowFactory: _window,
     factories.WindowCoGroupFactory: _co_group,
     factories.IntervalJoinFactory: _interval_join,

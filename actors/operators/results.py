@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import GeneratorType
 from typing import Any
 
 import pyarrow as pa
@@ -43,7 +44,9 @@ class ResultCollector:
             return
         if type(results) is tuple and len(results) == 2 and isinstance(results[0], OutputTag):
             results = (results,)
-        elif isinstance(results, str | bytes | dict | Row) or not isinstance(results, Iterable):
+        elif type(results) is not GeneratorType and (
+            isinstance(results, str | bytes | dict | Row) or not isinstance(results, Iterable)
+        ):
             raise TypeMismatchError(
                 f"operator {self._context.operator_name!r} (subtask {self._context.subtask}): the function must yield "
                 f"its results (or return a list of them, or None), not return {short_repr(results)} "

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import heapq
-import itertools
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -31,77 +30,129 @@ class Timer(NamedTuple):
     """Of the key."""
 
 
+_OneTimer = tuple[Hashable, int]
+"""Key and key group."""
+_Bucket = _OneTimer | dict[Hashable, int]
+"""The timers of one timestamp: one, or several in the order of registration."""
+
+
 class TimerQueue:
-    """Timers by (timestamp, key), each at most once; due ones come by timestamp, then by registration."""
+    """Timers by (timestamp, key), each at most once; due ones come by timestamp, then by registration.
+
+    Only timestamps are ordered by a heap, so that timers for the same time (one per key at the end of each minute,
+    for example) cost no more than entries of a dict.
+    """
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Any]] = []
-        self._registered: dict[tuple[int, Hashable], tuple[int, int]] = {}
-        """Sequence number and key group."""
-        self._sequence = itertools.count()
+        self._heap: list[int] = []
+        """Every timestamp that has timers; also some that have none any more, or that are there twice."""
+        self._buckets: dict[int, _Bucket] = {}
+        self._size = 0
 
     def __len__(self) -> int:
-        return len(self._registered)
+        return self._size
 
     def register(self, key: Hashable, timestamp: int, key_group: int = 0) -> bool:
         """False where the key already has a timer for that time."""
-        if (timestamp, key) in self._registered:
-            return False
-        sequence = next(self._sequence)
-        self._registered[timestamp, key] = sequence, key_group
-        heapq.heappush(self._heap, (timestamp, sequence, key))
+        bucket = self._buckets.get(timestamp)
+        if bucket is None:
+            self._buckets[timestamp] = key, key_group
+            heapq.heappush(self._heap, timestamp)
+        elif isinstance(bucket, dict):
+            if key in bucket:
+                return False
+            bucket[key] = key_group
+        else:
+            if _is_same(bucket[0], key):
+                return False
+            self._buckets[timestamp] = {bucket[0]: bucket[1], key: key_group}
+        self._size += 1
         return True
 
     def delete(self, key: Hashable, timestamp: int) -> None:
         """Without effect where there is no such timer."""
-        if self._registered.pop((timestamp, key), None) is None:
+        bucket = self._buckets.get(timestamp)
+        if isinstance(bucket, dict):
+            if bucket.pop(key, None) is None:
+                return
+        elif bucket is None or not _is_same(bucket[0], key):
             return
-        deleted = len(self._heap) - len(self._registered)
-        if deleted > max(_DELETED_TIMERS_KEPT, len(self._registered)):
-            self._heap = [(when, sequence, key) for (when, key), (sequence, _) in self._registered.items()]
+        self._size -= 1
+        if isinstance(bucket, dict) and bucket:
+            return
+        del self._buckets[timestamp]
+        deleted = len(self._heap) - len(self._buckets)
+        if deleted > max(_DELETED_TIMERS_KEPT, len(self._buckets)):
+            self._heap[:] = self._buckets
             heapq.heapify(self._heap)
 
     def earliest(self) -> int | None:
         """The timestamp of the next timer."""
-        while self._heap:
-            timestamp, sequence, key = self._heap[0]
-            if self._is_live(timestamp, sequence, key):
-                return timestamp
-            heapq.heappop(self._heap)
-        return None
+        heap, buckets = self._heap, self._buckets
+        while heap and heap[0] not in buckets:
+            heapq.heappop(heap)
+        return heap[0] if heap else None
 
-    def pop_due(self, now: int) -> Timer | None:
-        """Takes out the next timer at or before `now`."""
-        timestamp = self.earliest()
-        if timestamp is None or timestamp > now:
-            return None
-        _, _, key = heapq.heappop(self._heap)
-        _, key_group = self._registered.pop((timestamp, key))
-        return Timer(timestamp, key, key_group)
+    def due(self, now: int) -> Iterator[Timer]:
+        """Takes out the timers at or before `now`, one at a time: those that are registered or deleted meanwhile
+        count."""
+        heap, buckets = self._heap, self._buckets
+        while heap and heap[0] <= now:
+            timestamp = heap[0]
+            bucket = buckets.get(timestamp)
+            if isinstance(bucket, dict):
+                for key in list(bucket):
+                    key_group = bucket.pop(key, None)
+                    if key_group is not None:
+                        self._size -= 1
+                        yield Timer(timestamp, key, key_group)
+                if not bucket and buckets.get(timestamp) is bucket:
+                    del buckets[timestamp]
+                continue
+            heapq.heappop(heap)
+            if bucket is not None:
+                del buckets[timestamp]
+                self._size -= 1
+                yield Timer(timestamp, *bucket)
 
     def timers(self) -> list[Timer]:
         """All, in the order in which they would fire."""
-        in_order = sorted(self._registered.items(), key=lambda item: (item[0][0], item[1][0]))
-        return [Timer(timestamp, key, key_group) for (timestamp, key), (_, key_group) in in_order]
+        return _in_order(self._frozen_buckets())
 
     def freeze(self) -> Callable[[], list[Timer]]:
-        """Gives, also on another thread, the timers as they are now, by key group, then as they were registered."""
-        frozen = self._registered.copy()
+        """Gives, also on another thread, the timers as they are now, by key group, then as they would fire."""
+        frozen = self._frozen_buckets()
+        return lambda: sorted(_in_order(frozen), key=lambda timer: timer.key_group)
 
-        def by_key_group() -> list[Timer]:
-            in_order = sorted(frozen.items(), key=lambda item: (item[1][1], item[1][0]))
-            return [Timer(timestamp, key, key_group) for (timestamp, key), (_, key_group) in in_order]
-
-        return by_key_group
-
-    def _is_live(self, timestamp: int, sequence: int, key: Hashable) -> bool:
-        registered = self._registered.get((timestamp, key))
-        return registered is not None and registered[0] == sequence
+    def _frozen_buckets(self) -> dict[int, _Bucket]:
+        frozen = self._buckets.copy()
+        for timestamp, bucket in frozen.items():
+            if isinstance(bucket, dict):
+                frozen[timestamp] = bucket.copy()
+        return frozen
 
     def check(self) -> None:
         """Raises AssertionError where an invariant does not hold."""
-        live = [entry for entry in self._heap if self._is_live(*entry)]
-        assert len(live) == len(self._registered), "every registered timer is in the heap once"
+        assert set(self._buckets) <= set(self._heap), "every timestamp that has timers is in the heap"
+        assert all(self._buckets.values()), "no timestamp is kept without timers"
+        assert len(self.timers()) == self._size, "the size is the number of timers"
+
+
+def _is_same(key: Hashable, other: Hashable) -> bool:
+    """As a dict finds keys: also a NaN that is the very object."""
+    return key is other or key == other
+
+
+def _in_order(buckets: dict[int, _Bucket]) -> list[Timer]:
+    return [
+        Timer(timestamp, key, key_group)
+        for timestamp in sorted(buckets)
+        for key, key_group in _items(buckets[timestamp])
+    ]
+
+
+def _items(bucket: _Bucket) -> Iterable[_OneTimer]:
+    return bucket.items() if isinstance(bucket, dict) else (bucket,)
 
 
 def _pieces(timers: Callable[[], list[Timer]]) -> Iterator[KeyedTable]:
@@ -162,14 +213,11 @@ class InternalTimerService:
     def advance_watermark(self, timestamp: Timestamp) -> Iterator[Timer]:
         """Event time has reached `timestamp`: the timers that are due, to be fired while iterating."""
         self._watermark = timestamp
-        while (timer := self._event_timers.pop_due(timestamp)) is not None:
-            yield timer
+        return self._event_timers.due(timestamp)
 
     def due_processing_timers(self) -> Iterator[Timer]:
         """The processing-time timers that are due now, to be fired while iterating (to the end)."""
-        now = self._context.clock.now_ms()
-        while (timer := self._processing_timers.pop_due(now)) is not None:
-            yield timer
+        return self._processing_timers.due(self._context.clock.now_ms())
 
     def close(self) -> None:
         """Nothing fires any more."""

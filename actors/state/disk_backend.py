@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from functools import partial
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
@@ -43,6 +43,7 @@ from flinkray.state import (
     StateDescriptor,
     ValueStateDescriptor,
 )
+from flinkray.types import MIN_TIMESTAMP
 
 _State = TypeVar("_State", bound=KeyedState)
 
@@ -101,30 +102,28 @@ class RocksDbKeyedState(BaseKeyedState):
         if saved is not None:
             self._check_restored(saved, facts)
             if saved.has_ttl != facts.has_ttl:
-                self._change_expiry(saved, descriptor)
+                self._change_ttl(saved)
         number = self._number(facts)
         state = state_type(descriptor, number, self._key, self._store, self._clock, self._owned)
         state.use(descriptor)
+        cleanup = None if descriptor.active_ttl is None else descriptor.active_ttl.cleanup_strategies.rocksdb_compaction
+        if cleanup is not None:
+            self._store.compact_files_after(cleanup.periodic_compaction_time_ms)
         return cast(_State, state)
 
     def _number(self, facts: StateFacts) -> int:
         self._saved[facts.name] = facts
         return self._numbers.setdefault(facts.name, len(self._numbers))
 
-    def _change_expiry(self, saved: StateFacts, descriptor: StateDescriptor) -> None:
-        """The state was saved with a time to live and has none now, or the other way round."""
+    def _change_ttl(self, saved: StateFacts) -> None:
+        """The state was saved with a time to live and has none now, or the other way round: then it begins now."""
         store, now = self._store, self._clock.now_ms()
         before, after = Codec(saved.kind, saved.has_ttl), Codec(saved.kind, not saved.has_ttl)
-        expiry = None if descriptor.ttl is None else now + descriptor.ttl.ttl_ms
         for group in self._owned:
             region = PREFIX.pack(group, self._numbers[saved.name])
             for key, stored in store.items(region, region):
-                old = before.expiry(stored)
-                if old is not None and old <= now:
-                    store.delete(key)
-                    continue
                 map_key = before.map_key(stored) if saved.kind == "map" else None
-                store.put(key, after.encode(before.pickled(stored), expiry, map_key))
+                store.put(key, after.encode(before.pickled(stored), now, map_key))
 
     # -- snapshots
 
@@ -148,10 +147,10 @@ class RocksDbKeyedState(BaseKeyedState):
         self._uploaded.abort(checkpoint_id)
 
     def _tables(self) -> list[PendingPart]:
-        now, owned, where = self._clock.now_ms(), self._owned, self._where
+        owned, where = self._owned, self._where
 
-        def make_pieces(items: Items, facts: StateFacts, number: int) -> Iterator[KeyedTable]:
-            rows = rows_in_groups(items, owned, number, facts.kind, facts.has_ttl, now)
+        def make_pieces(items: Items, facts: StateFacts, number: int, newest_expired: int) -> Iterator[KeyedTable]:
+            rows = rows_in_groups(items, owned, number, facts.kind, facts.has_ttl, newest_expired)
             if facts.column is None:
                 return pieces_of(facts, where, rows, is_pickled=True)
             return pieces_of(facts, where, ((*row[:3], loads(row[3]), row[4]) for row in rows))
@@ -160,11 +159,24 @@ class RocksDbKeyedState(BaseKeyedState):
             TablePart(
                 self._part_prefix + name,
                 facts.schema(),
-                partial(make_pieces, self._store.frozen(), facts, self._numbers[name]),
+                partial(make_pieces, self._store.frozen(), facts, self._numbers[name], self._newest_expired(name)),
                 owned,
             )
             for name, facts in self._saved.items()
         ]
+
+    def _newest_expired(self, name: str) -> int:
+        """See `DiskState.newest_expired_in_snapshots`; all that is saved where the program has not asked for it yet."""
+        state = self._states.get(name)
+        if state is None:
+            return MIN_TIMESTAMP
+        assert isinstance(state, DiskState)
+        return state.newest_expired_in_snapshots(self._clock.now_ms())
+
+    def keys_of(self, descriptor: StateDescriptor) -> Iterator[tuple[Any, int]]:
+        state = self.state_of(descriptor)
+        assert isinstance(state, DiskState)
+        return state.all_keys()
 
     def restore(self, restored: RestoredState) -> None:
         names = restored.names()
@@ -211,7 +223,7 @@ class RocksDbKeyedState(BaseKeyedState):
         facts = StateFacts.of_schema(piece.schema)
         codec, store = Codec(facts.kind, facts.has_ttl), self._store
         number, pickler = self._number(facts), self._key.pickler
-        for group, key, map_key, value, expiry in rows_of(piece, facts, unpickle=False):
+        for group, key, map_key, value, renewed in rows_of(piece, facts, unpickle=False):
             stored_key, original = PREFIX.pack(group, number) + pickler.dumps(loads(key)), None
             if facts.kind == "list":
                 stored_key += SEQUENCE.pack(store.next_sequence())
@@ -220,7 +232,7 @@ class RocksDbKeyedState(BaseKeyedState):
                 stored_key += pickler.dumps(loaded)
                 original = None if pickler.canonical(loaded) is loaded else map_key
             pickled = value if facts.column is None else dumps(value)
-            store.put(stored_key, codec.encode(pickled, expiry, original))
+            store.put(stored_key, codec.encode(pickled, renewed, original))
 
     def close(self) -> None:
         """Files of checkpoints that are being written go when these are done."""

@@ -51,9 +51,19 @@ class DiskStore:
         self._db.set_write_options(without_log)
         self.sequence = 0
         """Larger than all that were given out."""
+        self._compacted_after_ms: int | None = None
         self.get: Callable[[bytes], bytes | None] = self._db.get
         self.put: Callable[[bytes, bytes], None] = self._db.put
         self.delete: Callable[[bytes], None] = self._db.delete
+
+    def compact_files_after(self, age_ms: int) -> None:
+        """Rewrites files of that age, so that what was deleted gives its space back; 0: never for their age alone. Of
+        several calls the shortest age counts."""
+        ages = [age for age in (self._compacted_after_ms, age_ms) if age]
+        shortest = min(ages, default=0)
+        if shortest != self._compacted_after_ms:
+            self._compacted_after_ms = shortest
+            self._db.set_options({"periodic_compaction_seconds": str(-(-shortest // 1000))})
 
     def next_sequence(self) -> int:
         self.sequence += 1

@@ -2,8 +2,9 @@
 
 A state is a table with a row per value, list element or map entry, ordered by key group, those of a list in its order:
 `group` (again, since readers get the rows without it), `key` (pickled), `map_key` (pickled; of maps), `value`, and
-`expiry` (epoch milliseconds, or null). Values are in an Arrow column of the declared type where it gives each value
-back exactly as it was, else pickled. The schema's metadata says what state it is.
+`renewed` (epoch milliseconds, from which its time to live counts; or null). Values are in an Arrow column of the
+declared type where it gives each value back exactly as it was, else pickled. The schema's metadata says what state it
+is.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class StateFacts:
         key_text, _ = _declared(getattr(descriptor, "key_type", None))
         if kind == "aggregating":
             column = None  # the type may be that of the accumulator or of the result
-        return StateFacts(descriptor.name, kind, descriptor.ttl is not None, value_text, key_text, column)
+        return StateFacts(descriptor.name, kind, descriptor.active_ttl is not None, value_text, key_text, column)
 
     @staticmethod
     def of_schema(schema: pa.Schema) -> StateFacts:
@@ -71,7 +72,7 @@ class StateFacts:
     def schema(self) -> pa.Schema:
         fields = [("group", pa.uint16()), ("key", pa.binary())]
         fields += [("map_key", pa.binary())] if self.kind == "map" else []
-        fields += [("value", self.column or pa.binary()), ("expiry", pa.int64())]
+        fields += [("value", self.column or pa.binary()), ("renewed", pa.int64())]
         metadata = {
             "state": self.name,
             "kind": self.kind,
@@ -102,7 +103,7 @@ def _declared(spec: object) -> tuple[str, Any]:
 
 
 Row = tuple[int, bytes, bytes | None, Any, int | None]
-"""Key group, pickled key, pickled map key, value, expiry."""
+"""Key group, pickled key, pickled map key, value, time of the last renewal (None: it does not expire)."""
 
 
 class PieceBuilder:
@@ -132,12 +133,12 @@ class PieceBuilder:
         rows, self._rows = self._rows, []
         if not rows:
             return None
-        groups, keys, map_keys, values, expiries = zip(*rows, strict=True)
+        groups, keys, map_keys, values, renewals = zip(*rows, strict=True)
         group_array = np.array(groups, np.int32)
         columns = [pa.array(group_array.astype(np.uint16)), pa.array(keys, pa.binary())]
         if self._facts.kind == "map":
             columns.append(pa.array(map_keys, pa.binary()))
-        columns += [self._values(values, keys), pa.array(expiries, pa.int64())]
+        columns += [self._values(values, keys), pa.array(renewals, pa.int64())]
         return KeyedTable(group_array, pa.Table.from_arrays(columns, schema=self._schema))
 
     def _values(self, values: tuple[Any, ...], keys: tuple[bytes, ...]) -> pa.Array:
@@ -174,9 +175,9 @@ def rows_of(table: pa.Table, facts: StateFacts, unpickle: bool = True) -> Iterat
     values = to_values(table.column("value").combine_chunks()) if table.num_rows else []
     if facts.column is None and unpickle:
         values = [pickle.loads(value) for value in values]
-    groups, keys, expiries = (table.column(name).to_pylist() for name in ("group", "key", "expiry"))
+    groups, keys, renewals = (table.column(name).to_pylist() for name in ("group", "key", "renewed"))
     map_keys = table.column("map_key").to_pylist() if facts.kind == "map" else [None] * len(keys)
-    return zip(groups, keys, map_keys, values, expiries, strict=True)
+    return zip(groups, keys, map_keys, values, renewals, strict=True)
 
 
 class TablePart(PendingPart):

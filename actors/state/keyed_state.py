@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from actors.elements import CheckpointOptions
@@ -34,8 +34,16 @@ class KeyedStateBackend(KeyedStateStore, Protocol):
     only the parts of a snapshot are written by another. Made with `actors.state.backends.create_keyed_state`.
     """
 
+    @property
+    def current(self) -> CurrentKey:
+        """The current key, the same object always."""
+
     def set_current_key(self, key: Hashable, key_group: int) -> None:
-        """`key` is as `actors.keys.key_values` gives it (one NaN); `key_group` is the key's, one of the subtask's."""
+        """
+        Args:
+            key: as `actors.keys.key_values` gives it (one NaN).
+            key_group: the key's, one of the subtask's; NO_GROUP: there is no current key.
+        """
 
     def clear_current_key(self) -> None: ...
 
@@ -44,6 +52,12 @@ class KeyedStateBackend(KeyedStateStore, Protocol):
 
     def current_key_group(self) -> int:
         """Raises as `current_key` does."""
+
+    def state_of(self, descriptor: StateDescriptor) -> Any:
+        """The state of whatever kind the descriptor says."""
+
+    def keys_of(self, descriptor: StateDescriptor) -> Iterator[tuple[Any, int]]:
+        """The keys that have something in that state, with their key groups; they may be changed meanwhile."""
 
     def snapshot(self, options: CheckpointOptions, checkpoint_id: int | None = None) -> list[PendingPart]:
         """All state as it is now; quick. What `write` of the parts reads does not change any more.
@@ -87,7 +101,8 @@ class CurrentKey:
         """What to raise where there is none."""
         return InvalidProgramError(
             f"{self._where}: there is no current key here, so keyed state cannot be read or written; use it in "
-            "process_element or on_timer of a function on a keyed stream, not in open or close"
+            "process_element or on_timer of a function on a keyed stream, not in open, close or "
+            "process_broadcast_element"
         )
 
 
@@ -108,6 +123,10 @@ class BaseKeyedState(ABC):
         self._facts: dict[str, StateFacts] = {}
 
     # -- the current key
+
+    @property
+    def current(self) -> CurrentKey:
+        return self._current
 
     def set_current_key(self, key: Hashable, key_group: int) -> None:
         self._current.set(key, key_group)
@@ -147,6 +166,22 @@ class BaseKeyedState(ABC):
 
     @abstractmethod
     def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> Any: ...
+
+    def state_of(self, descriptor: StateDescriptor) -> Any:
+        getters: tuple[tuple[type[StateDescriptor], Callable[[Any], Any]], ...] = (
+            (ValueStateDescriptor, self.get_state),
+            (ListStateDescriptor, self.get_list_state),
+            (MapStateDescriptor, self.get_map_state),
+            (ReducingStateDescriptor, self.get_reducing_state),
+            (AggregatingStateDescriptor, self.get_aggregating_state),
+        )
+        for kind, get in getters:
+            if isinstance(descriptor, kind):
+                return get(descriptor)
+        raise InvalidProgramError(f"{self._where}: a state descriptor is needed, not {descriptor!r}")
+
+    @abstractmethod
+    def keys_of(self, descriptor: StateDescriptor) -> Iterator[tuple[Any, int]]: ...
 
     @abstractmethod
     def _make(self, descriptor: StateDescriptor, state_type: type[_State], facts: StateFacts) -> _State:

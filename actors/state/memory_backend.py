@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterator
 from functools import partial
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +48,17 @@ class HashMapKeyedState(BaseKeyedState):
         self._clock = clock
         self._restored: dict[str, tuple[StateFacts, list[pa.Table]]] = {}
         """What the program has not asked for yet."""
+        self._cleaned_for_every_record: list[MemoryState] = []
+
+    def set_current_key(self, key: Hashable, key_group: int) -> None:
+        self._current.set(key, key_group)
+        for state in self._cleaned_for_every_record:
+            state.clean_up()
+
+    def keys_of(self, descriptor: StateDescriptor) -> Iterator[tuple[Any, int]]:
+        state = self.state_of(descriptor)
+        assert isinstance(state, MemoryState)
+        return ((key, group) for group, key in state.all_keys())
 
     def get_state(self, descriptor: ValueStateDescriptor) -> MemoryValueState:
         return self._state(descriptor, MemoryValueState)
@@ -69,6 +81,8 @@ class HashMapKeyedState(BaseKeyedState):
         self._check_restored(saved, facts)
         state = state_type(descriptor, self._current, self._owned, self._clock, self._where)
         state.use(descriptor)
+        if state.is_cleaned_for_every_record:
+            self._cleaned_for_every_record.append(state)
         for piece in pieces:
             state.load(piece, saved)
         self._restored.pop(descriptor.name, None)
@@ -122,4 +136,5 @@ class HashMapKeyedState(BaseKeyedState):
 
     def close(self) -> None:
         self._states.clear()
+        self._cleaned_for_every_record.clear()
         self._restored.clear()

@@ -1,8 +1,8 @@
 """The kinds of keyed state over Python dicts, one per key group, with a time to live where one is asked for.
 
-With a time to live, each value (of a list: each element; of a map: each entry) is stored as (value, expiry in epoch
-milliseconds). Reading an expired one drops it and never renews it; besides, each write looks at a few other keys, so
-that expired state of keys that never come back goes too.
+With a time to live, each value (of a list: each element; of a map: each entry) is stored as (value, time of its last
+renewal). Reading an expired one drops it and never renews it; besides, each access looks at a few other keys, so that
+expired state of keys that never come back goes too (Flink's incremental cleanup).
 
 A snapshot copies the dicts, not what is in them. As long as it is being written, whatever both hold is copied the
 first time that it is read or written, so that the user's code changes the copy (Flink's copy-on-write state map). What
@@ -32,16 +32,14 @@ from actors.state.state_kinds import (
 )
 from flinkray.errors import InvalidProgramError
 from flinkray.state import StateDescriptor, TtlUpdateType
-from flinkray.types import MAX_TIMESTAMP
-
-# Two are enough to pass over all keys faster than writes add new ones.
-_KEYS_SWEPT_PER_WRITE = 2
+from flinkray.types import MIN_TIMESTAMP
 
 Table = dict[Any, Any]
 FrozenTables = dict[int, Table]
 """The tables of a state as they were at a snapshot, by key group."""
 
 _NO_TABLE: Table = {}
+_MISSING = object()
 
 
 class _GroupTables(dict[int, Table]):
@@ -74,8 +72,13 @@ class MemoryState(KeyedState):
     ) -> None:
         self._current = current
         self._clock = clock
-        self._ttl = descriptor.ttl
-        self._renews_on_read = self._ttl is not None and self._ttl.update_type is TtlUpdateType.ON_READ_AND_WRITE
+        self._ttl = ttl = descriptor.active_ttl
+        self._ttl_ms: int = 0 if ttl is None else ttl.ttl_ms
+        self._renews_on_read = ttl is not None and ttl.update_type is TtlUpdateType.ON_READ_AND_WRITE
+        self._returns_expired = ttl is not None and ttl.returns_expired
+        cleanup = None if ttl is None else ttl.cleanup_strategies.get_incremental_cleanup_strategy()
+        self._cleanup_size = 0 if cleanup is None else cleanup.cleanup_size
+        self.is_cleaned_for_every_record = cleanup is not None and cleanup.run_cleanup_for_every_record
         self._tables = _GroupTables(owned, current, where)
         self._frozen: tuple[FrozenTables, ...] = ()
         self._frozen_lock = threading.Lock()
@@ -114,28 +117,30 @@ class MemoryState(KeyedState):
 
     def _wrap(self, value: Any) -> Any:
         """What is stored for a value that is written now."""
-        return value if self._ttl is None else (value, self._fresh_expiry())
-
-    def _fresh_expiry(self) -> int:
-        assert self._ttl is not None
-        return min(MAX_TIMESTAMP, self._clock.now_ms() + self._ttl.ttl_ms)
+        return value if self._ttl is None else (value, self._clock.now_ms())
 
     def _is_expired(self, item: Any) -> bool:
-        return self._ttl is not None and bool(item[1] <= self._clock.now_ms())
+        return bool(item[1] + self._ttl_ms <= self._clock.now_ms())
 
-    def _sweep(self) -> None:
-        if self._ttl is None:
-            return
-        for _ in range(_KEYS_SWEPT_PER_WRITE):
+    def _live(self, items: Iterable[Any]) -> list[Any]:
+        """Those that have not expired; renewed where reading does that."""
+        newest_expired = self._clock.now_ms() - self._ttl_ms
+        live = [item for item in items if item[1] > newest_expired]
+        return [self._wrap(value) for value, _ in live] if self._renews_on_read else live
+
+    def clean_up(self) -> None:
+        """Looks at some keys in turn, and drops what has expired of them."""
+        for _ in range(self._cleanup_size):
             following = next(self._to_sweep, None)
             if following is None:
-                self._to_sweep = self._all_keys()
+                self._to_sweep = self.all_keys()
                 return
             group, key = following
             if key in self._tables[group]:
                 self._drop_expired(group, key)
 
-    def _all_keys(self) -> Iterator[tuple[int, Any]]:
+    def all_keys(self) -> Iterator[tuple[int, Any]]:
+        """Key group and key; the keys may change meanwhile."""
         for group in list(self._tables):
             for key in list(self._tables[group]):
                 yield group, key
@@ -163,29 +168,30 @@ class MemoryState(KeyedState):
             self._frozen = tuple(other for other in self._frozen if other is not frozen)
 
     def rows(self, frozen: FrozenTables, now_ms: int) -> Iterator[Row]:
-        """What the snapshot holds and had not expired by then; for another thread."""
-        has_ttl = self._ttl is not None
+        """What the snapshot holds, but for what had expired by then and can never be read again; for another thread."""
+        ttl = self._ttl
+        newest_expired = MIN_TIMESTAMP if ttl is None or ttl.keeps_expired_in_snapshots else now_ms - ttl.ttl_ms
         for group, table in frozen.items():
             for key, stored in table.items():
                 pickled = dumps(key)
                 for map_key, item in self._items(stored):
-                    value, expiry = item if has_ttl else (item, None)
-                    if expiry is None or expiry > now_ms:
-                        yield group, pickled, map_key, value, expiry
+                    value, renewed = (item, None) if ttl is None else item
+                    if renewed is None or renewed > newest_expired:
+                        yield group, pickled, map_key, value, renewed
 
     @abstractmethod
     def _items(self, stored: Any) -> Iterable[tuple[bytes | None, Any]]:
         """What is stored for one key, one by one, with pickled keys of a map."""
 
     def load(self, piece: Any, saved: StateFacts) -> None:
-        """Adds the rows of a restored table; values saved without a time to live get a fresh one."""
+        """Adds the rows of a restored table; values saved without a time to live are as if written now."""
         now = self._clock.now_ms()
-        for group, key, map_key, value, expiry in rows_of(piece, saved):
-            if expiry is not None and expiry <= now:
-                continue
+        for group, key, map_key, value, renewed in rows_of(piece, saved):
             item = value
             if self._ttl is not None:
-                item = value, self._fresh_expiry() if expiry is None else expiry
+                item = value, now if renewed is None else renewed
+                if not self._returns_expired and self._is_expired(item):
+                    continue
             self._load(self._tables[group], load_key(key), map_key, item)
 
     @abstractmethod
@@ -194,21 +200,27 @@ class MemoryState(KeyedState):
 
 class _MemorySingle(MemoryState, SingleValue):
     def _read(self) -> Any:
+        if self._ttl is None:
+            return self._stored()
+        self.clean_up()
         item = self._stored()
-        if item is None or self._ttl is None:
-            return item
+        if item is None:
+            return None
         current = self._current
         if self._is_expired(item):
             del self._tables[current.group][current.key]
-            return None
+            return item[0] if self._returns_expired else None
         if self._renews_on_read:
             self._tables[current.group][current.key] = self._wrap(item[0])
         return item[0]
 
     def _write(self, value: Any) -> None:
         current = self._current
+        if self._ttl is None:
+            self._tables[current.group][current.key] = value
+            return
         self._tables[current.group][current.key] = self._wrap(value)
-        self._sweep()
+        self.clean_up()
 
     def _copy(self, stored: Any) -> Any:
         return self._copy_item(stored)
@@ -240,16 +252,16 @@ class MemoryListState(MemoryState, ListKind):
     """Of the hashmap backend."""
 
     def get(self) -> list[Any]:
+        if self._ttl is None:
+            return list(self._stored() or ())
+        self.clean_up()
         items = self._stored()
-        if items is None or self._ttl is None:
-            return list(items or ())
+        if items is None:
+            return []
+        live = self._live(items)
         current = self._current
-        self._drop_expired(current.group, current.key)
-        table = self._tables[current.group]
-        values = [item[0] for item in table.get(current.key, ())]
-        if self._renews_on_read and values:
-            table[current.key] = [self._wrap(value) for value in values]
-        return values
+        self._keep(current.group, current.key, live)
+        return [value for value, _ in (items if self._returns_expired else live)]
 
     def add_all(self, values: Iterable[Any]) -> None:
         added = [self._wrap(value) for value in values]
@@ -259,18 +271,23 @@ class MemoryListState(MemoryState, ListKind):
                 self._tables[self._current.group][self._current.key] = added
             else:
                 stored.extend(added)
-        self._sweep()
+        if self._ttl is not None:
+            self.clean_up()
 
     def _copy(self, stored: Any) -> Any:
         return [self._copy_item(item) for item in stored]
 
     def _drop_expired(self, group: int, key: Any) -> None:
-        table = self._tables[group]
-        live = [item for item in self._unshared(group, key, table[key]) if not self._is_expired(item)]
-        if live:
-            table[key] = live
+        items = self._tables[group][key]
+        if any(map(self._is_expired, items)):
+            items = self._unshared(group, key, items)
+            self._keep(group, key, [item for item in items if not self._is_expired(item)])
+
+    def _keep(self, group: int, key: Any, items: list[Any]) -> None:
+        if items:
+            self._tables[group][key] = items
         else:
-            del table[key]
+            del self._tables[group][key]
 
     def _items(self, stored: Any) -> Iterable[tuple[bytes | None, Any]]:
         return ((None, item) for item in stored)
@@ -283,73 +300,84 @@ class MemoryMapState(MemoryState, MapKind):
     """Of the hashmap backend."""
 
     def get(self, key: Any) -> Any:
-        key = with_one_nan(key)
-        return self._live_entries(key).get(key)
+        found = self._find(with_one_nan(key))
+        return None if found is _MISSING else found
 
     def contains(self, key: Any) -> bool:
-        key = with_one_nan(key)
-        return key in self._live_entries(key)
+        return self._find(with_one_nan(key)) is not _MISSING
 
     def put(self, key: Any, value: Any) -> None:
         stored = self._stored()
         if stored is None:
             stored = self._tables[self._current.group][self._current.key] = {}
         stored[with_one_nan(key)] = self._wrap(value)
-        self._sweep()
+        if self._ttl is not None:
+            self.clean_up()
 
     def remove(self, key: Any) -> None:
         stored = self._stored()
         if stored is not None:
-            stored.pop(with_one_nan(key), None)
-            if not stored:
-                self.clear()
+            self._remove(stored, with_one_nan(key))
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        return iter(list(self._all_live().items()))
+        if self._ttl is None:
+            return iter(list((self._stored() or {}).items()))
+        self.clean_up()
+        stored = self._stored()
+        if stored is None:
+            return iter(())
+        live = self._live_entries(stored)
+        current = self._current
+        self._keep(current.group, current.key, live)
+        return iter([(key, item[0]) for key, item in (stored if self._returns_expired else live).items()])
 
     def is_empty(self) -> bool:
         current = self._current
         table = self._tables[current.group]
-        if self._ttl is not None and current.key in table:
+        if self._ttl is not None and not self._returns_expired and current.key in table:
             self._drop_expired(current.group, current.key)
         return current.key not in table
 
-    def _live_entries(self, key: Any) -> dict[Any, Any]:
-        """A dict that holds the value of `key` if it is live; renews only that entry."""
-        stored: dict[Any, Any] = self._stored() or {}
-        if self._ttl is None or key not in stored:
-            return stored
-        if self._is_expired(stored[key]):
-            self.remove(key)
-            return {}
-        value = stored[key][0]
-        if self._renews_on_read:
-            stored[key] = self._wrap(value)
-        return {key: value}
-
-    def _all_live(self) -> dict[Any, Any]:
+    def _find(self, key: Any) -> Any:
+        """The entry's value, or _MISSING."""
+        if self._ttl is not None:
+            self.clean_up()
         stored = self._stored()
-        if stored is None or self._ttl is None:
-            return stored or {}
-        current = self._current
-        self._drop_expired(current.group, current.key)
-        table = self._tables[current.group]
-        values = {key: item[0] for key, item in table.get(current.key, {}).items()}
-        if self._renews_on_read and values:
-            table[current.key] = {key: self._wrap(value) for key, value in values.items()}
-        return values
+        if stored is None or key not in stored:
+            return _MISSING
+        item = stored[key]
+        if self._ttl is None:
+            return item
+        if self._is_expired(item):
+            self._remove(stored, key)
+            return item[0] if self._returns_expired else _MISSING
+        if self._renews_on_read:
+            stored[key] = self._wrap(item[0])
+        return item[0]
+
+    def _remove(self, stored: dict[Any, Any], key: Any) -> None:
+        stored.pop(key, None)
+        if not stored:
+            self.clear()
+
+    def _live_entries(self, stored: dict[Any, Any]) -> dict[Any, Any]:
+        live = {key: item for key, item in stored.items() if not self._is_expired(item)}
+        return {key: self._wrap(value) for key, (value, _) in live.items()} if self._renews_on_read else live
 
     def _copy(self, stored: Any) -> Any:
         return {key: self._copy_item(item) for key, item in stored.items()}
 
     def _drop_expired(self, group: int, key: Any) -> None:
-        table = self._tables[group]
-        stored = self._unshared(group, key, table[key])
-        live = {entry: item for entry, item in stored.items() if not self._is_expired(item)}
-        if live:
-            table[key] = live
+        stored = self._tables[group][key]
+        if any(map(self._is_expired, stored.values())):
+            stored = self._unshared(group, key, stored)
+            self._keep(group, key, {entry: item for entry, item in stored.items() if not self._is_expired(item)})
+
+    def _keep(self, group: int, key: Any, entries: dict[Any, Any]) -> None:
+        if entries:
+            self._tables[group][key] = entries
         else:
-            del table[key]
+            del self._tables[group][key]
 
     def _items(self, stored: Any) -> Iterable[tuple[bytes | None, Any]]:
         return ((dumps(key), item) for key, item in stored.items())

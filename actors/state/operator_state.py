@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from actors.state.pickling import with_one_nan
 from actors.state.snapshot import ListMode, OperatorSnapshot, RestoredState
+from actors.state.state_kinds import ReadableMap, WritableMap
 from flinkray.errors import IncompatibleStateError, InvalidProgramError
 from flinkray.state import ListStateDescriptor, MapStateDescriptor
 
@@ -42,44 +43,66 @@ class OperatorListState:
         self._items = []
 
 
-class BroadcastState:
+class BroadcastState(WritableMap):
     """A MapState without a key, which the program keeps the same at every subtask."""
 
     def __init__(self, items: Iterable[tuple[Any, Any]] = ()) -> None:
-        self._entries: dict[Any, Any] = {}
+        self.entries: dict[Any, Any] = {}
         self.put_all(items)
 
     def get(self, key: Any) -> Any:
-        return self._entries.get(with_one_nan(key))
+        return self.entries.get(with_one_nan(key))
 
     def put(self, key: Any, value: Any) -> None:
-        self._entries[with_one_nan(key)] = value
-
-    def put_all(self, entries: Iterable[tuple[Any, Any]] | dict[Any, Any]) -> None:
-        self._entries.update((with_one_nan(key), value) for key, value in dict(entries).items())
+        self.entries[with_one_nan(key)] = value
 
     def remove(self, key: Any) -> None:
-        """Without effect where there is no such entry."""
-        self._entries.pop(with_one_nan(key), None)
+        self.entries.pop(with_one_nan(key), None)
 
     def contains(self, key: Any) -> bool:
-        return with_one_nan(key) in self._entries
+        return with_one_nan(key) in self.entries
 
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """The entries as they are now."""
-        return iter(list(self._entries.items()))
-
-    def keys(self) -> Iterator[Any]:
-        return iter(list(self._entries))
-
-    def values(self) -> Iterator[Any]:
-        return iter(list(self._entries.values()))
+        return iter(list(self.entries.items()))
 
     def is_empty(self) -> bool:
-        return not self._entries
+        return not self.entries
 
     def clear(self) -> None:
-        self._entries.clear()
+        self.entries.clear()
+
+
+class ReadOnlyBroadcastState(ReadableMap):
+    """A BroadcastState as the rows of the other stream see it.
+
+    Args:
+        where: names operator and subtask in errors.
+    """
+
+    def __init__(self, state: BroadcastState, name: str, where: str) -> None:
+        self._state = state
+        self._name = name
+        self._where = where
+
+    def get(self, key: Any) -> Any:
+        return self._state.get(key)
+
+    def contains(self, key: Any) -> bool:
+        return self._state.contains(key)
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        return iter(self._state.entries.items())  # nobody can change it while a row is processed
+
+    def is_empty(self) -> bool:
+        return self._state.is_empty()
+
+    def _refuse(self, *_args: object) -> NoReturn:
+        raise InvalidProgramError(
+            f"{self._where}: broadcast state {self._name!r} can only be read here, so that it is the same in every "
+            "subtask; write it in process_broadcast_element"
+        )
+
+    put = put_all = remove = clear = __setitem__ = __delitem__ = _refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +122,7 @@ class OperatorStateStore:
     """
 
     def __init__(self, where: str, scope: str, subtask_index: int) -> None:
-        self._where = where
+        self.where = where
         self._prefix = f"function state/{scope}/"
         self._subtask_index = subtask_index
         self._states: dict[str, tuple[ListMode, OperatorListState | BroadcastState]] = {}
@@ -134,7 +157,7 @@ class OperatorStateStore:
         declared, state = self._states.get(name, (mode, None))
         if declared is not mode:
             raise InvalidProgramError(
-                f"{self._where}: state {name!r} is a {_KINDS[declared]} and cannot be used as a {_KINDS[mode]} too; "
+                f"{self.where}: state {name!r} is a {_KINDS[declared]} and cannot be used as a {_KINDS[mode]} too; "
                 "give one of the two another name"
             )
         return state
@@ -145,7 +168,7 @@ class OperatorStateStore:
             return []
         if saved.mode is not mode:
             raise IncompatibleStateError(
-                f"{self._where}: state {name!r} was saved as a {_KINDS[saved.mode]}, and this program declares it as a "
+                f"{self.where}: state {name!r} was saved as a {_KINDS[saved.mode]}, and this program declares it as a "
                 f"{_KINDS[mode]}; give the new one another name"
             )
         return self._saved.pop(name).items

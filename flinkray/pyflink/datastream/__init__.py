@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flinkray.broadcast import BroadcastConnectedStream, BroadcastStream
 from flinkray.checkpoint_config import CheckpointConfig, CheckpointingMode, ExternalizedCheckpointRetention
 from flinkray.checkpoint_config import ExternalizedCheckpointRetention as ExternalizedCheckpointCleanup
 from flinkray.connected_streams import ConnectedStreams
@@ -12,11 +13,13 @@ from flinkray.functions import TimerService
 from flinkray.keyed_stream import KeyedStream
 from flinkray.pyflink.datastream.functions import (
     AggregateFunction,
+    BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
     CoProcessFunction,
     FilterFunction,
     FlatMapFunction,
+    KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
     KeyedProcessFunction,
     KeySelector,
@@ -46,6 +49,9 @@ from flinkray.windowed_stream import WindowedStream
 
 __all__ = [
     "AggregateFunction",
+    "BroadcastConnectedStream",
+    "BroadcastProcessFunction",
+    "BroadcastStream",
     "CheckpointConfig",
     "CheckpointStorage",
     "CheckpointingMode",
@@ -64,6 +70,7 @@ __all__ = [
     "HashMapStateBackend",
     "JobManagerCheckpointStorage",
     "KeySelector",
+    "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "KeyedStream",

@@ -5,7 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from flinkray import functions
+from flinkray import broadcast_functions, functions
+from flinkray.broadcast_functions import (
+    BaseBroadcastContext,
+    BroadcastContext,
+    KeyedBroadcastContext,
+    KeyedReadOnlyBroadcastContext,
+    OnTimerBroadcastContext,
+    ReadOnlyBroadcastContext,
+)
 from flinkray.functions import (
     AggregateFunction,
     CoFlatMapFunction,
@@ -27,6 +35,8 @@ from flinkray.functions import KeySelectorFunction as KeySelector
 
 __all__ = [
     "AggregateFunction",
+    "BaseBroadcastProcessFunction",
+    "BroadcastProcessFunction",
     "CoFlatMapFunction",
     "CoMapFunction",
     "CoProcessFunction",
@@ -34,6 +44,7 @@ __all__ = [
     "FlatMapFunction",
     "Function",
     "KeySelector",
+    "KeyedBroadcastProcessFunction",
     "KeyedCoProcessFunction",
     "KeyedProcessFunction",
     "MapFunction",
@@ -86,6 +97,22 @@ class CoProcessFunction(functions.CoProcessFunction):
 class KeyedCoProcessFunction(functions.KeyedCoProcessFunction):
     Context = ProcessContext
     OnTimerContext = OnTimerContext
+
+
+class BaseBroadcastProcessFunction(broadcast_functions.BaseBroadcastProcessFunction):
+    BaseContext = BaseBroadcastContext
+    Context = BroadcastContext
+    ReadOnlyContext = ReadOnlyBroadcastContext
+
+
+class BroadcastProcessFunction(broadcast_functions.BroadcastProcessFunction, BaseBroadcastProcessFunction):
+    pass
+
+
+class KeyedBroadcastProcessFunction(broadcast_functions.KeyedBroadcastProcessFunction, BaseBroadcastProcessFunction):
+    Context = KeyedBroadcastContext  # type: ignore[assignment]
+    ReadOnlyContext = KeyedReadOnlyBroadcastContext  # type: ignore[assignment]
+    OnTimerContext = OnTimerBroadcastContext
 
 
 class ProcessWindowFunction(functions.ProcessWindowFunction):

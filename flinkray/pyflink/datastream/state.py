@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 from flinkray import state
-from flinkray.durations import to_millis
-from flinkray.functions import AggregateFunction, ReduceFunction
-from flinkray.state import AggregatingState, ListState, MapState, ReducingState, TtlUpdateType, ValueState
+from flinkray.functions import AggregateFunction, OperatorStateStore, ReduceFunction
+from flinkray.state import (
+    AggregatingState,
+    BroadcastState,
+    ListState,
+    MapState,
+    ReadOnlyBroadcastState,
+    ReducingState,
+    ValueState,
+)
+from flinkray.state_ttl import StateTtlConfig
 
 __all__ = [
     "AggregatingState",
     "AggregatingStateDescriptor",
+    "BroadcastState",
     "ListState",
     "ListStateDescriptor",
     "MapState",
     "MapStateDescriptor",
+    "OperatorStateStore",
+    "ReadOnlyBroadcastState",
     "ReducingState",
     "ReducingStateDescriptor",
     "StateTtlConfig",
@@ -26,39 +36,16 @@ __all__ = [
 ]
 
 
-class StateTtlConfig:
-    """Made with `StateTtlConfig.new_builder(Time.seconds(1)).set_update_type(...).build()`."""
-
-    UpdateType = TtlUpdateType
-
-    @staticmethod
-    def new_builder(ttl: timedelta) -> _TtlBuilder:
-        return _TtlBuilder(ttl)
-
-
-class _TtlBuilder:
-    def __init__(self, ttl: timedelta) -> None:
-        self._ttl_ms = to_millis(ttl, "ttl")
-        self._update_type = TtlUpdateType.ON_CREATE_AND_WRITE
-
-    def set_update_type(self, update_type: TtlUpdateType) -> _TtlBuilder:
-        self._update_type = update_type
-        return self
-
-    def update_ttl_on_create_and_write(self) -> _TtlBuilder:
-        return self.set_update_type(TtlUpdateType.ON_CREATE_AND_WRITE)
-
-    def update_ttl_on_read_and_write(self) -> _TtlBuilder:
-        return self.set_update_type(TtlUpdateType.ON_READ_AND_WRITE)
-
-    def build(self) -> state.StateTtlConfig:
-        return state.StateTtlConfig(self._ttl_ms, self._update_type)
-
-
 class _WithTimeToLive:
-    __slots__ = ()
+    """PyFlink's methods of descriptors."""
 
-    def enable_time_to_live(self, ttl_config: state.StateTtlConfig) -> None:
+    __slots__ = ()
+    name: str
+
+    def get_name(self) -> str:
+        return self.name
+
+    def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
         """Before the descriptor is used."""
         object.__setattr__(self, "ttl", ttl_config)  # the descriptor itself is frozen
 

@@ -246,7 +246,7 @@ def test_processing_time_timers_fire_by_the_clock_and_their_results_have_no_even
     harness.advance(49)
     assert harness.output.rows == []
     harness.advance(1)
-    assert harness.output.rows == ["processing 50 a1 None"]
+    assert harness.output.rows == ["processing 50 a1 50"]
     assert harness.output.batches[0].timestamps is None
 
 
@@ -323,7 +323,7 @@ def test_a_restored_operator_has_its_state_and_timers(backend: str) -> None:
             second.push(rows(("b", None, None)), [3])
             second.watermark(10)
             second.advance(50)
-            assert second.output.rows == ["b2", "event 10 a1 10", "processing 50 a1 None"]
+            assert second.output.rows == ["b2", "event 10 a1 10", "processing 50 a1 50"]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -357,7 +357,7 @@ def test_state_and_timers_follow_their_keys_to_other_subtasks(seed: int) -> None
     last.advance(2000)
     counts = Counter(key for batch in batches for key in batch)
     events = {f"event 1000 {key}{count} 1000" for key, count in counts.items()}
-    processing = {f"processing 2000 {key}{count} None" for key, count in counts.items()}
+    processing = {f"processing 2000 {key}{count} 2000" for key, count in counts.items()}
     assert len(last.output.rows) == 2 * len(counts)
     assert set(last.output.rows) == events | processing
 

@@ -16,10 +16,7 @@ from tests.support.state import restored_from
 
 
 def drain(queue: TimerQueue, now: int) -> list[Timer]:
-    fired = []
-    while (timer := queue.pop_due(now)) is not None:
-        fired.append(timer)
-    return fired
+    return list(queue.due(now))
 
 
 def test_timers_fire_by_timestamp_then_by_registration() -> None:
