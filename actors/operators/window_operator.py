@@ -5,15 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from actors.operators.base import Operator
+from actors.operators.session_columnar import ColumnarSessionOperator
 from actors.operators.window_columnar import ColumnarWindowOperator
 from actors.operators.window_general import GeneralWindowOperator
 from actors.operators.window_rows import RowWindowOperator
 from flinkray.errors import InvalidProgramError
 from flinkray.operator_factories import WindowFactory
-from flinkray.windowing import MergingWindowAssigner, SlidingEventTimeWindows, TumblingEventTimeWindows
+from flinkray.windowing import (
+    EventTimeSessionWindows,
+    MergingWindowAssigner,
+    ProcessingTimeSessionWindows,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
 from graphs.job_graph import OperatorCode
 
 _ALIGNED = (TumblingEventTimeWindows, SlidingEventTimeWindows)
+_COLUMNAR_ALIGNED = (*_ALIGNED, TumblingProcessingTimeWindows, SlidingProcessingTimeWindows)
+_SESSIONS = (EventTimeSessionWindows, ProcessingTimeSessionWindows)
 
 
 def create_window_operator(code: OperatorCode) -> Operator:
@@ -56,8 +67,10 @@ def columnar_operator(factory: WindowFactory) -> Callable[[WindowFactory], Opera
     says. An assigner of the user's, also one derived from ours, is only known to work row by row."""
     if not factory.aggregates or not _is_plain(factory):
         return None
-    if type(factory.assigner) in _ALIGNED:
+    if type(factory.assigner) in _COLUMNAR_ALIGNED:
         return ColumnarWindowOperator
+    if type(factory.assigner) in _SESSIONS:
+        return ColumnarSessionOperator
     return None
 
 
