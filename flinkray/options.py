@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flinkray.config import ConfigOption, Valid, at_least, one_of, option
+from flinkray.config import ConfigOption, at_least, one_of, option
 from flinkray.durations import to_millis
 from flinkray.types import Millis
 
@@ -74,6 +74,12 @@ OBJECT_REUSE = option("pipeline.object-reuse", _bool, False, "Accepted for Flink
 AUTO_WATERMARK_INTERVAL = option(
     "pipeline.auto-watermark-interval", _duration, Millis(200), "How often watermarks are emitted; 0: never.", unit="ms"
 )
+ALLOW_UNALIGNED_SPLITS = option(
+    "pipeline.watermark-alignment.allow-unaligned-source-splits",
+    _bool,
+    False,
+    "Whether sources that read several splits, and cannot hold single ones back, may align as a whole.",
+)
 BUFFER_TIMEOUT = option(
     "execution.buffer-timeout.interval",
     _duration,
@@ -101,8 +107,8 @@ SORTED_INPUTS = option(
     "execution.sorted-inputs.enabled",
     _bool,
     True,
-    "Whether keyed operators of a program in batch mode get their rows sorted by key, and so hold the state of few keys "
-    "at a time.",
+    "Whether keyed operators of a program in batch mode get rows sorted by key, and so hold the state of few keys at "
+    "a time.",
 )
 SORT_MEMORY = option(
     "flinkray.batch.sort-memory",
@@ -223,6 +229,21 @@ METRICS_INTERVAL = option(
 )
 LATENCY_INTERVAL = option(
     "metrics.latency.interval", _duration, Millis(0), "Time between latency markers; 0: none.", unit="ms"
+)
+LATENCY_GRANULARITY = option(
+    "metrics.latency.granularity",
+    _str,
+    "operator",
+    "What latencies are told apart by, beside the operator that they are measured at: by nothing, by the source, or by "
+    "the source's subtask.",
+    valid=one_of("single", "operator", "subtask"),
+)
+LATENCY_HISTORY_SIZE = option(
+    "metrics.latency.history-size",
+    _int,
+    128,
+    "Latencies that each histogram is made of: the last so many.",
+    valid=at_least(1),
 )
 
 # -- checkpoints and state ---------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from actors.client.cluster import ASK_TIMEOUT_MS, ask_dispatcher, dispatcher_of
@@ -77,12 +77,20 @@ class ClusterJobClient(JobClient):
     """Asks the Dispatcher and the JobMaster. A cluster of the job's own ends as soon as its result has been fetched."""
 
     def __init__(
-        self, host: Host, cluster_id: str, job: JobOverview, *, owns_cluster: bool, is_highly_available: bool = False
+        self,
+        host: Host,
+        cluster_id: str,
+        job: JobOverview,
+        *,
+        owns_cluster: bool,
+        is_highly_available: bool = False,
+        new_pause: Callable[[], Pause] = Pause,
     ) -> None:
         """
         Args:
             owns_cluster: the cluster was started for this job, and host and cluster end with this client.
             is_highly_available: a Dispatcher that dies is replaced by one that knows its jobs.
+            new_pause: makes what waits between two questions.
         """
         self._host = host
         self._cluster_id = cluster_id
@@ -90,6 +98,7 @@ class ClusterJobClient(JobClient):
         """As last seen: a JobMaster that takes another's place has an address of its own."""
         self._owns_cluster = owns_cluster
         self._is_highly_available = is_highly_available
+        self._new_pause = new_pause
         self._lock = threading.Lock()
         self._ended: JobDetails | None = None
         """What became of the job, once it is known."""
@@ -191,7 +200,7 @@ class ClusterJobClient(JobClient):
     # -- inside --------------------------------------------------------------------------------------------------
 
     def _take_all(self, collect_id: str) -> Iterator[Batch]:
-        pause = Pause()
+        pause = self._new_pause()
         has_ended = False
         positions: tuple[int, ...] = ()
         while True:
@@ -223,7 +232,7 @@ class ClusterJobClient(JobClient):
     def _savepoint(self, directory: str | None, stop: StopMode, deadline: float | None) -> str:
         """Asks for a savepoint until it is known what became of it; see JobClient."""
         request = TriggerSavepoint(uuid.uuid4().hex, absolute(directory) if directory else "", stop)
-        pause = Pause()
+        pause = self._new_pause()
         while True:
             result = self._ask_for_savepoint(request)
             if result is not None:
@@ -264,7 +273,7 @@ class ClusterJobClient(JobClient):
         return self._ended.status
 
     def _await_end(self, deadline: float | None) -> JobDetails:
-        pause = Pause()
+        pause = self._new_pause()
         while not (status := self._look(deadline)).is_terminal:
             if deadline is not None and time.monotonic() >= deadline:
                 raise TimeoutError(f"job {self._job.name!r} is still {status.value}")
@@ -288,7 +297,7 @@ class ClusterJobClient(JobClient):
             JobExecutionError: the cluster is gone.
             TimeoutError: its Dispatcher was not there, or not ready, until `deadline`.
         """
-        pause = Pause()
+        pause = self._new_pause()
         while True:
             try:
                 answer = self._ask(dispatcher_of(self._cluster_id), request)
@@ -322,7 +331,7 @@ class ClusterJobClient(JobClient):
 
     def _shut_down(self) -> None:
         """Tasks are cancelled and workers ended in order; a cluster that does not manage in time is ended by force."""
-        pause = Pause()
+        pause = self._new_pause()
         deadline = time.monotonic() + SHUTDOWN_TIMEOUT_S
         try:
             while not ask_dispatcher(self._host, self._cluster_id, ShutDownCluster(), pause.wait):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from actors.elements import CheckpointOptions, LatencyMarker
-from actors.ports import Clock
+from actors.ports import Clock, Loop
 from actors.state.options import StateOptions
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from flinkray.batch import Batch
@@ -96,6 +96,10 @@ class OperatorContext(Protocol):
         """The job has periodic checkpoints, or a strategy by which it begins again after a failure."""
 
     @property
+    def is_batch(self) -> bool:
+        """The program runs in stages: rows end, no checkpoints, and event time moves once, at the end."""
+
+    @property
     def clock(self) -> Clock: ...
 
     @property
@@ -111,6 +115,14 @@ class OperatorContext(Protocol):
     def auto_watermark_interval_ms(self) -> int: ...
 
     @property
+    def allows_unaligned_splits(self) -> bool:
+        """Whether a source whose reader cannot hold single splits back may take part in watermark alignment."""
+
+    @property
+    def backpressured_ms(self) -> float:
+        """Time that the task has spent so far waiting for room at its outputs."""
+
+    @property
     def latency_interval_ms(self) -> int:
         """Time between the latency markers of a source; 0: none."""
 
@@ -124,6 +136,12 @@ class OperatorContext(Protocol):
 
     def yield_to_mailbox(self) -> None:
         """Run one other mail of this task (waits for one): how an operator waits for what a mail brings."""
+
+    def run_blocking(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
+        """Runs `work` on another thread, then `done` with its result or error, on one that must not wait."""
+
+    def start_loop(self, name: str, loop: Loop) -> None:
+        """Gives the loop a thread (or steps it, where there are none) until it is done."""
 
     def send_to_coordinator(self, event: Any) -> None:
         """To this operator's coordinator at the JobMaster; picklable."""
@@ -214,6 +232,12 @@ class Operator(ABC):
 
     def process_latency_marker(self, marker: LatencyMarker) -> None:
         self.output.emit_latency_marker(marker)
+
+    def end_keys(self) -> None:
+        """No more rows of any key so far will come: emits what they still have to give, and may drop their state.
+
+        In batch mode, between batches, where the inputs are sorted by key; the last time before the last watermark.
+        """
 
     def end_input(self, input_index: int) -> None:
         """No more rows on that input (its last watermark has been processed)."""

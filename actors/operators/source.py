@@ -23,9 +23,11 @@ from actors.operators.split_watermarks import SplitState, SplitWatermarks
 from actors.operators.timestamps import Progress, with_event_time
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import NO_VALUE, raise_attributed
-from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceReader
+from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceProgress, SourceReader
+from flinkray.errors import InvalidProgramError
 from flinkray.operator_factories import SourceFactory
-from flinkray.types import MAX_TIMESTAMP
+from flinkray.options import ALLOW_UNALIGNED_SPLITS
+from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP
 from graphs.job_graph import OperatorCode
 
 _SPLITS = "splits"
@@ -51,8 +53,8 @@ class SourceOperator(Operator):
         self._timers: dict[str, Any] = {}
         self._splits: set[str] = set()
         self._finished_splits: list[str] = []
-        self._limit = MAX_TIMESTAMP
-        """While the watermark is above it, the source waits for the others of its alignment group."""
+        self._paused: set[str] = set()
+        """Splits that the reader holds back for the alignment group."""
 
     @property
     def number_of_inputs(self) -> int:
@@ -67,7 +69,7 @@ class SourceOperator(Operator):
     def open(self) -> None:
         context = self.context
         self._where = f"{context.operator_name} ({context.subtask_index + 1}/{context.parallelism})"
-        self._watermarks_of_splits = SplitWatermarks(self._strategy)
+        self._watermarks_of_splits = SplitWatermarks(self._strategy, self._where)
         context.send_to_coordinator(ReaderRegistered(context.subtask_index))
         try:
             self._reader = self._source.create_reader(_ReaderContext(self))
@@ -76,7 +78,7 @@ class SourceOperator(Operator):
         except Exception as error:
             self._raise(error)
         self._repeat("watermarks", context.auto_watermark_interval_ms, self._on_periodic)
-        if self._strategy.alignment_group is not None and self._strategy.generator is not None:
+        if self._strategy.alignment_group is not None:
             self._repeat("alignment", self._strategy.alignment_update_interval_ms or 0, self._report_watermark)
         self._repeat("latency marker", context.latency_interval_ms, self._emit_latency_marker)
 
@@ -113,7 +115,7 @@ class SourceOperator(Operator):
             self._status = InputStatus.END_OF_INPUT
             return self._status
         self._is_announced = False
-        if self._watermarks_of_splits.watermark > self._limit:
+        if self._watermarks_of_splits.watermark > self._watermarks_of_splits.limit:
             return InputStatus.NOTHING_AVAILABLE
         try:
             polled = self._opened_reader.poll()
@@ -121,17 +123,19 @@ class SourceOperator(Operator):
             self._raise(error)
         if isinstance(polled, SourceBatch) and polled.batch.num_rows:
             self._emit_batch(polled)
+        elif isinstance(polled, SourceProgress):
+            self._emit_source_progress(polled)
         self._remove_finished_splits()
         match polled:
-            case SourceBatch():
+            case SourceBatch() | SourceProgress():
                 return InputStatus.MORE_AVAILABLE
             case ReaderStatus.NOTHING_AVAILABLE:
                 return InputStatus.NOTHING_AVAILABLE
             case ReaderStatus.END_OF_INPUT:
                 return self._end_data()
         raise TypeError(
-            f"operator {self._where!r}: poll of {type(self._reader).__name__} must give a SourceBatch or a "
-            f"ReaderStatus, not {polled!r}"
+            f"operator {self._where!r}: poll of {type(self._reader).__name__} must give a SourceBatch, a "
+            f"SourceProgress or a ReaderStatus, not {polled!r}"
         )
 
     def _end_data(self) -> InputStatus:
@@ -169,7 +173,8 @@ class SourceOperator(Operator):
                 case NoMoreSplits():
                     reader.notify_no_more_splits()
                 case WatermarkLimited():
-                    self._limit = event.highest
+                    self._watermarks_of_splits.limit = event.highest
+                    self._align_splits()
                 case SourceEvent():
                     reader.handle_source_event(event.event)
                 case _:
@@ -214,7 +219,13 @@ class SourceOperator(Operator):
         while self._finished_splits:
             split_id = self._finished_splits.pop()
             self._splits.discard(split_id)
+            self._paused.discard(split_id)
             self._emit_progress(self._watermarks_of_splits.remove_split(split_id))
+
+    def _emit_source_progress(self, polled: SourceProgress) -> None:
+        if polled.split_id not in self._splits:
+            self._add_split(polled.split_id)
+        self._emit_progress(self._watermarks_of_splits.on_source(polled.split_id, polled.watermark, polled.is_idle))
 
     def _emit_batch(self, polled: SourceBatch) -> None:
         if polled.split_id not in self._splits:  # a reader may make splits of its own
@@ -234,7 +245,35 @@ class SourceOperator(Operator):
             self.output.emit_status(True)
 
     def _on_periodic(self) -> None:
-        self._emit_progress(self._watermarks_of_splits.on_periodic(self.context.clock.monotonic_ms()))
+        context = self.context
+        # Without the time in which nothing was read for lack of room at the output: it says nothing about the source.
+        active_ms = context.clock.monotonic_ms() - context.backpressured_ms
+        self._emit_progress(self._watermarks_of_splits.on_periodic(active_ms))
+        self._align_splits()
+
+    def _align_splits(self) -> None:
+        """Lets the reader hold back the splits that are ahead of the alignment group, and read those that were.
+
+        A single split needs none of that: the source itself waits.
+        """
+        ahead = (
+            {str(split_id) for split_id in self._watermarks_of_splits.above_limit()} if len(self._splits) > 1 else set()
+        )
+        to_pause, to_resume = ahead - self._paused, self._paused - ahead
+        if not to_pause and not to_resume:
+            return
+        self._paused = ahead
+        try:
+            is_done = self._opened_reader.pause_or_resume_splits(sorted(to_pause), sorted(to_resume))
+        except Exception as error:
+            self._raise(error)
+        if not is_done and not self.context.allows_unaligned_splits:
+            raise InvalidProgramError(
+                f"operator {self._where!r}: {type(self._reader).__name__} reads several splits and cannot hold single "
+                "ones of them back, which watermark alignment needs; implement its pause_or_resume_splits, or set "
+                f"{ALLOW_UNALIGNED_SPLITS.key}: true, and only sources as a whole are aligned"
+            )
+        self.announce()
 
     def _emit_progress(self, progress: Progress) -> None:
         """ACTIVE goes before a watermark, IDLE after it."""
@@ -252,10 +291,11 @@ class SourceOperator(Operator):
         )
 
     def _report_watermark(self) -> None:
-        """Nobody is to wait for a source that has nothing to read, or whose splits are idle."""
+        """Nobody is to wait for a source that has nothing to read, whose splits are idle, or that has no watermark."""
         waits = not self._splits or self._watermarks_of_splits.is_idle
         watermark = MAX_TIMESTAMP if waits else self._watermarks_of_splits.watermark
-        self.context.send_to_coordinator(WatermarkReported(watermark))
+        if watermark > MIN_TIMESTAMP:
+            self.context.send_to_coordinator(WatermarkReported(watermark))
 
     def _repeat(self, name: str, interval_ms: int, action: Callable[[], None]) -> None:
         """Runs `action` every `interval_ms` until the end of data; 0: never."""

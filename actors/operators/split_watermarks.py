@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from actors.operators.timestamps import NO_PROGRESS, Progress, TrackerState, WatermarkTracker
 from flinkray.batch import Batch
-from flinkray.types import MIN_TIMESTAMP, Timestamp
+from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from flinkray.watermarks import WatermarkStrategy
 
 
@@ -29,15 +29,19 @@ class SplitWatermarks:
     Every method gives what must be sent on, and `on_batch`'s status belongs before the batch, its watermark after it.
     """
 
-    def __init__(self, strategy: WatermarkStrategy) -> None:
+    def __init__(self, strategy: WatermarkStrategy, where: str = "") -> None:
+        """`where` names operator and subtask in errors of the user's generator."""
         self._strategy = strategy
+        self._where = where
         self._splits: dict[Hashable, WatermarkTracker] = {}
         # While there is no split, a tracker that sees no rows tells when that has lasted for the idle timeout.
-        self._no_split = WatermarkTracker(strategy)
+        self._no_split = WatermarkTracker(strategy, where)
         self._watermark = MIN_TIMESTAMP
         self._promised: list[int] = []
         """Of restored splits, until the first progress."""
         self._is_idle = False
+        self.limit = MAX_TIMESTAMP
+        """Splits above it wait for their alignment group: that they give no rows does not make them idle."""
 
     @property
     def watermark(self) -> Timestamp:
@@ -51,10 +55,14 @@ class SplitWatermarks:
         """That split's own watermark, for aligning splits with each other."""
         return self._splits[split_id].watermark
 
+    def above_limit(self) -> set[Hashable]:
+        """The splits that are too far ahead of their alignment group."""
+        return {split_id for split_id, tracker in self._splits.items() if tracker.watermark > self.limit}
+
     def add_split(self, split_id: Hashable) -> Progress:
         """A new split holds the watermark where it is until it has made one of its own. No effect if it is there."""
         if split_id not in self._splits:
-            self._splits[split_id] = WatermarkTracker(self._strategy)
+            self._splits[split_id] = WatermarkTracker(self._strategy, self._where)
         return self._combined()
 
     def snapshot(self) -> dict[Hashable, SplitState]:
@@ -65,7 +73,7 @@ class SplitWatermarks:
     def restore(self, split_id: Hashable, state: SplitState) -> None:
         """Adds a split that goes on from there. Call it for all restored splits before anything else; what they
         promise together comes with the next progress."""
-        tracker = WatermarkTracker(self._strategy)
+        tracker = WatermarkTracker(self._strategy, self._where)
         tracker.restore(state.tracker)
         self._splits[split_id] = tracker
         self._promised.append(state.watermark)
@@ -73,7 +81,7 @@ class SplitWatermarks:
     def remove_split(self, split_id: Hashable) -> Progress:
         """The split is finished: it no longer holds the watermark back."""
         if self._splits.pop(split_id, None) is not None and not self._splits:
-            self._no_split = WatermarkTracker(self._strategy)
+            self._no_split = WatermarkTracker(self._strategy, self._where)
             return NO_PROGRESS
         return self._combined()
 
@@ -82,10 +90,15 @@ class SplitWatermarks:
         self._splits[split_id].on_batch(batch, timestamps)
         return self._combined()
 
+    def on_source(self, split_id: Hashable, watermark: Timestamp | None, is_idle: bool | None) -> Progress:
+        """The source itself says how far the split is, or whether it is idle."""
+        self._splits[split_id].on_source(watermark, is_idle)
+        return self._combined()
+
     def on_periodic(self, now_ms: float) -> Progress:
-        """Time to emit; `now_ms` is only compared with other calls'."""
+        """Time to emit; `now_ms` is only compared with other calls', and stands still while no rows can be taken."""
         for tracker in self._splits.values():
-            tracker.on_periodic(now_ms)
+            tracker.on_periodic(now_ms, is_held=tracker.watermark > self.limit)
         if not self._splits:
             self._no_split.on_periodic(now_ms)
         return self._combined()

@@ -17,7 +17,7 @@ from actors.elements import CheckpointOptions
 from actors.operators.base import Operator
 from actors.operators.columns import evaluate
 from actors.state.snapshot import ListMode, OperatorSnapshot, RestoredState
-from actors.user_code import raise_attributed, short_repr
+from actors.user_code import NO_VALUE, raise_attributed, short_repr
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError, NullTimestampError, TypeMismatchError, UnknownColumnError
 from flinkray.expressions import Expression
@@ -54,8 +54,8 @@ def assign_timestamps(batch: Batch, assigner: Any, where: str) -> pa.Array:
                 f"operator {where!r}: its rows have no event time yet; say where it comes from with "
                 "watermark_strategy.with_timestamp_assigner('column') or a function (value, record_timestamp) -> ms"
             )
-        return batch.timestamps
-    if isinstance(assigner, str | Expression):
+        timestamps = batch.timestamps
+    elif isinstance(assigner, str | Expression):
         timestamps = _of_column(batch, assigner, where)
     else:
         timestamps = _of_function(batch, assigner, where)
@@ -121,7 +121,10 @@ def _of_function(batch: Batch, assigner: Any, where: str) -> pa.Array:
             f"operator {where!r}: a timestamp assigner is a column name, an expression, a function "
             f"(value, record_timestamp) -> ms, or an object with an extract_timestamp method, not {assigner!r}"
         )
-    known = batch.timestamps.to_pylist() if batch.timestamps is not None else [int(MIN_TIMESTAMP)] * batch.num_rows
+    if batch.timestamps is None:
+        known = [int(MIN_TIMESTAMP)] * batch.num_rows
+    else:
+        known = batch.timestamps.fill_null(int(MIN_TIMESTAMP)).to_pylist()
     results: list[Any] = []
     value: Any = None
     try:
@@ -150,6 +153,8 @@ def _as_int(result: Any, batch: Batch, row: int, where: str) -> int | None:
 def _raise_null(batch: Batch, timestamps: pa.Array, assigner: Any, where: str) -> None:
     row = int(pc.index(timestamps.is_null(), True).as_py())
     source = f"column {str(assigner)!r}" if isinstance(assigner, str | Expression) else "the timestamp assigner"
+    if assigner is None:
+        source = "the operator before it"
     raise NullTimestampError(
         f"operator {where!r}: {source} gives no event time for row {row} of a batch of {batch.num_rows}: "
         f"{_shown(batch, row)}; filter such rows out before, or give them a time"
@@ -191,7 +196,9 @@ def lowest_state(states: Iterable[TrackerState]) -> TrackerState | None:
 class WatermarkTracker:
     """One generator with idleness: its watermarks never go back, and its status changes are reported once."""
 
-    def __init__(self, strategy: WatermarkStrategy) -> None:
+    def __init__(self, strategy: WatermarkStrategy, where: str = "") -> None:
+        """`where` names operator and subtask in errors of the user's generator."""
+        self._where = where
         self._generator = strategy.generator() if strategy.generator is not None else None
         self._idle_timeout_ms = strategy.idle_timeout_ms
         self._has_activity = False
@@ -242,20 +249,45 @@ class WatermarkTracker:
         self._is_idle = False
         watermark = None
         if self._generator is not None and timestamps is not None:
-            watermark = self._generator.on_batch(batch, timestamps)
+            try:
+                watermark = self._generator.on_batch(batch, timestamps)
+            except Exception as error:
+                raise_attributed(self._where, "", NO_VALUE, error)
         return Progress(self._risen(watermark), turned_active)
 
-    def on_periodic(self, now_ms: float) -> Progress:
-        """Time to emit; `now_ms` is only compared with other calls'."""
+    def on_source(self, watermark: Timestamp | None, is_idle: bool | None) -> Progress:
+        """What the source itself says; a watermark makes an idle one active."""
+        if watermark is not None:
+            is_idle = False
+        if is_idle is None or is_idle == self._is_idle:
+            return Progress(self._risen(watermark), None)
+        self._is_idle = is_idle
+        self._has_activity = not is_idle
+        return Progress(self._risen(watermark), is_idle)
+
+    def on_periodic(self, now_ms: float, *, is_held: bool = False) -> Progress:
+        """Time to emit.
+
+        Args:
+            now_ms: only compared with other calls'; stands still while rows could not be taken.
+            is_held: rows are kept back on purpose, so that their lack means nothing.
+        """
+        if is_held:
+            self._has_activity = True
         if self._has_turned_idle(now_ms):
             was_idle, self._is_idle = self._is_idle, True
             return NO_PROGRESS if was_idle else Progress(None, True)
-        watermark = self._generator.on_periodic_emit() if self._generator is not None else None
+        watermark = None
+        if self._generator is not None:
+            try:
+                watermark = self._generator.on_periodic_emit()
+            except Exception as error:
+                raise_attributed(self._where, "", NO_VALUE, error)
         return Progress(self._risen(watermark), None)
 
     def _has_turned_idle(self, now_ms: float) -> bool:
         if self._idle_timeout_ms is None:
-            return False
+            return self._is_idle  # the source has said so
         if self._has_activity:
             self._has_activity = False
             self._inactive_since_ms = None
@@ -282,7 +314,8 @@ class TimestampsAndWatermarksOperator(Operator):
         self._has_ended = False
 
     def initialize_state(self, restored: RestoredState | None) -> None:
-        self._tracker = WatermarkTracker(self._strategy)
+        self._where = f"{self.context.operator_name} ({self.context.subtask_index + 1}/{self.context.parallelism})"
+        self._tracker = WatermarkTracker(self._strategy, self._where)
         if restored is None:
             return
         states = restored.items(_STATE)
@@ -293,7 +326,6 @@ class TimestampsAndWatermarksOperator(Operator):
             self._tracker.restore(state)
 
     def open(self) -> None:
-        self._where = f"{self.context.operator_name} ({self.context.subtask_index + 1}/{self.context.parallelism})"
         if self._tracker.watermark > MIN_TIMESTAMP:  # restored: those behind have not heard of it yet
             self.output.emit_watermark(self._tracker.watermark)
         self._schedule()
@@ -327,10 +359,14 @@ class TimestampsAndWatermarksOperator(Operator):
     def finish(self) -> None:
         self._cancel_periodic()
         if not self._has_ended:  # stopped without draining: no final watermark came
-            self._emit(self._tracker.on_periodic(self.context.clock.monotonic_ms()))
+            self._emit(self._tracker.on_periodic(self._active_ms()))
 
     def close(self) -> None:
         self._cancel_periodic()
+
+    def _active_ms(self) -> float:
+        """A clock that stands still while rows wait for room at the output: they come, though none is seen."""
+        return self.context.clock.monotonic_ms() - self.context.backpressured_ms
 
     def _schedule(self) -> None:
         interval = self.context.auto_watermark_interval_ms
@@ -343,7 +379,7 @@ class TimestampsAndWatermarksOperator(Operator):
         self._periodic = None
 
     def _on_periodic(self) -> None:
-        self._emit(self._tracker.on_periodic(self.context.clock.monotonic_ms()))
+        self._emit(self._tracker.on_periodic(self._active_ms()))
         self._schedule()
 
     def _emit(self, progress: Progress) -> None:

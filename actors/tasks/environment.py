@@ -21,7 +21,7 @@ from actors.messages import (
 from actors.network.input_gate import SingleInputGate
 from actors.network.result_partition import ResultPartition
 from actors.operators.base import Operator
-from actors.ports import Cancellable, Clock, Timers
+from actors.ports import Cancellable, Clock, Loop, Timers
 from actors.state.options import StateOptions
 from actors.state.snapshot import RestoredState, StateWriter
 from actors.tasks.metrics import OperatorFigures, TaskAccumulator, TaskFigures
@@ -85,6 +85,8 @@ class TaskServices:
     """To the coordinator of one of the task's operators."""
     run_blocking: Callable[[Callable[[], Any], Callable[[Any, BaseException | None], None]], None]
     """Runs the first off the task's thread, then the second with its result or error, on one that must not wait."""
+    start_loop: Callable[[str, Loop], None]
+    """Gives a loop a thread, or steps it, until it is done."""
     answer_checkpoint: Callable[[AcknowledgeCheckpoint | DeclineCheckpoint | EndOfDataReached], None]
     """To the JobMaster."""
     create_writer: Callable[[CheckpointOptions, str, int], SnapshotWriter]
@@ -123,6 +125,8 @@ class TaskOperatorContext:
         self._batch_rows = configuration.get(options.BATCH_ROWS)
         self._batch_bytes = configuration.get(options.BATCH_BYTES)
         self._auto_watermark_interval_ms = configuration.get(options.AUTO_WATERMARK_INTERVAL)
+        self._allows_unaligned_splits = configuration.get(options.ALLOW_UNALIGNED_SPLITS)
+        self._is_batch = configuration.get(options.RUNTIME_MODE) == "batch"
         self._latency_interval_ms = configuration.get(options.LATENCY_INTERVAL)
         self._job_parameters = configuration.get(options.GLOBAL_JOB_PARAMETERS)
 
@@ -186,6 +190,10 @@ class TaskOperatorContext:
         return is_named or configuration.get(options.CHECKPOINT_INTERVAL) > 0
 
     @property
+    def is_batch(self) -> bool:
+        return self._is_batch
+
+    @property
     def clock(self) -> Clock:
         return self._services.clock
 
@@ -204,6 +212,14 @@ class TaskOperatorContext:
     @property
     def auto_watermark_interval_ms(self) -> int:
         return self._auto_watermark_interval_ms
+
+    @property
+    def allows_unaligned_splits(self) -> bool:
+        return self._allows_unaligned_splits
+
+    @property
+    def backpressured_ms(self) -> float:
+        return self._figures.backpressured.total_ms
 
     @property
     def latency_interval_ms(self) -> int:
@@ -228,6 +244,12 @@ class TaskOperatorContext:
 
     def yield_to_mailbox(self) -> None:
         self._executor.yield_()
+
+    def run_blocking(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
+        self._services.run_blocking(work, done)
+
+    def start_loop(self, name: str, loop: Loop) -> None:
+        self._services.start_loop(name, loop)
 
     def send_to_coordinator(self, event: Any) -> None:
         self._services.send_event(self._config.operator_id, event)

@@ -69,9 +69,12 @@ class HarnessContext:
     batch_rows: int = 65_536
     batch_bytes: int = 1 << 20
     auto_watermark_interval_ms: int = 200
+    allows_unaligned_splits: bool = False
+    backpressured_ms: float = 0.0
     latency_interval_ms: int = 0
     state_options: StateOptions = StateOptions()
     has_checkpoints: bool = False
+    is_batch: bool = False
     may_restart: bool = True
     operator_id: str = "0" * 32
     job_id: str = "job"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from flinkray.batch import Batch
-from flinkray.types import RecordType
+from flinkray.types import RecordType, Timestamp
 
 
 class Boundedness(enum.Enum):
@@ -42,6 +42,18 @@ class SourceBatch:
 
     batch: Batch
     split_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SourceProgress:
+    """What the source itself knows about a split's event time, beside what the watermark strategy makes of the rows
+    (Flink's ReaderOutput.emitWatermark, markIdle and markActive)."""
+
+    split_id: str
+    watermark: Timestamp | None = None
+    """No more rows at or below it; one that does not rise has no effect. It makes an idle split active."""
+    is_idle: bool | None = None
+    """True: the split holds no one back until it gives rows or a watermark again. None: as before."""
 
 
 class SourceReaderContext(Protocol):
@@ -97,8 +109,8 @@ class SourceReader(ABC):
     def start(self) -> None: ...
 
     @abstractmethod
-    def poll(self) -> SourceBatch | ReaderStatus:
-        """The next batch (never empty), or a status."""
+    def poll(self) -> SourceBatch | SourceProgress | ReaderStatus:
+        """The next batch (never empty), news of event time, or a status."""
 
     @abstractmethod
     def add_splits(self, splits: Sequence[Any]) -> None: ...
@@ -109,6 +121,15 @@ class SourceReader(ABC):
     @abstractmethod
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
         """The splits not yet read to their end, each with its position."""
+
+    def pause_or_resume_splits(self, to_pause: Sequence[str], to_resume: Sequence[str]) -> bool:
+        """The watermarks of some splits are too far ahead of their alignment group, or no longer (after Flink's method
+        of that name). `poll` must give nothing of paused ones; `notify_available` is called after this.
+
+        Returns:
+            Whether the reader can do that; only one that reads several splits at the same time has to.
+        """
+        return False
 
     def handle_source_event(self, event: Any) -> None:
         """The enumerator sent something."""

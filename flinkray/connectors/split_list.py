@@ -11,6 +11,7 @@ from flinkray.batch import Batch
 from flinkray.connectors.source import (
     ReaderStatus,
     SourceBatch,
+    SourceProgress,
     SourceReader,
     SourceReaderContext,
     SourceSplit,
@@ -61,14 +62,15 @@ class SplitListReader(SourceReader, Generic[S]):
         self._context = context
         self._waiting: deque[S] = deque()
         self._current: S | None = None
-        self._batches: Iterator[tuple[Batch | None, S]] = iter(())
+        self._batches: Iterator[tuple[Batch | SourceProgress | None, S]] = iter(())
         self._has_no_more = False
 
     @abstractmethod
-    def read_split(self, split: S) -> Iterator[tuple[Batch | None, S]]:
+    def read_split(self, split: S) -> Iterator[tuple[Batch | SourceProgress | None, S]]:
         """Yields batches (never empty), each with the split as a restored reader needs it to go on after that batch.
 
-        Must not block. None in place of a batch: nothing is available now, and `notify_available` will be called.
+        Must not block. None in place of a batch: nothing is available now, and `notify_available` will be called. News
+        of event time are passed on.
         """
 
     def start(self) -> None:
@@ -83,7 +85,7 @@ class SplitListReader(SourceReader, Generic[S]):
         self._has_no_more = True
         self._context.notify_available()
 
-    def poll(self) -> SourceBatch | ReaderStatus:
+    def poll(self) -> SourceBatch | SourceProgress | ReaderStatus:
         while self._current is not None or self._begin_next():
             batch_and_split = next(self._batches, None)
             if batch_and_split is None:
@@ -92,6 +94,8 @@ class SplitListReader(SourceReader, Generic[S]):
             batch, self._current = batch_and_split
             if batch is None:
                 return ReaderStatus.NOTHING_AVAILABLE
+            if isinstance(batch, SourceProgress):
+                return batch
             return SourceBatch(batch, self._current.split_id)
         return ReaderStatus.END_OF_INPUT if self._has_no_more else ReaderStatus.NOTHING_AVAILABLE
 

@@ -1,6 +1,33 @@
-"""Help for testing programs."""
+"""Help for testing programs: harnesses for functions and transformations, sources with faults, whole local runs."""
 
 from flinkray.testing.clock import ManualClock
+from flinkray.testing.elements import Active, Crash, Idle, Watermark
+from flinkray.testing.harness import (
+    Harness,
+    HarnessSettings,
+    Input,
+    KeyedHarness,
+    KeyedTwoInputHarness,
+    OneInputHarness,
+    TwoInputHarness,
+)
 from flinkray.testing.running import run_locally
+from flinkray.testing.simulation import SimulatedFaults, Simulation
 
-__all__ = ["ManualClock", "run_locally"]
+__all__ = [
+    "Active",
+    "Crash",
+    "Harness",
+    "HarnessSettings",
+    "Idle",
+    "Input",
+    "KeyedHarness",
+    "KeyedTwoInputHarness",
+    "ManualClock",
+    "OneInputHarness",
+    "SimulatedFaults",
+    "Simulation",
+    "TwoInputHarness",
+    "Watermark",
+    "run_locally",
+]

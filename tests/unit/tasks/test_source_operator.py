@@ -323,7 +323,7 @@ def test_a_reader_that_gives_something_else_fails_the_task_instead_of_ending_the
     READERS[0].poll = lambda: None  # type: ignore[method-assign,assignment,return-value]
     READERS[0].context.notify_available()
     task.run_until_idle()
-    assert "poll of Reader must give a SourceBatch or a ReaderStatus, not None" in str(task.error)
+    assert "poll of Reader must give a SourceBatch, a SourceProgress or a ReaderStatus, not None" in str(task.error)
 
 
 def test_an_empty_batch_of_a_reader_is_skipped() -> None:
