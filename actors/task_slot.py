@@ -211,6 +211,7 @@ class TaskSlot(Endpoint):
             random=self.context.random,
             send_event=send_event,
             run_blocking=self._run_blocking,
+            start_loop=self.context.start_loop,
             answer_checkpoint=partial(self.context.tell, self._task_executor),
             create_writer=create_writer,
             create_reader=RestoredTaskReader,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, NoReturn
 
 import actors
@@ -102,6 +103,7 @@ class UserFunctions:
     Args:
         operator_name: the task's operator, or, of several that are fused into it, the one whose functions these are.
         scope: keeps their state apart from that of other UserFunctions of the same operator.
+        run: calls `open` and `close`, where that takes more than a call.
     """
 
     def __init__(
@@ -110,8 +112,10 @@ class UserFunctions:
         functions: Iterable[object],
         operator_name: str | None = None,
         scope: str = "",
+        run: Callable[[Callable[[], Any]], None] | None = None,
     ) -> None:
         self._operator_name = operator_name or context.operator_name
+        self._run = run or _call
         self._subtask = context.subtask
         distinct = list({id(f): f for f in functions}.values())
         self._functions = [f for f in distinct if isinstance(f, Function)]
@@ -160,7 +164,7 @@ class UserFunctions:
         for function in self._functions:
             self._opened.append(function)
             try:
-                function.open(runtime_context)
+                self._run(partial(function.open, runtime_context))
             except Exception as error:
                 raise_attributed(self._operator_name, self._subtask, NO_VALUE, error)
 
@@ -170,11 +174,15 @@ class UserFunctions:
         first: Exception | None = None
         for function in reversed(opened):
             try:
-                function.close()
+                self._run(function.close)
             except Exception as error:
                 first = first or error
         if first is not None:
             raise_attributed(self._operator_name, self._subtask, NO_VALUE, first)
+
+
+def _call(call: Callable[[], Any]) -> None:
+    call()
 
 
 class TaskRuntimeContext:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from actors.mailbox.waiting import others_act
 from actors.operators.async_event_loop import CANCEL_GRACE_S, CLOSE_GRACE_S, EventLoop
 from actors.operators.async_queue import InFlight
 from actors.operators.base import OperatorContext
@@ -119,7 +118,7 @@ class CoroutineCalls(Calls):
         self._loop = EventLoop(name, context.clock, context.call_later)
         self._is_ending = False
         self._tasks: set[asyncio.Task[None]] = set()
-        context.start_loop(name, self._loop)
+        self._loop.has_thread = context.start_loop(name, self._loop)
 
     def begin(self, calls: Sequence[Call]) -> None:
         self._loop.submit(partial(self._begin, calls))
@@ -224,7 +223,7 @@ class BlockingCalls(Calls):
     def cancel_all(self) -> None:
         with self._changed:
             self._queue.clear()
-            ended = others_act.get() is not None or self._changed.wait_for(lambda: not self._running, CLOSE_GRACE_S)
+            ended = self._changed.wait_for(lambda: not self._running, CLOSE_GRACE_S)
         if not ended:
             log.warning(
                 "operator %r (subtask %s): %d calls do not end, and their threads are left behind",

@@ -40,6 +40,8 @@ class EventLoop:
         self._wake_at: float | None = None
         self._is_closing = False
         self._is_stuck = False
+        self.has_thread = True
+        """False: only `step` is called, by who runs everything else too."""
         self._ended = threading.Event()
 
     def __str__(self) -> str:
@@ -64,13 +66,17 @@ class EventLoop:
         Raises:
             TimeoutError: not in time, where there is a thread to wait for.
         """
-        act = others_act.get()
-        if act is None:
+        if self.has_thread:
             return self._run_on_thread(coroutine, timeout_s)
         task = self._loop.create_task(coroutine)
+        act = others_act.get()
         while not task.done():
-            if not self.step():
-                act()
+            if self.step():
+                continue
+            if act is None:
+                task.cancel()
+                raise TimeoutError(f"{self._name}: what a coroutine waits for does not come while its task does")
+            act()
         return task.result()
 
     def _run_on_thread(self, coroutine: Coroutine[Any, Any, Any], timeout_s: float | None) -> Any:
@@ -90,7 +96,7 @@ class EventLoop:
         """Cancels all coroutines, and ends the loop and its thread; gives up after a time."""
         if self._ended.is_set():
             return
-        if others_act.get() is not None:
+        if not self.has_thread:
             self._end_stepwise()
             return
         self._is_closing = True

@@ -140,8 +140,8 @@ class OperatorContext(Protocol):
     def run_blocking(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
         """Runs `work` on another thread, then `done` with its result or error, on one that must not wait."""
 
-    def start_loop(self, name: str, loop: Loop) -> None:
-        """Gives the loop a thread (or steps it, where there are none) until it is done."""
+    def start_loop(self, name: str, loop: Loop) -> bool:
+        """Runs the loop until it is done; whether on a thread of its own: where there are none, it is stepped."""
 
     def send_to_coordinator(self, event: Any) -> None:
         """To this operator's coordinator at the JobMaster; picklable."""

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from actors.checkpoints.handles import RestoredPart, TaskRestore
 from actors.elements import CheckpointOptions
 from actors.mailbox.executor import MailboxExecutor
+from actors.mailbox.waiting import others_act
 from actors.messages import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
@@ -248,8 +249,9 @@ class TaskOperatorContext:
     def run_blocking(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
         self._services.run_blocking(work, done)
 
-    def start_loop(self, name: str, loop: Loop) -> None:
+    def start_loop(self, name: str, loop: Loop) -> bool:
         self._services.start_loop(name, loop)
+        return others_act.get() is None
 
     def send_to_coordinator(self, event: Any) -> None:
         self._services.send_event(self._config.operator_id, event)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.elements import LatencyMarker, Watermark, WatermarkStatus
+from actors.ports import Loop
 from actors.state.options import StateOptions
 from flinkray.batch import Batch
 from flinkray.keys import KeySelector
@@ -83,6 +84,7 @@ class HarnessContext:
     metrics: CountingMetrics = field(default_factory=CountingMetrics)
     mails: deque[Callable[[], None]] = field(default_factory=deque)
     timers: list[ManualTimer] = field(default_factory=list)
+    loops: list[Loop] = field(default_factory=list)
     sent_to_coordinator: list[Any] = field(default_factory=list)
     accumulators: dict[str, SummingAccumulator] = field(default_factory=dict)
     cached_files: dict[str, str] = field(default_factory=dict)
@@ -108,8 +110,25 @@ class HarnessContext:
         return timer
 
     def yield_to_mailbox(self) -> None:
+        while not self.mails and self._step_loops():
+            pass
         assert self.mails, "the operator waits for a mail, and none will come"
         self.mails.popleft()()
+
+    def run_blocking(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
+        def run() -> None:
+            try:
+                result = work()
+            except BaseException as error:
+                done(None, error)
+            else:
+                done(result, None)
+
+        self.mails.append(run)
+
+    def start_loop(self, name: str, loop: Loop) -> bool:
+        self.loops.append(loop)
+        return False
 
     def send_to_coordinator(self, event: Any) -> None:
         self.sent_to_coordinator.append(event)
@@ -121,8 +140,13 @@ class HarnessContext:
         return self.cached_files[name]
 
     def run_mails(self) -> None:
-        while self.mails:
-            self.mails.popleft()()
+        """Runs mails, and what loops have to do, until there is nothing more."""
+        while self.mails or self._step_loops():
+            while self.mails:
+                self.mails.popleft()()
+
+    def _step_loops(self) -> bool:
+        return any([loop.step() for loop in self.loops])
 
     def advance(self, milliseconds: int) -> None:
         """Moves the clock on; timers run at their due time, in order, and mails after each."""

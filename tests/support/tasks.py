@@ -36,7 +36,7 @@ from actors.network.result_partition import ResultPartition, SubpartitionView
 from actors.operators.base import Operator
 from actors.operators.sink import SinkOperator
 from actors.operators.source import SourceOperator
-from actors.ports import Address
+from actors.ports import Address, Loop
 from actors.tasks.environment import TaskServices
 from actors.tasks.stream_task import StreamTask
 from flinkray.batch import Batch
@@ -353,6 +353,7 @@ class TaskHarness:
         self.network = FakeNetwork(max_buffers)
         self.reports: list[Report] = []
         self.sent: list[tuple[str, Any]] = []
+        self.loops: list[Loop] = []
         self.operators: dict[str, Operator] = {}
         heads = {int(each[7:]) for node in nodes for each in node.inputs if isinstance(each, str)}
         self.deployment = TaskDeployment(
@@ -393,6 +394,7 @@ class TaskHarness:
             random=lambda name: random.Random(name),
             send_event=lambda operator_id, event: self.sent.append((operator_id, event)),
             run_blocking=self.storage.run_blocking,
+            start_loop=lambda _name, loop: self.loops.append(loop),
             answer_checkpoint=self.storage.answers.append,
             create_writer=self.storage.create_writer,
             create_reader=self.storage.create_reader,
