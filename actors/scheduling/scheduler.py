@@ -4,7 +4,7 @@ Events go in as method calls, commands come out of `take_commands`. A region is 
 there, and not before; a region that reads blocking results is scheduled when their producers have finished. All times
 are epoch milliseconds.
 
-A job of several stages needs no more slots than its largest region: a slot whose tasks have finished serves other tasks,
+A job of several stages needs no more slots than its largest region: a slot whose tasks have finished serves others,
 of this stage or the next. What it holds of results is read there, so it stays with the job until nobody needs them.
 
 What a failure leads to is decided in one place, `_recover`: the restart strategy says whether the job goes on, the

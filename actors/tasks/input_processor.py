@@ -271,6 +271,13 @@ class InputProcessor:
         """Whether the end of all data is the end of event time: no input was stopped without draining."""
         return all(task_input.should_drain for task_input in self._inputs)
 
+    def close(self) -> None:
+        """Frees what inputs hold that have not come to their end."""
+        for task_input in self._inputs:
+            close = getattr(task_input, "close", None)
+            if close is not None:
+                close()
+
     def _ended(self, index: int, status: InputStatus) -> InputStatus:
         if status is InputStatus.END_OF_INPUT:
             self._open.remove(index)

@@ -136,6 +136,11 @@ class OperatorChain:
             with _named(operator):
                 operator.recover_finished(restored_of(OperatorId(operator.context.operator_id)))
 
+    def end_keys(self) -> None:
+        """No more rows of any key that the head has had will come."""
+        with _named(self.head):
+            self.head.end_keys()
+
     def end_input(self, input_index: int) -> None:
         """No more rows on that input of the head."""
         with _named(self.head):

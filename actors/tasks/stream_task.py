@@ -31,7 +31,7 @@ from actors.tasks.subtask_checkpoints import SubtaskCheckpoints
 from actors.tasks.task_checkpoints import TaskCheckpoints, TaskParts, decline
 from actors.tasks.timers import TaskTimers
 from actors.tasks.wiring import (
-    create_inputs,
+    create_input_processor,
     create_writer,
     ended_inputs,
     has_chained_sources,
@@ -221,8 +221,7 @@ class StreamTask:
         if self._is_restored_finished:
             self._inputs = InputProcessor(ended_inputs(self.deployment, self._gates, checkpoints), _ignore)
         else:
-            inputs = create_inputs(self.deployment, self._gates, chain, self._figures, checkpoints)
-            self._inputs = InputProcessor(inputs, chain.end_input)
+            self._inputs = create_input_processor(self.deployment, self._gates, chain, self._figures, checkpoints)
         for connected in self._gates:
             connected.request_partitions()
         self._report(ExecutionState.INITIALIZING, None, self.metrics())
@@ -300,6 +299,8 @@ class StreamTask:
             writer.close()
         self._checkpoint_timers.quiesce()
         self._processor.close()
+        if self._inputs is not None:
+            self._inputs.close()
         self._is_done = True
         self._report(state, error, self.metrics())
         self._error = None  # its traceback holds the frames of the failure, with their batches, and these hold the task

@@ -10,10 +10,12 @@ from actors.network.input_gate import InputGate, SingleInputGate, UnionInputGate
 from actors.network.record_writer import RecordWriter
 from actors.network.result_partition import ResultPartition
 from actors.operators.base import Output
+from actors.operators.key_sorter import KeySorter
 from actors.tasks.environment import TaskServices
 from actors.tasks.input_processor import (
     ChannelEvents,
     EndedTaskInput,
+    InputProcessor,
     NetworkTaskInput,
     SourceTaskInput,
     TaskInput,
@@ -21,6 +23,7 @@ from actors.tasks.input_processor import (
 from actors.tasks.metrics import TaskFigures
 from actors.tasks.operator_chain import OperatorChain
 from actors.tasks.outputs import BroadcastingOutput
+from actors.tasks.sorted_inputs import SortedTaskInputs, SorterOutput
 from flinkray import options
 from flinkray.partitioning import Partitioner
 from flinkray.types import Timestamp
@@ -48,23 +51,52 @@ def numbered_gates(deployment: TaskDeployment, gates: Sequence[SingleInputGate])
     return numbered
 
 
-def create_inputs(
+def create_input_processor(
     deployment: TaskDeployment,
     gates: Sequence[SingleInputGate],
     chain: OperatorChain,
     figures: TaskFigures,
     events: ChannelEvents,
-) -> list[TaskInput]:
-    """One per logical input of the head; a source that is the head is its own input."""
+) -> InputProcessor:
+    """Of one input per logical input of the head; a source that is the head is its own input.
+
+    In batch mode the rows of keyed inputs are sorted by key first, unless that is turned off.
+    """
     head = head_config(deployment)
     if not head.inputs:
-        return [SourceTaskInput(chain.source(head.node_id))]
+        return InputProcessor([SourceTaskInput(chain.source(head.node_id))], chain.end_input)
+    sorter = _create_sorter(deployment, chain)
+    sorted_outputs = {
+        index: SorterOutput(sorter, index, chain.head_input(index))
+        for index, selector in enumerate(chain.head.context.keys)
+        if sorter is not None and selector is not None
+    }
 
     def of_gate(index: int, gate: InputGate, first_channel: int) -> TaskInput:
         set_watermark = partial(figures.set_watermark, index)
-        return NetworkTaskInput(gate, chain.head_input(index), set_watermark, events, first_channel)
+        output = sorted_outputs.get(index) or chain.head_input(index)
+        return NetworkTaskInput(gate, output, set_watermark, events, first_channel)
 
-    return _inputs(head, gates, of_gate, lambda node_id: SourceTaskInput(chain.source(node_id)))
+    inputs = _inputs(head, gates, of_gate, lambda node_id: SourceTaskInput(chain.source(node_id)))
+    if sorter is None:
+        return InputProcessor(inputs, chain.end_input)
+    combined = SortedTaskInputs(inputs, sorter, sorted_outputs, chain.end_keys, chain.end_input)
+    return InputProcessor([combined], _nothing_more)
+
+
+def _create_sorter(deployment: TaskDeployment, chain: OperatorChain) -> KeySorter | None:
+    configuration, selectors = deployment.configuration, chain.head.context.keys
+    is_batch = configuration.get(options.RUNTIME_MODE) == "batch"
+    if not is_batch or not configuration.get(options.SORTED_INPUTS) or all(each is None for each in selectors):
+        return None
+    return KeySorter(
+        selectors,
+        deployment.task_name,
+        memory_bytes=configuration.get(options.SORT_MEMORY),
+        directory=configuration.get(options.TEMPORARY_DIRECTORY),
+        batch_rows=configuration.get(options.BATCH_ROWS),
+        batch_bytes=configuration.get(options.BATCH_BYTES),
+    )
 
 
 def ended_inputs(
@@ -117,6 +149,10 @@ def create_writer(
         generator=services.random(f"{deployment.attempt_id} output {edge.result_index}"),
         where=deployment.task_name,
     )
+
+
+def _nothing_more(_input_index: int) -> None:
+    """Sorted inputs tell the operator themselves."""
 
 
 def _no_watermark(_timestamp: Timestamp) -> None:
