@@ -22,6 +22,7 @@ from flinkray.aggregates import (
     Sum,
     TopN,
 )
+from flinkray.all_windowed_stream import AllWindowedStream
 from flinkray.batch import Batch
 from flinkray.broadcast import BroadcastConnectedStream, BroadcastStream
 from flinkray.broadcast_functions import (
@@ -58,6 +59,7 @@ from flinkray.connectors.source import (
 from flinkray.connectors.spark import SparkSink, SparkSource
 from flinkray.connectors.spark_stream import SparkStreamSource
 from flinkray.connectors.split_list import SplitListEnumerator, SplitListReader
+from flinkray.continuous_triggers import ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger
 from flinkray.data_stream_sink import DataStreamSink
 from flinkray.datastream import DataStream
 from flinkray.environment import JobListener, StreamExecutionEnvironment
@@ -79,10 +81,12 @@ from flinkray.errors import (
     UnknownColumnError,
     UserFunctionError,
 )
+from flinkray.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
 from flinkray.execution import JobClient, JobExecutionResult, JobProgress, JobStatus
 from flinkray.expressions import Expression, coalesce, col, greatest, if_else, least, lit, when
 from flinkray.functions import (
     AggregateFunction,
+    AllWindowFunction,
     CheckpointedFunction,
     CoFlatMapFunction,
     CoGroupFunction,
@@ -96,6 +100,7 @@ from flinkray.functions import (
     KeyedProcessFunction,
     KeySelectorFunction,
     MapFunction,
+    ProcessAllWindowFunction,
     ProcessFunction,
     ProcessJoinFunction,
     ProcessWindowFunction,
@@ -138,17 +143,46 @@ from flinkray.state_backends import (
 from flinkray.state_ttl import StateTtlConfig, TtlCleanup, TtlClock, TtlUpdateType, TtlVisibility
 from flinkray.time_units import Duration, Time
 from flinkray.transformations import ResourceSpec
+from flinkray.triggers import (
+    CountTrigger,
+    DeltaTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    ProcessingTimeoutTrigger,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+    Trigger,
+    TriggerResult,
+)
 from flinkray.type_info import TypeInformation, Types
 from flinkray.types import Kind, OutputTag, RecordType
 from flinkray.watermarks import WatermarkGenerator, WatermarkStrategy
 from flinkray.windowed_stream import WindowedStream
-from flinkray.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows, Window, WindowAssigner
+from flinkray.windowing import (
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
+    CountWindow,
+    EventTimeSessionWindows,
+    GlobalWindow,
+    GlobalWindows,
+    MergingWindowAssigner,
+    ProcessingTimeSessionWindows,
+    SessionWindowTimeGapExtractor,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    Window,
+    WindowAssigner,
+)
 
 __all__ = [
     "Aggregate",
     "AggregateFunction",
     "AggregatingState",
     "AggregatingStateDescriptor",
+    "AllWindowFunction",
+    "AllWindowedStream",
     "ArgMax",
     "ArgMin",
     "ArrowSource",
@@ -182,14 +216,26 @@ __all__ = [
     "Configuration",
     "ConfigurationError",
     "ConnectedStreams",
+    "ContinuousEventTimeTrigger",
+    "ContinuousProcessingTimeTrigger",
     "Count",
     "CountDistinct",
+    "CountEvictor",
+    "CountSlidingWindowAssigner",
+    "CountTrigger",
+    "CountTumblingWindowAssigner",
+    "CountWindow",
     "DataGenSource",
     "DataStream",
     "DataStreamSink",
+    "DeltaEvictor",
+    "DeltaTrigger",
     "DiscardSink",
     "Duration",
     "EmbeddedRocksDBStateBackend",
+    "EventTimeSessionWindows",
+    "EventTimeTrigger",
+    "Evictor",
     "Expression",
     "ExternalizedCheckpointRetention",
     "FileSink",
@@ -200,6 +246,8 @@ __all__ = [
     "FlatMapFunction",
     "FlinkrayError",
     "Function",
+    "GlobalWindow",
+    "GlobalWindows",
     "HashMapStateBackend",
     "IntervalJoin",
     "IntervalJoined",
@@ -227,8 +275,10 @@ __all__ = [
     "MapState",
     "MapStateDescriptor",
     "Max",
+    "MergingWindowAssigner",
     "Min",
     "MissingDependencyError",
+    "NeverTrigger",
     "NoResourceAvailableError",
     "NotSerializableError",
     "NullTimestampError",
@@ -236,9 +286,14 @@ __all__ = [
     "PandasSource",
     "PartitionError",
     "PrintSink",
+    "ProcessAllWindowFunction",
     "ProcessFunction",
     "ProcessJoinFunction",
     "ProcessWindowFunction",
+    "ProcessingTimeSessionWindows",
+    "ProcessingTimeTrigger",
+    "ProcessingTimeoutTrigger",
+    "PurgingTrigger",
     "RandomField",
     "ReadOnlyBroadcastState",
     "ReaderStatus",
@@ -255,17 +310,19 @@ __all__ = [
     "RuntimeExecutionMode",
     "SequenceField",
     "SequenceSource",
+    "SessionWindowTimeGapExtractor",
     "Sink",
     "SinkFunction",
     "SinkWriter",
     "SinkWriterContext",
     "SlidingEventTimeWindows",
+    "SlidingProcessingTimeWindows",
     "SocketSource",
     "Source",
     "SourceBatch",
-    "SourceProgress",
     "SourceContext",
     "SourceFunction",
+    "SourceProgress",
     "SourceReader",
     "SourceReaderContext",
     "SourceSplit",
@@ -282,12 +339,16 @@ __all__ = [
     "Sum",
     "Time",
     "TimeDomain",
+    "TimeEvictor",
     "TopN",
+    "Trigger",
+    "TriggerResult",
     "TtlCleanup",
     "TtlClock",
     "TtlUpdateType",
     "TtlVisibility",
     "TumblingEventTimeWindows",
+    "TumblingProcessingTimeWindows",
     "TypeInformation",
     "TypeMismatchError",
     "Types",

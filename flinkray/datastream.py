@@ -67,8 +67,10 @@ from flinkray.type_hints import from_annotation, record_type
 from flinkray.type_info import TypeInformation
 from flinkray.types import OutputTag, RecordType
 from flinkray.watermarks import WatermarkStrategy
+from flinkray.windowing import WindowAssigner
 
 if TYPE_CHECKING:
+    from flinkray.all_windowed_stream import AllWindowedStream
     from flinkray.broadcast import BroadcastConnectedStream, BroadcastStream
     from flinkray.connected_streams import ConnectedStreams
     from flinkray.environment import StreamExecutionEnvironment
@@ -253,6 +255,22 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
         """The same records with event times and watermarks by that strategy, in place of what they had."""
         self._check_strategy(strategy)
         return self._one_input("Timestamps/Watermarks", TimestampsAndWatermarksFactory(strategy), self._known)
+
+    # -- windows over all records
+
+    def window_all(self, assigner: WindowAssigner) -> AllWindowedStream:
+        """All records in windows, in one subtask. `key_by(...).window(...)` has a window per key, in all subtasks."""
+        from flinkray.all_windowed_stream import AllWindowedStream  # which itself needs DataStream
+        from flinkray.keyed_stream import check_assigner
+
+        return AllWindowedStream(self, check_assigner(assigner))
+
+    def count_window_all(self, size: int, slide: int | None = None) -> AllWindowedStream:
+        """All records in windows of `size` of them: one after another, or one beginning every `slide` records."""
+        from flinkray.all_windowed_stream import AllWindowedStream
+        from flinkray.keyed_stream import count_assigner
+
+        return AllWindowedStream(self, count_assigner(size, slide))
 
     # -- partitioning
 

@@ -268,6 +268,23 @@ class WindowFunction(Function, ABC):
     def apply(self, key: Any, window: Window, inputs: Iterable[Any]) -> Iterable[Any] | None: ...
 
 
+class ProcessAllWindowFunction(Function, ABC):
+    """A ProcessWindowFunction for windows over all rows of a stream, which have no key."""
+
+    @abstractmethod
+    def process(self, context: WindowContext, elements: Iterable[Any]) -> Iterable[Any] | None: ...
+
+    def clear(self, context: WindowContext) -> None:
+        """The window is over; drop what was kept for it."""
+
+
+class AllWindowFunction(Function, ABC):
+    """A WindowFunction for windows over all rows of a stream, which have no key."""
+
+    @abstractmethod
+    def apply(self, window: Window, inputs: Iterable[Any]) -> Iterable[Any] | None: ...
+
+
 class JoinFunction(Function, ABC):
     @abstractmethod
     def join(self, first: Any, second: Any) -> Any: ...

@@ -24,7 +24,7 @@ from flinkray.partitioning import KeyGroupPartitioner, Partitioner
 from flinkray.transformations import PartitionTransformation
 from flinkray.type_hints import record_type
 from flinkray.types import Kind, tuple_columns
-from flinkray.windowing import WindowAssigner
+from flinkray.windowing import CountSlidingWindowAssigner, CountTumblingWindowAssigner, WindowAssigner
 
 if TYPE_CHECKING:
     from flinkray.interval_join import IntervalJoin
@@ -129,6 +129,15 @@ class KeyedStream(DataStream):
 
         return WindowedStream(self, check_assigner(assigner))
 
+    def count_window(self, size: int, slide: int | None = None) -> WindowedStream:
+        """The key's rows in windows of `size` of them: one after another, or one beginning every `slide` rows.
+
+        A window fires when it is full. One that is not full at the end of the data does not fire, as in Flink.
+        """
+        from flinkray.windowed_stream import WindowedStream
+
+        return WindowedStream(self, count_assigner(size, slide))
+
     def interval_join(self, other: KeyedStream) -> IntervalJoin:
         """Pairs of this stream's rows (left) and the other's (right) with the same key, that are near each other in
         event time: `.interval_join(other.key_by("id")).between("-5 s", "10 s").process(function)`."""
@@ -199,7 +208,7 @@ def check_aggregates(aggregates: Mapping[str, object], known: KnownType) -> tupl
 
 
 def result_columns(
-    key: KeySelector, aggregates: tuple[tuple[str, Aggregate], ...], between: tuple[str, ...] = ()
+    key: KeySelector | None, aggregates: tuple[tuple[str, Aggregate], ...], between: tuple[str, ...] = ()
 ) -> tuple[str, ...] | None:
     """The columns of a result row: the key's, `between`, the aggregates'; None where the key's are not known.
 
@@ -214,8 +223,10 @@ def result_columns(
     return None if keys is None else names
 
 
-def key_column_names(key: KeySelector) -> tuple[str, ...] | None:
-    """The columns that hold the key in result rows; None where a function's key decides when it runs."""
+def key_column_names(key: KeySelector | None) -> tuple[str, ...] | None:
+    """The columns that hold the key (if any) in result rows; None where a function's key decides when it runs."""
+    if key is None:
+        return ()
     if isinstance(key, ColumnKey):
         return key.columns
     if key.key_type is None:
@@ -223,6 +234,18 @@ def key_column_names(key: KeySelector) -> tuple[str, ...] | None:
     if key.key_type.kind is Kind.TUPLE:
         return tuple(name.replace("f", "key_") for name in tuple_columns(len(key.key_type.schema)))
     return ("key",)
+
+
+def count_assigner(size: int, slide: int | None) -> WindowAssigner:
+    """The assigner of windows of so many rows.
+
+    Args:
+        slide: None or 0: one window after another.
+    """
+    for name, value in (("size", size), ("slide", slide or 0)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0 or (name == "size" and value == 0):
+            raise InvalidProgramError(f"count_window: {name} is a number of rows, not {value!r}")
+    return CountSlidingWindowAssigner.of(size, slide) if slide else CountTumblingWindowAssigner.of(size)
 
 
 def check_assigner(assigner: object) -> WindowAssigner:

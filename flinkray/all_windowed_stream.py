@@ -1,0 +1,70 @@
+"""AllWindowedStream: all rows of a stream, cut into windows in one subtask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from flinkray.aggregates import Aggregate
+from flinkray.datastream import DataStream
+from flinkray.functions import (
+    AllWindowFunction,
+    ProcessAllWindowFunction,
+    ProcessWindowFunction,
+    WindowContext,
+    as_callable,
+)
+from flinkray.keyed_stream import result_columns
+from flinkray.known_types import KnownType
+from flinkray.window_operations import WINDOW_COLUMNS, WindowOperations, WrappedWindowFunction
+from flinkray.windowing import AnyWindow
+
+ProcessAllCallable = ProcessAllWindowFunction | Callable[[WindowContext, Iterable[Any]], Any]
+
+
+class AllWindowedStream(WindowOperations):
+    """Made by `DataStream.window_all` and `count_window_all`; as a WindowedStream with one key for all rows.
+
+    Its operator has one subtask, and cannot have more.
+    """
+
+    def process(self, function: ProcessAllCallable, output_type: Any = None) -> DataStream:
+        """All rows of each window at once: `function(context, rows)` yields results."""
+        declared = self._declared(function, "process", output_type)
+        return self._windowed(KnownType.of(declared), process=_ProcessAll(function), output_type=declared)
+
+    def apply(
+        self, function: AllWindowFunction | Callable[[AnyWindow, Iterable[Any]], Any], output_type: Any = None
+    ) -> DataStream:
+        """All rows of each window at once: `function(window, rows)` yields results."""
+        declared = self._declared(function, "apply", output_type)
+        return self._windowed(KnownType.of(declared), process=_ApplyAll(function), output_type=declared)
+
+    def _result_columns(self, aggregates: tuple[tuple[str, Aggregate], ...]) -> tuple[str, ...] | None:
+        return result_columns(None, aggregates, WINDOW_COLUMNS)
+
+    def _as_process(self, function: Any) -> ProcessWindowFunction | Callable[..., Any]:
+        return _ApplyAll(function) if isinstance(function, AllWindowFunction) else _ProcessAll(function)
+
+    def _windowed(self, known: KnownType, **operation: Any) -> DataStream:
+        return super()._windowed(known, **operation).force_non_parallel()
+
+
+class _ApplyAll(WrappedWindowFunction):
+    """A function of (window, rows) as one of (key, context, rows)."""
+
+    def process(self, key: Any, context: WindowContext, elements: Iterable[Any]) -> Iterable[Any] | None:
+        results: Iterable[Any] | None = as_callable(self._function, "apply")(context.window(), elements)
+        return results
+
+
+class _ProcessAll(WrappedWindowFunction):
+    """A function of (context, rows) as one of (key, context, rows)."""
+
+    def process(self, key: Any, context: WindowContext, elements: Iterable[Any]) -> Iterable[Any] | None:
+        results: Iterable[Any] | None = as_callable(self._function, "process")(context, elements)
+        return results
+
+    def clear(self, context: WindowContext) -> None:
+        if isinstance(self._function, ProcessAllWindowFunction):
+            self._function.clear(context)
