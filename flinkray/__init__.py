@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from flinkray.async_data_stream import AsyncDataStream
+from flinkray.async_functions import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
 from flinkray.package_check import check_packages
 
 check_packages()
@@ -186,6 +188,10 @@ __all__ = [
     "ArgMax",
     "ArgMin",
     "ArrowSource",
+    "AsyncDataStream",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
     "Avg",
     "BaseBroadcastProcessFunction",
     "Batch",
