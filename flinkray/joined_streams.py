@@ -12,11 +12,13 @@ from flinkray.connected_streams import check_same_keys, two_input
 from flinkray.datastream import DataStream, KeyFunction, declared_type
 from flinkray.durations import Duration, to_millis
 from flinkray.errors import InvalidProgramError
+from flinkray.evictors import Evictor
 from flinkray.functions import CoGroupFunction, JoinFunction
 from flinkray.keyed_stream import KeyedStream, check_assigner
 from flinkray.keys import ColumnKey
 from flinkray.known_types import UNKNOWN, KnownType
 from flinkray.operator_factories import WindowCoGroupFactory
+from flinkray.triggers import Trigger
 from flinkray.types import Kind, OutputTag, RecordType
 from flinkray.windowing import WindowAssigner
 
@@ -103,6 +105,12 @@ class _WindowedPair:
         lateness_ms = to_millis(lateness, "allowed_lateness")
         self._factory = dataclasses.replace(self._factory, allowed_lateness_ms=lateness_ms)
 
+    def _set_trigger(self, trigger: Trigger) -> None:
+        self._factory = dataclasses.replace(self._factory, trigger=trigger)
+
+    def _set_evictor(self, evictor: Evictor) -> None:
+        self._factory = dataclasses.replace(self._factory, evictor=evictor)
+
     def _set_late_tag(self, tag: OutputTag) -> None:
         self._factory = dataclasses.replace(self._factory, late_tag=tag)
 
@@ -113,6 +121,16 @@ class _WindowedPair:
 
 class WindowedJoin(_WindowedPair):
     """A join with its windows."""
+
+    def trigger(self, trigger: Trigger) -> WindowedJoin:
+        """What fires the windows, in place of the assigner's default. It gets rows as `TaggedUnion`."""
+        self._set_trigger(trigger)
+        return self
+
+    def evictor(self, evictor: Evictor) -> WindowedJoin:
+        """What leaves rows out of the windows that fire. It gets rows as `TaggedUnion`, those of both streams."""
+        self._set_evictor(evictor)
+        return self
 
     def allowed_lateness(self, lateness: Duration) -> WindowedJoin:
         """Windows stay this long after their end."""
@@ -142,6 +160,16 @@ class WindowedJoin(_WindowedPair):
 
 class WindowedCoGroup(_WindowedPair):
     """A co-group with its windows."""
+
+    def trigger(self, trigger: Trigger) -> WindowedCoGroup:
+        """What fires the windows, in place of the assigner's default. It gets rows as `TaggedUnion`."""
+        self._set_trigger(trigger)
+        return self
+
+    def evictor(self, evictor: Evictor) -> WindowedCoGroup:
+        """What leaves rows out of the windows that fire. It gets rows as `TaggedUnion`, those of both streams."""
+        self._set_evictor(evictor)
+        return self
 
     def allowed_lateness(self, lateness: Duration) -> WindowedCoGroup:
         """Windows stay this long after their end."""

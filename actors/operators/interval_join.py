@@ -9,27 +9,26 @@ import numpy as np
 import pyarrow as pa
 
 from actors.elements import CheckpointOptions
-from actors.operators.base import Operator, OperatorContext, Output
+from actors.operators.base import OperatorContext, Output
 from actors.operators.interval_join_buffer import IntervalBuffer, Times, buffer_table, shifted
 from actors.operators.join_buffer import JoinKeys, KeyedRows
-from actors.operators.joined_rows import Indices, PairLayout, pairs_of
+from actors.operators.joined_rows import Indices, PairLayout, both_keys, pairs_of
 from actors.operators.keyed_tables import KeyedTables, state_rows
 from actors.operators.results import ResultCollector
-from actors.state.snapshot import ListMode, OperatorSnapshot, RestoredState
+from actors.operators.window_base import TimedOperator
+from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
-from flinkray.errors import InvalidProgramError, NullTimestampError
 from flinkray.functions import as_callable
 from flinkray.operator_factories import IntervalJoinFactory
 from flinkray.row_codec import decode
-from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Kind, Timestamp
+from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Kind
 from graphs.job_graph import OperatorCode
 
 _STATES = ("left", "right")
-_SUBTASK = "subtask"
 
 
-class IntervalJoinOperator(Operator):
+class IntervalJoinOperator(TimedOperator):
     """Joins each batch with what is kept of the other input, then keeps it until the watermark says that no row of the
     other input can find it any more (after Flink's operator of this name). Null is a key like any other.
 
@@ -40,24 +39,22 @@ class IntervalJoinOperator(Operator):
     def __init__(self, code: OperatorCode) -> None:
         factory = code.factory
         assert isinstance(factory, IntervalJoinFactory)
+        super().__init__(is_event_time=True, late_tag=None)
         self._factory = factory
         # Where partners lie, seen from a row of each input.
         self._ranges = ((factory.lower_ms, factory.upper_ms), (-factory.upper_ms, -factory.lower_ms))
         self._buffers = (IntervalBuffer(), IntervalBuffer())
         self._keys = JoinKeys()
-        self._watermark: int = MIN_TIMESTAMP
         self._next_position = 0
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._where = f"{context.operator_name} ({context.subtask_index + 1}/{context.parallelism})"
-        left, right = context.keys[:2] if len(context.keys) >= 2 else (None, None)
-        if left is None or right is None:
-            raise InvalidProgramError(f"operator {self._where!r}: an interval join needs keys for both inputs")
-        self._selectors = (left, right)
+        self._selectors = both_keys(context, self._where)
         self._functions = UserFunctions(context, self._factory.user_functions)
         if self._factory.function is None:
-            self._pairs: _ColumnPairs | _FunctionPairs = _ColumnPairs(context, output, PairLayout(right, self._where))
+            self._pairs: _ColumnPairs | _FunctionPairs = _ColumnPairs(
+                context, output, PairLayout(self._selectors[1], self._where)
+            )
         else:
             self._pairs = _FunctionPairs(context, output, self._factory)
 
@@ -69,6 +66,7 @@ class IntervalJoinOperator(Operator):
         self._functions.open(TaskRuntimeContext(self.context))
 
     def close(self) -> None:
+        super().close()
         self._functions.close()
 
     # -- rows
@@ -92,24 +90,9 @@ class IntervalJoinOperator(Operator):
         is_late = self._timestamps(batch) < self._watermark
         if not is_late.any():
             return batch
-        tag = self._factory.late_tags[input_index]
-        if tag is None:
-            self.context.metrics.count("late_records_dropped", int(is_late.sum()))
-        else:
-            self.output.emit_side(tag, batch.without_keys().filter(pa.array(is_late)))
+        self._late_tag = self._factory.late_tags[input_index]
+        self._emit_late(batch.filter(pa.array(is_late)))
         return None if is_late.all() else batch.filter(pa.array(~is_late))
-
-    def _timestamps(self, batch: Batch) -> Times:
-        timestamps: Times | None = None
-        if batch.timestamps is not None:
-            timestamps = batch.timestamps.to_numpy(zero_copy_only=False)
-        if timestamps is None or int(timestamps.min()) == MIN_TIMESTAMP:
-            raise NullTimestampError(
-                f"operator {self._where!r}: a row without event time cannot take part in an interval join; call "
-                "assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(...)) before key_by, or give the "
-                "source a watermark strategy with a timestamp assigner"
-            )
-        return timestamps
 
     def _join(self, rows: KeyedRows, times: Times, input_index: int) -> None:
         low, high = self._ranges[input_index]
@@ -126,14 +109,11 @@ class IntervalJoinOperator(Operator):
 
     # -- watermarks
 
-    def on_watermark(self, timestamp: Timestamp) -> None:
-        if timestamp > self._watermark:
-            self._watermark = timestamp
-            for buffer, (_, high) in zip(self._buffers, self._ranges, strict=True):
-                is_last = timestamp == MAX_TIMESTAMP
-                buffer.end_until(timestamp if is_last else max(timestamp - max(0, high), MIN_TIMESTAMP))
-            self._forget_unused_keys()
-        self.output.emit_watermark(timestamp)
+    def _fire_due(self, watermark: int) -> None:
+        for buffer, (_, high) in zip(self._buffers, self._ranges, strict=True):
+            is_last = watermark == MAX_TIMESTAMP
+            buffer.end_until(watermark if is_last else max(watermark - max(0, high), MIN_TIMESTAMP))
+        self._forget_unused_keys()
 
     def _forget_unused_keys(self) -> None:
         place = self._keys.forget_unused(ids for buffer in self._buffers for ids in buffer.live_keys())
@@ -144,9 +124,7 @@ class IntervalJoinOperator(Operator):
     # -- snapshots
 
     def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
-        snapshot = OperatorSnapshot()
-        subtask = (self.context.subtask_index, self._watermark, self._next_position)
-        snapshot.add_list(_SUBTASK, [subtask], ListMode.UNION)
+        snapshot = self._snapshot_subtask(self._next_position)
         keys, tables = self._keys.columns(), KeyedTables.of(self.context)
         for name, buffer in zip(_STATES, self._buffers, strict=True):
             captured = buffer.capture()
@@ -161,12 +139,7 @@ class IntervalJoinOperator(Operator):
         self._functions.initialize_state(restored)
 
     def _restore(self, restored: RestoredState) -> None:
-        subtasks = restored.items(_SUBTASK)
-        own = [each for each in subtasks if each[0] == self.context.subtask_index]
-        # After rescaling the lowest of all, so that nothing which one of them was still to take becomes late.
-        followed = own if own and not restored.is_rescaled else subtasks
-        self._watermark = min((watermark for _, watermark, _ in followed), default=int(MIN_TIMESTAMP))
-        self._next_position = max((position for _, _, position in subtasks), default=0)
+        self._next_position = self._restore_subtask(restored)
         for name, buffer in zip(_STATES, self._buffers, strict=True):
             for part in state_rows(restored.keyed(name)):
                 assert part.keys is not None

@@ -100,16 +100,31 @@ class SortedRun:
             return len(self.times)
         return len(self.times) - int(np.searchsorted(self._sorted_times, self.over_until, "right"))
 
+    def captured(self) -> CapturedRows:
+        """As it is now; nothing of it changes any more."""
+        return CapturedRows(self.rows, self.times, self.over_until)
+
     def live(self) -> LiveRows:
-        if self.over_until < self.earliest:
-            return LiveRows(self.rows, self.times)
-        kept = np.flatnonzero(self.times > self.over_until)
-        return LiveRows(self.rows.take(kept), self.times[kept])
+        """Those that are not over."""
+        return self.captured().live()
 
 
 class LiveRows(NamedTuple):
     rows: KeyedRows
     times: Times
+
+
+class CapturedRows(NamedTuple):
+    rows: KeyedRows
+    times: Times
+    over_until: int
+
+    def live(self) -> LiveRows:
+        """Those that were not over."""
+        if self.over_until < int(self.times.min()):
+            return LiveRows(self.rows, self.times)
+        kept = np.flatnonzero(self.times > self.over_until)
+        return LiveRows(self.rows.take(kept), self.times[kept])
 
 
 class IntervalBuffer:
@@ -153,9 +168,9 @@ class IntervalBuffer:
 
     # -- snapshots
 
-    def capture(self) -> list[LiveRows]:
-        """All rows as they are now, in pieces; nothing of it changes any more."""
-        return [run.live() for run in self._runs]
+    def capture(self) -> list[CapturedRows]:
+        """All rows as they are now, in pieces."""
+        return [run.captured() for run in self._runs]
 
     def restore(self, part: StateRows, key_ids: Ids) -> None:
         """Adds rows of a snapshot."""
@@ -164,9 +179,9 @@ class IntervalBuffer:
         self.add(rows.take(order), times[order])
 
 
-def buffer_table(captured: list[LiveRows], keys: pa.RecordBatch, tables: KeyedTables) -> KeyedTable:
+def buffer_table(captured: list[CapturedRows], keys: pa.RecordBatch, tables: KeyedTables) -> KeyedTable:
     """What a buffer was at a barrier; any thread."""
-    run = _merged(captured)
+    run = _merged([part.live() for part in captured])
     return rows_table(run.rows, {_TIME: pa.array(run.times)}, keys, tables, {})
 
 

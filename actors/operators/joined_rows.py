@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from actors.operators.base import OperatorContext
 from flinkray.errors import InvalidProgramError
 from flinkray.keys import ColumnKey, KeySelector
 from flinkray.types import Kind
@@ -34,6 +35,14 @@ def pairs_of(begins: Indices, counts: Indices, most: int) -> Iterator[tuple[Indi
         rows = np.repeat(np.arange(first, last + 1), repeats)
         partners = np.arange(offset, until) + np.repeat(begins[some] - starts, repeats)
         yield rows, partners
+
+
+def both_keys(context: OperatorContext, where: str) -> tuple[KeySelector, KeySelector]:
+    """The keys of both inputs. Raises InvalidProgramError where one has none."""
+    first, second = context.keys[:2] if len(context.keys) >= 2 else (None, None)
+    if first is None or second is None:
+        raise InvalidProgramError(f"operator {where!r}: a join needs keys for both inputs")
+    return first, second
 
 
 class PairLayout:

@@ -14,10 +14,11 @@ from actors.elements import CheckpointOptions
 from actors.operators.base import Operator, OperatorContext, Output
 from actors.operators.columns import operator_label
 from actors.operators.join_buffer import JoinBuffer, JoinKeys, KeyedRows, buffer_table
-from actors.operators.joined_rows import PairLayout, pairs_of
+from actors.operators.joined_rows import PairLayout, both_keys, pairs_of
 from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
 from actors.operators.results import ResultCollector
 from actors.operators.window_base import WindowOperatorBase
+from actors.operators.window_join_general import UnionCoGroupOperator, UnionJoinFunctionOperator, UnionJoinOperator
 from actors.operators.window_times import PendingWindows
 from actors.state.key_index import Ids
 from actors.state.snapshot import OperatorSnapshot, RestoredState
@@ -28,6 +29,7 @@ from flinkray.functions import as_callable
 from flinkray.operator_factories import WindowCoGroupFactory
 from flinkray.row_codec import decode
 from flinkray.types import Kind
+from flinkray.windowing import AlignedWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from graphs.job_graph import OperatorCode
 
 _STATES = ("first", "second")
@@ -38,11 +40,21 @@ def create_co_group_operator(code: OperatorCode) -> Operator:
     """The operator of a WindowCoGroupFactory."""
     factory = code.factory
     assert isinstance(factory, WindowCoGroupFactory)
+    if factory.function is None and not factory.is_join:
+        raise InvalidProgramError("a co-group needs a function (first_rows, second_rows)")
+    by_slice = fires_as_aligned(factory)
     if factory.function is None:
-        if not factory.is_join:
-            raise InvalidProgramError("a co-group needs a function (first_rows, second_rows)")
-        return ColumnarJoinOperator(factory)
-    return JoinFunctionOperator(factory) if factory.is_join else CoGroupOperator(factory)
+        return ColumnarJoinOperator(factory) if by_slice else UnionJoinOperator(factory)
+    if factory.is_join:
+        return JoinFunctionOperator(factory) if by_slice else UnionJoinFunctionOperator(factory)
+    return CoGroupOperator(factory) if by_slice else UnionCoGroupOperator(factory)
+
+
+def fires_as_aligned(factory: WindowCoGroupFactory) -> bool:
+    """Whether windows are our tumbling or sliding ones of event time, and fire at their end with all their rows."""
+    assigner, trigger = factory.assigner, factory.trigger
+    is_aligned = type(assigner) in (TumblingEventTimeWindows, SlidingEventTimeWindows)
+    return is_aligned and factory.evictor is None and trigger in (None, assigner.get_default_trigger())
 
 
 class TwoInputWindowOperator(WindowOperatorBase):
@@ -53,6 +65,7 @@ class TwoInputWindowOperator(WindowOperatorBase):
     """
 
     def __init__(self, factory: WindowCoGroupFactory) -> None:
+        assert isinstance(factory.assigner, AlignedWindows)
         super().__init__(factory.assigner, factory.allowed_lateness_ms, factory.late_tag)
         self._factory = factory
         self._buffers = (JoinBuffer(), JoinBuffer())
@@ -63,10 +76,7 @@ class TwoInputWindowOperator(WindowOperatorBase):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        first, second = context.keys[:2] if len(context.keys) >= 2 else (None, None)
-        if first is None or second is None:
-            raise InvalidProgramError(f"operator {self._where!r}: a window join needs keys for both inputs")
-        self._selectors = (first, second)
+        self._selectors = both_keys(context, self._where)
         self._results = ResultCollector(context, output, self._factory.output_type)
         self._functions = UserFunctions(context, self._factory.user_functions)
 
