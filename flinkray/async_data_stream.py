@@ -28,8 +28,9 @@ class AsyncDataStream:
     with them again.
     """
 
-    @staticmethod
+    @classmethod
     def unordered_wait(
+        cls,
         data_stream: DataStream,
         async_function: AsyncFunction,
         timeout: Duration,
@@ -37,7 +38,7 @@ class AsyncDataStream:
         output_type: Any = None,
     ) -> DataStream:
         """Results as they come; see `unordered_wait_with_retry`."""
-        return AsyncDataStream.unordered_wait_with_retry(
+        return cls.unordered_wait_with_retry(
             data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type
         )
 
@@ -62,8 +63,9 @@ class AsyncDataStream:
             data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, NAME, is_ordered=False
         )
 
-    @staticmethod
+    @classmethod
     def ordered_wait(
+        cls,
         data_stream: DataStream,
         async_function: AsyncFunction,
         timeout: Duration,
@@ -71,7 +73,7 @@ class AsyncDataStream:
         output_type: Any = None,
     ) -> DataStream:
         """Results in the order of their rows; see `ordered_wait_with_retry`."""
-        return AsyncDataStream.ordered_wait_with_retry(
+        return cls.ordered_wait_with_retry(
             data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type
         )
 

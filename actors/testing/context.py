@@ -146,7 +146,7 @@ class HarnessContext:
                 self.mails.popleft()()
 
     def _step_loops(self) -> bool:
-        return any([loop.step() for loop in self.loops])
+        return any(loop.step() for loop in self.loops)
 
     def advance(self, milliseconds: int) -> None:
         """Moves the clock on; timers run at their due time, in order, and mails after each."""

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from flinkray.broadcast import BroadcastConnectedStream, BroadcastStream
 from flinkray.checkpoint_config import CheckpointConfig, CheckpointingMode, ExternalizedCheckpointRetention
 from flinkray.checkpoint_config import ExternalizedCheckpointRetention as ExternalizedCheckpointCleanup
-from flinkray.connected_streams import ConnectedStreams
-from flinkray.data_stream_sink import DataStreamSink
-from flinkray.datastream import DataStream
 from flinkray.environment_settings import RuntimeExecutionMode
 from flinkray.functions import TimerService
-from flinkray.keyed_stream import KeyedStream
+from flinkray.pyflink.datastream.async_data_stream import AsyncDataStream
+from flinkray.pyflink.datastream.data_stream import (
+    BroadcastConnectedStream,
+    BroadcastStream,
+    CloseableIterator,
+    ConnectedStreams,
+    DataStream,
+    DataStreamSink,
+    KeyedStream,
+)
 from flinkray.pyflink.datastream.functions import (
     AggregateFunction,
+    AsyncFunction,
+    AsyncRetryPredicate,
+    AsyncRetryStrategy,
     BroadcastProcessFunction,
     CoFlatMapFunction,
     CoMapFunction,
@@ -34,8 +42,23 @@ from flinkray.pyflink.datastream.functions import (
     TimeDomain,
     WindowFunction,
 )
+from flinkray.pyflink.datastream.output_tag import OutputTag
+from flinkray.pyflink.datastream.slot_sharing_group import MemorySize, SlotSharingGroup
 from flinkray.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
-from flinkray.pyflink.datastream.window import SlidingEventTimeWindows, TimeWindow, TumblingEventTimeWindows
+from flinkray.pyflink.datastream.window import (
+    CountWindow,
+    GlobalWindow,
+    MergingWindowAssigner,
+    SlidingEventTimeWindows,
+    TimeWindow,
+    Trigger,
+    TriggerResult,
+    TumblingEventTimeWindows,
+    Window,
+    WindowAssigner,
+)
+from flinkray.pyflink.datastream.windowed_stream import AllWindowedStream, WindowedStream
+from flinkray.pyflink.unavailable import unavailable
 from flinkray.state_backends import (
     CheckpointStorage,
     EmbeddedRocksDBStateBackend,
@@ -44,21 +67,26 @@ from flinkray.state_backends import (
     JobManagerCheckpointStorage,
     StateBackend,
 )
-from flinkray.types import OutputTag
-from flinkray.windowed_stream import WindowedStream
 
 __all__ = [
     "AggregateFunction",
+    "AllWindowedStream",
+    "AsyncDataStream",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
     "BroadcastConnectedStream",
     "BroadcastProcessFunction",
     "BroadcastStream",
     "CheckpointConfig",
     "CheckpointStorage",
     "CheckpointingMode",
+    "CloseableIterator",
     "CoFlatMapFunction",
     "CoMapFunction",
     "CoProcessFunction",
     "ConnectedStreams",
+    "CountWindow",
     "DataStream",
     "DataStreamSink",
     "EmbeddedRocksDBStateBackend",
@@ -67,6 +95,7 @@ __all__ = [
     "FileSystemCheckpointStorage",
     "FilterFunction",
     "FlatMapFunction",
+    "GlobalWindow",
     "HashMapStateBackend",
     "JobManagerCheckpointStorage",
     "KeySelector",
@@ -75,6 +104,8 @@ __all__ = [
     "KeyedProcessFunction",
     "KeyedStream",
     "MapFunction",
+    "MemorySize",
+    "MergingWindowAssigner",
     "OutputTag",
     "Partitioner",
     "ProcessFunction",
@@ -84,13 +115,25 @@ __all__ = [
     "RuntimeExecutionMode",
     "SinkFunction",
     "SlidingEventTimeWindows",
+    "SlotSharingGroup",
     "SourceFunction",
     "StateBackend",
     "StreamExecutionEnvironment",
     "TimeDomain",
     "TimeWindow",
     "TimerService",
+    "Trigger",
+    "TriggerResult",
     "TumblingEventTimeWindows",
+    "Window",
+    "WindowAssigner",
     "WindowFunction",
     "WindowedStream",
 ]
+
+__getattr__ = unavailable(
+    __name__,
+    "CustomCheckpointStorage CustomStateBackend PredefinedOptions",
+    "it names classes or options of Java; use HashMapStateBackend or EmbeddedRocksDBStateBackend, with "
+    "JobManagerCheckpointStorage or FileSystemCheckpointStorage",
+)

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from flinkray import broadcast_functions, functions
+from flinkray.async_functions import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
 from flinkray.broadcast_functions import (
     BaseBroadcastContext,
     BroadcastContext,
@@ -35,6 +36,9 @@ from flinkray.functions import KeySelectorFunction as KeySelector
 
 __all__ = [
     "AggregateFunction",
+    "AsyncFunction",
+    "AsyncRetryPredicate",
+    "AsyncRetryStrategy",
     "BaseBroadcastProcessFunction",
     "BroadcastProcessFunction",
     "CoFlatMapFunction",

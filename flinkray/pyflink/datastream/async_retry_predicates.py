@@ -1,0 +1,15 @@
+"""`pyflink.datastream.async_retry_predicates`."""
+
+from __future__ import annotations
+
+from flinkray.async_functions import (
+    empty_result_predicate,
+    exception_type_predicate,
+    has_exception_predicate,
+)
+
+__all__ = [
+    "empty_result_predicate",
+    "exception_type_predicate",
+    "has_exception_predicate",
+]

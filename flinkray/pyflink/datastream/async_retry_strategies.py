@@ -1,0 +1,19 @@
+"""`pyflink.datastream.async_retry_strategies`."""
+
+from __future__ import annotations
+
+from flinkray.async_functions import (
+    NO_RETRY_STRATEGY,
+    ExponentialBackoffDelayRetryStrategy,
+    FixedDelayRetryStrategy,
+    NoRetryStrategy,
+    RetryPredicate,
+)
+
+__all__ = [
+    "ExponentialBackoffDelayRetryStrategy",
+    "FixedDelayRetryStrategy",
+    "NO_RETRY_STRATEGY",
+    "NoRetryStrategy",
+    "RetryPredicate",
+]
