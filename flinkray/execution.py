@@ -39,6 +39,14 @@ class JobStatus(enum.Enum):
     def is_terminal(self) -> bool:
         return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
 
+    def is_terminal_state(self) -> bool:
+        """PyFlink's name for `is_terminal`."""
+        return self.is_terminal
+
+    def is_globally_terminal_state(self) -> bool:
+        """The same: no JobMaster takes over a job in one of these."""
+        return self.is_terminal
+
 
 @dataclass(frozen=True)
 class Pipeline:
@@ -60,8 +68,18 @@ class JobExecutionResult:
     runtime_ms: int
     accumulators: dict[str, int | float]
 
-    def get_accumulator_result(self, name: str) -> int | float | None:
-        return self.accumulators.get(name)
+    def get_job_id(self) -> JobId:
+        return self.job_id
+
+    def get_net_runtime(self) -> int:
+        """Milliseconds."""
+        return self.runtime_ms
+
+    def get_accumulator_result(self, accumulator_name: str) -> int | float | None:
+        return self.accumulators.get(accumulator_name)
+
+    def get_all_accumulator_results(self) -> dict[str, int | float]:
+        return dict(self.accumulators)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -9,6 +10,18 @@ from typing import Any, ClassVar, SupportsIndex
 
 from flinkray.errors import did_you_mean
 from flinkray.types import tuple_columns
+
+
+class RowKind(enum.Enum):
+    """What a row of a changelog does. Streams hold insertions only."""
+
+    INSERT = 0
+    UPDATE_BEFORE = 1
+    UPDATE_AFTER = 2
+    DELETE = 3
+
+    def __str__(self) -> str:
+        return ("+I", "-U", "+U", "-D")[self.value]
 
 
 class Row(tuple[Any, ...]):
@@ -89,6 +102,13 @@ class Row(tuple[Any, ...]):
                 raise ValueError(self._missing(name))
         values = tuple(changes.get(name, value) for name, value in zip(self._fields, self, strict=True))
         return tuple.__new__(type(self), values)
+
+    def get_row_kind(self) -> RowKind:
+        return RowKind.INSERT
+
+    def get_fields_by_names(self, names: list[str]) -> list[Any]:
+        """The values of these columns, in that order."""
+        return [self[name] for name in names]
 
     def __eq__(self, other: object) -> bool:
         # Classes are cached by names, so the same class means the same names. A plain tuple is never equal to a row.

@@ -1,36 +1,52 @@
-"""`Time` and `Duration`: PyFlink's ways of making a length of time. They give a timedelta."""
+"""`Time`, `Duration` and `Instant`: PyFlink's ways of making lengths and points of time.
+
+A Time is a number of milliseconds and a Duration a timedelta, and both go wherever a length of time is taken.
+"""
 
 from __future__ import annotations
 
+import datetime
 from datetime import timedelta
 
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
-class Time:
-    """`Time.seconds(5)` and so on (PyFlink's Time)."""
 
-    @staticmethod
-    def milliseconds(milliseconds: int) -> timedelta:
-        return timedelta(milliseconds=milliseconds)
+class Time(int):
+    """`Time.seconds(5)` and so on (PyFlink's Time): whole milliseconds."""
 
-    @staticmethod
-    def seconds(seconds: int) -> timedelta:
-        return timedelta(seconds=seconds)
+    def to_milliseconds(self) -> int:
+        return int(self)
 
-    @staticmethod
-    def minutes(minutes: int) -> timedelta:
-        return timedelta(minutes=minutes)
+    def __str__(self) -> str:
+        return f"{int(self)} ms"
 
     @staticmethod
-    def hours(hours: int) -> timedelta:
-        return timedelta(hours=hours)
+    def milliseconds(milliseconds: int) -> Time:
+        return Time(milliseconds)
 
     @staticmethod
-    def days(days: int) -> timedelta:
-        return timedelta(days=days)
+    def seconds(seconds: int) -> Time:
+        return Time(seconds * 1000)
+
+    @staticmethod
+    def minutes(minutes: int) -> Time:
+        return Time.seconds(minutes * 60)
+
+    @staticmethod
+    def hours(hours: int) -> Time:
+        return Time.minutes(hours * 60)
+
+    @staticmethod
+    def days(days: int) -> Time:
+        return Time.hours(days * 24)
 
 
 class Duration:
-    """`Duration.of_seconds(5)` and so on (PyFlink's Duration)."""
+    """`Duration.of_seconds(5)` and so on (PyFlink's Duration); nanoseconds are cut to whole microseconds."""
+
+    @staticmethod
+    def of_nanos(nanos: int) -> timedelta:
+        return timedelta(microseconds=nanos // 1000)
 
     @staticmethod
     def of_millis(millis: int) -> timedelta:
@@ -51,3 +67,18 @@ class Duration:
     @staticmethod
     def of_days(days: int) -> timedelta:
         return timedelta(days=days)
+
+
+class Instant:
+    """Makes points of time (PyFlink's Instant): aware datetimes in UTC, which is what a column INSTANT has."""
+
+    def __new__(cls, seconds: int, nanos: int = 0) -> datetime.datetime:  # type: ignore[misc]
+        return _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
+
+    @staticmethod
+    def of_epoch_milli(epoch_milli: int) -> datetime.datetime:
+        return _EPOCH + timedelta(milliseconds=epoch_milli)
+
+    @staticmethod
+    def to_epoch_milli(instant: datetime.datetime) -> int:
+        return (instant - _EPOCH) // timedelta(milliseconds=1)

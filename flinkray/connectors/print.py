@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from flinkray.batch import Batch
@@ -14,26 +15,36 @@ class PrintSink(Sink):
     """Each value on a line of the worker's standard output, after Flink: "identifier:subtask> value".
 
     The subtask, counted from 1, is left out where there is only one, and the identifier where it is empty.
+
+    Args:
+        texts: gives what to print for each row of a batch.
     """
 
-    def __init__(self, identifier: str = "", is_error_stream: bool = False) -> None:
+    def __init__(
+        self,
+        identifier: str = "",
+        is_error_stream: bool = False,
+        texts: Callable[[Batch], Iterable[object]] = decode,
+    ) -> None:
         self._identifier = identifier
         self._is_error_stream = is_error_stream
+        self._texts = texts
 
     def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
         subtask = str(context.subtask_index + 1) if context.parallelism > 1 else ""
         prefix = ":".join(part for part in (self._identifier, subtask) if part)
-        return _PrintWriter(f"{prefix}> " if prefix else "", self._is_error_stream)
+        return _PrintWriter(f"{prefix}> " if prefix else "", self._is_error_stream, self._texts)
 
 
 class _PrintWriter(SinkWriter):
-    def __init__(self, prefix: str, is_error_stream: bool) -> None:
+    def __init__(self, prefix: str, is_error_stream: bool, texts: Callable[[Batch], Iterable[object]]) -> None:
         self._prefix = prefix
         self._is_error_stream = is_error_stream
+        self._texts = texts
 
     def write(self, batch: Batch) -> None:
         # One write per batch, so that lines of several subtasks of a process do not mix.
-        lines = "".join(f"{self._prefix}{value}\n" for value in decode(batch))
+        lines = "".join(f"{self._prefix}{value}\n" for value in self._texts(batch))
         stream = sys.stderr if self._is_error_stream else sys.stdout
         stream.write(lines)
         stream.flush()

@@ -4,24 +4,40 @@ from __future__ import annotations
 
 from flinkray.execution import JobExecutionResult, JobStatus
 from flinkray.pyflink.common.completable_future import CompletableFuture
+from flinkray.pyflink.common.config_options import ConfigOption, ConfigOptions
 from flinkray.pyflink.common.configuration import Configuration
 from flinkray.pyflink.common.execution_config import ExecutionConfig
+from flinkray.pyflink.common.input_dependency_constraint import InputDependencyConstraint
 from flinkray.pyflink.common.job_client import JobClient
-from flinkray.pyflink.common.serialization import Encoder
+from flinkray.pyflink.common.serialization import (
+    ByteArraySchema,
+    DeserializationSchema,
+    Encoder,
+    SerializationSchema,
+    SimpleStringSchema,
+)
+from flinkray.pyflink.common.serializer import TypeSerializer
 from flinkray.pyflink.common.watermark_strategy import TimestampAssigner
+from flinkray.pyflink.unavailable import unavailable
 from flinkray.restart_strategies import RestartStrategies, RestartStrategyConfiguration
-from flinkray.rows import Row
-from flinkray.time_units import Duration, Time
+from flinkray.rows import Row, RowKind
+from flinkray.time_units import Duration, Instant, Time
 from flinkray.type_info import TypeInformation, Types
 from flinkray.types import JobId as JobID
 from flinkray.watermarks import WatermarkStrategy
 
 __all__ = [
+    "ByteArraySchema",
     "CompletableFuture",
+    "ConfigOption",
+    "ConfigOptions",
     "Configuration",
+    "DeserializationSchema",
     "Duration",
     "Encoder",
     "ExecutionConfig",
+    "InputDependencyConstraint",
+    "Instant",
     "JobClient",
     "JobExecutionResult",
     "JobID",
@@ -29,9 +45,19 @@ __all__ = [
     "RestartStrategies",
     "RestartStrategyConfiguration",
     "Row",
+    "RowKind",
+    "SerializationSchema",
+    "SimpleStringSchema",
     "Time",
     "TimestampAssigner",
     "TypeInformation",
+    "TypeSerializer",
     "Types",
     "WatermarkStrategy",
 ]
+
+__getattr__ = unavailable(
+    __name__,
+    "AssignerWithPeriodicWatermarksWrapper",
+    "it wraps a class of Java; use WatermarkStrategy.for_generator(...) with a WatermarkGenerator of your own",
+)

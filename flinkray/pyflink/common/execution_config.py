@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from flinkray.config import Configuration
 from flinkray.durations import Duration
+from flinkray.errors import InvalidProgramError
 from flinkray.operator_settings import check_parallelism
 from flinkray.options import (
     AUTO_WATERMARK_INTERVAL,
@@ -24,6 +25,9 @@ class ExecutionConfig:
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
+
+    PARALLELISM_DEFAULT = -1
+    PARALLELISM_UNKNOWN = -2
 
     def get_parallelism(self) -> int:
         return self._configuration.get(PARALLELISM)
@@ -73,3 +77,67 @@ class ExecutionConfig:
         """Text that functions read with `runtime_context.get_job_parameter(key, default)`."""
         self._configuration.set(GLOBAL_JOB_PARAMETERS, global_job_parameters_dict)
         return self
+
+    # -- what says how Flink's JVM handles objects is taken, and means nothing here: records are Arrow's, or pickled
+
+    def enable_closure_cleaner(self) -> ExecutionConfig:
+        return self
+
+    def disable_closure_cleaner(self) -> ExecutionConfig:
+        return self
+
+    def is_closure_cleaner_enabled(self) -> bool:
+        return True
+
+    def enable_force_kryo(self) -> ExecutionConfig:
+        return self
+
+    def disable_force_kryo(self) -> ExecutionConfig:
+        return self
+
+    def is_force_kryo_enabled(self) -> bool:
+        return False
+
+    def enable_force_avro(self) -> ExecutionConfig:
+        return self
+
+    def disable_force_avro(self) -> ExecutionConfig:
+        return self
+
+    def is_force_avro_enabled(self) -> bool:
+        return False
+
+    def enable_generic_types(self) -> ExecutionConfig:
+        return self
+
+    def disable_generic_types(self) -> ExecutionConfig:
+        return self
+
+    def has_generic_types_disabled(self) -> bool:
+        return False
+
+    def get_default_kryo_serializer_classes(self) -> dict[str, str]:
+        return {}
+
+    def get_registered_kryo_types(self) -> list[str]:
+        return []
+
+    def get_registered_pojo_types(self) -> list[str]:
+        return []
+
+    def is_use_snapshot_compression(self) -> bool:
+        return False
+
+    def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> ExecutionConfig:
+        return self
+
+    # -- what cannot be chosen
+
+    def enable_auto_generated_uids(self) -> ExecutionConfig:
+        return self
+
+    def disable_auto_generated_uids(self) -> ExecutionConfig:
+        raise InvalidProgramError("operators without uid() get a generated one; give all of them one with uid()")
+
+    def has_auto_generated_uids_enabled(self) -> bool:
+        return True

@@ -1,22 +1,94 @@
-"""`pyflink.common.serialization`, as far as files of lines go."""
+"""`pyflink.common.serialization`: values as lines of files, and as bytes.
+
+The schemas are for sources and sinks of one's own: `serialize(value)` gives bytes, `deserialize(message)` the value.
+"""
 
 from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
 from flinkray.batch import Batch
-from flinkray.row_codec import decode
+from flinkray.pyflink.texts import line_texts
 from flinkray.types import SCALAR_COLUMN, Kind
 
-__all__ = ["Encoder"]
+__all__ = [
+    "BulkWriterFactory",
+    "ByteArraySchema",
+    "DeserializationSchema",
+    "Encoder",
+    "RowFieldExtractorSchema",
+    "SerializationSchema",
+    "SimpleStringSchema",
+]
+
+
+class SerializationSchema(ABC):
+    @abstractmethod
+    def serialize(self, value: Any) -> bytes: ...
+
+
+class DeserializationSchema(ABC):
+    @abstractmethod
+    def deserialize(self, message: bytes) -> Any: ...
+
+
+class SimpleStringSchema(SerializationSchema, DeserializationSchema):
+    """Text."""
+
+    def __init__(self, charset: str = "UTF-8") -> None:
+        self._charset = charset
+
+    def serialize(self, value: str) -> bytes:
+        return value.encode(self._charset)
+
+    def deserialize(self, message: bytes) -> str:
+        return message.decode(self._charset)
+
+
+class ByteArraySchema(SerializationSchema, DeserializationSchema):
+    """Bytes as they are."""
+
+    def serialize(self, value: bytes) -> bytes:
+        return bytes(value)
+
+    def deserialize(self, message: bytes) -> bytes:
+        return message
+
+
+class RowFieldExtractorSchema(SerializationSchema):
+    """One field of rows, which holds bytes."""
+
+    def __init__(self, field_index: int) -> None:
+        if field_index < 0:
+            raise ValueError(f"field_index must be 0 or more, got {field_index}")
+        self._field_index = field_index
+
+    def serialize(self, value: Any) -> bytes:
+        return bytes(value[self._field_index])
+
+
+@dataclass(frozen=True)
+class BulkWriterFactory:
+    """A columnar file format, made for example with `ParquetBulkWriters`.
+
+    Args:
+        schema: what rows are brought to; None: files have the rows' own types.
+    """
+
+    format: str
+    schema: pa.Schema | None = None
 
 
 class Encoder:
-    """How a value becomes a line: as `print()` shows it."""
+    """How a value becomes a line."""
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:
-        """Lines of UTF-8 text."""
+        """Lines of UTF-8 text, as PyFlink writes them: `(a,1)`, `+I[a, 1]`."""
         if charset_name.upper().replace("_", "-") not in ("UTF-8", "UTF8"):
             raise ValueError(f"text is written as UTF-8, not {charset_name}")
         return Encoder()
@@ -27,5 +99,5 @@ class Encoder:
         is_text = batch.kind is Kind.SCALAR and pa.types.is_string(column.type) and not column.null_count
         if is_text:
             return batch
-        texts = pa.array([str(value) for value in decode(batch)], pa.string())
+        texts = pa.array(line_texts(batch), pa.string())
         return Batch(pa.RecordBatch.from_arrays([texts], names=[SCALAR_COLUMN]), Kind.SCALAR)

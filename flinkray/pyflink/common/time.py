@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from flinkray.time_units import Duration, Time
+from flinkray.time_units import Duration, Instant, Time
 
-__all__ = ["Duration", "Time"]
+__all__ = ["Duration", "Instant", "Time"]

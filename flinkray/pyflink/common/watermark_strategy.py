@@ -5,9 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+from flinkray.pyflink.unavailable import unavailable
 from flinkray.watermarks import WatermarkStrategy
 
 __all__ = ["TimestampAssigner", "WatermarkStrategy"]
+
+
+__getattr__ = unavailable(
+    __name__,
+    "AssignerWithPeriodicWatermarksWrapper",
+    "it wraps a class of Java; use WatermarkStrategy.for_generator(...) with a WatermarkGenerator of your own",
+)
 
 
 class TimestampAssigner(ABC):

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from flinkray.pyflink.unavailable import unavailable
 from flinkray.state_backends import EmbeddedRocksDBStateBackend, HashMapStateBackend, StateBackend
 
 __all__ = ["EmbeddedRocksDBStateBackend", "HashMapStateBackend", "StateBackend"]
+
+__getattr__ = unavailable(
+    __name__,
+    "CustomStateBackend PredefinedOptions",
+    "it names classes or options of Java; use HashMapStateBackend or EmbeddedRocksDBStateBackend, with "
+    "JobManagerCheckpointStorage or FileSystemCheckpointStorage",
+)

@@ -2,20 +2,178 @@
 
 from __future__ import annotations
 
-from flinkray import environment
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NoReturn, Self
+
+from flinkray import config, environment
+from flinkray.checkpoint_config import CheckpointingMode
+from flinkray.connectors.generator_function import GeneratorFunctionSource
+from flinkray.connectors.source import Source
+from flinkray.errors import InvalidProgramError
 from flinkray.pyflink.common.execution_config import ExecutionConfig
 from flinkray.pyflink.common.job_client import JobClient
+from flinkray.pyflink.datastream.data_stream import DataStream, declared
+from flinkray.pyflink.datastream.execution_plan import json_plan
+from flinkray.pyflink.datastream.slot_sharing_group import SlotSharingGroup
+from flinkray.transformations import ResourceSpec
+from flinkray.watermarks import WatermarkStrategy
 
 __all__ = ["StreamExecutionEnvironment"]
 
+_NO_JAVA = "jars cannot run here; use Python libraries in your functions, or a Source or Sink of your own"
+
 
 class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
-    """flinkray's, with a client that gives futures."""
+    """flinkray's, whose streams have PyFlink's types, with a client that gives futures."""
+
+    def __init__(self, configuration: config.Configuration) -> None:
+        super().__init__(configuration)
+        self._slot_sharing_groups: dict[str, SlotSharingGroup] = {}
+
+    @classmethod
+    def get_execution_environment(
+        cls, configuration: config.Configuration | Mapping[str, object] | None = None
+    ) -> Self:
+        return super().get_execution_environment(configuration)
+
+    def configure(self, configuration: config.Configuration | Mapping[str, object]) -> Self:
+        return super().configure(configuration)
 
     def get_config(self) -> ExecutionConfig:
         return ExecutionConfig(self._configuration)
+
+    # -- sources
+
+    def from_source(
+        self, source: Source, watermark_strategy: WatermarkStrategy, source_name: str, type_info: Any = None
+    ) -> DataStream:
+        return DataStream.of(super().from_source(source, watermark_strategy, source_name, type_info))
+
+    def from_collection(
+        self, collection: Iterable[Any], type_info: Any = None, watermark_strategy: WatermarkStrategy | None = None
+    ) -> DataStream:
+        """The values of a collection, in order; without a type as the Python objects that they are."""
+        return DataStream.of(super().from_collection(collection, declared(type_info), watermark_strategy))
+
+    def add_source(
+        self,
+        source_func: Any,
+        source_name: str = "Custom Source",
+        type_info: Any = None,
+        watermark_strategy: WatermarkStrategy | None = None,
+    ) -> DataStream:
+        """As flinkray's: a SourceFunction in Python, or a generator function (in PyFlink, one of Java's)."""
+        source = GeneratorFunctionSource(source_func, declared(type_info))
+        stream = self.from_source(source, watermark_strategy or WatermarkStrategy.no_watermarks(), source_name)
+        return stream.set_parallelism(1)
+
+    def create_input(self, input_format: object, type_info: Any = None) -> NoReturn:
+        raise InvalidProgramError(f"create_input: {_NO_JAVA}; FileSource reads files")
+
+    # -- running
 
     # PyFlink's client has methods of the same names that do not wait.
     def execute_async(self, job_name: str | None = None) -> JobClient:  # type: ignore[override]
         """Submits the program recorded so far."""
         return JobClient(self._submit(job_name))
+
+    def get_execution_plan(self, graph: str | None = None, format: str = "text") -> str:
+        """The operators as JSON, as PyFlink gives them; with `graph` a plan of flinkray's (see there)."""
+        if graph is not None:
+            return super().get_execution_plan(graph, format)
+        return json_plan(self._pipeline(self._job_name(None), should_prepare=False), self.get_parallelism())
+
+    def close(self) -> None:
+        """Nothing is left open between jobs."""
+
+    # -- settings
+
+    def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
+        return self.get_checkpointing_mode()
+
+    def is_unaligned_checkpoints_enabled(self) -> bool:
+        return self.checkpoint_config.is_unaligned_checkpoints_enabled()
+
+    def is_force_unaligned_checkpoints(self) -> bool:
+        """Never: no program is refused unaligned checkpoints."""
+        return False
+
+    def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
+        return self.is_chaining_enabled()
+
+    def is_changelog_state_backend_enabled(self) -> bool:
+        return False
+
+    def enable_changelog_state_backend(self, enabled: bool) -> Self:
+        if enabled:
+            raise InvalidProgramError(
+                "there is no changelog state backend; EmbeddedRocksDBStateBackend(True) uploads only what is new"
+            )
+        return self
+
+    def get_default_local_parallelism(self) -> int:
+        return self.get_parallelism()
+
+    def set_default_local_parallelism(self, parallelism: int) -> None:
+        self.set_parallelism(parallelism)
+
+    def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> Self:
+        """Says what the slots of a group need; operators then name it."""
+        self._slot_sharing_groups[slot_sharing_group.name] = slot_sharing_group
+        return self
+
+    def _claim_resources(self, group: str | SlotSharingGroup) -> ResourceSpec | None:
+        """What the first operator of the group that asks is to bring with it; None for those after it."""
+        if isinstance(group, SlotSharingGroup):
+            self._slot_sharing_groups.setdefault(group.name, group)
+        name = group if isinstance(group, str) else group.name
+        registered = self._slot_sharing_groups.get(name)
+        if registered is None or registered.resources() == ResourceSpec():
+            return None
+        self._slot_sharing_groups[name] = SlotSharingGroup(name)
+        return registered.resources()
+
+    # -- what functions need
+
+    def add_python_file(self, file_path: str) -> None:
+        """Makes a module, package or directory importable here, and in workers that are started on this machine. On a
+        cluster of several nodes it must be installed on each."""
+        path = Path(file_path).absolute()
+        if not path.exists():
+            raise InvalidProgramError(f"add_python_file: there is no {path}")
+        is_directory_of_modules = path.is_dir() and not (path / "__init__.py").exists()
+        place = str(path if is_directory_of_modules or path.suffix in (".zip", ".whl", ".egg") else path.parent)
+        if place not in sys.path:
+            sys.path.insert(0, place)
+            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (place, os.environ.get("PYTHONPATH"))))
+
+    def set_python_executable(self, python_exec: str) -> None:
+        """Taken where it is the running Python: workers are of the same kind as the driver."""
+        if (
+            Path(python_exec).name not in ("python", "python3")
+            and Path(python_exec).resolve() != Path(sys.executable).resolve()
+        ):
+            raise InvalidProgramError(
+                f"workers run the Python of the program, {sys.executable}, not {python_exec}; start the program with it"
+            )
+
+    def set_python_requirements(
+        self, requirements_file_path: str, requirements_cache_dir: str | None = None
+    ) -> NoReturn:
+        raise InvalidProgramError(
+            f"requirements are not installed by a job; on every node: pip install -r {requirements_file_path}"
+        )
+
+    def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> NoReturn:
+        raise InvalidProgramError(
+            f"archives are not unpacked by a job; register_cached_file({archive_path!r}, name) ships a file to all tasks"
+        )
+
+    def add_jars(self, *jars_path: str) -> NoReturn:
+        raise InvalidProgramError(f"add_jars: {_NO_JAVA}")
+
+    def add_classpaths(self, *classpaths: str) -> NoReturn:
+        raise InvalidProgramError(f"add_classpaths: {_NO_JAVA}")

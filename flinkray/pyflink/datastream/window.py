@@ -1,8 +1,130 @@
-"""`pyflink.datastream.window`."""
+"""`pyflink.datastream.window`: the same classes, with the nested names and brackets that programs annotate with."""
 
 from __future__ import annotations
 
-from flinkray.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
+import struct
+from abc import ABC
+from typing import Any, BinaryIO
+
+from flinkray import triggers, windowing
+from flinkray.continuous_triggers import ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger
+from flinkray.pyflink.common.serializer import TypeSerializer
+from flinkray.triggers import (
+    CountTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    OnMergeContext,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+    TriggerContext,
+    TriggerResult,
+)
+from flinkray.windowing import (
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
+    CountWindow,
+    EventTimeSessionWindows,
+    GlobalWindow,
+    GlobalWindows,
+    MergeCallback,
+    ProcessingTimeSessionWindows,
+    SessionWindowTimeGapExtractor,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    WindowAssignerContext,
+)
+from flinkray.windowing import EventTimeSessionWindows as DynamicEventTimeSessionWindows
+from flinkray.windowing import ProcessingTimeSessionWindows as DynamicProcessingTimeSessionWindows
 from flinkray.windowing import Window as TimeWindow
 
-__all__ = ["SlidingEventTimeWindows", "TimeWindow", "TumblingEventTimeWindows", "WindowAssigner"]
+__all__ = [
+    "ContinuousEventTimeTrigger",
+    "ContinuousProcessingTimeTrigger",
+    "CountSlidingWindowAssigner",
+    "CountTrigger",
+    "CountTumblingWindowAssigner",
+    "CountWindow",
+    "CountWindowSerializer",
+    "DynamicEventTimeSessionWindows",
+    "DynamicProcessingTimeSessionWindows",
+    "EventTimeSessionWindows",
+    "EventTimeTrigger",
+    "GlobalWindow",
+    "GlobalWindowSerializer",
+    "GlobalWindows",
+    "MergingWindowAssigner",
+    "NeverTrigger",
+    "ProcessingTimeSessionWindows",
+    "ProcessingTimeTrigger",
+    "PurgingTrigger",
+    "SessionWindowTimeGapExtractor",
+    "SlidingEventTimeWindows",
+    "SlidingProcessingTimeWindows",
+    "TimeWindow",
+    "TimeWindowSerializer",
+    "Trigger",
+    "TriggerResult",
+    "TumblingEventTimeWindows",
+    "TumblingProcessingTimeWindows",
+    "Window",
+    "WindowAssigner",
+]
+
+
+class Window(ABC):
+    """Base of windows of one's own; flinkray's count as such."""
+
+
+for _window in (TimeWindow, CountWindow, GlobalWindow):
+    Window.register(_window)
+
+
+class _Bracketed:
+    """`Trigger[tuple, TimeWindow]` is the class itself."""
+
+    def __class_getitem__(cls, _parameters: Any) -> Any:
+        return cls
+
+
+class Trigger(_Bracketed, triggers.Trigger):
+    TriggerContext = TriggerContext
+    OnMergeContext = OnMergeContext
+
+
+class WindowAssigner(_Bracketed, windowing.WindowAssigner):
+    WindowAssignerContext = WindowAssignerContext
+
+
+class MergingWindowAssigner(_Bracketed, windowing.MergingWindowAssigner):
+    WindowAssignerContext = WindowAssignerContext
+    MergeCallback = MergeCallback
+
+
+# Windows travel pickled. The serializers are for assigners whose `get_window_serializer` gives one.
+
+
+class TimeWindowSerializer(TypeSerializer[TimeWindow]):
+    def serialize(self, element: TimeWindow, stream: BinaryIO) -> None:
+        stream.write(struct.pack(">qq", element.start, element.end))
+
+    def deserialize(self, stream: BinaryIO) -> TimeWindow:
+        return TimeWindow(*struct.unpack(">qq", stream.read(16)))
+
+
+class CountWindowSerializer(TypeSerializer[CountWindow]):
+    def serialize(self, element: CountWindow, stream: BinaryIO) -> None:
+        stream.write(struct.pack(">q", element.id))
+
+    def deserialize(self, stream: BinaryIO) -> CountWindow:
+        return CountWindow(*struct.unpack(">q", stream.read(8)))
+
+
+class GlobalWindowSerializer(TypeSerializer[GlobalWindow]):
+    def serialize(self, element: GlobalWindow, stream: BinaryIO) -> None:
+        stream.write(b"\0")
+
+    def deserialize(self, stream: BinaryIO) -> GlobalWindow:
+        stream.read(1)
+        return GlobalWindow()

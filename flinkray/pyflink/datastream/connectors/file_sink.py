@@ -7,6 +7,7 @@ import zoneinfo
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NoReturn
 
 import pyarrow as pa
 
@@ -14,7 +15,7 @@ from flinkray.batch import Batch
 from flinkray.connectors.file_paths import PathLike
 from flinkray.errors import InvalidProgramError, TypeMismatchError
 from flinkray.filesystems import absolute
-from flinkray.pyflink.common.serialization import Encoder
+from flinkray.pyflink.common.serialization import BulkWriterFactory, Encoder
 from flinkray.pyflink.datastream.connectors.buckets import BucketedSink, Limits
 
 _DATE_FIELDS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
@@ -118,18 +119,6 @@ class OutputFileConfig:
             return OutputFileConfig(self.part_prefix, self.part_suffix)
 
 
-@dataclass(frozen=True)
-class BulkWriterFactory:
-    """A columnar file format, made for example with `ParquetBulkWriters`.
-
-    Args:
-        schema: what rows are brought to; None: files have the rows' own types.
-    """
-
-    format: str
-    schema: pa.Schema | None = None
-
-
 @dataclass
 class _Builder:
     """What builders of both kinds of formats share."""
@@ -175,6 +164,12 @@ class _RowFormatBuilder(_Builder):
 
     def with_output_file_config(self, output_file_config: OutputFileConfig) -> _RowFormatBuilder:
         self._file_config = output_file_config
+        return self
+
+    def enable_compact(self, strategy: object, compactor: object) -> NoReturn:
+        raise InvalidProgramError("files are not compacted; a longer checkpoint interval makes fewer of them")
+
+    def disable_compact(self) -> _RowFormatBuilder:
         return self
 
     def build(self) -> BucketedSink:

@@ -2,61 +2,99 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from flinkray.connectors import file_source
 from flinkray.connectors.file_paths import PathLike
+from flinkray.errors import InvalidProgramError
+from flinkray.pyflink.common.serialization import BulkWriterFactory
 from flinkray.pyflink.datastream.connectors.file_sink import (
     BucketAssigner,
-    BulkWriterFactory,
     DefaultRollingPolicy,
     FileSink,
     OnCheckpointRollingPolicy,
     OutputFileConfig,
     RollingPolicy,
 )
+from flinkray.pyflink.datastream.connectors.stream_formats import BulkFormat, FileFormat, StreamFormat
+from flinkray.pyflink.unavailable import unavailable
 
 __all__ = [
     "BucketAssigner",
+    "BulkFormat",
     "BulkWriterFactory",
     "DefaultRollingPolicy",
+    "FileEnumeratorProvider",
     "FileSink",
     "FileSource",
+    "FileSourceBuilder",
+    "FileSplitAssignerProvider",
     "OnCheckpointRollingPolicy",
     "OutputFileConfig",
     "RollingPolicy",
     "StreamFormat",
 ]
 
+__getattr__ = unavailable(
+    __name__,
+    "FileCompactor FileCompactStrategy StreamingFileSink",
+    "FileSink is the sink for files, and its files are not compacted; a longer checkpoint interval makes fewer of them",
+)
 
-class StreamFormat:
-    """How the bytes of a file become values."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+class FileEnumeratorProvider:
+    """Taken for PyFlink's programs: how files are found and cut belongs to their format."""
 
     @staticmethod
-    def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
-        """Lines of UTF-8 text."""
-        if charset_name.upper().replace("_", "-") not in ("UTF-8", "UTF8"):
-            raise ValueError(f"text is read as UTF-8, not {charset_name}")
-        return StreamFormat("text")
+    def default_splittable_file_enumerator() -> FileEnumeratorProvider:
+        return FileEnumeratorProvider()
+
+    @staticmethod
+    def default_non_splittable_file_enumerator() -> FileEnumeratorProvider:
+        return FileEnumeratorProvider()
+
+
+class FileSplitAssignerProvider:
+    """Taken for PyFlink's programs: splits go to whichever reader asks."""
+
+    @staticmethod
+    def locality_aware_split_assigner() -> FileSplitAssignerProvider:
+        return FileSplitAssignerProvider()
 
 
 class FileSource:
     """Makes `flinkray.FileSource`s."""
 
     @staticmethod
-    def for_record_stream_format(stream_format: StreamFormat, *paths: PathLike) -> _FileSourceBuilder:
-        return _FileSourceBuilder(stream_format, paths)
+    def for_record_stream_format(stream_format: StreamFormat, *paths: PathLike) -> FileSourceBuilder:
+        return FileSourceBuilder(stream_format, paths)
+
+    @staticmethod
+    def for_bulk_file_format(bulk_format: BulkFormat, *paths: PathLike) -> FileSourceBuilder:
+        return FileSourceBuilder(bulk_format, paths)
 
 
-class _FileSourceBuilder:
-    def __init__(self, stream_format: StreamFormat, paths: tuple[PathLike, ...]) -> None:
-        self._format = stream_format.name
+class FileSourceBuilder:
+    def __init__(self, format: FileFormat, paths: tuple[PathLike, ...]) -> None:
+        self._format = format
         self._paths = paths
 
-    def process_static_file_set(self) -> _FileSourceBuilder:
+    def process_static_file_set(self) -> FileSourceBuilder:
         """The files that are there when the program starts, which is what this source reads anyway."""
         return self
 
+    def monitor_continuously(self, discovery_interval: object) -> NoReturn:
+        raise InvalidProgramError(
+            "files that appear while the job runs are not read: FileSource reads those that are there when it starts; "
+            "run a job for each set of files, or write a Source of your own (flinkray.Source)"
+        )
+
+    def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> FileSourceBuilder:
+        return self
+
+    def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> FileSourceBuilder:
+        return self
+
     def build(self) -> file_source.FileSource:
-        return file_source.FileSource(self._paths, self._format)
+        format = self._format
+        return file_source.FileSource(self._paths, format.name, format.schema, delimiter=format.delimiter)

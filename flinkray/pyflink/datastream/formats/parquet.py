@@ -4,19 +4,51 @@ from __future__ import annotations
 
 from typing import Any
 
-from flinkray.pyflink.datastream.connectors.file_sink import BulkWriterFactory
+from flinkray.pyflink.common.serialization import BulkWriterFactory
+from flinkray.pyflink.datastream.connectors.stream_formats import BulkFormat
+from flinkray.pyflink.unavailable import unavailable
 from flinkray.type_hints import record_type
 
-__all__ = ["ParquetBulkWriters"]
+__all__ = ["ParquetBulkWriters", "ParquetColumnarRowInputFormat"]
+
+__getattr__ = unavailable(
+    __name__,
+    "AvroParquetReaders AvroParquetWriters",
+    "there is no Avro here; Parquet files have Arrow's types: ParquetBulkWriters.for_row_type() writes them, and "
+    "flinkray.FileSource reads them",
+)
 
 
 class ParquetBulkWriters:
     @staticmethod
-    def for_row_type(row_type: Any = None) -> BulkWriterFactory:
+    def for_row_type(
+        row_type: Any = None, hadoop_config: object = None, utc_timestamp: bool = False
+    ) -> BulkWriterFactory:
         """Parquet files.
 
         Args:
             row_type: the columns of the files, which rows are brought to, as `output_type=` of an operator; None: the
                 rows' own.
+            hadoop_config, utc_timestamp: taken for PyFlink's programs; there is no Hadoop, and times are as in Arrow.
         """
         return BulkWriterFactory("parquet", None if row_type is None else record_type(row_type).schema)
+
+
+class ParquetColumnarRowInputFormat(BulkFormat):
+    """For `FileSource.for_bulk_file_format`: rows of Parquet files.
+
+    Args:
+        row_type: as `output_type=` of an operator: the columns that are read.
+        hadoop_config, batch_size, is_utc_timestamp, is_case_sensitive: taken for PyFlink's programs; there is no
+            Hadoop, batches are as the environment says, times are as in Arrow, and names are compared as they are.
+    """
+
+    def __init__(
+        self,
+        row_type: Any,
+        hadoop_config: object = None,
+        batch_size: int = 2048,
+        is_utc_timestamp: bool = False,
+        is_case_sensitive: bool = True,
+    ) -> None:
+        super().__init__("parquet", record_type(row_type).schema)

@@ -1,0 +1,7 @@
+"""`pyflink.common.job_id`."""
+
+from __future__ import annotations
+
+from flinkray.types import JobId as JobID
+
+__all__ = ["JobID"]

@@ -1,0 +1,20 @@
+"""`pyflink.common.serializer`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import BinaryIO, Generic, TypeVar
+
+T = TypeVar("T")
+
+__all__ = ["TypeSerializer"]
+
+
+class TypeSerializer(ABC, Generic[T]):
+    """How values become bytes. Windows travel pickled, whatever serializer their assigner gives."""
+
+    @abstractmethod
+    def serialize(self, element: T, stream: BinaryIO) -> None: ...
+
+    @abstractmethod
+    def deserialize(self, stream: BinaryIO) -> T: ...

@@ -1,0 +1,14 @@
+"""`pyflink.datastream.connectors.jdbc`."""
+
+from __future__ import annotations
+
+from flinkray.pyflink.unavailable import unavailable
+
+__all__: list[str] = []
+
+__getattr__ = unavailable(
+    __name__,
+    "JdbcSink JdbcConnectionOptions JdbcExecutionOptions",
+    "its connector is a Java archive, and there is no Java here; write to the database from Python, in a Sink of your own (flinkray.Sink) or a "
+    "function given to add_sink",
+)

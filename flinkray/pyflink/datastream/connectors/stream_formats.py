@@ -1,0 +1,31 @@
+"""How the bytes of files become values: what FileSource's builders take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """A format of `flinkray.FileSource`, with its settings."""
+
+    name: str
+    schema: pa.Schema | None = None
+    delimiter: str = ","
+
+
+class StreamFormat(FileFormat):
+    """Made with `StreamFormat.text_line_format()`, or `CsvReaderFormat.for_schema(schema)`."""
+
+    @staticmethod
+    def text_line_format(charset_name: str = "UTF-8") -> StreamFormat:
+        """Lines of UTF-8 text."""
+        if charset_name.upper().replace("_", "-") not in ("UTF-8", "UTF8"):
+            raise ValueError(f"text is read as UTF-8, not {charset_name}")
+        return StreamFormat("text")
+
+
+class BulkFormat(FileFormat):
+    """A columnar format, such as ParquetColumnarRowInputFormat."""

@@ -1,0 +1,7 @@
+"""`pyflink.datastream.time_domain`."""
+
+from __future__ import annotations
+
+from flinkray.functions import TimeDomain
+
+__all__ = ["TimeDomain"]
