@@ -204,7 +204,8 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
         """The beginning of a loop: these records, and those that the result's `close_with` sends back here.
 
         Args:
-            max_wait: the loop ends when this stream has ended and nothing has come back for that long.
+            max_wait: the loop ends when this stream has ended and nothing has come back for that long. A row must not
+                take longer through the loop; every exchange in it may take `execution.buffer-timeout.interval`.
         """
         from flinkray.iterations import IterativeStream  # which itself needs DataStream
 

@@ -261,6 +261,8 @@ class CheckpointSettings:
     restore_path: str = ""
     """The savepoint or checkpoint that the job starts from."""
     allow_non_restored_state: bool = False
+    impossible_because: str = ""
+    """Why the program can have neither checkpoints nor savepoints; empty: it can."""
     vertices_to_trigger: tuple[JobVertexId, ...] = ()
     vertices_to_acknowledge: tuple[JobVertexId, ...] = ()
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from flinkray.config import Configuration
+from flinkray.connectors.feedback import FeedbackSource
 from flinkray.connectors.sink import Sink
 from flinkray.errors import InvalidProgramError
 from flinkray.keys import KeySelector
@@ -99,6 +100,10 @@ class StreamNode:
     @property
     def is_source(self) -> bool:
         return isinstance(self.factory, SourceFactory)
+
+    @property
+    def is_iteration_head(self) -> bool:
+        return isinstance(self.factory, SourceFactory) and isinstance(self.factory.source, FeedbackSource)
 
     @property
     def sink(self) -> Sink | None:

@@ -166,6 +166,8 @@ class CheckpointCoordinator:
         """
         if self._stop is not None:
             self._refuse(request_id, "the job is being stopped with a savepoint already", now)
+        elif self._settings.impossible_because:
+            self._refuse(request_id, f"no savepoint is possible: {self._settings.impossible_because}", now)
         elif not self._is_running:
             status = self._graph.status.current.name
             self._refuse(request_id, f"no savepoint is possible: the job is {status}; ask again when it runs", now)

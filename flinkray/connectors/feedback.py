@@ -21,7 +21,6 @@ from flinkray.connectors.source import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
-from flinkray.errors import InvalidProgramError
 from flinkray.types import Millis
 
 
@@ -161,7 +160,7 @@ class FeedbackSource(Source):
 
     Args:
         max_wait_ms: the loop ends when nothing enters it any more, and nothing has come back to any subtask for that
-            long.
+            long; longer than a row can take through the loop.
     """
 
     is_stoppable = False
@@ -214,9 +213,7 @@ class _FeedbackReader(SourceReader):
         self._context.send_source_event(_Counted(event.round, self._count))
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
-        raise InvalidProgramError(
-            "a program with an iteration cannot be saved: rows on their way through the loop are in no snapshot"
-        )
+        raise TypeError("a program with an iteration takes no checkpoints")
 
     def close(self) -> None:
         self._queue.close()

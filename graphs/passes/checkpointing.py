@@ -11,13 +11,17 @@ from flinkray.types import Millis
 from graphs.job_graph import CheckpointRetention, CheckpointSettings
 from graphs.passes.plan import Plan
 
+_IN_NO_SNAPSHOT = "the program has an iteration, and rows on their way through the loop would be in no snapshot"
+
 
 def assign_checkpoint_settings(plan: Plan) -> Plan:
     """Settles `checkpoint_settings`: barriers start at vertices without inputs, or with chained sources beside them;
     all vertices acknowledge."""
+    has_iteration = any(node.is_iteration_head for node in plan.graph.nodes.values())
     fed = {edge.target for edge in plan.physical_edges}
     settings = replace(
         _settings(plan.graph.configuration),
+        impossible_because=_IN_NO_SNAPSHOT if has_iteration else "",
         vertices_to_trigger=tuple(
             plan.vertex_id(chain) for chain in plan.chains if chain.sources or chain.head not in fed
         ),

@@ -1,0 +1,32 @@
+"""What the pages of the documentation show runs as it stands there, and prints what they say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = sorted(page for page in DOCS.glob("*.md") if "```python" in page.read_text(encoding="utf-8"))
+
+
+def test_there_is_a_page_for_each_concept() -> None:
+    concepts = {"event-time", "windows", "joins", "state-and-timers", "async-io", "batch", "iterations"}
+    assert concepts <= {page.stem for page in PAGES}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_what_a_page_shows_runs_and_prints_what_it_says(
+    page: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FLINKRAY_EXECUTION_TARGET", "local")
+    names: dict[str, Any] = {"__name__": "__main__"}
+    printed = ""
+    for language, block in re.findall(r"```(python|text)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        if language == "python":
+            exec(compile(block, page.name, "exec"), names)
+            printed = capsys.readouterr().out
+        else:
+            assert printed.strip() == block.strip()
