@@ -210,8 +210,8 @@ def test_broadcast_state_is_in_every_subtask_after_a_restore_with_more_of_them(t
         client.close()
     options = {"execution.state-recovery.path": savepoint, "execution.state-recovery.ignore-unclaimed-state": True}
     env = environment(options, parallelism=5)
-    no_rules = env.from_collection([], type_info=Types.LONG()).broadcast(RULES)
-    restored = env.from_sequence(1, 10).rebalance().connect(no_rules).process(AddsRules()).uid("adds")
+    no_rules = env.from_collection([], type_info=Types.LONG()).uid("no rules").broadcast(RULES)
+    restored = env.from_sequence(1, 10).uid("numbers").rebalance().connect(no_rules).process(AddsRules()).uid("adds")
     assert rows(restored) == [(1,)] * 10
 
 
