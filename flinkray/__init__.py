@@ -143,6 +143,7 @@ from flinkray.state_backends import (
     StateBackend,
 )
 from flinkray.state_ttl import StateTtlConfig, TtlCleanup, TtlClock, TtlUpdateType, TtlVisibility
+from flinkray.tagged_union import TaggedUnion
 from flinkray.time_units import Duration, Time
 from flinkray.transformations import ResourceSpec
 from flinkray.triggers import (
@@ -343,6 +344,7 @@ __all__ = [
     "StateTtlConfig",
     "StreamExecutionEnvironment",
     "Sum",
+    "TaggedUnion",
     "Time",
     "TimeDomain",
     "TimeEvictor",

@@ -121,12 +121,12 @@ class IntervalJoined:
 
 def _bound(bound: Duration, name: str) -> Millis:
     """Milliseconds, also of what is negative."""
-    if isinstance(bound, int | timedelta) and not isinstance(bound, bool) and bound < type(bound)(0):
-        millis = -to_millis(-bound, name)
-    elif isinstance(bound, str) and bound.lstrip().startswith("-"):
-        millis = -to_millis(bound.lstrip()[1:], name)
-    else:
-        millis = to_millis(bound, name)
+    opposite: Duration | None = None
+    if isinstance(bound, str) and bound.lstrip().startswith("-"):
+        opposite = bound.lstrip()[1:]
+    elif (isinstance(bound, timedelta) and bound < timedelta(0)) or (isinstance(bound, int) and bound < 0):
+        opposite = -bound
+    millis = to_millis(bound, name) if opposite is None else -to_millis(opposite, name)
     if abs(millis) >= MAX_TIMESTAMP:
         raise InvalidProgramError(f"interval_join: {name} is {millis} ms, which no two event times are apart")
     return Millis(millis)

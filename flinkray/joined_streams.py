@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar, NoReturn, Self
 
 import pyarrow as pa
 
 from flinkray.connected_streams import check_same_keys, two_input
 from flinkray.datastream import DataStream, KeyFunction, declared_type
-from flinkray.durations import Duration, to_millis
+from flinkray.durations import Duration
 from flinkray.errors import InvalidProgramError
 from flinkray.evictors import Evictor
 from flinkray.functions import CoGroupFunction, JoinFunction
@@ -20,6 +19,7 @@ from flinkray.known_types import UNKNOWN, KnownType
 from flinkray.operator_factories import WindowCoGroupFactory
 from flinkray.triggers import Trigger
 from flinkray.types import Kind, OutputTag, RecordType
+from flinkray.windowed_stream import WindowedStream
 from flinkray.windowing import WindowAssigner
 
 RIGHT_SUFFIX = "_right"
@@ -29,8 +29,7 @@ RIGHT_SUFFIX = "_right"
 class _PairedStreams:
     """Two streams that wait for their keys and their windows."""
 
-    _is_join: bool
-    _name: str
+    _name: ClassVar[str]
 
     def __init__(self, first: DataStream, second: DataStream) -> None:
         self._first = first
@@ -38,14 +37,30 @@ class _PairedStreams:
         self._where: KeyedStream | None = None
         self._equal_to: KeyedStream | None = None
 
-    def _set_where(self, keys: tuple[str | KeyFunction, ...], key_type: Any) -> None:
+    def where(self, *keys: str | KeyFunction, key_type: Any = None) -> Self:
+        """The first stream's key: column names, or a function of the record."""
         self._where = self._first.key_by(*keys, key_type=key_type)
+        self._check_keys()
+        return self
 
-    def _set_equal_to(self, keys: tuple[str | KeyFunction, ...], key_type: Any) -> None:
+    def equal_to(self, *keys: str | KeyFunction, key_type: Any = None) -> Self:
+        """The second stream's key, of the same type."""
         if self._where is None:
             raise InvalidProgramError(f"{self._name}: where(key of the first stream) comes before equal_to")
         self._equal_to = self._second.key_by(*keys, key_type=key_type)
-        check_same_keys(self._where, self._equal_to, self._name)
+        self._check_keys()
+        return self
+
+    def apply(self, *_arguments: Any, **_named: Any) -> NoReturn:
+        """Says that the windows are missing: `.window(...)` gives what can be applied."""
+        raise InvalidProgramError(
+            f"{self._name} needs windows in which records meet: .where(key).equal_to(key).window("
+            "TumblingEventTimeWindows.of('1 min')).apply(...); without windows use key_by(...).interval_join(...)"
+        )
+
+    def _check_keys(self) -> None:
+        if self._where is not None and self._equal_to is not None:
+            check_same_keys(self._where, self._equal_to, self._name)
 
     def _keyed(self) -> tuple[KeyedStream, KeyedStream]:
         if self._where is None or self._equal_to is None:
@@ -58,19 +73,10 @@ class JoinedStreams(_PairedStreams):
 
     _name = "join"
 
-    def where(self, *keys: str | KeyFunction, key_type: Any = None) -> JoinedStreams:
-        """The first stream's key: column names, or a function of the record."""
-        self._set_where(keys, key_type)
-        return self
-
-    def equal_to(self, *keys: str | KeyFunction, key_type: Any = None) -> JoinedStreams:
-        """The second stream's key, of the same type."""
-        self._set_equal_to(keys, key_type)
-        return self
-
     def window(self, assigner: WindowAssigner) -> WindowedJoin:
-        """The windows in which records meet."""
-        return WindowedJoin(*self._keyed(), WindowCoGroupFactory(check_assigner(assigner), is_join=True))
+        """The windows in which records meet: rows of both streams together make sessions. An assigner that looks at
+        rows (a dynamic gap) gets them as `TaggedUnion`."""
+        return WindowedJoin(*self._keyed(), check_assigner(assigner))
 
 
 class CoGroupedStreams(_PairedStreams):
@@ -78,69 +84,66 @@ class CoGroupedStreams(_PairedStreams):
 
     _name = "co_group"
 
-    def where(self, *keys: str | KeyFunction, key_type: Any = None) -> CoGroupedStreams:
-        """The first stream's key: column names, or a function of the record."""
-        self._set_where(keys, key_type)
-        return self
-
-    def equal_to(self, *keys: str | KeyFunction, key_type: Any = None) -> CoGroupedStreams:
-        """The second stream's key, of the same type."""
-        self._set_equal_to(keys, key_type)
-        return self
-
     def window(self, assigner: WindowAssigner) -> WindowedCoGroup:
-        """The windows in which records meet."""
-        return WindowedCoGroup(*self._keyed(), WindowCoGroupFactory(check_assigner(assigner), is_join=False))
+        """The windows in which records meet: rows of both streams together make sessions. An assigner that looks at
+        rows (a dynamic gap) gets them as `TaggedUnion`."""
+        return WindowedCoGroup(*self._keyed(), check_assigner(assigner))
 
 
 class _WindowedPair:
     """Settings of both; late records of the two streams share one side output."""
 
-    def __init__(self, first: KeyedStream, second: KeyedStream, factory: WindowCoGroupFactory) -> None:
+    _is_join: ClassVar[bool]
+
+    def __init__(self, first: KeyedStream, second: KeyedStream, assigner: WindowAssigner) -> None:
         self._first = first
         self._second = second
-        self._factory = factory
+        # Checks and holds the settings, which are those of windows over the union of both streams.
+        self._windows = WindowedStream(first, assigner)
 
-    def _set_lateness(self, lateness: Duration) -> None:
-        lateness_ms = to_millis(lateness, "allowed_lateness")
-        self._factory = dataclasses.replace(self._factory, allowed_lateness_ms=lateness_ms)
+    def trigger(self, trigger: Trigger) -> Self:
+        """What fires the windows, in place of the assigner's default. It gets rows as `TaggedUnion`.
 
-    def _set_trigger(self, trigger: Trigger) -> None:
-        self._factory = dataclasses.replace(self._factory, trigger=trigger)
+        Raises:
+            InvalidProgramError: the windows merge, and the trigger cannot.
+        """
+        self._windows.trigger(trigger)
+        return self
 
-    def _set_evictor(self, evictor: Evictor) -> None:
-        self._factory = dataclasses.replace(self._factory, evictor=evictor)
+    def evictor(self, evictor: Evictor) -> Self:
+        """Which rows of both streams a firing leaves out. It gets them as `TaggedUnion`."""
+        self._windows.evictor(evictor)
+        return self
 
-    def _set_late_tag(self, tag: OutputTag) -> None:
-        self._factory = dataclasses.replace(self._factory, late_tag=tag)
+    def allowed_lateness(self, lateness: Duration) -> Self:
+        """Windows stay this long after their end."""
+        self._windows.allowed_lateness(lateness)
+        return self
+
+    def side_output_late_data(self, tag: OutputTag) -> Self:
+        """Records too late for all their windows go to this side output of the result."""
+        self._windows.side_output_late_data(tag)
+        return self
 
     def _apply(self, name: str, function: Any, declared: RecordType | None, known: KnownType) -> DataStream:
-        factory = dataclasses.replace(self._factory, function=function, output_type=declared)
+        settings = self._windows._settings
+        factory = WindowCoGroupFactory(
+            assigner=settings.assigner,
+            is_join=self._is_join,
+            function=function,
+            allowed_lateness_ms=settings.allowed_lateness_ms,
+            late_tag=settings.late_tag,
+            output_type=declared,
+            trigger=settings.trigger,
+            evictor=settings.evictor,
+        )
         return two_input(self._first, self._second, name, factory, (self._first._key, self._second._key), known)
 
 
 class WindowedJoin(_WindowedPair):
     """A join with its windows."""
 
-    def trigger(self, trigger: Trigger) -> WindowedJoin:
-        """What fires the windows, in place of the assigner's default. It gets rows as `TaggedUnion`."""
-        self._set_trigger(trigger)
-        return self
-
-    def evictor(self, evictor: Evictor) -> WindowedJoin:
-        """What leaves rows out of the windows that fire. It gets rows as `TaggedUnion`, those of both streams."""
-        self._set_evictor(evictor)
-        return self
-
-    def allowed_lateness(self, lateness: Duration) -> WindowedJoin:
-        """Windows stay this long after their end."""
-        self._set_lateness(lateness)
-        return self
-
-    def side_output_late_data(self, tag: OutputTag) -> WindowedJoin:
-        """Records too late for all their windows go to this side output of the result."""
-        self._set_late_tag(tag)
-        return self
+    _is_join = True
 
     def apply(
         self, function: JoinFunction | Callable[[Any, Any], Any] | None = None, output_type: Any = None
@@ -161,32 +164,14 @@ class WindowedJoin(_WindowedPair):
 class WindowedCoGroup(_WindowedPair):
     """A co-group with its windows."""
 
-    def trigger(self, trigger: Trigger) -> WindowedCoGroup:
-        """What fires the windows, in place of the assigner's default. It gets rows as `TaggedUnion`."""
-        self._set_trigger(trigger)
-        return self
-
-    def evictor(self, evictor: Evictor) -> WindowedCoGroup:
-        """What leaves rows out of the windows that fire. It gets rows as `TaggedUnion`, those of both streams."""
-        self._set_evictor(evictor)
-        return self
-
-    def allowed_lateness(self, lateness: Duration) -> WindowedCoGroup:
-        """Windows stay this long after their end."""
-        self._set_lateness(lateness)
-        return self
-
-    def side_output_late_data(self, tag: OutputTag) -> WindowedCoGroup:
-        """Records too late for all their windows go to this side output of the result."""
-        self._set_late_tag(tag)
-        return self
+    _is_join = False
 
     def apply(
         self,
         function: CoGroupFunction | Callable[[Iterable[Any], Iterable[Any]], Iterable[Any] | None],
         output_type: Any = None,
     ) -> DataStream:
-        """What `function(first_rows, second_rows)` yields, once per key and window; one of them may be empty."""
+        """What `function(first_rows, second_rows)` yields, once per key and firing; one of them may be empty."""
         declared = declared_type(function, "co_group", output_type, of_items=True)
         return self._apply("Co-Group", function, declared, KnownType.of(declared))
 

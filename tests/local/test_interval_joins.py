@@ -170,7 +170,7 @@ def bounds(joined: IntervalJoined) -> tuple[int, int]:
         (-5, 10, (-5, 10)),
         (timedelta(seconds=-5), timedelta(minutes=1), (-5_000, 60_000)),
         ("-5 s", "-1 s", (-5_000, -1_000)),
-        (" -1.5 s", "2 s", (-1_500, 2_000)),
+        (" -1.5 s", " 2 s", (-1_500, 2_000)),
         (0, 0, (0, 0)),
     ],
 )
