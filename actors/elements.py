@@ -29,7 +29,7 @@ ACTIVE = WatermarkStatus(is_idle=False)
 
 @dataclass(frozen=True, slots=True)
 class LatencyMarker:
-    """Made by a source, forwarded past user functions to one random channel per output."""
+    """Made by a source, forwarded past user functions to one random channel of one random output."""
 
     marked_ms: int
     operator_id: str

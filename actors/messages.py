@@ -15,6 +15,7 @@ from actors.ports import Address
 from flinkray.batch import Batch
 from flinkray.config import Configuration
 from flinkray.errors import ErrorInfo
+from flinkray.latencies import LatencyStatistics
 from flinkray.types import JobId, OperatorId, Timestamp
 from graphs.execution_graph import AttemptId, PartitionId
 from graphs.job_graph import JobVertexId, OperatorConfig, ResultPartitionType, TaskKind
@@ -144,6 +145,7 @@ class TaskMetrics:
     backpressured_ms: float = 0.0
     watermark: int | None = None
     accumulators: dict[str, int | float] = field(default_factory=dict)
+    latencies: tuple[LatencyStatistics, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from flinkray.batch import Batch
 from flinkray.checkpoint_statistics import CheckpointOverview
 from flinkray.config import Configuration
 from flinkray.errors import ConfigurationError, did_you_mean
+from flinkray.latencies import LatencyStatistics
 from flinkray.transformations import Transformation
 from flinkray.types import JobId
 
@@ -160,6 +161,11 @@ class JobClient(ABC):
 
     @abstractmethod
     def accumulators(self) -> dict[str, int | float]: ...
+
+    def latencies(self) -> tuple[LatencyStatistics, ...]:
+        """How long latency markers took to each subtask of each operator, per source as `metrics.latency.granularity`
+        says. Empty unless `metrics.latency.interval` is set, and for targets that do not measure it."""
+        return ()
 
     @abstractmethod
     def collected(self, collect_id: str) -> Iterator[Batch]:

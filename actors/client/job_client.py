@@ -36,6 +36,7 @@ from flinkray.checkpoint_statistics import CheckpointOverview
 from flinkray.errors import CheckpointError, ErrorInfo, FlinkrayError, JobCanceledError, JobExecutionError
 from flinkray.execution import JobClient, JobExecutionResult, JobProgress, JobStatus
 from flinkray.filesystems import absolute
+from flinkray.latencies import LatencyStatistics
 from flinkray.types import JobId
 
 log = logging.getLogger(__name__)
@@ -142,6 +143,10 @@ class ClusterJobClient(JobClient):
 
     def accumulators(self) -> dict[str, int | float]:
         return dict(self.details().accumulators)
+
+    def latencies(self) -> tuple[LatencyStatistics, ...]:
+        subtasks = (subtask for vertex in self.details().vertices for subtask in vertex.subtasks)
+        return tuple(latency for subtask in subtasks for latency in subtask.metrics.latencies)
 
     def checkpoints(self) -> CheckpointOverview:
         if self._ended is None:

@@ -43,6 +43,15 @@ class OperatorMetrics(Protocol):
     def gauge_function(self, name: str, read: Callable[[], float | None]) -> None:
         """A gauge that is read when figures are reported, by another thread; None: there is nothing to report."""
 
+    def watermark_in(self, input_index: int, timestamp: int) -> None:
+        """A watermark came on that input."""
+
+    def watermark_out(self, timestamp: int) -> None:
+        """The operator has given a watermark on."""
+
+    def latency(self, marker: LatencyMarker, latency_ms: float) -> None:
+        """A marker came, that long after it was made."""
+
 
 class OperatorContext(Protocol):
     """What an operator may use of its task."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from actors.checkpoints.handles import RestoredPart, TaskRestore
@@ -25,6 +25,7 @@ from actors.operators.base import Operator
 from actors.ports import Cancellable, Clock, Loop, Timers
 from actors.state.options import StateOptions
 from actors.state.snapshot import RestoredState, StateWriter
+from actors.tasks.latencies import Granularity, OperatorLatencies
 from actors.tasks.metrics import OperatorFigures, TaskAccumulator, TaskFigures
 from actors.tasks.timers import TaskTimers
 from flinkray import options
@@ -120,14 +121,26 @@ class TaskOperatorContext:
         self._executor = executor
         self._timers = timers
         self._mail_done = mail_done
-        self._metrics = OperatorFigures(name)
         configuration = deployment.configuration
+        self._metrics = OperatorFigures(
+            name,
+            OperatorLatencies(
+                config.operator_id,
+                name,
+                deployment.subtask_index,
+                Granularity(configuration.get(options.LATENCY_GRANULARITY)),
+                configuration.get(options.LATENCY_HISTORY_SIZE),
+            ),
+        )
+        self._is_batch = configuration.get(options.RUNTIME_MODE) == "batch"
         self._state_options = StateOptions.of(configuration)
+        if self._is_batch and configuration.get(options.SORTED_INPUTS):
+            # It holds few keys at a time (Flink's BatchExecutionStateBackend).
+            self._state_options = replace(self._state_options, backend="hashmap")
         self._batch_rows = configuration.get(options.BATCH_ROWS)
         self._batch_bytes = configuration.get(options.BATCH_BYTES)
         self._auto_watermark_interval_ms = configuration.get(options.AUTO_WATERMARK_INTERVAL)
         self._allows_unaligned_splits = configuration.get(options.ALLOW_UNALIGNED_SPLITS)
-        self._is_batch = configuration.get(options.RUNTIME_MODE) == "batch"
         self._latency_interval_ms = configuration.get(options.LATENCY_INTERVAL)
         self._job_parameters = configuration.get(options.GLOBAL_JOB_PARAMETERS)
 

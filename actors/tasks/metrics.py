@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from actors.elements import LatencyMarker
 from actors.messages import TaskMetrics
 from actors.ports import Clock
+from actors.tasks.latencies import Granularity, OperatorLatencies
 from flinkray.batch import Batch
+from flinkray.types import MAX_TIMESTAMP
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +67,7 @@ class TaskFigures:
         self.backpressured = Stopwatch(clock)
         self.running = Stopwatch(clock)
         self.accumulators: dict[str, TaskAccumulator] = {}
+        self.operators: list[OperatorFigures] = []
 
     def count_in(self, batch: Batch) -> None:
         self.records_in += batch.num_rows
@@ -107,14 +111,19 @@ class TaskFigures:
             backpressured_ms=backpressured,
             watermark=self.watermark,
             accumulators=self.accumulator_values(),
+            latencies=tuple(each for figures in list(self.operators) for each in figures.latencies.statistics()),
         )
 
 
 class OperatorFigures:
     """Counters and gauges of one operator; implements `actors.operators.base.OperatorMetrics`."""
 
-    def __init__(self, operator_name: str) -> None:
+    def __init__(self, operator_name: str, latencies: OperatorLatencies | None = None) -> None:
         self.operator_name = operator_name
+        self.latencies = latencies or OperatorLatencies("", operator_name, 0, Granularity.OPERATOR, 128)
+        self.number_of_inputs = 1
+        self._watermarks_in: dict[int, int] = {}
+        self._watermark_out: int | None = None
         self._counts: dict[str, float] = {}
         self._reported: dict[str, float] = {}
         self._gauges: dict[str, float] = {}
@@ -129,6 +138,26 @@ class OperatorFigures:
     def gauge_function(self, name: str, read: Callable[[], float | None]) -> None:
         self._functions[name] = read
 
+    def watermark_in(self, input_index: int, timestamp: int) -> None:
+        self._watermarks_in[input_index] = timestamp
+
+    def watermark_out(self, timestamp: int) -> None:
+        self._watermark_out = timestamp
+
+    def latency(self, marker: LatencyMarker, latency_ms: float) -> None:
+        self.latencies.add(marker, latency_ms)
+
+    def watermarks(self) -> dict[str, float]:
+        """The last watermark of all inputs (the lowest), of each where there are several, and of the output, as far as
+        there is one that is not the end of time; epoch milliseconds."""
+        known = dict(self._watermarks_in)
+        found: dict[str, int | None] = {"current_output_watermark_ms": self._watermark_out}
+        if len(known) == self.number_of_inputs:
+            found["current_input_watermark_ms"] = min(known.values(), default=None)
+        if self.number_of_inputs > 1:
+            found |= {f"current_input_{index + 1}_watermark_ms": known[index] for index in sorted(known)}
+        return {name: mark for name, mark in found.items() if mark is not None and mark < MAX_TIMESTAMP}
+
     def take_counts(self) -> dict[str, float]:
         """How much each counter has risen since the last call. One thread at a time."""
         counts = dict(self._counts)
@@ -138,7 +167,7 @@ class OperatorFigures:
 
     def gauges(self) -> dict[str, float]:
         """One thread at a time. A function that fails is not called again."""
-        values = dict(self._gauges)
+        values = {**self._gauges, **self.watermarks()}
         for name, read in list(self._functions.items()):
             try:
                 value = read()

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from actors.messages import TaskDeployment, TaskMetrics
 from actors.ports import Clock, MetricSink
 from actors.tasks.metrics import OperatorFigures
+from flinkray.latencies import LatencyStatistics
 from flinkray.types import MAX_TIMESTAMP
 
 _COUNTERS = ("records_in", "records_out", "batches_in", "batches_out", "bytes_in", "bytes_out")
 _SHARES = ("busy_ms", "idle_ms", "backpressured_ms")
+_QUANTILES = {"0.5": "p50", "0.75": "p75", "0.95": "p95", "0.98": "p98", "0.99": "p99", "0.999": "p999"}
 
 
 class MetricsExporter:
@@ -18,7 +20,8 @@ class MetricsExporter:
 
     Counters are `task_records_in` and the like; gauges `task_busy_ms_per_second` and the like, over the time since
     the last export; `task_watermark_ms` (epoch) and `task_watermark_lag_ms` (behind the clock), once there is one
-    that is not the end of time. Not for two threads at once.
+    that is not the end of time; `operator_latency_ms` per source and quantile, where sources make latency markers. Not
+    for two threads at once.
     """
 
     def __init__(self, deployment: TaskDeployment, sink: MetricSink, clock: Clock) -> None:
@@ -47,9 +50,18 @@ class MetricsExporter:
             self._sink.gauge("task_watermark_ms", metrics.watermark, self._tags)
             self._sink.gauge("task_watermark_lag_ms", self._clock.now_ms() - metrics.watermark, self._tags)
         self._last = metrics
+        for latency in metrics.latencies:
+            self._export_latency(latency)
         for figures in operators:
             tags = {**self._tags, "operator_name": figures.operator_name}
             for name, increase in figures.take_counts().items():
                 self._sink.count(f"operator_{name}", increase, tags)
             for name, value in figures.gauges().items():
                 self._sink.gauge(f"operator_{name}", value, tags)
+
+    def _export_latency(self, latency: LatencyStatistics) -> None:
+        tags = {**self._tags, "operator_name": latency.operator_name, "source_id": latency.source_id}
+        if latency.source_subtask_index is not None:
+            tags["source_subtask_index"] = str(latency.source_subtask_index)
+        for quantile, name in _QUANTILES.items():
+            self._sink.gauge("operator_latency_ms", getattr(latency, name), {**tags, "quantile": quantile})

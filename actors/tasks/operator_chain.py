@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -21,6 +22,7 @@ from actors.tasks.outputs import (
     ChainingOutput,
     CountingOutput,
     EdgeOutput,
+    OperatorOutput,
     RecordWriterOutput,
     SourceOutput,
     Writer,
@@ -80,8 +82,11 @@ class OperatorChain:
                 timers,
                 operator_acted,
             )
+            context.metrics.number_of_inputs = operator.number_of_inputs
             self._figures_of_operators.append(context.metrics)
-            operator.setup(context, self._output_of(member, operator))
+            output = self._output_of(member, operator, context.random("latency markers"))
+            operator.setup(context, OperatorOutput(output, context.metrics.watermark_out))
+        figures.operators = list(self._figures_of_operators)
         self._gating = [o for o in self._operators.values() if type(o).is_available is not Operator.is_available]
         self._unclosed = list(self._operators.values())
 
@@ -225,7 +230,7 @@ class OperatorChain:
 
     # -- wiring --------------------------------------------------------------------------------------------------
 
-    def _output_of(self, member: ChainMember, operator: Operator) -> Output:
+    def _output_of(self, member: ChainMember, operator: Operator, generator: random.Random) -> Output:
         """To the next operators of the chain, and through writers to other tasks."""
         edges: list[EdgeOutput] = [
             self._into(self._operators[edge.target_node], edge.input_index, edge.output_tag)
@@ -235,10 +240,12 @@ class OperatorChain:
             writer = self._create_writer(edge, partitioner)
             edges.append(CountingOutput(RecordWriterOutput(writer, edge.output_tag), self._figures.count_out))
         if not isinstance(operator, SourceOperator):
-            return combined(edges)
+            return combined(edges, generator)
         # A chained source has one output, its input of the head; the head of a source task is input 0.
         input_index = member.last.chained_outputs[0].input_index if operator is not self.head else 0
-        return SourceOutput(combined(edges), self._figures.count_in, partial(self._figures.set_watermark, input_index))
+        return SourceOutput(
+            combined(edges, generator), self._figures.count_in, partial(self._figures.set_watermark, input_index)
+        )
 
     def _into(self, operator: Operator, input_index: int, tag: OutputTag | None) -> EdgeOutput:
         """Into an operator; rows that a sink takes have left the task."""

@@ -1,11 +1,12 @@
 """Where an operator's results go: into the next operator of the chain, to the network, or to several of both.
 
 The rule of tags is an edge's: rows emitted with a tag go only over edges with an equal tag, rows without one only over
-edges without. Watermarks, statuses and latency markers go over all.
+edges without. Watermarks and statuses go over all, a latency marker over one of them at random.
 """
 
 from __future__ import annotations
 
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -73,6 +74,7 @@ class ChainingOutput(EdgeOutput):
             raise
 
     def emit_watermark(self, timestamp: Timestamp) -> None:
+        self._operator.context.metrics.watermark_in(self._input_index, timestamp)
         try:
             self._operator.process_watermark(timestamp, self._input_index)
         except Exception as error:
@@ -84,7 +86,7 @@ class ChainingOutput(EdgeOutput):
 
     def emit_latency_marker(self, marker: LatencyMarker) -> None:
         context = self._operator.context
-        context.metrics.gauge("latency_ms", context.clock.now_ms() - marker.marked_ms)
+        context.metrics.latency(marker, context.clock.now_ms() - marker.marked_ms)
         self._operator.process_latency_marker(marker)
 
 
@@ -136,10 +138,15 @@ class CountingOutput(EdgeOutput):
 
 
 class BroadcastingOutput:
-    """To several outputs, in order. Of none it is the end of a chain, where results are dropped."""
+    """To several outputs, in order. Of none it is the end of a chain, where results are dropped.
 
-    def __init__(self, outputs: Sequence[Output]) -> None:
+    Args:
+        generator: chooses where latency markers go, which is one of the outputs: markers do not multiply.
+    """
+
+    def __init__(self, outputs: Sequence[Output], generator: random.Random | None = None) -> None:
         self._outputs = tuple(outputs)
+        self._generator = generator or random.Random(0)
 
     def emit(self, batch: Batch) -> None:
         for output in self._outputs:
@@ -158,8 +165,24 @@ class BroadcastingOutput:
             output.emit_status(is_idle)
 
     def emit_latency_marker(self, marker: LatencyMarker) -> None:
-        for output in self._outputs:
-            output.emit_latency_marker(marker)
+        if self._outputs:
+            self._generator.choice(self._outputs).emit_latency_marker(marker)
+
+
+class OperatorOutput:
+    """Before an operator's own outputs: tells its watermark."""
+
+    def __init__(self, inner: Output, set_watermark: Callable[[Timestamp], None]) -> None:
+        self._inner = inner
+        self._set_watermark = set_watermark
+        self.emit = inner.emit
+        self.emit_side = inner.emit_side
+        self.emit_status = inner.emit_status
+        self.emit_latency_marker = inner.emit_latency_marker
+
+    def emit_watermark(self, timestamp: Timestamp) -> None:
+        self._set_watermark(timestamp)
+        self._inner.emit_watermark(timestamp)
 
 
 class SourceOutput:
@@ -187,9 +210,9 @@ class SourceOutput:
 _NOTE = "raised in operator"
 
 
-def combined(outputs: Sequence[Output]) -> Output:
-    """One output for all: the only one itself where there is one."""
-    return outputs[0] if len(outputs) == 1 else BroadcastingOutput(outputs)
+def combined(outputs: Sequence[Output], generator: random.Random | None = None) -> Output:
+    """One output for all: the only one itself where there is one. `generator` as for BroadcastingOutput."""
+    return outputs[0] if len(outputs) == 1 else BroadcastingOutput(outputs, generator)
 
 
 def name_operator(error: Exception, operator: Operator) -> None:

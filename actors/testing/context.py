@@ -48,6 +48,12 @@ class CountingMetrics:
     def gauge_function(self, name: str, read: Callable[[], float | None]) -> None:
         self.functions[name] = read
 
+    def watermark_in(self, input_index: int, timestamp: int) -> None: ...
+
+    def watermark_out(self, timestamp: int) -> None: ...
+
+    def latency(self, marker: LatencyMarker, latency_ms: float) -> None: ...
+
 
 class SummingAccumulator:
     def __init__(self, initial: int | float) -> None:

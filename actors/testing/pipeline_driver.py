@@ -201,6 +201,7 @@ class PipelineDriver:
             clock=host.clock,
             mails=host.mails,
             timers=host.timers,
+            loops=host.loops,
             accumulators=host.accumulators,
         )
 

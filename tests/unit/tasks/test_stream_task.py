@@ -424,7 +424,7 @@ def test_a_latency_marker_bypasses_process_batch_and_goes_to_one_channel_only() 
     task.run_until_idle()
     assert sorted(task.out(0, subpartition) for subpartition in range(3)) == [[], [], [marker]]
     assert "a process_batch" not in LOG
-    assert task.task.operator_figures()[0].gauges() == {"latency_ms": 40}
+    assert [(each.count, each.p50) for each in task.task.metrics().latencies] == [(1, 40.0)]
 
 
 def test_neighbouring_row_functions_are_fused_and_others_are_not() -> None:
