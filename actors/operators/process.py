@@ -205,6 +205,12 @@ class UserFunctionOperator(Operator):
         self._fire(self._timers.advance_watermark(timestamp), TimeDomain.EVENT_TIME)
         self.output.emit_watermark(timestamp)
 
+    def end_keys(self) -> None:
+        if self._is_keyed:
+            self._fire(self._timers.advance_watermark(MAX_TIMESTAMP), TimeDomain.EVENT_TIME)
+            self._timers.begin_keys()
+            self._backend.drop_all()
+
     def _on_processing_time(self) -> None:
         self._fire(self._timers.due_processing_timers(), TimeDomain.PROCESSING_TIME)
 

@@ -1,10 +1,12 @@
-"""Running reduce of a keyed stream with the user's function."""
+"""Running reduce of a keyed stream with the user's function; in batch mode only the last result of each key."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from actors.elements import CheckpointOptions
@@ -22,6 +24,7 @@ from flinkray.functions import as_callable
 from flinkray.operator_factories import ReduceFactory
 from flinkray.row_codec import RowEncoder, as_row, decode
 from flinkray.row_codec import snapshot as copy_of
+from flinkray.types import MAX_TIMESTAMP, Timestamp
 
 _NOTHING = object()
 _STATE = "reduced"
@@ -38,11 +41,17 @@ class ReduceOperator(Operator):
 
     def setup(self, context: Any, output: Any) -> None:
         super().setup(context, output)
-        self._index = KeyIndex()
         self._tables = KeyedTables.of(context)
-        self._reduced: list[Any] = []
+        self._begin()
         self._shared: SharedValues[list[Any]] = SharedValues()
         self._functions = UserFunctions(context, [self._factory.function])
+
+    def _begin(self) -> None:
+        """No key is known."""
+        self._index = KeyIndex()
+        self._reduced: list[Any] = []
+        self._last_times: npt.NDArray[np.int64] | None = np.empty(0, np.int64)
+        """In batch mode: event time of each key's last row; None: there is a row without one."""
 
     def open(self) -> None:
         self._encoder = RowEncoder(self.context.operator_name, self.context.subtask, self._factory.output_type)
@@ -56,8 +65,39 @@ class ReduceOperator(Operator):
         ids = self._index.ids(key_columns(batch, selector, operator_label(self.context)))
         self._reduced.extend([_NOTHING] * (len(self._index) - len(self._reduced)))
         self._own(ids)
-        results = self._reduce(ids.tolist(), decode(batch))
+        if self.context.is_batch:
+            self._reduce(ids.tolist(), decode(batch), _drop)
+            self._note_times(ids, batch.timestamps)
+            return
+        results: list[Any] = []
+        self._reduce(ids.tolist(), decode(batch), self._encoder.appender(results))
         self.output.emit(self._encoder.encode(results, batch.timestamps))
+
+    def _note_times(self, ids: Ids, timestamps: pa.Array | None) -> None:
+        if timestamps is None or self._last_times is None:
+            self._last_times = None
+            return
+        missing = len(self._index) - len(self._last_times)
+        self._last_times = np.concatenate([self._last_times, np.empty(missing, np.int64)])
+        self._last_times[ids] = timestamps.to_numpy(zero_copy_only=False)  # of several of one key the last stays
+
+    def end_keys(self) -> None:
+        """The results have the event time of their key's last row, where Flink gives them the highest of all times."""
+        step = self.context.batch_rows
+        for start in range(0, len(self._reduced), step):
+            results: list[Any] = []
+            append = self._encoder.appender(results)
+            for reduced in self._reduced[start : start + step]:
+                append(reduced)
+            times = self._last_times
+            timestamps = None if times is None else pa.array(times[start : start + step])
+            self.output.emit(self._encoder.encode(results, timestamps))
+        self._begin()
+
+    def on_watermark(self, timestamp: Timestamp) -> None:
+        if self.context.is_batch and timestamp == MAX_TIMESTAMP:
+            self.end_keys()
+        super().on_watermark(timestamp)
 
     def _own(self, ids: Ids) -> None:
         """The function may change what it gets: these keys' values are copied where a snapshot shares them."""
@@ -66,10 +106,8 @@ class ReduceOperator(Operator):
                 if self._reduced[key] is frozen[key]:
                     self._reduced[key] = copy_of(frozen[key])
 
-    def _reduce(self, ids: list[int], values: list[Any]) -> list[Any]:
+    def _reduce(self, ids: list[int], values: list[Any], append: Callable[[Any], None]) -> None:
         function, reduced = self._function, self._reduced
-        results: list[Any] = []
-        append = self._encoder.appender(results)
         value: Any = None
         try:
             for key, value in zip(ids, values, strict=True):
@@ -79,7 +117,6 @@ class ReduceOperator(Operator):
                 append(after)
         except Exception as error:
             raise_attributed(self.context.operator_name, self.context.subtask, value, error)
-        return results
 
     def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
         snapshot = OperatorSnapshot()
@@ -99,6 +136,10 @@ class ReduceOperator(Operator):
 
     def close(self) -> None:
         self._functions.close()
+
+
+def _drop(_value: Any) -> None:
+    """Takes results that are not the last of their key."""
 
 
 def _table(tables: KeyedTables, keys: pa.RecordBatch, reduced: FrozenValues[list[Any]]) -> KeyedTable:

@@ -1,4 +1,5 @@
-"""Running aggregates of a keyed stream: one result per row, in order of arrival per key. Columnar."""
+"""Running aggregates of a keyed stream: one result per row, in order of arrival per key; in batch mode only the last of
+each key. Columnar."""
 
 from __future__ import annotations
 
@@ -38,9 +39,49 @@ from flinkray.batch import Batch
 from flinkray.errors import CheckpointError, InvalidProgramError, TypeMismatchError, UnknownColumnError
 from flinkray.expressions import Expression, col
 from flinkray.operator_factories import RunningAggregateFactory, RunningColumnFactory
-from flinkray.types import Kind
+from flinkray.types import MAX_TIMESTAMP, Kind, Timestamp
 
 _STATE = "groups"
+
+
+# In batch mode, results that a later one of their key has replaced are kept up to this number.
+_REPLACED_RESULTS_KEPT = 65_536
+
+
+class _LastResults:
+    """In batch mode: of each key the last result, with the event time of its last row.
+
+    (Flink gives these the highest of all times, with which no window after it could do anything.)
+    """
+
+    def __init__(self) -> None:
+        self._results: list[tuple[Ids, Batch]] = []
+        """Keys, each at most once in a batch, and their results."""
+        self._rows = 0
+
+    def add(self, segments: Segments, results: Batch, keys: int) -> None:
+        """`keys`: how many there are in all."""
+        self._results.append((segments.groups, results.take(pa.array(segments.order[segments.ends]))))
+        self._rows += len(segments.groups)
+        if self._rows > keys + _REPLACED_RESULTS_KEPT:
+            self._drop_replaced(keys)
+
+    def take(self, keys: int) -> list[Batch]:
+        """All, and forgets them."""
+        self._drop_replaced(keys)
+        results, self._results, self._rows = self._results, [], 0
+        return [batch for _, batch in results]
+
+    def _drop_replaced(self, keys: int) -> None:
+        is_seen = np.zeros(keys, np.bool_)
+        kept: list[tuple[Ids, Batch]] = []
+        for groups, results in reversed(self._results):
+            is_last = ~is_seen[groups]
+            is_seen[groups] = True
+            if is_last.any():
+                kept.append((groups[is_last], results.filter(pa.array(is_last))))
+        self._results = kept[::-1]
+        self._rows = sum(len(groups) for groups, _ in kept)
 
 
 class _RunningOperator(Operator):
@@ -49,6 +90,11 @@ class _RunningOperator(Operator):
     def setup(self, context: Any, output: Any) -> None:
         super().setup(context, output)
         self._label = operator_label(context)
+        self._last_results = _LastResults()
+        self._begin()
+
+    def _begin(self) -> None:
+        """No key is known."""
         self._index = KeyIndex()
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
@@ -61,7 +107,21 @@ class _RunningOperator(Operator):
         before = len(self._index)
         ids: Ids = self._index.ids(keys)
         segments = Segments(ids, len(self._index))
-        self.output.emit(self.results(batch, keys, segments, before))
+        results = self.results(batch, keys, segments, before)
+        if self.context.is_batch:
+            self._last_results.add(segments, results, len(self._index))
+        else:
+            self.output.emit(results)
+
+    def end_keys(self) -> None:
+        for results in self._last_results.take(len(self._index)):
+            self.output.emit(results)
+        self._begin()
+
+    def on_watermark(self, timestamp: Timestamp) -> None:
+        if self.context.is_batch and timestamp == MAX_TIMESTAMP:
+            self.end_keys()
+        super().on_watermark(timestamp)
 
     @abstractmethod
     def results(self, batch: Batch, keys: pa.RecordBatch, segments: Segments, known: int) -> Batch:
@@ -198,8 +258,8 @@ class RunningAggregateOperator(_RunningOperator):
     def __init__(self, factory: RunningAggregateFactory) -> None:
         self._aggregates = factory.aggregates
 
-    def setup(self, context: Any, output: Any) -> None:
-        super().setup(context, output)
+    def _begin(self) -> None:
+        super()._begin()
         self._cells = [_Cell(name, aggregate, self._label) for name, aggregate in self._aggregates]
 
     def results(self, batch: Batch, keys: pa.RecordBatch, segments: Segments, known: int) -> Batch:
@@ -249,8 +309,8 @@ class RunningColumnOperator(_RunningOperator):
             raise InvalidProgramError(f"unknown running aggregate {factory.mode!r}")
         self._factory = factory
 
-    def setup(self, context: Any, output: Any) -> None:
-        super().setup(context, output)
+    def _begin(self) -> None:
+        super()._begin()
         mode, column = self._factory.mode, self._factory.column
         self._cell = _Cell(str(column), _MODES[mode](column), self._label) if mode in _MODES else None
         self._schema: pa.Schema | None = None

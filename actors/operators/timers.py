@@ -14,7 +14,7 @@ from actors.operators.base import OperatorContext
 from actors.state.keyed_parts import ROWS_PER_PIECE, TablePart
 from actors.state.pickling import dumps, load_key
 from actors.state.snapshot import KeyedTable, PendingPart, RestoredState
-from flinkray.types import MIN_TIMESTAMP, Timestamp
+from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
 # Deleted timers stay in the heap until they come up; beyond this many, and more than half of it, it is rebuilt.
 _DELETED_TIMERS_KEPT = 1024
@@ -176,6 +176,10 @@ class InternalTimerService:
     processing-time timer is due. Both take out one timer at a time, so a timer that a timer registers for a time
     already reached fires in the same round, and one that a row registers for the past fires at the next advance.
     One timer of the host serves all processing-time timers.
+
+    In batch mode all timers fire at the end of their keys: those of event time, then those of processing time, which
+    the clock does not fire. A timer that one of them registers is dropped, or one that repeats itself would never end.
+    (Flink's BatchExecutionInternalTimeService.)
     """
 
     def __init__(self, context: OperatorContext, on_processing_time: Callable[[], None]) -> None:
@@ -187,6 +191,9 @@ class InternalTimerService:
         self._watermark = MIN_TIMESTAMP
         self._armed_for: int | None = None
         self._armed: Any = None
+        self._is_batch = context.is_batch
+        self._ends_keys = False
+        """In batch mode: the last timers of some keys fire."""
 
     @property
     def current_watermark(self) -> Timestamp:
@@ -197,13 +204,14 @@ class InternalTimerService:
 
     def register_event_time_timer(self, key: Hashable, timestamp: int, key_group: int = 0) -> None:
         """`key_group` is the key's, and comes back with the timer."""
-        self._event_timers.register(key, timestamp, key_group)
+        if not self._ends_keys:
+            self._event_timers.register(key, timestamp, key_group)
 
     def delete_event_time_timer(self, key: Hashable, timestamp: int) -> None:
         self._event_timers.delete(key, timestamp)
 
     def register_processing_time_timer(self, key: Hashable, timestamp: int, key_group: int = 0) -> None:
-        if self._processing_timers.register(key, timestamp, key_group):
+        if not self._ends_keys and self._processing_timers.register(key, timestamp, key_group):
             self._arm()
 
     def delete_processing_time_timer(self, key: Hashable, timestamp: int) -> None:
@@ -213,11 +221,17 @@ class InternalTimerService:
     def advance_watermark(self, timestamp: Timestamp) -> Iterator[Timer]:
         """Event time has reached `timestamp`: the timers that are due, to be fired while iterating."""
         self._watermark = timestamp
-        return self._event_timers.due(timestamp)
+        return (
+            self._last_timers() if self._is_batch and timestamp == MAX_TIMESTAMP else self._event_timers.due(timestamp)
+        )
+
+    def begin_keys(self) -> None:
+        """In batch mode, after the last timers of some keys: others come, for which event time has not begun."""
+        self._watermark = MIN_TIMESTAMP
 
     def due_processing_timers(self) -> Iterator[Timer]:
         """The processing-time timers that are due now, to be fired while iterating (to the end)."""
-        return self._processing_timers.due(self._context.clock.now_ms())
+        return self._processing_timers.due(MAX_TIMESTAMP if self._is_batch else self._context.clock.now_ms())
 
     def close(self) -> None:
         """Nothing fires any more."""
@@ -248,11 +262,17 @@ class InternalTimerService:
         """Raises AssertionError where an invariant does not hold."""
         self._event_timers.check()
         self._processing_timers.check()
-        earliest = self._processing_timers.earliest()
+        earliest = None if self._is_batch else self._processing_timers.earliest()
         assert self._armed_for == earliest, f"the host's timer is set for {self._armed_for}, not {earliest}"
 
+    def _last_timers(self) -> Iterator[Timer]:
+        self._ends_keys = True
+        yield from self._event_timers.due(MAX_TIMESTAMP)
+        self._on_processing_time()
+        self._ends_keys = False
+
     def _arm(self) -> None:
-        earliest = self._processing_timers.earliest()
+        earliest = None if self._is_batch else self._processing_timers.earliest()
         if earliest == self._armed_for:
             return
         self._disarm()

@@ -13,7 +13,7 @@ from actors.operators.window_times import Times, WindowTimes
 from actors.state.snapshot import ListMode, OperatorSnapshot, RestoredState
 from flinkray.batch import Batch
 from flinkray.errors import NullTimestampError
-from flinkray.types import MIN_TIMESTAMP, OutputTag, Timestamp
+from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, OutputTag, Timestamp
 from flinkray.windowing import AlignedWindows
 
 _SUBTASK = "subtask"
@@ -44,6 +44,13 @@ class TimedOperator(Operator):
             self._watermark = timestamp
             self._fire_due(timestamp)
         self.output.emit_watermark(timestamp)
+
+    def end_keys(self) -> None:
+        """All windows fire, also those of processing time, as at the end of a key in Flink's batch mode."""
+        before, self._watermark = self._watermark, MAX_TIMESTAMP
+        self._fire_due(MAX_TIMESTAMP)
+        self._watermark = before  # it is the next keys' as well
+        self._await_clock()
 
     def finish(self) -> None:
         self._set_timer(None)

@@ -234,6 +234,11 @@ class RocksDbKeyedState(BaseKeyedState):
             pickled = value if facts.column is None else dumps(value)
             store.put(stored_key, codec.encode(pickled, renewed, original))
 
+    def drop_all(self) -> None:
+        if self._opened is not None:
+            for key, _ in self._opened.items(b"", b""):
+                self._opened.delete(key)
+
     def close(self) -> None:
         """Files of checkpoints that are being written go when these are done."""
         opened, self._opened = self._opened, None

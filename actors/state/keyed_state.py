@@ -79,6 +79,9 @@ class KeyedStateBackend(KeyedStateStore, Protocol):
             CheckpointError: it cannot be read, or is in the format of another backend.
         """
 
+    def drop_all(self) -> None:
+        """Drops the state of all keys. Only without checkpoints."""
+
     def close(self) -> None:
         """Gives everything back that the backend holds; parts that are being written are not disturbed."""
 

@@ -134,6 +134,11 @@ class HashMapKeyedState(BaseKeyedState):
                 facts = StateFacts.of_schema(pieces[0].schema)
                 self._restored[facts.name] = (facts, pieces)
 
+    def drop_all(self) -> None:
+        for state in self._states.values():
+            assert isinstance(state, MemoryState)
+            state.drop_all()
+
     def close(self) -> None:
         self._states.clear()
         self._cleaned_for_every_record.clear()

@@ -87,6 +87,10 @@ class MemoryState(KeyedState):
     def clear(self) -> None:
         self._tables[self._current.group].pop(self._current.key, None)
 
+    def drop_all(self) -> None:
+        """Drops what is stored for any key."""
+        self._tables.clear()
+
     # -- what is stored
 
     def _stored(self) -> Any:
