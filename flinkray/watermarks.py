@@ -16,7 +16,22 @@ from flinkray.types import MIN_TIMESTAMP, Millis, Timestamp
 
 
 class WatermarkGenerator(ABC):
-    """Makes watermarks from the event times that pass; one instance per source split or operator subtask."""
+    """Makes watermarks from the event times that pass; one instance per source split or operator subtask.
+
+    One that is told by special rows (a punctuated generator) gives a watermark after the batch that has one:
+
+    ```python
+    class AtMarkers(WatermarkGenerator):
+        def on_batch(self, batch, timestamps):
+            is_marker = pc.equal(batch.data.column("kind"), "marker")
+            return pc.max(timestamps.filter(is_marker)).as_py()  # None: no marker in this batch
+
+        def on_periodic_emit(self):
+            return None
+
+    strategy = WatermarkStrategy.for_generator(AtMarkers).with_timestamp_assigner("at")
+    ```
+    """
 
     @abstractmethod
     def on_batch(self, batch: Batch, timestamps: pa.Array) -> Timestamp | None:
@@ -108,14 +123,20 @@ class WatermarkStrategy:
         return replace(self, idle_timeout_ms=to_millis(idle_timeout, "idle_timeout"))
 
     def with_watermark_alignment(
-        self, group: str, max_drift: Duration, update_interval: Duration = 1000
+        self, watermark_group: str, max_allowed_watermark_drift: Duration, update_interval: Duration | None = None
     ) -> WatermarkStrategy:
-        """Sources of one group pause when they are more than `max_drift` ahead of the slowest."""
+        """Sources of one group, and splits of each, wait while they are further ahead of the slowest than that.
+
+        Idle sources, ended ones and those without a watermark so far let nobody wait. The slowest is looked for every
+        `update_interval` (1 s): a source may be ahead by what it reads meanwhile, too.
+        """
         return replace(
             self,
-            alignment_group=group,
-            alignment_max_drift_ms=to_millis(max_drift, "max_drift"),
-            alignment_update_interval_ms=to_millis(update_interval, "update_interval"),
+            alignment_group=watermark_group,
+            alignment_max_drift_ms=to_millis(max_allowed_watermark_drift, "max_allowed_watermark_drift"),
+            alignment_update_interval_ms=to_millis(
+                1000 if update_interval is None else update_interval, "update_interval"
+            ),
         )
 
 

@@ -20,6 +20,7 @@ from flinkray.connectors.source import (
 )
 
 S = TypeVar("S", bound=SourceSplit)
+_Batches = Iterator[tuple[Batch | SourceProgress | None, S]]
 
 
 class SplitListEnumerator(SplitEnumerator, Generic[S]):
@@ -55,18 +56,21 @@ class SplitListEnumerator(SplitEnumerator, Generic[S]):
 class SplitListReader(SourceReader, Generic[S]):
     """Reads its splits one after another; a subclass says how one is read.
 
-    It asks for a split only when it has none: one that waited here unread would hold the watermark back.
+    It asks for a split only when it has none: one that waited here unread would hold the watermark back. A split that
+    is paused is set aside, and read on when it is resumed.
     """
 
     def __init__(self, context: SourceReaderContext) -> None:
         self._context = context
-        self._waiting: deque[S] = deque()
+        self._waiting: deque[tuple[S, _Batches[S] | None]] = deque()
+        """Those that were begun have their batches."""
         self._current: S | None = None
-        self._batches: Iterator[tuple[Batch | SourceProgress | None, S]] = iter(())
+        self._batches: _Batches[S] = iter(())
+        self._paused: set[str] = set()
         self._has_no_more = False
 
     @abstractmethod
-    def read_split(self, split: S) -> Iterator[tuple[Batch | SourceProgress | None, S]]:
+    def read_split(self, split: S) -> _Batches[S]:
         """Yields batches (never empty), each with the split as a restored reader needs it to go on after that batch.
 
         Must not block. None in place of a batch: nothing is available now, and `notify_available` will be called. News
@@ -78,12 +82,19 @@ class SplitListReader(SourceReader, Generic[S]):
             self._context.send_split_request()
 
     def add_splits(self, splits: Sequence[Any]) -> None:
-        self._waiting.extend(splits)
+        self._waiting.extend((split, None) for split in splits)
         self._context.notify_available()
 
     def notify_no_more_splits(self) -> None:
         self._has_no_more = True
         self._context.notify_available()
+
+    def pause_or_resume_splits(self, to_pause: Sequence[str], to_resume: Sequence[str]) -> bool:
+        self._paused = (self._paused | set(to_pause)) - set(to_resume)
+        if self._current is not None and self._current.split_id in self._paused:
+            self._waiting.append((self._current, self._batches))
+            self._current, self._batches = None, iter(())
+        return True
 
     def poll(self) -> SourceBatch | SourceProgress | ReaderStatus:
         while self._current is not None or self._begin_next():
@@ -97,27 +108,32 @@ class SplitListReader(SourceReader, Generic[S]):
             if isinstance(batch, SourceProgress):
                 return batch
             return SourceBatch(batch, self._current.split_id)
-        return ReaderStatus.END_OF_INPUT if self._has_no_more else ReaderStatus.NOTHING_AVAILABLE
+        is_at_end = self._has_no_more and not self._waiting
+        return ReaderStatus.END_OF_INPUT if is_at_end else ReaderStatus.NOTHING_AVAILABLE
 
     def snapshot_state(self, checkpoint_id: int) -> list[S]:
         current = [] if self._current is None else [self._current]
-        return [*current, *self._waiting]
+        return [*current, *(split for split, _ in self._waiting)]
 
     def close(self) -> None:
-        close = getattr(self._batches, "close", None)
-        if close is not None:
-            close()
+        for batches in (self._batches, *(batches for _, batches in self._waiting)):
+            close = getattr(batches, "close", None)
+            if close is not None:
+                close()
 
     def _begin_next(self) -> bool:
-        if not self._waiting:
-            return False
-        self._current = self._waiting.popleft()
-        self._batches = self.read_split(self._current)
-        return True
+        for position, (split, batches) in enumerate(self._waiting):
+            if split.split_id not in self._paused:
+                del self._waiting[position]
+                self._current = split
+                self._batches = self.read_split(split) if batches is None else batches
+                return True
+        return False
 
     def _end_current(self) -> None:
         assert self._current is not None
         self._context.split_finished(self._current.split_id)
+        self._paused.discard(self._current.split_id)
         self._current = None
         if not self._waiting and not self._has_no_more:
             self._context.send_split_request()

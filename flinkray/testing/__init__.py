@@ -12,6 +12,7 @@ from flinkray.testing.harness import (
     TwoInputHarness,
 )
 from flinkray.testing.running import run_locally
+from flinkray.testing.scripted_source import ScriptedCrash, ScriptedSource
 from flinkray.testing.simulation import SimulatedFaults, Simulation
 
 __all__ = [
@@ -25,6 +26,8 @@ __all__ = [
     "KeyedTwoInputHarness",
     "ManualClock",
     "OneInputHarness",
+    "ScriptedCrash",
+    "ScriptedSource",
     "SimulatedFaults",
     "Simulation",
     "TwoInputHarness",
