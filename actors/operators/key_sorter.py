@@ -5,8 +5,8 @@ After Flink's sorting inputs (SortingDataInput, MultiInputSortingDataInput), but
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +31,8 @@ class SortedRows(NamedTuple):
     """All keys that have come so far are complete."""
 
 
-class _Order(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class _Order:
     """What rows are sorted by, one entry per row: key hash, event time; and where each row is."""
 
     hashes: Hashes
@@ -41,11 +42,23 @@ class _Order(NamedTuple):
     rows: Ints
     """Number of the row among those of its stream."""
 
-    def take(self, indices: Any) -> _Order:
-        return _Order(self.hashes[indices], self.times[indices], self.streams[indices], self.rows[indices])
-
-    def __len__(self) -> int:  # of rows, and not of fields
+    def __len__(self) -> int:
         return self.hashes.size
+
+    @property
+    def columns(self) -> tuple[npt.NDArray[Any], ...]:
+        return self.hashes, self.times, self.streams, self.rows
+
+    def take(self, indices: Any) -> _Order:
+        return _Order(*(column[indices] for column in self.columns))
+
+    def sorted(self) -> _Order:
+        """By key hash, then time; rows that are equal stay as they are."""
+        return self.take(np.lexsort((self.times, self.hashes)))
+
+    @staticmethod
+    def joined(orders: Iterable[_Order]) -> _Order:
+        return _Order(*(np.concatenate(each) for each in zip(*(order.columns for order in orders), strict=True)))
 
 
 class _Piece(NamedTuple):
@@ -198,11 +211,10 @@ class KeySorter:
             counts[stream] = first + batch.num_rows
         streams = [np.full(batch.num_rows, stream, np.int64) for stream, batch in pending]
         times = [_times(batch) for _, batch in pending]
-        order = _Order(*(np.concatenate(each) for each in (hashes, times, streams, rows)))
+        order = _Order(*map(np.concatenate, (hashes, times, streams, rows))).sorted()
         pending.clear()
         whole = {stream: concat(each) for stream, each in batches.items()}
         batches.clear()
-        order = order.take(np.lexsort((order.times, order.hashes)))
         step = max(1, min(self._batch_rows, len(order) * self._batch_bytes // max(1, nbytes)))
         for start in range(0, len(order), step):
             yield _piece(order.take(slice(start, start + step)), whole)
@@ -212,8 +224,8 @@ class KeySorter:
         self._runs.append(_Run(map(self._read, locations), len(self._runs)))
 
     def _write(self, piece: _Piece) -> tuple[Spilled, dict[int, Spilled]]:
-        columns = [pa.array(each) for each in piece.order]
-        order = Batch(pa.RecordBatch.from_arrays(columns, names=list(_Order._fields)))
+        columns = [pa.array(column) for column in piece.order.columns]
+        order = Batch(pa.RecordBatch.from_arrays(columns, names=["hash", "time", "stream", "row"]))
         return self._file.write(order), {stream: self._file.write(batch) for stream, batch in piece.batches.items()}
 
     def _read(self, location: tuple[Spilled, dict[int, Spilled]]) -> _Piece:
@@ -277,7 +289,7 @@ def _piece(order: _Order, whole: dict[int, Batch]) -> _Piece:
         mine = np.flatnonzero(order.streams == stream)
         batches[stream] = whole[stream].take(pa.array(order.rows[mine]))
         rows[mine] = np.arange(mine.size)
-    return _Piece(order._replace(rows=rows), batches)
+    return _Piece(replace(order, rows=rows), batches)
 
 
 def _merged(pieces: list[_Piece]) -> _Piece:
@@ -292,11 +304,8 @@ def _merged(pieces: list[_Piece]) -> _Piece:
             rows[piece.order.streams == stream] = np.arange(first, first + batch.num_rows)
             counts[stream] = first + batch.num_rows
             batches.setdefault(stream, []).append(batch)
-        orders.append(piece.order._replace(rows=rows))
-    order = orders[0]
-    if len(orders) > 1:
-        order = _Order(*(np.concatenate(columns) for columns in zip(*orders, strict=True)))
-        order = order.take(np.lexsort((order.times, order.hashes)))
+        orders.append(replace(piece.order, rows=rows))
+    order = orders[0] if len(orders) == 1 else _Order.joined(orders).sorted()
     return _Piece(order, {stream: concat(each) for stream, each in batches.items()})
 
 
