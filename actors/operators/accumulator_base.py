@@ -160,7 +160,9 @@ def grown(array: Values, size: int, fill: Any) -> Values:
     """The array with at least `size` elements, new ones being `fill`; doubles, so that growing by little is cheap."""
     if size <= len(array):
         return array
-    bigger = np.full(max(size, 2 * len(array), 64), fill, array.dtype)
+    capacity = max(size, 2 * len(array), 64)
+    # Zeros take no memory until they are written over.
+    bigger = np.zeros(capacity, array.dtype) if not fill and fill is not None else np.full(capacity, fill, array.dtype)
     bigger[: len(array)] = array
     return bigger
 

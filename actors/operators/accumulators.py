@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from actors.operators.accumulator_base import (
     AggregateTypeError,
+    ArrayAccumulator,
     Cells,
     ColumnAccumulator,
     Rows,
@@ -68,6 +69,15 @@ class AggregateColumns:
         self._slots = [_Slot(name, aggregate) for name, aggregate in aggregates]
         self._size = 0
 
+    def fresh(self) -> AggregateColumns:
+        """The same aggregates without cells."""
+        return AggregateColumns(self._aggregates, self._where)
+
+    @property
+    def is_fixed_size(self) -> bool:
+        """Whether merging cells makes them smaller: no aggregate keeps entries of what was added."""
+        return all(slot.is_fixed_size for slot in self._slots)
+
     @property
     def names(self) -> list[str]:
         return [name for name, _ in self._aggregates]
@@ -108,7 +118,7 @@ class AggregateColumns:
 
     def combine(self, cells: Cells, targets: Cells, size: int) -> AggregateColumns:
         """New aggregates of `size` cells, where `targets[i]` has what `cells[i]` has here; both may repeat."""
-        combined = AggregateColumns(self._aggregates, self._where)
+        combined = self.fresh()
         combined.grow(size)
         combined.merge(self, cells, targets)
         return combined
@@ -212,6 +222,10 @@ class _Slot:
     def columns_key(self) -> object:
         """Equal where two aggregates read the same columns."""
         return tuple(column if isinstance(column, str) else id(column) for column in self.columns)
+
+    @property
+    def is_fixed_size(self) -> bool:
+        return self._accumulator is None or isinstance(self._accumulator, ArrayAccumulator)
 
     @property
     def shown(self) -> str:

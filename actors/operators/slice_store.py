@@ -14,6 +14,8 @@ from actors.operators.accumulator_base import Cells, grown
 from actors.operators.accumulators import AggregateColumns
 from actors.operators.cell_cache import UNKNOWN, CellCache
 from actors.operators.keyed_tables import KeyedTables, StateRows
+from actors.operators.merged_slices import Piece
+from actors.state.integer_index import IntegerIndex
 from actors.state.key_index import Ids, KeyIndex
 from actors.state.snapshot import KeyedTable
 from flinkray.aggregates import Aggregate
@@ -21,6 +23,7 @@ from flinkray.types import MIN_TIMESTAMP
 
 # A cell's code is its slice's number (counted from 0 as slices appear) above its key's number.
 _KEY_BITS = 32
+_KEY_MASK = (1 << _KEY_BITS) - 1
 
 # Columns of snapshots beside the key and the aggregates.
 _SLICE = "slice"
@@ -47,9 +50,8 @@ class SliceStore:
         self._forget_cells()
 
     def _forget_cells(self) -> None:
-        self._codes = KeyIndex()
+        self._codes = IntegerIndex()
         self._cache = CellCache()
-        self._cell_keys: Ids = np.empty(0, np.int64)
         self._cell_count = 0
         self._released_count = 0
         self._numbers: dict[int, int] = {}
@@ -109,21 +111,16 @@ class SliceStore:
 
     def _cells(self, codes: Ids, starts: list[int]) -> Cells:
         """The cell of each code; new ones are entered in their slices."""
-        cells = self._codes.ids(pa.RecordBatch.from_arrays([pa.array(codes)], names=["code"]))
-        before, self._cell_count = self._cell_count, len(self._codes)
+        cells = self._codes.ids(codes)
+        before, self._cell_count = self._cell_count, self._codes.size
         if self._cell_count == before:
             return cells
-        rows = np.flatnonzero(cells >= before)
-        new_codes = np.empty(self._cell_count - before, np.int64)
-        new_codes[cells[rows] - before] = codes[rows]
-        self._cell_keys = grown(self._cell_keys, self._cell_count, 0)
-        self._cell_keys[before : self._cell_count] = new_codes & ((1 << _KEY_BITS) - 1)
         self._aggregates.grow(self._cell_count)
         new_cells = np.arange(before, self._cell_count, dtype=np.int64)
         if len(starts) == 1:
             self._slices.setdefault(starts[0], []).append(new_cells)
         else:
-            self._enter(new_cells, new_codes >> _KEY_BITS, starts)
+            self._enter(new_cells, self._codes.words[new_cells] >> _KEY_BITS, starts)
         return cells
 
     def _enter(self, new_cells: Cells, numbers: npt.NDArray[np.int64], starts: list[int]) -> None:
@@ -150,7 +147,7 @@ class SliceStore:
         return chunks[0]
 
     def key_ids(self, cells: Cells) -> Ids:
-        return self._cell_keys[cells]
+        return self._codes.words[cells] & _KEY_MASK
 
     def key_columns(self, key_ids: Ids) -> list[pa.Array]:
         """The key columns of these keys, one row for each."""
@@ -169,17 +166,14 @@ class SliceStore:
         combined = self._aggregates.combine(cells, targets, size)
         return combined.results(np.arange(size, dtype=np.int64))
 
-    def by_key(self, cells: Cells) -> tuple[Ids, Cells]:
-        """The distinct keys of the cells by first arrival, and for each cell the index of its key among them."""
-        keys = self._cell_keys[cells]
-        never = np.iinfo(np.int64).max
-        first_cells = np.full(max(1, len(self._keys)), never, np.int64)
-        np.minimum.at(first_cells, keys, cells)
-        present = np.flatnonzero(first_cells != never)
-        distinct = present[np.argsort(first_cells[present])]
-        place = np.empty(len(first_cells), np.int64)
-        place[distinct] = np.arange(len(distinct))
-        return distinct, place[keys]
+    def piece(self, cells: Cells) -> Piece:
+        """These cells, of one slice or several, as part of a window."""
+        return Piece(self.key_ids(cells), cells, self._aggregates, cells)
+
+    @property
+    def is_worth_merging(self) -> bool:
+        """Whether slices merged ahead of time are smaller than what they were made of."""
+        return self._aggregates.is_fixed_size
 
     # -- letting go
 
@@ -188,10 +182,12 @@ class SliceStore:
         chunks = self._slices.pop(slice_start, [])
         self._released_count += sum(len(chunk) for chunk in chunks)
 
-    def compact(self) -> None:
-        """Gives room back if enough was released; call it after releasing."""
-        if self._released_count > max(_RELEASED_BEFORE_COMPACTING, self.cell_count):
-            self._rebuild()
+    def compact(self) -> bool:
+        """Gives room back if enough was released; call it after releasing. Whether keys and cells have new numbers."""
+        if self._released_count <= max(_RELEASED_BEFORE_COMPACTING, self.cell_count):
+            return False
+        self._rebuild()
+        return True
 
     def _rebuild(self) -> None:
         parts = {start: self.cells_of(start) for start in self._slices}
@@ -203,7 +199,7 @@ class SliceStore:
             slice_of[place[cells]] = number
         aggregates = self._aggregates.take(live)
         fired_until = None if self._fired_until is None else self._fired_until[live]
-        key_ids = self._cell_keys[live]
+        key_ids = self.key_ids(live)
         if len(live) < len(self._keys) // 2:
             live_keys = np.unique(key_ids)  # ascending: they keep their order of arrival
             key_place = np.empty(len(self._keys), np.int64)
@@ -236,7 +232,7 @@ class SliceStore:
     def keys_to_fire(self, cells: Cells, window_end: int) -> Ids:
         """Keys with a cell among these for which the window that ends there has not fired."""
         assert self._fired_until is not None
-        return np.unique(self._cell_keys[cells[self._fired_until[cells] < window_end - 1]])
+        return np.unique(self.key_ids(cells[self._fired_until[cells] < window_end - 1]))
 
     # -- snapshots
 
@@ -252,7 +248,7 @@ class SliceStore:
             np.maximum(fired_until, self._fired_until[: self._cell_count], out=fired_until)
         return CapturedCells(
             self._keys.key_columns(),
-            self._cell_keys[: self._cell_count].copy(),
+            self._codes.words & _KEY_MASK,
             {start: tuple(chunks) for start, chunks in self._slices.items()},
             fired_until,
             self._aggregates.copy(self._cell_count),

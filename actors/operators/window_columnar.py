@@ -15,6 +15,7 @@ from actors.operators.accumulator_base import Cells
 from actors.operators.base import OperatorContext, Output
 from actors.operators.columns import operator_label
 from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
+from actors.operators.merged_slices import MergedSlices, Piece, combine
 from actors.operators.slice_store import SliceStore
 from actors.operators.window_base import WindowOperatorBase
 from actors.operators.window_results import emit_windows
@@ -53,6 +54,7 @@ class ColumnarWindowOperator(WindowOperatorBase):
         super().setup(context, output)
         self._selector: KeySelector | None = context.keys[0] if context.keys else None
         self._store = SliceStore(self._aggregates, self._where)
+        self._merged = MergedSlices(self._slice_piece)
 
     # -- rows
 
@@ -64,6 +66,7 @@ class ColumnarWindowOperator(WindowOperatorBase):
         keys = None if self._selector is None else key_columns(kept, self._selector, self._where)
         cells = self._store.add(kept.data, keys, starts, which)
         for start in starts:
+            self._merged.drop(self._number(start))
             if start not in self._slices:
                 self._slices.add(start)
                 self._wait_for_windows_over(start)
@@ -112,19 +115,21 @@ class ColumnarWindowOperator(WindowOperatorBase):
         times = self._times
         for slice_start in self._slices.pop_while(lambda s: times.is_over(times.last_start(s), watermark)):
             self._store.release(slice_start)
-        self._store.compact()
+            self._merged.drop(self._number(slice_start))
+        if self._store.compact():
+            self._merged.clear()
 
     # -- results
 
     def _fire(self, starts: Iterable[int], only_keys: Mapping[int, Ids]) -> None:
         """Results of these windows, ascending; for a window in `only_keys` just of those keys."""
-        group: list[tuple[int, Cells]] = []
+        group: list[tuple[int, list[Piece]]] = []
         cell_count = 0
         for start in starts:
-            cells = self._cells_of(start, only_keys.get(start))
-            if len(cells):
-                group.append((start, cells))
-                cell_count += len(cells)
+            pieces = self._pieces_of(start, only_keys.get(start))
+            if pieces:
+                group.append((start, pieces))
+                cell_count += sum(len(piece.cells) for piece in pieces)
             if cell_count >= _CELLS_AT_ONCE:
                 self._emit(group)
                 group, cell_count = [], 0
@@ -138,28 +143,33 @@ class ColumnarWindowOperator(WindowOperatorBase):
             return cells
         return cells[np.isin(self._store.key_ids(cells), only_keys)]
 
-    def _emit(self, group: list[tuple[int, Cells]]) -> None:
-        cells = np.concatenate([cells for _, cells in group])
-        if self._times.is_sliced:
-            key_ids, counts, results = self._combine(group, cells)
-        else:
-            key_ids = self._store.key_ids(cells)
-            counts = [len(part) for _, part in group]
-            results = self._store.results(cells)
-        starts = np.repeat(np.array([start for start, _ in group], np.int64), counts)
-        self._emit_rows(key_ids, starts, results)
+    def _pieces_of(self, start: int, only_keys: Ids | None) -> list[Piece]:
+        times = self._times
+        if only_keys is None and times.is_sliced and self._store.is_worth_merging:
+            first = self._number(start)
+            return list(self._merged.pieces(first, first + times.size // times.slice))
+        cells = self._cells_of(start, only_keys)
+        return [self._store.piece(cells)] if len(cells) else []
 
-    def _combine(self, group: list[tuple[int, Cells]], cells: Cells) -> tuple[Ids, list[int], list[pa.Array]]:
-        keys: list[Ids] = []
-        targets: list[Cells] = []
-        size = 0
-        for _, part in group:
-            distinct, places = self._store.by_key(part)
-            keys.append(distinct)
-            targets.append(places + size)
-            size += len(distinct)
-        results = self._store.combined_results(cells, np.concatenate(targets), size)
-        return np.concatenate(keys), [len(distinct) for distinct in keys], results
+    def _slice_piece(self, number: int) -> Piece | None:
+        cells = self._store.cells_of(number * self._times.slice + self._times.offset)
+        return self._store.piece(cells) if len(cells) else None
+
+    def _number(self, slice_start: int) -> int:
+        return (slice_start - self._times.offset) // self._times.slice
+
+    def _emit(self, group: list[tuple[int, list[Piece]]]) -> None:
+        starts = np.array([start for start, _ in group], np.int64)
+        if self._times.is_sliced:
+            key_ids, counts, combined = combine([pieces for _, pieces in group])
+            results = combined.results(np.arange(len(key_ids), dtype=np.int64))
+            self._emit_rows(key_ids, np.repeat(starts, counts), results)
+            return
+        cells = np.concatenate([pieces[0].cells for _, pieces in group])
+        starts = np.repeat(starts, [len(pieces[0].cells) for _, pieces in group])
+        for offset in range(0, len(cells), _CELLS_AT_ONCE):
+            some = slice(offset, offset + _CELLS_AT_ONCE)
+            self._emit_rows(self._store.key_ids(cells[some]), starts[some], self._store.results(cells[some]))
 
     def _emit_rows(self, key_ids: Ids, starts: Times, results: list[pa.Array]) -> None:
         keys = list(zip(self._store.key_names(), self._store.key_columns(key_ids), strict=True))

@@ -1,7 +1,7 @@
 """Dense numbers for keys: 0 for the first key that came, 1 for the next, the same ones batch after batch.
 
 Columnar operators keep their accumulators in arrays by these numbers. Whole columns are looked up at once: fixed-width
-keys in an open-addressing table of numpy arrays, others by the distinct values of each batch, several columns by
+keys in a hash table of numpy arrays, others by the distinct values of each batch, several columns by
 numbering each and then their pairs (exact: no two keys ever share a number).
 """
 
@@ -15,12 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from actors.state.integer_index import Ids as Ids
+from actors.state.integer_index import IntegerIndex
 from flinkray.errors import TypeMismatchError
 from flinkray.value_columns import to_values
 from flinkray.value_types import merge_types
-
-Ids = npt.NDArray[np.int64]
-"""Shape (rows,): the number of each row's key."""
 
 
 class KeyIndex:
@@ -32,7 +31,7 @@ class KeyIndex:
 
     def __init__(self) -> None:
         self._columns: list[_ColumnIndex] = []
-        self._pairs: list[_Integers] = []
+        self._pairs: list[IntegerIndex] = []
         self._types: list[pa.DataType] = []
         self._chunks: list[pa.RecordBatch] = []
         self._size = 0
@@ -53,7 +52,7 @@ class KeyIndex:
         ids = self._columns[0].ids(columns.column(0))
         for column, index, pairs in zip(columns.columns[1:], self._columns[1:], self._pairs, strict=True):
             # Both fit 32 bits: there is no room for 2**32 keys in memory.
-            ids = pairs.ids((ids << 32) | index.ids(column), None)
+            ids = pairs.ids((ids << 32) | index.ids(column))
         self._remember(columns, ids)
         return ids
 
@@ -113,7 +112,7 @@ class KeyIndex:
     def _build(self, types: list[pa.DataType]) -> None:
         self._types = types
         self._columns = [_column_index(arrow_type) for arrow_type in types]
-        self._pairs = [_Integers() for _ in types[1:]]
+        self._pairs = [IntegerIndex() for _ in types[1:]]
 
     def _widen(self, types: list[pa.DataType]) -> None:
         keys = self.key_columns()
@@ -199,7 +198,7 @@ class _Words:
 
     def __init__(self, words: Callable[[pa.Array], Ids]) -> None:
         self._words = words
-        self._integers = _Integers()
+        self._integers = IntegerIndex()
 
     @property
     def size(self) -> int:
@@ -241,102 +240,3 @@ def _hashable(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(map(_hashable, value))
     return "NaN of a float" if value != value else value
-
-
-_EMPTY = -1
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-_SHIFT = np.uint64(29)
-
-
-class _Integers:
-    """Numbers 64-bit integers: open addressing with linear probing, all rows of a batch in step."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self._null_id = _EMPTY
-        self._allocate(1024)
-
-    def ids(self, words: Ids, nulls: npt.NDArray[np.bool_] | None) -> Ids:
-        """The number of each word; one more number for all rows where `nulls` is true."""
-        if nulls is None:
-            ids = self._find(words)
-            missing = np.flatnonzero(ids == _EMPTY)
-        else:
-            ids = self._find(words)
-            ids[nulls] = self._null_id
-            missing = np.flatnonzero(ids == _EMPTY)
-        if len(missing):
-            ids[missing] = self._add(words[missing], None if nulls is None else nulls[missing])
-        return ids
-
-    def _slots(self, words: Ids) -> Ids:
-        mixed = words.view(np.uint64) * _MULTIPLIER
-        mixed ^= mixed >> _SHIFT
-        mixed *= _MULTIPLIER
-        mixed >>= self._slot_shift
-        return mixed.view(np.int64)
-
-    def _find(self, words: Ids) -> Ids:
-        slots = self._slots(words)
-        ids = self._ids[slots]
-        open_rows = np.flatnonzero((self._words[slots] != words) & (ids != _EMPTY))
-        while len(open_rows):
-            slots[open_rows] = (slots[open_rows] + 1) & self._mask
-            at = slots[open_rows]
-            found = self._ids[at]
-            ids[open_rows] = found
-            open_rows = open_rows[(self._words[at] != words[open_rows]) & (found != _EMPTY)]
-        return ids
-
-    def _add(self, words: Ids, nulls: npt.NDArray[np.bool_] | None) -> Ids:
-        """Numbers for words that are not in the table yet, in order of first appearance."""
-        if nulls is not None and nulls.any():
-            return self._add_with_null(words, nulls)
-        distinct, first_rows, inverse = np.unique(words, return_index=True, return_inverse=True)
-        order = np.argsort(first_rows)
-        numbers = np.empty(len(distinct), np.int64)
-        numbers[order] = np.arange(self.size, self.size + len(distinct))
-        self.size += len(distinct)
-        if 2 * self.size > self._mask:
-            self._grow()
-        self._insert(distinct, numbers)
-        return numbers[inverse]
-
-    def _add_with_null(self, words: Ids, nulls: npt.NDArray[np.bool_]) -> Ids:
-        first_null = int(np.argmax(nulls))
-        before, after = slice(0, first_null), np.flatnonzero(~nulls[first_null:]) + first_null
-        ids = np.empty(len(words), np.int64)
-        if first_null:
-            ids[before] = self._add(words[before], None)
-        self._null_id = self.size
-        self.size += 1
-        ids[first_null:] = self._null_id
-        if len(after):
-            ids[after] = self.ids(words[after], None)
-        return ids
-
-    def _insert(self, words: Ids, numbers: Ids) -> None:
-        """Distinct words that are not in the table. Of those that meet in a slot one wins, the others go on."""
-        slots = self._slots(words)
-        while len(words):
-            is_free = self._ids[slots] == _EMPTY
-            self._ids[slots[is_free]] = numbers[is_free]
-            self._words[slots[is_free]] = words[is_free]
-            lost = self._ids[slots] != numbers
-            words, numbers = words[lost], numbers[lost]
-            slots = (slots[lost] + 1) & self._mask
-
-    def _grow(self) -> None:
-        used = self._ids != _EMPTY
-        words, numbers = self._words[used], self._ids[used]
-        capacity = self._mask + 1
-        while 2 * self.size > capacity:
-            capacity *= 4
-        self._allocate(capacity)
-        self._insert(words, numbers)
-
-    def _allocate(self, capacity: int) -> None:
-        self._mask = capacity - 1
-        self._slot_shift = np.uint64(64 - capacity.bit_length() + 1)
-        self._words = np.zeros(capacity, np.int64)
-        self._ids = np.full(capacity, _EMPTY, np.int64)
