@@ -22,7 +22,7 @@ from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError
 from flinkray.functions import as_callable
 from flinkray.operator_factories import ReduceFactory
-from flinkray.row_codec import RowEncoder, as_row, decode
+from flinkray.row_codec import RowEncoder, decode, form_of
 from flinkray.row_codec import snapshot as copy_of
 from flinkray.types import MAX_TIMESTAMP, Timestamp
 
@@ -56,6 +56,7 @@ class ReduceOperator(Operator):
     def open(self) -> None:
         self._encoder = RowEncoder(self.context.operator_name, self.context.subtask, self._factory.output_type)
         self._function = as_callable(self._factory.function, "reduce")
+        self._form = form_of(self._factory.output_type)
         self._functions.open(TaskRuntimeContext(self.context))
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
@@ -107,12 +108,12 @@ class ReduceOperator(Operator):
                     self._reduced[key] = copy_of(frozen[key])
 
     def _reduce(self, ids: list[int], values: list[Any], append: Callable[[Any], None]) -> None:
-        function, reduced = self._function, self._reduced
+        function, reduced, form = self._function, self._reduced, self._form
         value: Any = None
         try:
             for key, value in zip(ids, values, strict=True):
                 before = reduced[key]
-                after = value if before is _NOTHING else as_row(function(before, value))
+                after = value if before is _NOTHING else form(function(before, value))
                 reduced[key] = after
                 append(after)
         except Exception as error:

@@ -309,6 +309,8 @@ class _Source:
         """Brings a result into the form in which the next function would get it from a batch."""
         declared = self._stages[index].output_type
         if declared is not None:
+            if declared.kind is Kind.OBJECT:
+                return  # any object is seen as it is
             condition = _mismatch_test(value, declared, f"Row{index}")
             self._line(depth, f"if {condition}:")
             self._line(depth + 1, f"{value} = coerce{index}({value})")
@@ -359,7 +361,7 @@ def _cut(stages: Sequence[Stage]) -> list[list[Stage]]:
 
 
 def _is_simple(declared: RecordType) -> bool:
-    return declared.kind is not Kind.OBJECT and all(field.type in _SIMPLE_TESTS for field in declared.schema)
+    return declared.kind is Kind.OBJECT or all(field.type in _SIMPLE_TESTS for field in declared.schema)
 
 
 class _Coercion:

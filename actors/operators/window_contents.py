@@ -14,7 +14,7 @@ from flinkray.errors import TypeMismatchError
 from flinkray.evictors import Evictor
 from flinkray.functions import AggregateFunction, as_callable
 from flinkray.operator_factories import WindowFactory
-from flinkray.row_codec import as_row, short_repr
+from flinkray.row_codec import as_row, form_of, short_repr
 from flinkray.row_codec import snapshot as copy_of
 from flinkray.state import ListStateDescriptor, ValueStateDescriptor
 from flinkray.types import RecordType
@@ -54,10 +54,11 @@ def fold_of(factory: WindowFactory) -> Fold:
     goes_on = factory.process is not None
     if factory.reduce is not None:
         reduce = as_callable(factory.reduce, "reduce")
+        form = as_row if goes_on else form_of(factory.output_type)
         return Fold(
-            lambda contents, value: value if contents is NOTHING else as_row(reduce(contents, value)),
+            lambda contents, value: value if contents is NOTHING else form(reduce(contents, value)),
             (lambda contents: [contents]) if goes_on else (lambda contents: contents),
-            lambda first, second: as_row(reduce(first, second)),
+            lambda first, second: form(reduce(first, second)),
             copy_of,
         )
     if factory.aggregate is not None:

@@ -22,7 +22,7 @@ from flinkray.batch import Batch
 from flinkray.functions import AggregateFunction, ProcessWindowFunction, as_callable
 from flinkray.keys import KeySelector
 from flinkray.operator_factories import WindowFactory
-from flinkray.row_codec import as_row, decode
+from flinkray.row_codec import as_row, decode, form_of
 from flinkray.row_codec import snapshot as copy_of
 from flinkray.state import KeyedStateStore
 from flinkray.windowing import Window
@@ -240,8 +240,9 @@ def _contents(
     goes_on = factory.process is not None
     if factory.reduce is not None:
         reduce = as_callable(factory.reduce, "reduce")
+        form = as_row if goes_on else form_of(factory.output_type)
         return (
-            lambda contents, value: value if contents is NOTHING else as_row(reduce(contents, value)),
+            lambda contents, value: value if contents is NOTHING else form(reduce(contents, value)),
             (lambda contents: [contents]) if goes_on else (lambda contents: contents),
             copy_of,
         )

@@ -81,10 +81,7 @@ class Timeout(KeyedProcessFunction):
         self.is_closed = False
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        descriptor = ValueStateDescriptor("count", pa.int64())
-        if self.ttl is not None:
-            descriptor.enable_ttl(self.ttl)
-        self.count = runtime_context.get_state(descriptor)
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", pa.int64(), ttl=self.ttl))
 
     def close(self) -> None:
         self.is_closed = True
