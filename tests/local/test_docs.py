@@ -13,7 +13,7 @@ PAGES = sorted(page for page in DOCS.glob("*.md") if "```python" in page.read_te
 
 
 def test_there_is_a_page_for_each_concept() -> None:
-    concepts = {"event-time", "windows", "joins", "state-and-timers", "async-io", "batch", "iterations"}
+    concepts = {"event-time", "windows", "joins", "state-and-timers", "async-io", "batch", "iterations", "testing"}
     assert concepts <= {page.stem for page in PAGES}
 
 
