@@ -121,7 +121,8 @@ def job_graph_mermaid(graph: JobGraph) -> str:
     for vertex in graph.vertices:
         for data_set in vertex.results:
             for edge in graph.consumers(data_set):
-                label = _quoted([edge.ship_strategy + _side_output_of(vertex, data_set.index)])
+                blocking = "" if data_set.result_type.is_pipelined else f", {data_set.result_type.name}"
+                label = _quoted([edge.ship_strategy + _side_output_of(vertex, data_set.index) + blocking])
                 lines.append(f"    v{numbers[vertex.id]} -->|{label}| v{numbers[edge.target]}")
     return _joined(lines)
 
