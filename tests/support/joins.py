@@ -36,11 +36,12 @@ class Status(NamedTuple):
 Step = Rows | Mark | Status
 
 
-def random_steps(chance: random.Random, keys: list[Any], most_rows: int, batches: int = 12) -> list[Step]:
+def random_steps(chance: random.Random, keys: list[Any], most_rows: int, batches: int = 8) -> list[Step]:
     """Batches for both inputs, whose times and watermarks go on independently, at rates of their own; some rows are
     behind the watermarks, and inputs fall idle and wake up. Ends with the last watermark of both."""
     steps: list[Step] = []
-    rates = [chance.choice((0, 1, 3, 20)), chance.choice((1, 2, 10))]
+    # Many rows far apart would be in many windows each.
+    rates = [chance.choice((0, 1, 3, 20)), chance.choice((1, 2, 10))] if most_rows <= 40 else [chance.choice((0, 1)), 1]
     disorder = chance.choice((0, 3, 30))
     now = [chance.randrange(-100, 100)] * 2
     marks = [int(MIN_TIMESTAMP)] * 2
@@ -145,3 +146,126 @@ def columns_of(events: list[Event], side: int, key_type: pa.DataType) -> dict[st
         return {"key": keys, "value": values, "at": pa.array([event.time for event in events], pa.int64())}
     notes = pa.array([None if event.value % 5 == 0 else f"note {event.value}" for event in events], pa.string())
     return {"value": values, "id": keys, "note": notes}
+
+
+class Group(NamedTuple):
+    """A window of one key fired with these values of both inputs, in order of arrival."""
+
+    key: str
+    timestamp: int
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+
+
+@dataclass
+class Pane:
+    start: int
+    end: int
+    rows: list[tuple[int, int]] = field(default_factory=list)
+    """(side, value)"""
+    count: int = 0
+
+
+@dataclass
+class UnionWindowModel:
+    """What Flink's co-group does with each row: windows over the rows of both inputs.
+
+    Args:
+        gap: of sessions; 0: windows of `size` every `slide`; both 0: one window for everything.
+        count: fires with so many rows in place of the assigner's trigger.
+        is_purging: what has fired goes.
+        kept: so many last rows a firing leaves.
+    """
+
+    size: int = 0
+    slide: int = 0
+    gap: int = 0
+    is_event_time: bool = True
+    lateness: int = 0
+    count: int = 0
+    is_purging: bool = False
+    kept: int = 0
+    now: int = MIN_TIMESTAMP
+    """The watermark, or the clock."""
+    panes: dict[str, list[Pane]] = field(default_factory=dict)
+    late: list[Event] = field(default_factory=list)
+
+    def row(self, event: Event, side: int) -> list[Group]:
+        time = event.time if self.is_event_time else self.now
+        fired, is_skipped = [], True
+        for start, end in self.windows(time):
+            key = repr(event.key)
+            pane = self.pane(key, start, end)
+            if self.is_over(pane):
+                self.panes[key].remove(pane)
+                continue
+            is_skipped = False
+            pane.rows.append((side, event.value))
+            pane.count += 1
+            if self.count:
+                if pane.count >= self.count:
+                    pane.count = 0
+                    fired += self.fire(key, pane)
+            elif self.is_event_time and self.is_due(pane):
+                fired += self.fire(key, pane)
+        if is_skipped and self.is_event_time and time + self.lateness <= self.now:
+            self.late.append(event)
+        return fired
+
+    def windows(self, time: int) -> list[tuple[int, int]]:
+        if self.gap:
+            return [(time, time + self.gap)]
+        if not self.size:
+            return [(MIN_TIMESTAMP, MAX_TIMESTAMP + 1)]
+        last = time - time % self.slide
+        return [(start, start + self.size) for start in range(last, time - self.size, -self.slide)]
+
+    def pane(self, key: str, start: int, end: int) -> Pane:
+        panes = self.panes.setdefault(key, [])
+        if not self.gap:
+            found = [pane for pane in panes if pane.start == start]
+        else:
+            found = sorted((p for p in panes if p.start <= end and start <= p.end), key=lambda p: p.start)
+            for pane in found:
+                panes.remove(pane)
+            start, end = min([start, *(p.start for p in found)]), max([end, *(p.end for p in found)])
+            merged = Pane(start, end, [row for p in found for row in p.rows], sum(p.count for p in found))
+            found = [merged] if found else []
+            panes += found
+        if not found:
+            found = [Pane(start, end)]
+            panes += found
+        return found[0]
+
+    def advance(self, now: int) -> list[Group]:
+        """The watermark or the clock goes on."""
+        before, self.now = self.now, now
+        fired = []
+        for key, panes in self.panes.items():
+            for pane in list(panes):
+                was_due = pane.end - 1 <= before if self.is_event_time else pane.end <= before
+                if not self.count and self.size + self.gap and self.is_due(pane) and not was_due:
+                    fired += self.fire(key, pane)
+                if self.is_over(pane):
+                    panes.remove(pane)
+        return fired
+
+    def is_due(self, pane: Pane) -> bool:
+        return pane.end - 1 <= self.now if self.is_event_time else pane.end <= self.now
+
+    def is_over(self, pane: Pane) -> bool:
+        if pane.end > MAX_TIMESTAMP:
+            return self.is_event_time and self.now == MAX_TIMESTAMP
+        if not self.is_event_time:
+            return pane.end <= self.now
+        return min(pane.end - 1 + self.lateness, MAX_TIMESTAMP) <= self.now
+
+    def fire(self, key: str, pane: Pane) -> list[Group]:
+        if not pane.rows:
+            return []
+        if self.kept:
+            pane.rows = pane.rows[-self.kept :]
+        sides = [tuple(value for side, value in pane.rows if side == wanted) for wanted in (0, 1)]
+        if self.is_purging:
+            pane.rows = []
+        return [Group(key, min(pane.end - 1, MAX_TIMESTAMP), *sides)]

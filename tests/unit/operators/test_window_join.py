@@ -4,22 +4,39 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
 
+from actors.operators.base import Operator
 from actors.operators.window_join import create_co_group_operator
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError
+from flinkray.evictors import CountEvictor
 from flinkray.functions import CoGroupFunction, JoinFunction
 from flinkray.keys import ColumnKey, FunctionKey
 from flinkray.operator_factories import WindowCoGroupFactory
+from flinkray.triggers import CountTrigger, PurgingTrigger, Trigger
 from flinkray.types import MAX_TIMESTAMP, Kind, Millis, OutputTag
-from flinkray.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
+from flinkray.windowing import (
+    EventTimeSessionWindows,
+    GlobalWindows,
+    ProcessingTimeSessionWindows,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    WindowAssigner,
+)
+from tests.support.joins import Group, Mark, Rows, Status, Step, TwoInputs, UnionWindowModel, columns_of
+from tests.support.joins import random_steps as random_joined_steps
 from tests.support.operators import OperatorHarness, code
+from tests.support.rescaling import Subtasks
 from tests.support.state import restored_from
-from tests.support.windows import Event, WindowModel, random_steps
+from tests.support.windows import Event, Firing, WindowModel, random_steps
+from tests.support.windows import Event as WindowEvent
 
 TUMBLING = TumblingEventTimeWindows.of(10)
 KEYS = (ColumnKey(("key",)), ColumnKey(("id",)))
@@ -27,7 +44,8 @@ KEYS = (ColumnKey(("key",)), ColumnKey(("id",)))
 
 def harness_of(function: Any, is_join: bool, assigner: WindowAssigner = TUMBLING, **settings: Any) -> OperatorHarness:
     lateness = Millis(settings.pop("lateness", 0))
-    factory = WindowCoGroupFactory(assigner, is_join, function, lateness, settings.pop("late_tag", None))
+    late_tag, trigger, evictor = (settings.pop(name, None) for name in ("late_tag", "trigger", "evictor"))
+    factory = WindowCoGroupFactory(assigner, is_join, function, lateness, late_tag, None, trigger, evictor)
     keys = settings.pop("keys", KEYS)
     return OperatorHarness(create_co_group_operator(code(factory, *keys)), keys=keys, **settings)
 
@@ -247,3 +265,214 @@ def test_joins_agree_with_nested_loops_also_across_a_restore(seed: int, shape: s
 def push(harness: OperatorHarness, events: list[Event], side: int) -> None:
     rows = [(event.key, event.value) for event in events]
     harness.push((left, right)[side](*rows), [event.time for event in events], side)
+
+
+# -- any assigner, trigger and evictor, against what Flink does with each row
+
+
+class Case(NamedTuple):
+    """How the windows are, for the operator and for the model."""
+
+    assigner: WindowAssigner
+    settings: dict[str, Any]
+    model: UnionWindowModel
+
+
+def random_case(chance: random.Random) -> Case:
+    size = chance.choice((5, 20, 100))
+    slide = chance.choice((size, max(1, size // 2), size // 3))
+    lateness = chance.choice((0, 0, 15, 60))
+    assigner, model = chance.choice(
+        [
+            (EventTimeSessionWindows.with_gap(size), UnionWindowModel(gap=size, lateness=lateness)),
+            (EventTimeSessionWindows.with_gap(size), UnionWindowModel(gap=size, lateness=lateness)),
+            (ProcessingTimeSessionWindows.with_gap(size), UnionWindowModel(gap=size, is_event_time=False)),
+            (
+                SlidingProcessingTimeWindows.of(size, slide),
+                UnionWindowModel(size=size, slide=slide, is_event_time=False),
+            ),
+            (TumblingProcessingTimeWindows.of(size), UnionWindowModel(size=size, slide=size, is_event_time=False)),
+            (GlobalWindows.create(), UnionWindowModel(is_event_time=False)),
+            (SlidingEventTimeWindows.of(size, slide), UnionWindowModel(size=size, slide=slide, lateness=lateness)),
+        ]
+    )
+    settings: dict[str, Any] = {"lateness": lateness, "late_tag": OutputTag("late")}
+    default = assigner.get_default_trigger()
+    is_aligned = isinstance(assigner, SlidingEventTimeWindows)
+    kind = chance.choice(["count", "purging count", "purging"] if is_aligned else ["", "", "count", "purging"])
+    if isinstance(assigner, GlobalWindows):
+        kind = chance.choice(["count", "purging count"])
+    if kind:
+        model.count = chance.randint(1, 6) if "count" in kind else 0
+        model.is_purging = "purging" in kind
+        trigger: Trigger = CountTrigger.of(model.count) if model.count else default
+        settings["trigger"] = PurgingTrigger.of(trigger) if model.is_purging else trigger
+    if chance.random() < 0.3:
+        model.kept = chance.randint(1, 5)
+        settings["evictor"] = CountEvictor.of(model.kept)
+    return Case(assigner, settings, model)
+
+
+def groups_with_key(first: Any, second: Any) -> list[tuple[str, str, str]]:
+    first, second = list(first), list(second)
+    key = first[0].key if first else second[0].id
+    return [(repr(key), values_of(row.value for row in first), values_of(row.value for row in second))]
+
+
+def values_of(values: Iterable[int]) -> str:
+    return " ".join(map(str, values))
+
+
+def expected_groups(fired: list[Group]) -> Counter[Any]:
+    return Counter((g.key, values_of(g.first), values_of(g.second), g.timestamp) for g in fired)
+
+
+def random_input(chance: random.Random) -> tuple[pa.DataType, list[Step]]:
+    """The type of the keys, and steps: few keys with small batches, or many with batches of up to 500 rows."""
+    key_type, keys, most_rows = chance.choice(
+        [
+            (pa.string(), ["a", "b", None], chance.choice((1, 12))),
+            (pa.float64(), [0.5, None, 2.5], chance.choice((1, 12))),
+            (pa.int32(), [None, *range(300)], chance.choice((40, 40, 500))),
+        ]
+    )
+    return key_type, random_joined_steps(chance, keys, most_rows, batches=5 if most_rows > 100 else 9)
+
+
+def expected_pairs(fired: list[Group]) -> Counter[Any]:
+    return Counter((g.key, one, other, g.timestamp) for g in fired for one in g.first for other in g.second)
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_all_kinds_of_windows_agree_with_a_loop_over_each_row(seed: int) -> None:
+    chance = random.Random(seed)
+    case = random_case(chance)
+    key_type, steps = random_input(chance)
+    batch_rows = chance.choice((5, 65_536))
+    harnesses = {
+        name: harness_of(function, name != "co-group", case.assigner, batch_rows=batch_rows, **case.settings)
+        for name, function in {"columns": None, "pairs": pair, "co-group": groups_with_key}.items()
+    }
+    inputs, model = TwoInputs(), case.model
+    if not model.is_event_time:
+        model.now = 0
+    for step in steps:
+        model.late.clear()
+        fired: list[Group] = []
+        wait = chance.choice((0, 1, 3, chance.randrange(150)))
+        if isinstance(step, Rows):
+            fired = [group for event in step.events for group in model.row(event, step.side)]
+        elif inputs.apply(step) and model.is_event_time:
+            fired = model.advance(inputs.watermark)
+        if not model.is_event_time:
+            for time in range(model.now + 1, model.now + wait + 1):
+                fired += model.advance(time)
+        for name, harness in harnesses.items():
+            harness.output.clear()
+            apply_step(harness, step, key_type)
+            harness.advance(wait)
+            assert sorted(row.value for row in harness.output.side("late")) == sorted(e.value for e in model.late)
+            assert all(batch.num_rows <= batch_rows for batch in harness.output.batches)
+            rows = zip(harness.output.rows, harness.output.timestamps, strict=True)
+            if name == "co-group":
+                assert Counter((*row, time) for row, time in rows) == expected_groups(fired)
+            elif name == "pairs":
+                assert Counter((repr(k), a, b, time) for (k, a, b), time in rows) == expected_pairs(fired)
+            else:
+                found = Counter((repr(row.key), row.value, row.value_right, time) for row, time in rows)
+                assert found == expected_pairs(fired)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_windows_of_both_inputs_go_on_from_a_snapshot_at_any_parallelism(seed: int) -> None:
+    chance = random.Random(seed)
+    name, function = chance.choice([("columns", None), ("pairs", pair), ("co-group", groups_with_key)])
+    case = random_case(chance)
+    while not case.model.is_event_time and not isinstance(case.assigner, GlobalWindows):
+        case = random_case(chance)
+    selectors = [*KEYS] if seed % 2 else [FunctionKey(lambda row: row.key), FunctionKey(lambda row: row.id)]
+
+    def make() -> Operator:
+        lateness, tag = Millis(case.settings["lateness"]), case.settings["late_tag"]
+        trigger, evictor = case.settings.get("trigger"), case.settings.get("evictor")
+        is_join = name != "co-group"
+        factory = WindowCoGroupFactory(case.assigner, is_join, function, lateness, tag, None, trigger, evictor)
+        return create_co_group_operator(code(factory))
+
+    undisturbed, moved = Subtasks(make, selectors), Subtasks(make, selectors, chance.randint(1, 4))
+    key_type, steps = random_input(chance)
+    barriers = {chance.randrange(len(steps)) for _ in range(3)}
+    for number, step in enumerate(steps):
+
+        def do(subtasks: Subtasks) -> None:
+            if isinstance(step, Rows):  # noqa: B023
+                side, events = step  # noqa: B023
+                subtasks.push(columns_of(events, side, key_type), [event.time for event in events], side)
+            else:
+                for harness in subtasks.harnesses:
+                    apply_step(harness, step, key_type)  # noqa: B023
+
+        if number in barriers:
+            moved = moved.rescaled(chance.randint(1, 4), do)
+            for before in steps[:number]:
+                for harness in moved.harnesses if not isinstance(before, Rows) else ():
+                    apply_step(harness, before, key_type)  # as the channels of a restored task say again
+        do(undisturbed)
+        do(moved)
+        assert Counter(map(repr, moved.take())) == Counter(map(repr, undisturbed.take()))
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_aligned_windows_agree_with_a_nested_loop_with_inputs_that_go_on_independently(seed: int) -> None:
+    """Columns, pairs and co-groups; a late row fires its window once per batch."""
+    chance = random.Random(seed)
+    size = chance.choice((5, 20, 100))
+    slide = chance.choice((size, max(1, size // 2), size // 3))
+    offset, lateness = chance.randrange(-slide + 1, slide), chance.choice((0, 0, 25))
+    assigner = SlidingEventTimeWindows.of(size, slide, offset)
+    if size == slide and chance.random() < 0.5:
+        assigner = TumblingEventTimeWindows.of(size, offset)
+    key_type, steps = random_input(chance)
+    model, inputs = WindowModel(assigner, lateness), TwoInputs()
+    batch_rows = chance.choice((5, 65_536))
+    tag = OutputTag("late")
+    harnesses = {
+        name: harness_of(function, name != "co-group", assigner, batch_rows=batch_rows, lateness=lateness, late_tag=tag)
+        for name, function in {"columns": None, "pairs": pair, "co-group": groups_with_key}.items()
+    }
+    for step in steps:
+        model.late.clear()
+        fired: list[Firing] = []
+        if isinstance(step, Rows):
+            side, events = step
+            fired = model.batch([WindowEvent(each.time, each.key, (side, each.value)) for each in events])
+        elif inputs.apply(step):
+            fired = model.advance(inputs.watermark)
+        expected = [
+            Group(repr(f.key), f.start + size - 1, *(tuple(v for s, v in f.values if s == side) for side in (0, 1)))
+            for f in fired
+        ]
+        for name, harness in harnesses.items():
+            harness.output.clear()
+            apply_step(harness, step, key_type)
+            late = sorted(row.value for row in harness.output.side("late"))
+            assert late == sorted(event.value[1] for event in model.late)
+            assert all(batch.num_rows <= batch_rows for batch in harness.output.batches)
+            rows = zip(harness.output.rows, harness.output.timestamps, strict=True)
+            if name == "co-group":
+                assert Counter((*row, time) for row, time in rows) == expected_groups(expected)
+            elif name == "pairs":
+                assert Counter((repr(k), a, b, time) for (k, a, b), time in rows) == expected_pairs(expected)
+            else:
+                found = Counter((repr(row.key), row.value, row.value_right, time) for row, time in rows)
+                assert found == expected_pairs(expected)
+
+
+def apply_step(harness: OperatorHarness, step: Step, key_type: pa.DataType) -> None:
+    match step:
+        case Rows(side, events):
+            harness.push(columns_of(events, side, key_type), [event.time for event in events], side)
+        case Mark(side, watermark):
+            harness.watermark(watermark, side)
+        case Status(side, is_idle):
+            harness.status(is_idle, side)
