@@ -1,4 +1,4 @@
-"""Results that are read when they are complete: kept in memory and in a file, read as often as wanted, then released."""
+"""Results that are read when they are complete: in memory and in a file, read as often as wanted, then released."""
 
 from __future__ import annotations
 
