@@ -37,7 +37,7 @@ class EventLoop:
         self._name = name
         self._loop = _ClockedLoop(clock)
         self._call_later = call_later
-        self._wake_at: float | None = None
+        self._wake_at = float("-inf")
         self._is_closing = False
         self._is_stuck = False
         self.has_thread = True
@@ -55,6 +55,8 @@ class EventLoop:
             self._loop.call_soon_threadsafe(begin)
         except RuntimeError:
             log.debug("%s is closed", self._name)
+        if not self.has_thread:
+            self._call_later(0.0, _nothing, f"{self._name} has something to do")
 
     def create_task(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """On the loop itself, as part of what was submitted."""
@@ -130,13 +132,10 @@ class EventLoop:
     # -- inside --------------------------------------------------------------------------------------------------
 
     def _wake_when_due(self) -> None:
-        due = self._loop.next_due
-        if due is not None and (self._wake_at is None or due < self._wake_at):
+        due, now = self._loop.next_due, self._loop.time()
+        if due is not None and (self._wake_at <= now or due < self._wake_at):
             self._wake_at = due
-            self._call_later(max(0.0, (due - self._loop.time()) * 1000), self._woken, f"{self._name} goes on")
-
-    def _woken(self) -> None:
-        self._wake_at = None
+            self._call_later(max(0.0, (due - now) * 1000), _nothing, f"{self._name} goes on")
 
     def _end(self) -> None:
         """On the loop's thread."""
@@ -172,6 +171,10 @@ class EventLoop:
     def _name_those_left(self, tasks: list[asyncio.Task[Any]]) -> None:
         if left := sum(not task.done() for task in tasks):
             log.warning("%s: %d coroutines did not end when they were cancelled", self._name, left)
+
+
+def _nothing() -> None:
+    """Whatever happens in a process, its loops are stepped after it."""
 
 
 class _ClockedLoop(asyncio.SelectorEventLoop):
