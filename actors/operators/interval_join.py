@@ -51,12 +51,12 @@ class IntervalJoinOperator(TimedOperator):
         super().setup(context, output)
         self._selectors = both_keys(context, self._where)
         self._functions = UserFunctions(context, self._factory.user_functions)
-        if self._factory.function is None:
-            self._pairs: _ColumnPairs | _FunctionPairs = _ColumnPairs(
-                context, output, PairLayout(self._selectors[1], self._where)
-            )
-        else:
-            self._pairs = _FunctionPairs(context, output, self._factory)
+        self._layout = PairLayout(self._selectors[1], self._where)
+        self._pairs: _ColumnPairs | _FunctionPairs = (
+            _ColumnPairs(context, output, self._layout)
+            if self._factory.function is None
+            else _FunctionPairs(context, output, self._factory)
+        )
 
     @property
     def number_of_inputs(self) -> int:
@@ -72,6 +72,8 @@ class IntervalJoinOperator(TimedOperator):
     # -- rows
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        if self._factory.function is None:
+            self._layout.check_kind(batch.kind)
         kept = self._in_time(batch, input_index)
         if kept is None:
             return
@@ -161,7 +163,6 @@ class _ColumnPairs:
         self, left: KeyedRows, left_times: Times, lefts: Indices, right: KeyedRows, right_times: Times, rights: Indices
     ) -> None:
         """Row `lefts[i]` with row `rights[i]`."""
-        self._layout.check_kinds(left.kind, right.kind)
         if self._waiting_rows + len(lefts) > self._most_rows:
             self.flush()
         kept = self._layout.kept(left.data.column_names, right.data.column_names)

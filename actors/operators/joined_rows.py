@@ -56,11 +56,11 @@ class PairLayout:
         self._kept: list[str] = []
         self._names: list[str] = []
 
-    def check_kinds(self, *kinds: Kind) -> None:
-        """Raises InvalidProgramError where rows of these kinds have no columns."""
-        if Kind.OBJECT in kinds:
+    def check_kind(self, kind: Kind) -> None:
+        """Raises InvalidProgramError where rows of that kind have no columns."""
+        if kind is Kind.OBJECT:
             raise InvalidProgramError(
-                f"operator {self._where!r}: some of these rows are objects that Arrow cannot hold, so they have no "
+                f"operator {self._where!r}: these rows are objects that Arrow cannot hold, so they have no "
                 "columns to join; map them to tuples or rows first, or give the join a function"
             )
 

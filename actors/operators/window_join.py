@@ -245,10 +245,13 @@ class ColumnarJoinOperator(TwoInputWindowOperator):
         super().setup(context, output)
         self._layout = PairLayout(self._selectors[1], self._where)
 
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        self._layout.check_kind(batch.kind)
+        super().process_batch(batch, input_index)
+
     def _fire_window(self, first: KeyedRows | None, second: KeyedRows | None, timestamp: int) -> None:
         if first is None or second is None or not first.num_rows or not second.num_rows:
             return
-        self._layout.check_kinds(first.kind, second.kind)
         order = np.argsort(second.key_ids, kind="stable")
         sorted_ids = second.key_ids[order]
         begins = np.searchsorted(sorted_ids, first.key_ids, "left")

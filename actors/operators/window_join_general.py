@@ -123,7 +123,7 @@ class UnionJoinOperator(UnionWindowOperator):
         self._layout = PairLayout(self._selectors[1], self._where)
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        self._layout.check_kinds(batch.kind)
+        self._layout.check_kind(batch.kind)
         self._widen(input_index, batch.record_type)
         super().process_batch(batch, input_index)
 

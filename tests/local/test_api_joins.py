@@ -9,15 +9,23 @@ import pytest
 
 from flinkray import (
     CoGroupFunction,
+    CountEvictor,
+    CountTrigger,
     DataStream,
+    EventTimeSessionWindows,
+    EventTimeTrigger,
+    GlobalWindows,
+    InvalidProgramError,
     JoinFunction,
     KeySelectorFunction,
     OutputTag,
+    PurgingTrigger,
     Row,
     RuntimeContext,
     SlidingEventTimeWindows,
     StreamExecutionEnvironment,
     TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
     Types,
 )
 from flinkray.functions import ProcessContext
@@ -169,3 +177,105 @@ def test_late_rows_of_both_streams_go_to_one_side_output(kind: str) -> None:
     found = rows_of(env, {"results": results, "late": results.get_side_output(LATE)})
     assert found["results"] == [(10, 10), (20, 20)]
     assert [tuple(row) for row in found["late"]] == [(1, 30, 2), (1, 30, 2)]
+
+
+# -- windows of other kinds
+
+
+def sessions(gap: int) -> list[tuple[list[str], list[int]]]:
+    """Items and amounts of a customer, together where no more than the gap is between one and the next."""
+    groups: list[tuple[list[str], list[int]]] = []
+    for customer in (1, 2, 3):
+        events = [(at, item, None) for who, item, at in ORDERS if who == customer]
+        events += [(at, None, amount) for who, amount, at in PAYMENTS if who == customer]
+        last = None
+        for at, item, amount in sorted(events, key=lambda event: event[0]):
+            if last is None or at - last > gap:
+                groups.append(([], []))
+            last = at
+            if item is not None:
+                groups[-1][0].append(item)
+            else:
+                groups[-1][1].append(amount)
+    return sorted((sorted(items), sorted(amounts)) for items, amounts in groups)
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_sessions_of_both_streams(parallelism: int) -> None:
+    env = environment(parallelism=parallelism)
+    keyed = orders(env).co_group(payments(env)).where("customer").equal_to("payer")
+    assert sorted(rows(keyed.window(EventTimeSessionWindows.with_gap(4)).apply(outer))) == sessions(4)
+
+
+@pytest.mark.parametrize("function", [None, Pairs()])
+def test_joins_of_sessions(env: StreamExecutionEnvironment, function: Any) -> None:
+    keyed = orders(env).join(payments(env)).where("customer").equal_to("payer")
+    joined = keyed.window(EventTimeSessionWindows.with_gap(4)).apply(function)
+    expected = sorted((item, amount) for items, amounts in sessions(4) for item in items for amount in amounts)
+    if function is None:
+        table = joined.to_arrow()
+        assert table.column_names == ["customer", "item", "at", "amount", "at_right"]
+        assert sorted(zip(table["item"].to_pylist(), table["amount"].to_pylist(), strict=True)) == expected
+    else:
+        assert sorted(rows(joined)) == expected
+
+
+def test_a_trigger_of_rows_of_both_streams_and_an_evictor() -> None:
+    env = environment(ONE_ROW_BATCHES, parallelism=1)
+    stream = timed(env, *((1, number, number) for number in range(6)), names=("key", "value", "at"))
+    grouped = stream.co_group(stream).where("key").equal_to("key").window(GlobalWindows.create())
+    found = rows(
+        grouped.trigger(PurgingTrigger.of(CountTrigger.of(4)))
+        .evictor(CountEvictor.of(3))
+        .apply(lambda a, b: [len(list(a)) + len(list(b))])
+    )
+    assert found == [3, 3, 3]
+
+
+def test_windows_of_processing_time_need_no_event_time() -> None:
+    env = environment(ONE_ROW_BATCHES, parallelism=2)
+    first = env.from_collection([(number % 3, number) for number in range(30)])
+    second = env.from_collection([(number % 3, -number) for number in range(30)])
+    grouped = first.co_group(second).where("f0").equal_to("f0")
+    counts = (
+        grouped.window(TumblingProcessingTimeWindows.of("1 h"))
+        .trigger(CountTrigger.of(20))
+        .apply(lambda a, b: [len(list(a)) + len(list(b))])
+    )
+    assert rows(counts) == [20, 20, 20]
+
+
+# -- what the program says before it runs
+
+
+def test_a_join_says_what_is_missing(env: StreamExecutionEnvironment) -> None:
+    for paired in (orders(env).join(payments(env)), orders(env).co_group(payments(env))):
+        with pytest.raises(InvalidProgramError, match=r"needs \.where\(key\)\.equal_to\(key\)"):
+            paired.window(TEN)
+        with pytest.raises(InvalidProgramError, match="comes before equal_to"):
+            paired.equal_to("payer")
+        with pytest.raises(InvalidProgramError, match=r"needs windows .*interval_join"):
+            paired.where("customer").equal_to("payer").apply(Pairs())
+
+
+def test_keys_are_checked_in_whatever_order_they_come(env: StreamExecutionEnvironment) -> None:
+    with pytest.raises(InvalidProgramError, match="key 'customer' is int64 and key 'item' is string"):
+        orders(env).join(orders(env)).where("customer").equal_to("item")
+    paired = orders(env).join(orders(env)).where("customer").equal_to("customer")
+    with pytest.raises(InvalidProgramError, match="key 'item' is string and key 'customer' is int64"):
+        paired.where("item")
+
+
+def test_triggers_and_evictors_are_checked(env: StreamExecutionEnvironment) -> None:
+    class OwnTrigger(EventTimeTrigger):
+        def can_merge(self) -> bool:
+            return False
+
+    keyed = orders(env).join(payments(env)).where("customer").equal_to("payer")
+    windowed = keyed.window(EventTimeSessionWindows.with_gap(4))
+    with pytest.raises(InvalidProgramError, match="merges windows, and OwnTrigger cannot"):
+        windowed.trigger(OwnTrigger())
+    with pytest.raises(InvalidProgramError, match="trigger takes a Trigger"):
+        windowed.trigger(10)  # type: ignore[arg-type]
+    with pytest.raises(InvalidProgramError, match="evictor takes an Evictor"):
+        windowed.evictor(10)  # type: ignore[arg-type]

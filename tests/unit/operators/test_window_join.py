@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import random
 from collections import Counter
 from collections.abc import Iterable
@@ -13,12 +14,13 @@ import pytest
 from actors.operators.base import Operator
 from actors.operators.window_join import create_co_group_operator
 from flinkray.batch import Batch
-from flinkray.errors import InvalidProgramError
-from flinkray.evictors import CountEvictor
-from flinkray.functions import CoGroupFunction, JoinFunction
+from flinkray.errors import InvalidProgramError, UserFunctionError
+from flinkray.evictors import CountEvictor, DeltaEvictor
+from flinkray.functions import CoGroupFunction, JoinFunction, RuntimeContext
 from flinkray.keys import ColumnKey, FunctionKey
 from flinkray.operator_factories import WindowCoGroupFactory
-from flinkray.triggers import CountTrigger, PurgingTrigger, Trigger
+from flinkray.tagged_union import TaggedUnion
+from flinkray.triggers import CountTrigger, EventTimeTrigger, PurgingTrigger, Trigger
 from flinkray.types import MAX_TIMESTAMP, Kind, Millis, OutputTag
 from flinkray.windowing import (
     EventTimeSessionWindows,
@@ -265,6 +267,134 @@ def test_joins_agree_with_nested_loops_also_across_a_restore(seed: int, shape: s
 def push(harness: OperatorHarness, events: list[Event], side: int) -> None:
     rows = [(event.key, event.value) for event in events]
     harness.push((left, right)[side](*rows), [event.time for event in events], side)
+
+
+# -- any assigner, trigger and evictor
+
+SESSIONS = EventTimeSessionWindows.with_gap(5)
+
+
+def test_rows_of_both_inputs_make_a_session_grow_and_merge() -> None:
+    harness = harness_of(groups, is_join=False, assigner=SESSIONS)
+    harness.push(left(("a", 1), ("a", 2)), [0, 8], 0)
+    harness.push(right(("a", 10)), [4], 1)
+    both(harness, 11)
+    assert harness.output.rows == []
+    both(harness, 12)
+    assert harness.output.rows == [([1, 2], [10])]
+    assert harness.output.timestamps == [12]
+
+
+def test_a_session_with_rows_of_one_input_is_a_group_and_no_pair() -> None:
+    for function, is_join, expected in ((groups, False, [([1], [])]), (pair, True, []), (None, True, [])):
+        harness = harness_of(function, is_join, SESSIONS)
+        harness.push(left(("a", 1)), [0], 0)
+        both(harness, MAX_TIMESTAMP)
+        assert harness.output.rows == expected
+
+
+def test_assigners_triggers_and_evictors_get_rows_with_the_input_that_they_are_of() -> None:
+    seen: list[Any] = []
+
+    def gap(element: TaggedUnion) -> int:
+        seen.append((element.is_one(), element.get_one() and element.get_one().value))
+        return 3 if element.is_two() else 9
+
+    harness = harness_of(groups, is_join=False, assigner=EventTimeSessionWindows.with_dynamic_gap(gap))
+    harness.push(left(("a", 1)), [0], 0)
+    harness.push(right(("a", 2)), [8], 1)
+    both(harness, MAX_TIMESTAMP)
+    assert seen == [(True, 1), (False, None)]
+    assert harness.output.timestamps == [10]
+
+    difference = DeltaEvictor.of(5, lambda each, last: abs(each.value.value - last.value.value))
+    harness = harness_of(groups, is_join=False, evictor=difference)
+    harness.push(left(("a", 1), ("a", 7)), [0, 1], 0)
+    harness.push(right(("a", 2), ("a", 6)), [2, 3], 1)
+    both(harness, 9)
+    assert harness.output.rows == [([7], [2, 6])]
+
+
+def test_a_trigger_that_cannot_merge_is_refused_for_sessions() -> None:
+    class OwnTrigger(EventTimeTrigger):
+        def can_merge(self) -> bool:
+            return False
+
+    with pytest.raises(InvalidProgramError, match="EventTimeSessionWindows merges windows, and OwnTrigger cannot"):
+        harness_of(pair, is_join=True, assigner=SESSIONS, trigger=OwnTrigger())
+
+
+def test_functions_in_general_windows_are_opened_and_closed_and_their_errors_name_the_pair() -> None:
+    calls = []
+
+    class Join(JoinFunction):
+        def open(self, runtime_context: RuntimeContext) -> None:
+            calls.append(runtime_context.get_task_name())
+
+        def close(self) -> None:
+            calls.append("close")
+
+        def join(self, first: Any, second: Any) -> Any:
+            return first.value // second.value
+
+    with harness_of(Join(), is_join=True, assigner=SESSIONS) as harness:
+        harness.push(left(("a", 6)), [0], 0)
+        harness.push(right(("a", 3), ("b", 0)), [0, 0], 1)
+        both(harness, 4)
+        assert harness.output.rows == [2]
+        harness.push(left(("a", 17)), [20], 0)
+        harness.push(right(("a", 0)), [20], 1)
+        with pytest.raises(UserFunctionError, match=r"operator 'op'.*ZeroDivisionError.*17.*value=0"):
+            both(harness, 30)
+    assert calls == ["op", "close"]
+
+
+def test_columns_of_a_session_join_keep_their_types_also_across_a_restore() -> None:
+    first = pa.record_batch(
+        {
+            "key": pa.array([1], pa.int16()),
+            "small": pa.array([None], pa.int8()),
+            "when": pa.array([5], pa.timestamp("s", "UTC")),
+            "price": pa.array([decimal.Decimal("1.50")], pa.decimal128(9, 2)),
+        }
+    )
+    second = pa.record_batch({"id": pa.array([1], pa.int16()), "tags": pa.array([["x", None]], pa.list_(pa.string()))})
+    harness = harness_of(None, is_join=True, assigner=SESSIONS)
+    harness.push(first, [0], 0)
+    saved = restored_from([harness.snapshot()], range(128))
+    harness = harness_of(None, is_join=True, assigner=SESSIONS, restored=saved)
+    harness.push(second, [1], 1)
+    both(harness, 9)
+    (batch,) = harness.output.batches
+    kept = pa.record_batch([*first.columns, second.column("tags")], names=[*first.schema.names, "tags"])
+    assert batch.data == kept
+    assert batch.data.schema == kept.schema
+
+
+def test_a_column_that_becomes_wider_is_wide_for_the_rows_before_it_too() -> None:
+    harness = harness_of(None, is_join=True, assigner=SESSIONS)
+    for number, arrow_type in enumerate((pa.null(), pa.int32(), pa.float64())):
+        value = pa.array([None if number == 0 else number], arrow_type)
+        harness.push({"key": pa.array(["a"]), "value": value}, [0], 0)
+    harness.push({"id": pa.array(["a"])}, [0], 1)
+    both(harness, 9)
+    (batch,) = harness.output.batches
+    assert batch.data.column("value").equals(pa.array([None, 1.0, 2.0]))
+
+
+def test_rows_that_are_objects_have_no_columns_to_join() -> None:
+    keys = (FunctionKey(len), FunctionKey(len))
+    for assigner in (TUMBLING, SESSIONS):
+        harness = harness_of(None, is_join=True, assigner=assigner, keys=keys)
+        with pytest.raises(InvalidProgramError, match="objects that Arrow cannot hold"):
+            harness.push([{1, 2}], [0], 0)
+
+
+def test_a_group_from_which_everything_was_evicted_is_empty() -> None:
+    harness = harness_of(groups, is_join=False, evictor=CountEvictor.of(0))
+    harness.push(left(("a", 1)), [0], 0)
+    both(harness, 9)
+    assert harness.output.rows == [([], [])]
 
 
 # -- any assigner, trigger and evictor, against what Flink does with each row
