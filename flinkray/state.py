@@ -14,6 +14,7 @@ IN = TypeVar("IN", contravariant=True)
 OUT = TypeVar("OUT", covariant=True)
 K = TypeVar("K")
 V = TypeVar("V")
+V_OUT = TypeVar("V_OUT", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,23 +72,23 @@ class ListState(Protocol[T]):
     def clear(self) -> None: ...
 
 
-class ReadOnlyMap(Protocol[K, V]):
+class ReadOnlyMap(Protocol[K, V_OUT]):
     """A dict that is read. What a read gives must not be changed, but put again."""
 
-    def get(self, key: K) -> V | None: ...
+    def get(self, key: K) -> V_OUT | None: ...
 
     def contains(self, key: K) -> bool: ...
 
-    def items(self) -> Iterator[tuple[K, V]]:
+    def items(self) -> Iterator[tuple[K, V_OUT]]:
         """The entries as they are now, in no certain order: they may be changed meanwhile."""
 
     def keys(self) -> Iterator[K]: ...
 
-    def values(self) -> Iterator[V]: ...
+    def values(self) -> Iterator[V_OUT]: ...
 
     def is_empty(self) -> bool: ...
 
-    def __getitem__(self, key: K) -> V | None:
+    def __getitem__(self, key: K) -> V_OUT | None:
         """As `get`: None where there is no such entry."""
 
     def __contains__(self, key: K) -> bool: ...
@@ -113,7 +114,7 @@ class MapState(ReadOnlyMap[K, V], Protocol[K, V]):
         """As `remove`."""
 
 
-class ReadOnlyBroadcastState(ReadOnlyMap[K, V], Protocol[K, V]):
+class ReadOnlyBroadcastState(ReadOnlyMap[K, V_OUT], Protocol[K, V_OUT]):
     """Broadcast state as `process_element` sees it: writing is an error."""
 
 

@@ -49,25 +49,31 @@ _GROUPS_PER_SWEEP = 64
 class DiskKey(CurrentKey):
     """The current key, and its bytes once they are asked for."""
 
-    __slots__ = ("_bytes", "pickler")
+    __slots__ = ("_bytes", "_prefix", "_prefix_of", "pickler")
 
     def __init__(self, where: str) -> None:
         super().__init__(where)
         self.pickler = KeyPickler()
         self._bytes: bytes | None = None
+        self._prefix = b""
+        self._prefix_of: int | None = None
+        """The number of the state that was asked for last, of which `_prefix` is."""
 
     def set(self, key: Any, group: int) -> None:
         self.key = key
         self.group = group
-        self._bytes = None
+        self._bytes = self._prefix_of = None
 
     def prefix(self, number: int) -> bytes:
         """What the entries of the current key begin with, in the state of that number."""
-        if self._bytes is None:
-            if self.group == NO_GROUP:
-                raise self.missing()
-            self._bytes = self.pickler.dumps(self.key)
-        return PREFIX.pack(self.group, number) + self._bytes
+        if number != self._prefix_of:
+            if self._bytes is None:
+                if self.group == NO_GROUP:
+                    raise self.missing()
+                self._bytes = self.pickler.dumps(self.key)
+            self._prefix = PREFIX.pack(self.group, number) + self._bytes
+            self._prefix_of = number
+        return self._prefix
 
 
 class Codec:

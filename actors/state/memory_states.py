@@ -243,6 +243,13 @@ class _MemorySingle(MemoryState, SingleValue):
 class MemoryValueState(_MemorySingle, ValueKind):
     """Of the hashmap backend."""
 
+    def value(self) -> Any:
+        # As `_read`, but without its calls where nothing expires and no snapshot is under way: once per row and more.
+        if self._ttl is not None or self._frozen:
+            return self._read()
+        current = self._current
+        return self._tables[current.group].get(current.key)
+
 
 class MemoryReducingState(_MemorySingle, ReducingKind):
     """Of the hashmap backend."""

@@ -29,6 +29,9 @@ class OperatorListState:
         """The elements; changing the list changes nothing."""
         return list(self._items)
 
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.get())
+
     def add(self, value: Any) -> None:
         self._items.append(value)
 

@@ -140,6 +140,57 @@ def test_a_map_has_entries_and_may_change_while_it_is_read(backend: KeyedStateBa
     assert state.is_empty()
 
 
+def test_a_map_is_used_like_a_dict(backend: KeyedStateBackend) -> None:
+    """As in PyFlink, where what is not there reads as None and is deleted without an error."""
+    state = backend.get_map_state(MapStateDescriptor("map"))
+    assert (state.is_empty(), list(state), state["a"], "a" in state) == (True, [], None, False)
+    del state["a"]
+    state["a"] = 1
+    state.put_all({"b": 2, "c": 3})
+    assert (sorted(state), sorted(state.values()), state["b"], "c" in state) == (["a", "b", "c"], [1, 2, 3], 2, True)
+    del state["b"]
+    assert sorted(state.items()) == [("a", 1), ("c", 3)]
+    for key in state:
+        del state[key]
+    assert state.is_empty()
+
+
+def test_a_list_is_iterated_over(backend: KeyedStateBackend) -> None:
+    state = backend.get_list_state(ListStateDescriptor("list"))
+    state.add_all([1, 2])
+    state.add(3)
+    assert [*state] == [1, 2, 3]
+
+
+def test_a_descriptor_of_any_kind_gives_its_state(backend: KeyedStateBackend) -> None:
+    assert backend.state_of(ListStateDescriptor("list")) is backend.get_list_state(ListStateDescriptor("list"))
+    assert backend.state_of(MapStateDescriptor("map")) is backend.get_map_state(MapStateDescriptor("map"))
+    with pytest.raises(InvalidProgramError, match="a state descriptor is needed, not 'list'"):
+        backend.state_of("list")  # type: ignore[arg-type]
+
+
+def test_all_keys_of_a_state_come_once_with_their_group_and_may_be_cleared_meanwhile(
+    backend: KeyedStateBackend,
+) -> None:
+    keys = ["a", 1, (2, "x"), None, "ab"]
+    descriptors = (ValueStateDescriptor("value"), ListStateDescriptor("list"), MapStateDescriptor("map"))
+    value, elements, entries = (backend.state_of(each) for each in descriptors)
+    for key in keys:
+        use(backend, key)
+        value.update(1)
+        elements.add_all([1, 2])
+        entries.put_all({"x": 1, "y": 2})
+    for descriptor in descriptors:
+        found = []
+        for key, group in backend.keys_of(descriptor):
+            assert group == group_of(key)
+            backend.set_current_key(key, group)
+            backend.state_of(descriptor).clear()
+            found.append(key)
+        assert sorted(found, key=repr) == sorted(keys, key=repr)
+        assert list(backend.keys_of(descriptor)) == []
+
+
 def test_keys_of_a_map_are_equal_as_pythons_are_and_come_back_as_they_were_put(backend: KeyedStateBackend) -> None:
     state: Any = backend.get_map_state(MapStateDescriptor("seen"))
     state.put(1.0, "float")

@@ -30,12 +30,14 @@ from flinkray.functions import (
     SinkFunction,
     SourceFunction,
     TimeDomain,
+    TimerService,
     WindowContext,
 )
 from flinkray.functions import KeySelectorFunction as KeySelector
 
 __all__ = [
     "AggregateFunction",
+    "AllWindowFunction",
     "AsyncFunction",
     "AsyncRetryPredicate",
     "AsyncRetryStrategy",
@@ -53,6 +55,7 @@ __all__ = [
     "KeyedProcessFunction",
     "MapFunction",
     "Partitioner",
+    "ProcessAllWindowFunction",
     "ProcessFunction",
     "ProcessWindowFunction",
     "ReduceFunction",
@@ -60,6 +63,7 @@ __all__ = [
     "SinkFunction",
     "SourceFunction",
     "TimeDomain",
+    "TimerService",
     "WindowFunction",
 ]
 
@@ -72,6 +76,13 @@ class _Context:
 
     def __getitem__(self, _parameters: Any) -> type:
         return self.protocol
+
+
+class _Bracketed:
+    """`WindowFunction[IN, OUT, KEY, TimeWindow]` is the class itself."""
+
+    def __class_getitem__(cls, _parameters: Any) -> Any:
+        return cls
 
 
 class Partitioner(ABC):
@@ -109,27 +120,29 @@ class BaseBroadcastProcessFunction(broadcast_functions.BaseBroadcastProcessFunct
     ReadOnlyContext = ReadOnlyBroadcastContext
 
 
-class BroadcastProcessFunction(broadcast_functions.BroadcastProcessFunction, BaseBroadcastProcessFunction):
+class BroadcastProcessFunction(_Bracketed, broadcast_functions.BroadcastProcessFunction, BaseBroadcastProcessFunction):
     pass
 
 
-class KeyedBroadcastProcessFunction(broadcast_functions.KeyedBroadcastProcessFunction, BaseBroadcastProcessFunction):
-    Context = KeyedBroadcastContext  # type: ignore[assignment]
-    ReadOnlyContext = KeyedReadOnlyBroadcastContext  # type: ignore[assignment]
+class KeyedBroadcastProcessFunction(
+    _Bracketed, broadcast_functions.KeyedBroadcastProcessFunction, BaseBroadcastProcessFunction
+):
+    Context = KeyedBroadcastContext
+    ReadOnlyContext = KeyedReadOnlyBroadcastContext
     OnTimerContext = OnTimerBroadcastContext
 
 
-class ProcessWindowFunction(functions.ProcessWindowFunction):
-    """`ProcessWindowFunction[IN, OUT, KEY, TimeWindow]` is the class itself."""
-
+class ProcessWindowFunction(_Bracketed, functions.ProcessWindowFunction):
     Context = _Context(WindowContext)
 
-    def __class_getitem__(cls, _parameters: Any) -> type[ProcessWindowFunction]:
-        return cls
+
+class ProcessAllWindowFunction(_Bracketed, functions.ProcessAllWindowFunction):
+    Context = _Context(WindowContext)
 
 
-class WindowFunction(functions.WindowFunction):
-    """`WindowFunction[IN, OUT, KEY, TimeWindow]` is the class itself."""
+class WindowFunction(_Bracketed, functions.WindowFunction):
+    pass
 
-    def __class_getitem__(cls, _parameters: Any) -> type[WindowFunction]:
-        return cls
+
+class AllWindowFunction(_Bracketed, functions.AllWindowFunction):
+    pass

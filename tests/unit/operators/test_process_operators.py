@@ -187,6 +187,57 @@ def test_times_are_readable_without_a_key_but_the_key_is_not() -> None:
     assert seen == [(MIN_TIMESTAMP, 77)]
 
 
+class ReadsIn(KeyedProcessFunction):
+    """Reads its state, or sets a timer, where there is no key."""
+
+    def __init__(self, method: str) -> None:
+        self.method = method
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count"))
+        self.read("open")
+
+    def process_element(self, value: Any, ctx: ProcessContext) -> None:
+        self.timers = ctx.timer_service()
+
+    def close(self) -> None:
+        self.read("close")
+        if self.method == "timer":
+            self.timers.register_event_time_timer(1)
+
+    def read(self, method: str) -> None:
+        if method == self.method:
+            self.count.value()
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+def test_keyed_state_read_in_open_or_close_is_an_error_that_names_the_operator(backend: str) -> None:
+    message = r"operator 'op' \(subtask 1 of 1\): there is no current key here"
+    with pytest.raises(InvalidProgramError, match=message):
+        process(ReadsIn("open"), KEY, state_options=StateOptions(backend))
+    driver = process(ReadsIn("close"), KEY, state_options=StateOptions(backend))
+    with pytest.raises(InvalidProgramError, match=message):
+        driver.operator.close()
+
+
+def test_a_timer_set_in_close_is_an_error_that_names_the_operator() -> None:
+    driver = process(ReadsIn("timer"), KEY)
+    driver.push(rows(("a", None, None)), [1])
+    with pytest.raises(InvalidProgramError, match=r"'op \(1/1\)': there is no current key here, so no timer"):
+        driver.operator.close()
+
+
+@pytest.mark.parametrize("timestamp", [2**63, -(2**63) - 1])
+def test_a_timer_for_a_time_beyond_64_bits_is_an_error(timestamp: int) -> None:
+    class Far(KeyedProcessFunction):
+        def process_element(self, value: Any, ctx: ProcessContext) -> None:
+            ctx.timer_service().register_event_time_timer(timestamp)
+
+    driver = process(Far(), KEY)
+    with pytest.raises(InvalidProgramError, match=f"fits 64 bits; {timestamp} does not"):
+        driver.push(rows(("a", None, None)), [1])
+
+
 def test_a_keyed_function_on_a_stream_without_keys_is_an_error() -> None:
     with pytest.raises(InvalidProgramError, match=r"Recorder is a function for keyed streams.*key_by"):
         process(Recorder())
