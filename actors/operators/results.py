@@ -61,7 +61,7 @@ class ResultCollector:
 
     def flush_if_full(self) -> None:
         """Emits when a batch has come together: keeps memory bounded while many rows or timers are worked off."""
-        if self._main.is_full or any(side.is_full for side in self._sides.values()):
+        if self._main.is_full or (self._sides and any(side.is_full for side in self._sides.values())):
             self.flush()
 
     def flush(self) -> None:
