@@ -211,7 +211,9 @@ class KeySorter:
             counts[stream] = first + batch.num_rows
         streams = [np.full(batch.num_rows, stream, np.int64) for stream, batch in pending]
         times = [_times(batch) for _, batch in pending]
-        order = _Order(*map(np.concatenate, (hashes, times, streams, rows))).sorted()
+        order = _Order(
+            np.concatenate(hashes), np.concatenate(times), np.concatenate(streams), np.concatenate(rows)
+        ).sorted()
         pending.clear()
         whole = {stream: concat(each) for stream, each in batches.items()}
         batches.clear()
