@@ -196,7 +196,7 @@ class PipelineDriver:
             batch_bytes=configuration.get(options.BATCH_BYTES),
             auto_watermark_interval_ms=configuration.get(options.AUTO_WATERMARK_INTERVAL),
             state_options=StateOptions.of(configuration),
-            job_parameters=dict(configuration.get(options.GLOBAL_JOB_PARAMETERS)),
+            job_parameters={**configuration.get(options.GLOBAL_JOB_PARAMETERS)},
             job_name=self._job_name,
             clock=host.clock,
             mails=host.mails,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from actors.messages import ReaderRegistered, WatermarkLimited, WatermarkReporte
 from actors.operators.input_status import InputStatus
 from actors.operators.source import SourceOperator
 from actors.operators.timestamps import TimestampsAndWatermarksOperator, WatermarkTracker, assign_timestamps
+from flinkray import DataStream, KeyedProcessFunction, KeyedStream, OutputTag, TimeDomain, TumblingEventTimeWindows
 from flinkray.batch import Batch
 from flinkray.connectors.source import (
     Boundedness,
@@ -29,10 +30,12 @@ from flinkray.connectors.source import (
 )
 from flinkray.errors import InvalidProgramError, NullTimestampError, UserFunctionError
 from flinkray.operator_factories import SourceFactory, TimestampsAndWatermarksFactory
+from flinkray.testing import KeyedHarness
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from flinkray.watermarks import WatermarkGenerator, WatermarkStrategy
 from tests.support.operators import OperatorHarness, as_batch, code
 
+LATE = OutputTag("late")
 MONOTONOUS = WatermarkStrategy.for_monotonous_timestamps()
 ALIGNED = MONOTONOUS.with_watermark_alignment("group", 10, 500)
 
@@ -118,6 +121,39 @@ class SourceHarness(OperatorHarness):
     def reported(self) -> list[int]:
         sent, self.context.sent_to_coordinator = self.context.sent_to_coordinator, []
         return [event.watermark for event in sent if isinstance(event, WatermarkReported)]
+
+
+# -- the two times
+
+
+def test_rows_at_or_below_the_watermark_are_late_and_those_above_it_are_not() -> None:
+    def build(stream: KeyedStream) -> DataStream:
+        return stream.window(TumblingEventTimeWindows.of(1)).side_output_late_data(LATE).reduce(max)
+
+    with KeyedHarness.of(build, key=lambda _value: 0) as harness:
+        harness.watermark(5)
+        harness.process_batch([4, 5, 6], timestamps=[4, 5, 6])
+        harness.end_input()
+        assert (harness.side_output(LATE), harness.results()) == ([4, 5], [6])
+
+
+class BothTimes(KeyedProcessFunction):
+    def process_element(self, value: int, ctx: Any) -> None:
+        ctx.timer_service().register_event_time_timer(value)
+        ctx.timer_service().register_processing_time_timer(value)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[tuple[str, int]]:
+        yield ctx.time_domain(), timestamp
+
+
+def test_event_time_goes_by_watermarks_and_processing_time_by_the_clock() -> None:
+    with KeyedHarness(BothTimes(), key=lambda value: value) as harness:
+        harness.process(100)
+        harness.watermark(100)
+        assert harness.results() == [(TimeDomain.EVENT_TIME, 100)]
+        harness.clear_output()
+        harness.advance_time(100)
+        assert harness.results() == [(TimeDomain.PROCESSING_TIME, 100)]
 
 
 # -- alignment of splits
