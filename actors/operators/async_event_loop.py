@@ -8,12 +8,14 @@ import logging
 import threading
 from collections.abc import Callable, Coroutine
 from contextvars import Context
-from typing import Any
+from typing import Any, TypeVarTuple
 
 from actors.mailbox.waiting import others_act
 from actors.ports import Clock
 
 log = logging.getLogger(__name__)
+
+_Arguments = TypeVarTuple("_Arguments")
 
 CANCEL_GRACE_S = 1.0
 """How long coroutines that are cancelled may take to end."""
@@ -212,14 +214,24 @@ class _ClockedLoop(asyncio.SelectorEventLoop):
         self.run_forever()
         return True
 
-    def call_soon(self, callback: Any, *args: Any, context: Context | None = None) -> asyncio.Handle:
+    def call_soon(
+        self, callback: Callable[[*_Arguments], object], *args: *_Arguments, context: Context | None = None
+    ) -> asyncio.Handle:
         self._has_work = True
         return super().call_soon(callback, *args, context=context)
 
-    def call_soon_threadsafe(self, callback: Any, *args: Any, context: Context | None = None) -> asyncio.Handle:
+    def call_soon_threadsafe(
+        self, callback: Callable[[*_Arguments], object], *args: *_Arguments, context: Context | None = None
+    ) -> asyncio.Handle:
         self._has_work = True
         return super().call_soon_threadsafe(callback, *args, context=context)
 
-    def call_at(self, when: float, callback: Any, *args: Any, context: Context | None = None) -> asyncio.TimerHandle:
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*_Arguments], object],
+        *args: *_Arguments,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
         heapq.heappush(self._due, when)
         return super().call_at(when, callback, *args, context=context)

@@ -361,3 +361,48 @@ def test_a_checkpoint_need_not_wait_for_calls_that_do_not_come_back(gate: type[G
     finally:
         client.cancel()
         client.close()
+
+
+def test_a_job_that_is_drained_waits_for_the_results_of_all_rows_that_it_has_read(tmp_path: Path) -> None:
+    env = local(2)
+    env.enable_checkpointing("1 h")
+    lookups(env, tmp_path / "rows", Looked(), 1_500, is_ordered=False)
+    client = env.execute_async()
+    try:
+        eventually(client.progress, lambda progress: progress.records_out > 100)
+        client.stop_with_savepoint(str(tmp_path / "saved"), drain=True, timeout=30)
+        read = client.progress().records_in
+    finally:
+        client.close()
+    found = committed(tmp_path / "rows")
+    assert 100 < found.total() < ROWS
+    assert set(found.values()) == {1}
+    assert found.total() <= read
+
+
+def test_a_program_of_pyflink_waits_as_it_does_there() -> None:
+    from flinkray.pyflink.common import Configuration, Row, Types
+    from flinkray.pyflink.common import Time as PyFlinkTime
+    from flinkray.pyflink.datastream import AsyncDataStream as PyFlinkAsyncDataStream
+    from flinkray.pyflink.datastream import AsyncFunction as PyFlinkAsyncFunction
+    from flinkray.pyflink.datastream import AsyncRetryStrategy as PyFlinkAsyncRetryStrategy
+    from flinkray.pyflink.datastream import StreamExecutionEnvironment as PyFlinkEnvironment
+    from flinkray.pyflink.datastream.async_retry_predicates import empty_result_predicate
+
+    class Added(PyFlinkAsyncFunction):
+        def open(self, runtime_context: Any) -> None:
+            self.attempts: Counter[int] = Counter()
+
+        async def async_invoke(self, value: Any) -> list[Any]:
+            self.attempts[value[0]] += 1
+            return [value[0] + value[1]] if self.attempts[value[0]] > 1 else []
+
+    env = PyFlinkEnvironment.get_execution_environment(Configuration().set_string("execution.target", "local"))
+    types = Types.ROW([Types.LONG(), Types.LONG()])
+    rows = env.from_collection([Row(1, 2), Row(3, 4), Row(5, 6)], types)
+    retry = PyFlinkAsyncRetryStrategy.exponential_backoff(3, 1, 100, 2.0, empty_result_predicate, None)
+    added = PyFlinkAsyncDataStream.ordered_wait_with_retry(
+        rows, Added(), PyFlinkTime.seconds(20), retry, 2, Types.LONG()
+    )
+    with added.execute_and_collect() as found:
+        assert list(found) == [3, 7, 11]
