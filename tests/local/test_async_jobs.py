@@ -240,11 +240,15 @@ def test_a_full_queue_holds_back_the_source(gate: type[Gate]) -> None:
     client = env.execute_async()
     try:
         eventually(lambda: len(gate.arrived), lambda arrived: arrived == 10)
-        seen = client.progress().records_in
-        for _ in range(5):  # it comes to rest far from the end
-            before, seen = seen, eventually(client.progress).records_in
-            threading.Event().wait(0.02)
-        assert seen == before < 3_000
+        pause = threading.Event()
+
+        def read_between_two_looks() -> int:
+            first = client.progress().records_in
+            pause.wait(0.2)
+            return client.progress().records_in - first
+
+        eventually(read_between_two_looks, lambda read: read == 0)
+        assert client.progress().records_in < 3_000  # it has come to rest far from the end
         assert len(gate.arrived) == 10
         gate.opened.set()
         assert [row for batch in client.collected("rows") for row in decode(batch)] == list(range(5_000))
@@ -260,7 +264,7 @@ def test_a_slow_stream_is_not_delayed(gate: type[Gate]) -> None:
     try:
         first = next(client.collected("rows"))
         assert decode(first) == [0]
-        assert len(gate.arrived) == 9
+        eventually(lambda: len(gate.arrived), lambda arrived: arrived == 9)
     finally:
         client.cancel()
         client.close()
