@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import pickle
 import tempfile
+import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO
 
@@ -39,6 +41,7 @@ class SpillFile:
         self._what = what
         self._file: IO[bytes] | None = None
         self._size = 0
+        self._finalizer: Callable[[], object] | None = None
 
     @property
     def size(self) -> int:
@@ -54,6 +57,8 @@ class SpillFile:
         try:
             if self._file is None:
                 self._file = tempfile.TemporaryFile(prefix="flinkray-", dir=self._directory or None)  # noqa: SIM115
+                # Of who dies nobody calls `close`.
+                self._finalizer = weakref.finalize(self, _close, self._file)
             self._file.seek(self._size)
             self._file.write(data)
         except OSError as error:
@@ -78,11 +83,9 @@ class SpillFile:
 
     def close(self) -> None:
         """Frees its room. Closing twice is harmless."""
-        file, self._file = self._file, None
-        if file is not None:
-            # What was not flushed for want of room does not matter any more.
-            with contextlib.suppress(OSError):
-                file.close()
+        if self._finalizer is not None:
+            self._finalizer()
+        self._file = None
 
     def _error(self, done: str, error: OSError) -> FlinkrayError:
         where = self._directory or tempfile.gettempdir()
@@ -90,3 +93,8 @@ class SpillFile:
             f"{self._what} could not be {done} in {where}: {error}; make room there, or name another directory with "
             "io.tmp.dirs"
         )
+
+
+def _close(file: IO[bytes]) -> None:
+    with contextlib.suppress(OSError):  # what was not flushed for want of room does not matter any more
+        file.close()
