@@ -130,7 +130,7 @@ def random_case(seed: int, most_rows: int = 400) -> WindowCase:
         value = None if chance.random() < nulls else chance.randrange(-20, 20)
         events.append((at, key_of(chance.randrange(keys)), value, number))
     batches, watermarks, highest = [], [], MIN_TIMESTAMP
-    most, offset = chance.choice((1, 7, 60, 500)), 0
+    most, offset = chance.choice((1, 20, 60, 500, 500)), 0
     while offset < rows:
         some = events[offset : offset + chance.randint(1, most)]
         offset += len(some)

@@ -208,10 +208,10 @@ def test_processing_time_sessions_are_of_the_time_at_which_rows_arrive() -> None
 # -- against a model, and at any parallelism
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(40))
 def test_sessions_are_those_of_the_model(seed: int) -> None:
     chance = random.Random(seed)
-    case = random_case(seed, 150)
+    case = random_case(seed, 100)
     gaps = [chance.randrange(1, 40) for _ in range(7)]
     is_dynamic, lateness = seed % 3 == 0, chance.choice((0, 0, 20, 1000))
     gap = gaps[0]
@@ -256,7 +256,7 @@ AGGREGATES = (
 )
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(15))
 def test_sessions_go_on_at_any_parallelism(seed: int) -> None:
     chance = random.Random(seed)
     case = random_case(1000 + seed, 120)
@@ -288,7 +288,7 @@ def rows_at(times: list[int], chance: random.Random) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_sessions_that_had_fired_in_a_subtask_that_was_ahead_do_not_fire_again(seed: int) -> None:
     chance = random.Random(seed)
     lateness = chance.choice((0, 40, 1000))
