@@ -52,7 +52,8 @@ def touch_any(key_ids: Ids, starts: Times, ends: Times, runs: Runs) -> Flags:
     # The last run of the key that starts at or before the interval's end is the only one that can touch its start.
     before = np.searchsorted(run_codes, key_ids * len(times) + ranks[len(runs) :], "right") - 1
     place = np.maximum(before, 0)
-    return (before >= 0) & (runs.key_ids[place] == key_ids) & (runs.ends[place] >= starts)
+    touches: Flags = (before >= 0) & (runs.key_ids[place] == key_ids) & (runs.ends[place] >= starts)
+    return touches
 
 
 def _by_key_and_time(key_ids: Ids, times: Times) -> Rows:
