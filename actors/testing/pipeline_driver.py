@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from actors.checkpoints.handles import OperatorSubtaskState, PartKind, StatePart
@@ -187,6 +187,7 @@ class PipelineDriver:
 
     def _context_of(self, node: StreamNode) -> HarnessContext:
         configuration, host = self._configuration, self._host
+        parameters: Mapping[str, str] = configuration.get(options.GLOBAL_JOB_PARAMETERS)
         return HarnessContext(
             operator_name=node.name,
             operator_id=self._ids[node.id],
@@ -196,7 +197,7 @@ class PipelineDriver:
             batch_bytes=configuration.get(options.BATCH_BYTES),
             auto_watermark_interval_ms=configuration.get(options.AUTO_WATERMARK_INTERVAL),
             state_options=StateOptions.of(configuration),
-            job_parameters={**configuration.get(options.GLOBAL_JOB_PARAMETERS)},
+            job_parameters=dict(parameters),
             job_name=self._job_name,
             clock=host.clock,
             mails=host.mails,
