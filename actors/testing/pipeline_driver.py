@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from actors.checkpoints.handles import OperatorSubtaskState, PartKind, StatePart
@@ -187,7 +187,7 @@ class PipelineDriver:
 
     def _context_of(self, node: StreamNode) -> HarnessContext:
         configuration, host = self._configuration, self._host
-        parameters: Mapping[str, str] = configuration.get(options.GLOBAL_JOB_PARAMETERS)
+        parameters = configuration.get(options.GLOBAL_JOB_PARAMETERS)
         return HarnessContext(
             operator_name=node.name,
             operator_id=self._ids[node.id],
