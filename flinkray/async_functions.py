@@ -21,6 +21,10 @@ class AsyncFunction(Function, ABC):
     too, which is where sessions of asyncio clients belong. There is no keyed state.
     """
 
+    def __class_getitem__(cls, _types: Any) -> Any:
+        """With types in brackets, as PyFlink's programs have it, the class itself."""
+        return cls
+
     @abstractmethod
     async def async_invoke(self, value: Any) -> Iterable[Any]:
         """A list of results: one, several or none. An exception fails the job, unless the call is retried.
@@ -36,6 +40,10 @@ class AsyncFunction(Function, ABC):
 class AsyncRetryPredicate(ABC):
     """After which outcomes a call is made again."""
 
+    def __class_getitem__(cls, _types: Any) -> Any:
+        """With types in brackets, as PyFlink's programs have it, the class itself."""
+        return cls
+
     @abstractmethod
     def result_predicate(self) -> ResultPredicate | None:
         """Of the list of results; None: no result leads to a retry."""
@@ -47,6 +55,10 @@ class AsyncRetryPredicate(ABC):
 
 class AsyncRetryStrategy(ABC):
     """Whether and when a call is made again. Asked by the task's thread; attempts count from 1."""
+
+    def __class_getitem__(cls, _types: Any) -> Any:
+        """With types in brackets, as PyFlink's programs have it, the class itself."""
+        return cls
 
     @abstractmethod
     def can_retry(self, current_attempts: int) -> bool:

@@ -179,7 +179,8 @@ class CheckpointConfig:
     get_externalized_checkpoint_cleanup = get_externalized_checkpoint_retention
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        return self.unaligned
+        """As in Flink only where the mode is exactly once."""
+        return self.unaligned and self.mode is CheckpointingMode.EXACTLY_ONCE
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> None:
         self.unaligned = enabled

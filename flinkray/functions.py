@@ -7,6 +7,7 @@ main output and `yield tag, value` for a side output, where `tag` is an `OutputT
 
 from __future__ import annotations
 
+import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
@@ -189,7 +190,7 @@ class TimerService(Protocol):
     def delete_processing_time_timer(self, timestamp: int) -> None: ...
 
 
-class TimeDomain:
+class TimeDomain(str, enum.Enum):  # noqa: UP042  (str() gives the member's name, as in PyFlink)
     EVENT_TIME = "event time"
     PROCESSING_TIME = "processing time"
 
@@ -207,7 +208,7 @@ class ProcessContext(Protocol):
 
 
 class OnTimerContext(ProcessContext, Protocol):
-    def time_domain(self) -> str:
+    def time_domain(self) -> TimeDomain:
         """`TimeDomain.EVENT_TIME` or `TimeDomain.PROCESSING_TIME`."""
 
 

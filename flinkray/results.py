@@ -64,6 +64,10 @@ class CollectedRows(Iterator[Any]):
         finally:
             self.job_client.close()
 
+    def next(self) -> Any:
+        """PyFlink's name for `next(rows)`."""
+        return next(self)
+
     def close(self) -> None:
         """Cancels the job unless it has ended; calling it again does nothing."""
         self._rows = iter(())

@@ -77,6 +77,15 @@ def as_row(value: Any) -> Any:
     return row_class(names)._maker()(tuple(map(decoded_form, fields)))
 
 
+def form_of(declared: RecordType | None) -> Callable[[Any], Any]:
+    """`as_row`; of values that are declared to be any objects, the value itself."""
+    return _itself if declared is not None and declared.kind is Kind.OBJECT else as_row
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
 def snapshot(value: Any) -> Any:
     """The value as it is now, whatever the user's code does to it later; itself where nothing can change it.
 
@@ -200,6 +209,10 @@ class RowEncoder:
         return [(name, list(map(itemgetter(index), values))) for index, name in enumerate(names)]
 
     def _row_columns(self, python_types: set[type], values: Sequence[Any]) -> list[tuple[str, Sequence[Any]]]:
+        positional = {each for each in python_types if issubclass(each, tuple) and _has_no_names(each)}
+        if self._kind is not None and positional and positional != python_types:
+            values = [self._named(value) if type(value) in positional else value for value in values]
+            python_types = set(map(type, values))
         if len(python_types) == 1:
             (only,) = python_types
             names = named_fields(only)
@@ -215,6 +228,12 @@ class RowEncoder:
             (name, [v.get(name) if isinstance(v, dict) else getattr(v, name, None) for v in values])
             for name in names_in_order
         ]
+
+    def _named(self, value: tuple[Any, ...]) -> Row:
+        """A tuple as a row of the columns at its positions."""
+        if len(value) != len(self._names):
+            raise self._mismatch("", value, f"a tuple of {len(self._names)}")
+        return row_class(tuple(self._names))(*value)
 
     def _record_columns(
         self, python_type: type, names: tuple[str, ...], values: Sequence[Any]
@@ -313,6 +332,10 @@ class RowEncoder:
             f"({type(value).__name__}) does not fit {expected}; set {self._argument}= to a type that holds all its "
             "values, or make the function return one type"
         )
+
+
+def _has_no_names(python_type: type[tuple[Any, ...]]) -> bool:
+    return python_type is tuple or (issubclass(python_type, Row) and not python_type._is_named)
 
 
 def _holds_immutable(arrow_type: pa.DataType) -> bool:

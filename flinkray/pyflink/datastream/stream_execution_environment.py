@@ -91,6 +91,10 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
 
     # -- settings
 
+    def get_max_parallelism(self) -> int:
+        """-1: settled from the parallelism when the program is compiled."""
+        return super().get_max_parallelism() or -1
+
     def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
         return self.get_checkpointing_mode()
 
