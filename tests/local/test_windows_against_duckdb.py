@@ -200,7 +200,7 @@ def test_tumbling_and_sliding_windows(seeds: range) -> None:
     settings, late, answers = {}, [], {}
     for seed in [each + kind * 10_000_000 for each in seeds for kind in range(2)]:
         chance = random.Random(seed)
-        case = cases[seed] = random_case(seed, 40)
+        case = cases[seed] = random_case(seed, 32)
         windows = aligned_windows(chance)
         lateness = chance.choice((0, 0, 15, 500))
         common: dict[str, Any] = {"allowed_lateness_ms": Millis(lateness), "late_tag": LATE}
@@ -244,7 +244,7 @@ def test_sessions(seeds: range) -> None:
     cases, answers, of_definition = {}, {}, []
     for seed in seeds:
         chance = random.Random(seed)
-        case = cases[seed] = random_case(seed, 40)
+        case = cases[seed] = random_case(seed, 32)
         gap, lateness = chance.choice((1, 4, 15, 40)), chance.choice((0, 0, 15, 500))
         windows = EventTimeSessionWindows.with_gap(gap)
         common: dict[str, Any] = {"allowed_lateness_ms": Millis(lateness), "late_tag": LATE}
@@ -297,7 +297,7 @@ def test_window_joins(seeds: range) -> None:
     cases, settings, pairs, late = {}, {}, [], []
     for seed in seeds:
         chance = random.Random(seed)
-        case = cases[seed] = random_case(seed, 40)
+        case = cases[seed] = random_case(seed, 32)
         windows = aligned_windows(chance)
         settings[seed] = {"size": windows.size_ms, "slide": windows.slide_ms, "shift": windows.offset_ms, "lateness": 0}
         columnar = WindowCoGroupFactory(windows, True, late_tag=LATE)
@@ -334,7 +334,7 @@ def test_running_aggregates(seeds: range) -> None:
     cases, found = {}, []
     running = tuple((name, aggregate) for name, aggregate in AGGREGATES if name != "members")
     for seed in seeds:
-        case = cases[seed] = random_case(seed, 40)
+        case = cases[seed] = random_case(seed, 32)
         runs = Runs(case, RunningAggregateFactory(running))
         runs.go()
         found += [(seed, *key_of(case, row), *(row[name] for name, _ in running)) for row in runs.rows()]
