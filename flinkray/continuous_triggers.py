@@ -10,7 +10,7 @@ import pyarrow as pa
 from flinkray.durations import Duration
 from flinkray.state import ReducingStateDescriptor
 from flinkray.triggers import OnMergeContext, QuietTrigger, TriggerContext, TriggerResult, positive_interval
-from flinkray.types import Millis
+from flinkray.types import MAX_TIMESTAMP, Millis
 
 _FIRE_TIME = ReducingStateDescriptor("fire-time", pa.int64(), function=min)
 """When to fire next; of windows that merge, the earliest."""
@@ -46,6 +46,8 @@ class ContinuousEventTimeTrigger(QuietTrigger):
 
     def _fire_after(self, time: int, window: Any, ctx: TriggerContext) -> None:
         following = min(time + self.interval_ms, window.max_timestamp())
+        if following <= ctx.get_current_watermark() == MAX_TIMESTAMP == window.max_timestamp():
+            following = MAX_TIMESTAMP  # at the end of the data, else a window without an end would fire for ever
         ctx.get_partitioned_state(_FIRE_TIME).add(following)
         ctx.register_event_time_timer(following)
 
