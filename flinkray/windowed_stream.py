@@ -40,5 +40,3 @@ class WindowedStream(WindowOperations):
 
     def _as_process(self, function: Any) -> ProcessWindowFunction | Callable[..., Any]:
         return keyed_window_function(function)
-
-_Apply = Applied

@@ -113,16 +113,16 @@ class Case:
         self.keys = chance.choice(KEYS)
         make: Callable[[], GeneralWindowOperator] = lambda: GeneralWindowOperator(factory)  # noqa: E731
         self.subtasks = Subtasks(
-            make, [chance.choice(SELECTORS)], chance.randint(1, 3), batch_rows=chance.choice((3, 999))
+            make, [chance.choice(SELECTORS)], chance.randint(1, 2), batch_rows=chance.choice((3, 999))
         )
         self.has_evictor = factory.evictor is not None
 
     def run(self) -> None:
         steps = random_steps(self.chance, self.keys)
-        barriers = {self.chance.randrange(len(steps)) for _ in range(self.chance.choice((0, 1, 3)))}
+        barriers = {self.chance.randrange(len(steps)) for _ in range(self.chance.choice((0, 0, 1, 2)))}
         for number, step in enumerate(steps):
             if number in barriers:
-                self.subtasks = self.subtasks.rescaled(self.chance.randint(1, 4), lambda s, step=step: self.do(s, step))
+                self.subtasks = self.subtasks.rescaled(self.chance.randint(1, 3), lambda s, step=step: self.do(s, step))
                 assert not self.subtasks.take()
             self.do(self.subtasks, step)
             if isinstance(step, int):
