@@ -241,7 +241,7 @@ class Applied(WrappedWindowFunction):
 
 def keyed_window_function(function: Any) -> ProcessWindowFunction | Callable[..., Any]:
     """A window function of a keyed stream as one of (key, context, rows)."""
-    return Applied(function) if isinstance(function, WindowFunction) else function  # type: ignore[no-any-return]
+    return Applied(function) if isinstance(function, WindowFunction) else function
 
 
 class _ExtremeRow(ReduceFunction):

@@ -224,7 +224,7 @@ class EvictedContents(RowContents):
         self._state.add(WindowRow(value, timestamp, self.record_type))
 
     def fire(self, window: Any) -> None:
-        rows = self._state.get()
+        rows: Any = self._state.get()
         if not rows:
             return
         rows = self._left(self._evictor.evict_before(rows, len(rows), window, self._times), "evict_before")

@@ -31,7 +31,7 @@ from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError, TypeMismatchError
-from flinkray.functions import ProcessWindowFunction, as_callable
+from flinkray.functions import AggregateFunction, ProcessWindowFunction, as_callable
 from flinkray.keys import KeySelector
 from flinkray.operator_factories import WindowFactory
 from flinkray.row_codec import decode, short_repr
@@ -295,7 +295,7 @@ class GeneralWindowOperator(TimedOperator):
         contents = self._fold.of(row.value for row in rows)
         if contents is not NOTHING:
             self._emit(self._fold.result(contents))
-        elif self._factory.aggregate is not None:
+        elif isinstance(self._factory.aggregate, AggregateFunction):
             self._emit(self._fold.result(self._factory.aggregate.create_accumulator()))
         elif self._factory.reduce is None:
             self._emit([])
@@ -311,7 +311,7 @@ class GeneralWindowOperator(TimedOperator):
     # -- the end of a window
 
     def _cleanup_time(self, window: Any) -> int:
-        return min(window.max_timestamp() + self._lateness, MAX_TIMESTAMP)
+        return min(int(window.max_timestamp()) + self._lateness, MAX_TIMESTAMP)
 
     def _is_over(self, window: Any) -> bool:
         return self._is_event_time and self._cleanup_time(window) <= self._watermark
@@ -376,4 +376,4 @@ class GeneralWindowOperator(TimedOperator):
 
 
 def _times_of(batch: Batch) -> list[int | None]:
-    return [None] * batch.num_rows if batch.timestamps is None else batch.timestamps.to_pylist()  # type: ignore[no-any-return]
+    return [None] * batch.num_rows if batch.timestamps is None else batch.timestamps.to_pylist()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from actors.elements import CheckpointOptions
@@ -10,47 +10,24 @@ from actors.keys import key_columns, key_groups, key_values
 from actors.operators.base import OperatorContext, Output
 from actors.operators.columns import operator_label
 from actors.operators.keyed_tables import KeyedTables
-from actors.operators.panes import NOTHING, Pane, pane_rows, panes_table
+from actors.operators.panes import Pane, pane_rows, panes_table
 from actors.operators.results import ResultCollector
 from actors.operators.window_base import WindowOperatorBase
+from actors.operators.window_contents import fold_of
+from actors.operators.window_contexts import FiringContext
 from actors.operators.window_times import PendingWindows
 from actors.state.backends import create_keyed_state
 from actors.state.keyed_state import KeyedStateBackend
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
-from flinkray.functions import AggregateFunction, ProcessWindowFunction, as_callable
+from flinkray.functions import ProcessWindowFunction, as_callable
 from flinkray.keys import KeySelector
 from flinkray.operator_factories import WindowFactory
-from flinkray.row_codec import as_row, decode, form_of
-from flinkray.row_codec import snapshot as copy_of
-from flinkray.state import KeyedStateStore
-from flinkray.windowing import Window
+from flinkray.row_codec import decode
+from flinkray.windowing import AlignedWindows, Window
 
 _STATE = "panes"
-
-
-class FiringContext:
-    """The `context` of a ProcessWindowFunction or a plain function (flinkray.functions.WindowContext)."""
-
-    def __init__(self, operator: RowWindowOperator) -> None:
-        self._operator = operator
-        self._window = Window(0, 0)
-
-    def window(self) -> Window:
-        return self._window
-
-    def current_watermark(self) -> int:
-        return self._operator.current_watermark
-
-    def current_processing_time(self) -> int:
-        return self._operator.context.clock.now_ms()
-
-    def window_state(self) -> KeyedStateStore:
-        return self._operator.window_state
-
-    def global_state(self) -> KeyedStateStore:
-        return self._operator.key_state
 
 
 class RowWindowOperator(WindowOperatorBase):
@@ -61,13 +38,14 @@ class RowWindowOperator(WindowOperatorBase):
     """
 
     def __init__(self, factory: WindowFactory) -> None:
+        assert isinstance(factory.assigner, AlignedWindows)
         super().__init__(factory.assigner, factory.allowed_lateness_ms, factory.late_tag)
         self._factory = factory
         self._waiting = PendingWindows()
         self._open = PendingWindows()
         self._panes: dict[int, Pane] = {}
         """By window start."""
-        self._add, self._result, self._copy = _contents(factory)
+        self._fold = fold_of(factory)
         self._process = None if factory.process is None else as_callable(factory.process, "process")
 
     def setup(self, context: OperatorContext, output: Output) -> None:
@@ -75,20 +53,20 @@ class RowWindowOperator(WindowOperatorBase):
         self._selector: KeySelector | None = context.keys[0] if context.keys else None
         self._results = ResultCollector(context, output, self._factory.output_type)
         self._functions = UserFunctions(context, self._factory.user_functions)
-        self._firing = FiringContext(self)
         # What the window function keeps: per key, and per key and window.
-        self.key_state: KeyedStateBackend = create_keyed_state(context, "key/")
-        self.window_state: KeyedStateBackend = create_keyed_state(context, "window/")
+        self._key_state: KeyedStateBackend = create_keyed_state(context, "key/")
+        self._window_state: KeyedStateBackend = create_keyed_state(context, "window/")
+        self._firing = FiringContext(self, self._key_state, self._window_state)
 
     def open(self) -> None:
-        self._functions.open(TaskRuntimeContext(self.context, None if self._selector is None else self.key_state))
+        self._functions.open(TaskRuntimeContext(self.context, None if self._selector is None else self._key_state))
 
     def close(self) -> None:
         try:
             self._functions.close()
         finally:
-            self.key_state.close()
-            self.window_state.close()
+            self._key_state.close()
+            self._window_state.close()
 
     @property
     def current_watermark(self) -> int:
@@ -131,7 +109,7 @@ class RowWindowOperator(WindowOperatorBase):
         if pane is None:
             pane = self._open_pane(start)
         try:
-            pane.contents[key] = self._add(pane.to_change(key, group, self._copy), value)
+            pane.contents[key] = self._fold.add(pane.to_change(key, group, self._fold.copy), value)
         except Exception as error:
             raise_attributed(self.context.operator_name, self.context.subtask, value, error)
         return self._times.is_due(start, self._watermark)
@@ -156,7 +134,7 @@ class RowWindowOperator(WindowOperatorBase):
 
     def _fire(self, start: int, keys: Iterable[Any]) -> None:
         window = Window(start, start + self._times.size)
-        self._firing._window = window
+        self._firing.current = window
         pane = self._panes[start]
         for key in keys:
             self._set_current(key, start, pane.groups[key])
@@ -167,16 +145,16 @@ class RowWindowOperator(WindowOperatorBase):
         self._clear_current()
 
     def _set_current(self, key: Any, start: int, group: int) -> None:
-        self.key_state.set_current_key(key, group)
-        self.window_state.set_current_key((key, start), group)
+        self._key_state.set_current_key(key, group)
+        self._window_state.set_current_key((key, start), group)
 
     def _clear_current(self) -> None:
-        self.key_state.clear_current_key()
-        self.window_state.clear_current_key()
+        self._key_state.clear_current_key()
+        self._window_state.clear_current_key()
 
     def _call(self, key: Any, window: Window, contents: Any) -> None:
         timestamp = window.max_timestamp()
-        result = self._result(contents)
+        result = self._fold.result(contents)
         if self._process is None:
             self._results.add(result, timestamp)
         else:
@@ -186,7 +164,7 @@ class RowWindowOperator(WindowOperatorBase):
         groups = self._panes.pop(start).groups
         process = self._factory.process
         if isinstance(process, ProcessWindowFunction):
-            self._firing._window = Window(start, start + self._times.size)
+            self._firing.current = Window(start, start + self._times.size)
             for key, group in groups.items():
                 self._set_current(key, start, group)
                 try:
@@ -203,18 +181,18 @@ class RowWindowOperator(WindowOperatorBase):
         if panes:
             watermark, tables, size = self._watermark, KeyedTables.of(self.context), self._times.size
             snapshot.add_keyed(_STATE, lambda: panes_table(panes, watermark, size, tables), tables.owned)
-        snapshot.parts += self.key_state.snapshot(options, checkpoint_id)
-        snapshot.parts += self.window_state.snapshot(options, checkpoint_id)
+        snapshot.parts += self._key_state.snapshot(options, checkpoint_id)
+        snapshot.parts += self._window_state.snapshot(options, checkpoint_id)
         self._functions.snapshot_state(checkpoint_id, snapshot)
         return snapshot
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        self.key_state.notify_checkpoint_complete(checkpoint_id)
-        self.window_state.notify_checkpoint_complete(checkpoint_id)
+        self._key_state.notify_checkpoint_complete(checkpoint_id)
+        self._window_state.notify_checkpoint_complete(checkpoint_id)
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        self.key_state.notify_checkpoint_aborted(checkpoint_id)
-        self.window_state.notify_checkpoint_aborted(checkpoint_id)
+        self._key_state.notify_checkpoint_aborted(checkpoint_id)
+        self._window_state.notify_checkpoint_aborted(checkpoint_id)
 
     def initialize_state(self, restored: RestoredState | None) -> None:
         if restored is not None:
@@ -228,39 +206,5 @@ class RowWindowOperator(WindowOperatorBase):
             pane = self._panes.get(start) or self._open_pane(start)
             has_fired = self._times.is_due(start, fired_until) and not self._times.is_due(start, self._watermark)
             pane.restore(key, group, contents, has_fired)
-        self.key_state.restore(restored)
-        self.window_state.restore(restored)
-
-
-def _contents(
-    factory: WindowFactory,
-) -> tuple[Callable[[Any, Any], Any], Callable[[Any], Any], Callable[[Any], Any]]:
-    """How contents take in a value (from NOTHING at first), what a firing makes of them, and how they are copied so
-    that taking one in does not change what a snapshot holds."""
-    goes_on = factory.process is not None
-    if factory.reduce is not None:
-        reduce = as_callable(factory.reduce, "reduce")
-        form = as_row if goes_on else form_of(factory.output_type)
-        return (
-            lambda contents, value: value if contents is NOTHING else form(reduce(contents, value)),
-            (lambda contents: [contents]) if goes_on else (lambda contents: contents),
-            copy_of,
-        )
-    if factory.aggregate is not None:
-        aggregate = factory.aggregate
-        assert isinstance(aggregate, AggregateFunction)
-        return (
-            lambda contents, value: aggregate.add(
-                value, aggregate.create_accumulator() if contents is NOTHING else contents
-            ),
-            (lambda contents: [aggregate.get_result(contents)]) if goes_on else aggregate.get_result,
-            copy_of,
-        )
-    return _append, list, list
-
-
-def _append(contents: Any, value: Any) -> list[Any]:
-    if contents is NOTHING:
-        return [value]
-    contents.append(value)
-    return contents  # type: ignore[no-any-return]
+        self._key_state.restore(restored)
+        self._window_state.restore(restored)
