@@ -121,7 +121,7 @@ class Row(tuple[Any, ...]):
 
     def __repr__(self) -> str:
         if not self._is_named:
-            return f"Row({', '.join(map(repr, self))})"
+            return f"<Row({', '.join(map(repr, self))})>"  # as PyFlink has it
         return f"Row({', '.join(f'{name}={value!r}' for name, value in zip(self._fields, self, strict=True))})"
 
     def __reduce__(self) -> tuple[Any, ...]:

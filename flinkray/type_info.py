@@ -28,7 +28,7 @@ class TypeInformation:
             return OBJECT_TYPE
         if self.kind is Kind.SCALAR:
             return RecordType(Kind.SCALAR, pa.schema([(SCALAR_COLUMN, self.arrow_type)]))
-        return RecordType(self.kind, pa.schema(list(self.arrow_type)))
+        return RecordType(self.kind, pa.schema([field.remove_metadata() for field in self.arrow_type]))
 
     def __str__(self) -> str:
         return self.name
@@ -41,6 +41,10 @@ DECIMAL_TYPE = pa.decimal128(38, 18)
 """What decimals are without a declared precision: Flink's and Spark's default for big decimals."""
 
 
+ROW_METADATA = {b"flinkray": b"row"}
+"""Of the first field of a struct: within another value it comes back as a Row, and not as a dict or tuple."""
+
+
 def _scalar(name: str, arrow_type: pa.DataType) -> TypeInformation:
     return TypeInformation(name, Kind.SCALAR, arrow_type)
 
@@ -51,7 +55,10 @@ def _nested(name: str, arrow_type: pa.DataType, *parts: TypeInformation) -> Type
 
 def _struct(name: str, kind: Kind, names: Sequence[str], types: Sequence[TypeInformation]) -> TypeInformation:
     fields = ", ".join(f"{field}: {type_}" for field, type_ in zip(names, types, strict=True))
-    arrow_type = pa.struct([(field, type_.arrow_type) for field, type_ in zip(names, types, strict=True)])
+    columns = [pa.field(field, type_.arrow_type) for field, type_ in zip(names, types, strict=True)]
+    if kind is Kind.ROW and columns:
+        columns[0] = columns[0].with_metadata(ROW_METADATA)
+    arrow_type = pa.struct(columns)
     return TypeInformation(f"{name}({fields})", kind, arrow_type, any(type_.contains_object for type_ in types))
 
 

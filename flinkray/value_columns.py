@@ -4,12 +4,12 @@ Arrow's own conversion is faster to write but silently changes values (1.5 to 1 
 tuple to a list, a datetime to a date). Here each Python type has a family, each family the Arrow types that hold it
 exactly, and whatever does not fit raises Misfit. All work on whole columns; nested values recurse per level, not per
 row. A tuple inside a value becomes a struct of f0, f1, ... and comes back as a tuple; a dict with text keys becomes a
-struct (keys that a row lacks come back as None), any other dict a map.
+struct (keys that a row lacks come back as None), any other dict a map. What is declared as `Types.ROW` comes back as
+rows.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flinkray.value_types import Misfit, Unholdable, family, is_tuple_struct, named_fields
+from flinkray.rows import Row, row_class
+from flinkray.value_types import Misfit, Unholdable, family, is_row_struct, is_tuple_struct, named_fields
 
 
 def to_array(values: Sequence[Any], target: pa.DataType, python_types: set[type] | None = None) -> pa.Array:
@@ -143,7 +144,7 @@ def _struct_array(values: Sequence[Any], target: pa.DataType, missing: np.ndarra
 def _field(value: Any, position: int, name: str) -> Any:
     if isinstance(value, dict):
         return value.get(name)
-    if type(value) is tuple:
+    if type(value) is tuple or (isinstance(value, Row) and not value._is_named):
         return value[position] if position < len(value) else None
     return getattr(value, name, None)
 
@@ -214,10 +215,13 @@ def _is_python_time(arrow_type: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(arrow_type)) and arrow_type.tz is None and arrow_type.unit in ("s", "ms", "us")
 
 
-@functools.lru_cache(maxsize=1024)
 def _comes_back_changed(arrow_type: pa.DataType) -> bool:
-    """Whether Arrow's own conversion would give a dict for what was a tuple, or pairs for what was a dict."""
-    if pa.types.is_map(arrow_type) or (pa.types.is_struct(arrow_type) and is_tuple_struct(arrow_type)):
+    """Whether Arrow's own conversion would give a dict for what was a tuple or row, or pairs for what was a dict."""
+    if not pa.types.is_nested(arrow_type):
+        return False
+    if pa.types.is_map(arrow_type):
+        return True
+    if pa.types.is_struct(arrow_type) and (is_row_struct(arrow_type) or is_tuple_struct(arrow_type)):
         return True
     return any(_comes_back_changed(arrow_type.field(index).type) for index in range(arrow_type.num_fields))
 
@@ -228,8 +232,10 @@ def _nested_values(array: pa.Array) -> list[Any]:
     if pa.types.is_struct(arrow_type):
         columns = [to_values(array.field(index)) for index in range(arrow_type.num_fields)]
         rows: list[Any] = list(zip(*columns, strict=True))
-        if not is_tuple_struct(arrow_type):
-            names = [field.name for field in arrow_type]
+        names = [field.name for field in arrow_type]
+        if is_row_struct(arrow_type):
+            rows = list(map(row_class(tuple(names))._maker(), rows))
+        elif not is_tuple_struct(arrow_type):
             rows = [dict(zip(names, row, strict=True)) for row in rows]
     elif pa.types.is_map(arrow_type):
         pairs = list(zip(to_values(array.keys), to_values(array.items), strict=True))

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from flinkray.type_info import ROW_METADATA
 from flinkray.types import tuple_columns
 
 
@@ -282,6 +283,11 @@ def _merge_structs(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 def field_values(values: Iterable[Any], name: str) -> list[Any]:
     """That field of each Row, NamedTuple or dataclass; None where it has none."""
     return [getattr(value, name, None) for value in values]
+
+
+def is_row_struct(struct: pa.DataType) -> bool:
+    """Whether it was declared as rows."""
+    return bool(struct.num_fields > 0 and struct.field(0).metadata == ROW_METADATA)
 
 
 def is_tuple_struct(struct: pa.DataType) -> bool:

@@ -16,14 +16,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--seeds", type=int, help="how many seeds each simulation runs with")
     group.addoption("--seed", type=int, help="the one seed that simulations run with")
     parser.getgroup("recovery").addoption("--recovery", action="store_true", help="run tests that are marked recovery")
+    parser.getgroup("pyflink").addoption("--pyflink", action="store_true", help="run tests that are marked pyflink")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if config.getoption("--recovery"):
-        return
-    left_out = [item for item in items if item.get_closest_marker("recovery")]
+    unasked = [] if config.getoption("--recovery") else ["recovery"]
+    if not config.getoption("--pyflink") and "pyflink" not in config.getoption("-m"):
+        unasked.append("pyflink")
+    left_out = [item for item in items if any(map(item.get_closest_marker, unasked))]
     config.hook.pytest_deselected(items=left_out)
-    items[:] = [item for item in items if not item.get_closest_marker("recovery")]
+    items[:] = [item for item in items if item not in set(left_out)]
 
 
 @pytest.fixture(scope="session")

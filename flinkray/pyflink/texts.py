@@ -34,20 +34,13 @@ def line_texts(batch: Batch) -> list[str]:
     address of an array; here it is Python's text of them)."""
     values = decode(batch)
     if batch.kind is Kind.OBJECT:
-        return [python_text(value) for value in values]
+        return list(map(str, values))
     texts = [java_text(field.type) for field in batch.data.schema]
     if batch.kind is Kind.SCALAR:
         return list(map(texts[0], values))
     pattern = "+I[%s]" if batch.kind is Kind.ROW else "(%s)"
     separator = ", " if batch.kind is Kind.ROW else ","
     return [pattern % separator.join(text(item) for text, item in zip(texts, value, strict=True)) for value in values]
-
-
-def python_text(value: Any) -> str:
-    """As `str(value)` in PyFlink, where a row without names has angle brackets."""
-    if isinstance(value, Row) and not value._is_named:
-        return f"<Row({', '.join(map(repr, value))})>"
-    return str(value)
 
 
 def java_text(arrow_type: pa.DataType) -> _Text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -85,8 +86,8 @@ class Configuration(config.Configuration):
     def contains_key(self, key: str) -> bool:
         return key in self._values
 
-    def key_set(self) -> set[str]:
-        return set(self._values)
+    def key_set(self) -> builtins.set[str]:
+        return {*self._values}
 
     def to_dict(self) -> dict[str, str]:
         return {key: _text(value) for key, value in self}

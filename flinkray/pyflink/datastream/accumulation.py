@@ -49,13 +49,13 @@ class Accumulation(ReduceFunction):
                     "value itself"
                 )
             return combine(value1, value2)
-        first, second = value1[self._position], value2[self._position]  # type: ignore[call-overload]
+        position: Any = self._position  # of rows it may be a name
+        first, second = value1[position], value2[position]
         combined = combine(first, second)
         if self._mode.endswith("_by"):
             return value1 if combined is first else value2
-        position = value1._fields.index(self._position) if isinstance(self._position, str) else self._position
         items = list(value1)
-        items[position] = combined
+        items[value1._fields.index(position) if isinstance(position, str) else position] = combined
         if isinstance(value1, Row):
             return type(value1)._maker()(tuple(items))
         return tuple(items) if isinstance(value1, tuple) else items

@@ -126,7 +126,7 @@ class DataStream(datastream.DataStream):
 
     # -- partitioning
 
-    def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream:
+    def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream:  # type: ignore[override]
         return KeyedStream(self, self._key_selector("key_by", (key_selector,), key_type))
 
     def window_all(self, window_assigner: Any) -> AllWindowedStream:
@@ -149,8 +149,8 @@ class DataStream(datastream.DataStream):
 
     def cache(self) -> NoReturn:
         raise InvalidProgramError(
-            "cache: results are not kept between jobs; write them with FileSink, or take them with to_arrow() and go on "
-            "with from_arrow()"
+            "cache: results are not kept between jobs; write them with FileSink, or take them with to_arrow() and go "
+            "on with from_arrow()"
         )
 
     # -- what flinkray's operations build on
@@ -173,9 +173,6 @@ class KeyedStream(DataStream, keyed_stream.KeyedStream):
     def reduce(self, func: Any) -> DataStream:  # type: ignore[override]
         return _as_pyflink(keyed_stream.KeyedStream.reduce(self, func))
 
-    def key_by(self, key_selector: Any, key_type: Any = None) -> KeyedStream:
-        return KeyedStream(self, self._key_selector("key_by", (key_selector,), key_type))
-
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
         return self._accumulated("sum", position_to_sum)
 
@@ -196,7 +193,7 @@ class KeyedStream(DataStream, keyed_stream.KeyedStream):
 
         return WindowedStream(self, check_assigner(window_assigner))
 
-    def count_window(self, size: int, slide: int = 0) -> WindowedStream:
+    def count_window(self, size: int, slide: int | None = 0) -> WindowedStream:
         from flinkray.pyflink.datastream.windowed_stream import WindowedStream
 
         return WindowedStream(self, count_assigner(size, slide or None))

@@ -173,7 +173,8 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
 
     def add_python_archive(self, archive_path: str, target_dir: str | None = None) -> NoReturn:
         raise InvalidProgramError(
-            f"archives are not unpacked by a job; register_cached_file({archive_path!r}, name) ships a file to all tasks"
+            f"archives are not unpacked by a job; register_cached_file({archive_path!r}, name) ships a file to all "
+            "tasks"
         )
 
     def add_jars(self, *jars_path: str) -> NoReturn:

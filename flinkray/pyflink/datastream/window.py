@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from abc import ABC
+from abc import ABC, abstractmethod
 from typing import Any, BinaryIO
 
 from flinkray import triggers, windowing
@@ -75,6 +75,10 @@ __all__ = [
 
 class Window(ABC):
     """Base of windows of one's own; flinkray's count as such."""
+
+    @abstractmethod
+    def max_timestamp(self) -> int:
+        """The last millisecond that belongs to the window."""
 
 
 for _window in (TimeWindow, CountWindow, GlobalWindow):

@@ -48,11 +48,11 @@ def test_values_are_lines_as_print_shows_them(tmp_path: Path) -> None:
     sink = pickle.loads(pickle.dumps(rows_sink(tmp_path)))
     for values, lines in (
         (["a b", "ä"], ["a b", "ä"]),
-        ([1, None], ["1", "None"]),
-        (["x", None], ["x", "None"]),
+        ([1, None], ["1", "null"]),
+        (["x", None], ["x", "null"]),
         ([0.1], ["0.1"]),
-        ([("a", 1)], ["('a', 1)"]),
-        ([Row(n=1)], [str(Row(n=1))]),
+        ([("a", 1)], ["(a,1)"]),
+        ([Row(n=1, t="x")], ["+I[1, x]"]),
         ([frozenset({1})], ["frozenset({1})"]),
     ):
         writer = sink.create_writer(SubtaskContext())

@@ -12,7 +12,7 @@ import pytest
 import flinkray
 import flinkray.pyflink
 from flinkray.environment import StreamExecutionEnvironment
-from flinkray.errors import ConfigurationError, JobExecutionError
+from flinkray.errors import ConfigurationError, InvalidProgramError, JobExecutionError
 from flinkray.execution import JobStatus
 from flinkray.keys import FunctionKey
 from flinkray.pyflink.common import Configuration, Duration, Time, TimestampAssigner, Types, WatermarkStrategy
@@ -101,7 +101,28 @@ def test_a_configuration_takes_options_by_type_and_refuses_unknown_ones() -> Non
     configuration = Configuration().set_string("execution.target", "local").set_integer("parallelism.default", 2)
     assert dict(configuration) == {"execution.target": "local", "parallelism.default": 2}
     with pytest.raises(ConfigurationError, match="unknown option"):
-        configuration.set_boolean("python.fn-execution.streaming", True)
+        configuration.set_boolean("pipeline.operator-chaning", True)
+    with pytest.raises(InvalidProgramError, match="jars cannot run here"):
+        configuration.set_string("pipeline.jars", "file:///kafka.jar")
+
+
+def test_options_of_flinks_jvm_are_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    configuration = Configuration().set_boolean("python.fn-execution.streaming", True)
+    assert not configuration.key_set()
+    assert "'python.fn-execution.streaming' is about Flink's JVM" in caplog.text
+
+
+def test_a_configuration_gives_back_what_it_holds_by_type() -> None:
+    configuration = Configuration.from_dict({"parallelism.default": "3", "pipeline.operator-chaining.enabled": "false"})
+    assert configuration.get_integer("parallelism.default", 1) == 3
+    assert configuration.get_string("parallelism.default", None) == "3"
+    assert configuration.get_boolean("pipeline.operator-chaining.enabled", True) is False
+    assert configuration.get_float("metrics.none", 0.5) == 0.5
+    assert configuration.to_dict() == {"parallelism.default": "3", "pipeline.operator-chaining.enabled": "false"}
+    assert configuration.remove_config("parallelism.default")
+    assert not configuration.contains_key("parallelism.default")
+    assert not configuration.remove_config("parallelism.default")
+    assert Configuration.parse_list_value("[a, b]") == Configuration.parse_list_value("a;b") == ["a", "b"]
 
 
 def test_text_files_are_read_by_the_builder(tmp_path: Any) -> None:

@@ -9,5 +9,6 @@ __all__: list[str] = []
 __getattr__ = unavailable(
     __name__,
     "CassandraSink ConsistencyLevel MapperOptions ClusterBuilder CassandraCommitter CassandraFailureHandler",
-    "its connector is a Java archive, and there is no Java here; write with Cassandra's Python driver, in a Sink of your own (flinkray.Sink)",
+    "its connector is a Java archive, and there is no Java here; "
+    "write with Cassandra's Python driver, in a Sink of your own (flinkray.Sink)",
 )

@@ -11,6 +11,7 @@ __getattr__ = unavailable(
     "DynamicKafkaSource DynamicKafkaSourceBuilder KafkaMetadataService KafkaRecordDeserializationSchema "
     "KafkaStreamSetSubscriber KafkaStreamSubscriber StreamPatternSubscriber "
     "SingleClusterTopicMetadataService",
-    "its connector is a Java archive, and there is no Java here; read Kafka from Python, in a Source of your own (flinkray.Source), or "
+    "its connector is a Java archive, and there is no Java here; "
+    "read Kafka from Python, in a Source of your own (flinkray.Source), or "
     "through Spark: env.from_spark_stream(spark.readStream.format('kafka')...)",
 )

@@ -9,6 +9,7 @@ __all__: list[str] = []
 __getattr__ = unavailable(
     __name__,
     "JdbcSink JdbcConnectionOptions JdbcExecutionOptions",
-    "its connector is a Java archive, and there is no Java here; write to the database from Python, in a Sink of your own (flinkray.Sink) or a "
+    "its connector is a Java archive, and there is no Java here; "
+    "write to the database from Python, in a Sink of your own (flinkray.Sink) or a "
     "function given to add_sink",
 )

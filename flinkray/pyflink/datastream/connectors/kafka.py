@@ -11,6 +11,7 @@ __getattr__ = unavailable(
     "FlinkKafkaConsumer FlinkKafkaProducer KafkaSource KafkaSourceBuilder KafkaSink KafkaSinkBuilder "
     "Semantic KafkaTopicPartition KafkaOffsetsInitializer KafkaOffsetResetStrategy "
     "KafkaRecordSerializationSchema KafkaRecordSerializationSchemaBuilder KafkaTopicSelector",
-    "its connector is a Java archive, and there is no Java here; read and write Kafka from Python, in a Source and Sink of your own "
+    "its connector is a Java archive, and there is no Java here; "
+    "read and write Kafka from Python, in a Source and Sink of your own "
     "(flinkray.Source, flinkray.Sink), or through Spark: env.from_spark_stream(spark.readStream.format('kafka')...)",
 )

@@ -11,6 +11,7 @@ __getattr__ = unavailable(
     "KinesisShardAssigner KinesisDeserializationSchema WatermarkTracker PartitionKeyGenerator "
     "FlinkKinesisConsumer KinesisStreamsSink KinesisStreamsSinkBuilder KinesisFirehoseSink "
     "KinesisFirehoseSinkBuilder",
-    "its connector is a Java archive, and there is no Java here; read and write Kinesis with boto3, in a Source and Sink of your own "
+    "its connector is a Java archive, and there is no Java here; "
+    "read and write Kinesis with boto3, in a Source and Sink of your own "
     "(flinkray.Source, flinkray.Sink)",
 )

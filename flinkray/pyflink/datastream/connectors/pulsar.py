@@ -10,6 +10,7 @@ __getattr__ = unavailable(
     __name__,
     "PulsarSource PulsarSourceBuilder StartCursor StopCursor RangeGenerator PulsarSink PulsarSinkBuilder "
     "MessageDelayer TopicRoutingMode",
-    "its connector is a Java archive, and there is no Java here; read and write Pulsar with its Python client, in a Source and Sink of your own "
+    "its connector is a Java archive, and there is no Java here; "
+    "read and write Pulsar with its Python client, in a Source and Sink of your own "
     "(flinkray.Source, flinkray.Sink)",
 )

@@ -9,6 +9,7 @@ __all__: list[str] = []
 __getattr__ = unavailable(
     __name__,
     "RMQConnectionConfig RMQSource RMQSink",
-    "its connector is a Java archive, and there is no Java here; read and write RabbitMQ with pika, in a Source and Sink of your own "
+    "its connector is a Java archive, and there is no Java here; "
+    "read and write RabbitMQ with pika, in a Source and Sink of your own "
     "(flinkray.Source, flinkray.Sink)",
 )

@@ -22,7 +22,9 @@ __getattr__ = unavailable(
 class ParquetBulkWriters:
     @staticmethod
     def for_row_type(
-        row_type: Any = None, hadoop_config: object = None, utc_timestamp: bool = False
+        row_type: Any = None,
+        hadoop_config: object = None,  # noqa: ARG004
+        utc_timestamp: bool = False,  # noqa: ARG004
     ) -> BulkWriterFactory:
         """Parquet files.
 
