@@ -167,8 +167,8 @@ class CheckpointConfig:
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
         return self.retention
 
-    def set_externalized_checkpoint_retention(self, retention: ExternalizedCheckpointRetention | str) -> None:
-        self.retention = retention
+    def set_externalized_checkpoint_retention(self, retention_mode: ExternalizedCheckpointRetention | str) -> None:
+        self.retention = retention_mode
 
     def is_externalized_checkpoints_enabled(self) -> bool:
         return self.retention is not ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
@@ -185,14 +185,25 @@ class CheckpointConfig:
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> None:
         self.unaligned = enabled
 
+    def is_force_unaligned_checkpoints(self) -> bool:
+        """Never: no program is refused unaligned checkpoints, so there is nothing to force."""
+        return False
+
+    def is_fail_on_checkpointing_errors(self) -> bool:
+        return self.tolerable_failures == 0
+
+    def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> None:
+        """As in Flink: none is tolerated, or as many as there can be."""
+        self.tolerable_failures = 0 if fail_on_checkpointing_errors else 2**31 - 1
+
     def disable_unaligned_checkpoints(self) -> None:
         self.unaligned = False
 
     def get_aligned_checkpoint_timeout(self) -> timedelta:
         return timedelta(milliseconds=self.aligned_timeout)
 
-    def set_aligned_checkpoint_timeout(self, aligned_checkpoint_timeout: Duration) -> None:
-        self.aligned_timeout = aligned_checkpoint_timeout
+    def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> None:
+        self.aligned_timeout = alignment_timeout
 
     get_alignment_timeout = get_aligned_checkpoint_timeout
     set_alignment_timeout = set_aligned_checkpoint_timeout

@@ -44,6 +44,9 @@ class EmbeddedRocksDBStateBackend(StateBackend):
     def get_db_storage_path(self) -> str | None:
         return self.db_storage_path
 
+    def get_db_storage_paths(self) -> list[str]:
+        return [] if self.db_storage_path is None else [self.db_storage_path]
+
     def set_db_storage_paths(self, *paths: str) -> None:
         """As `set_db_storage_path`.
 

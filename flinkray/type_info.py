@@ -170,12 +170,12 @@ class Types:
         return _nested(f"OBJECT_ARRAY({element_type})", pa.list_(element_type.arrow_type), element_type)
 
     @staticmethod
-    def LIST(element_type: TypeInformation) -> TypeInformation:
+    def LIST(element_type_info: TypeInformation) -> TypeInformation:
         """Lists."""
-        return _nested(f"LIST({element_type})", pa.list_(element_type.arrow_type), element_type)
+        return _nested(f"LIST({element_type_info})", pa.list_(element_type_info.arrow_type), element_type_info)
 
     @staticmethod
-    def MAP(key_type: TypeInformation, value_type: TypeInformation) -> TypeInformation:
+    def MAP(key_type_info: TypeInformation, value_type_info: TypeInformation) -> TypeInformation:
         """Dicts."""
-        arrow_type = pa.map_(key_type.arrow_type, value_type.arrow_type)
-        return _nested(f"MAP({key_type}, {value_type})", arrow_type, key_type, value_type)
+        arrow_type = pa.map_(key_type_info.arrow_type, value_type_info.arrow_type)
+        return _nested(f"MAP({key_type_info}, {value_type_info})", arrow_type, key_type_info, value_type_info)

@@ -114,9 +114,9 @@ class WatermarkStrategy:
         """Only the watermark at the end of a bounded stream."""
         return WatermarkStrategy(None)
 
-    def with_timestamp_assigner(self, assigner: TimestampAssigner) -> WatermarkStrategy:
+    def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner) -> WatermarkStrategy:
         """A column name, an expression, a function `(value, record_timestamp) -> ms`, or a TimestampAssigner."""
-        return replace(self, assigner=assigner)
+        return replace(self, assigner=timestamp_assigner)
 
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
         """A split without rows for this long no longer holds the watermark back."""

@@ -281,9 +281,9 @@ def _positive_gap(gap: Duration) -> Millis:
 @dataclass(frozen=True, slots=True)
 class EventTimeSessionWindows(SessionWindows):
     @staticmethod
-    def with_gap(gap: Duration) -> EventTimeSessionWindows:
-        """A key's session ends when no row has an event time less than `gap` after its last."""
-        return EventTimeSessionWindows(gap_ms=_positive_gap(gap))
+    def with_gap(size: Duration) -> EventTimeSessionWindows:
+        """A key's session ends when no row has an event time less than the gap after its last."""
+        return EventTimeSessionWindows(gap_ms=_positive_gap(size))
 
     @staticmethod
     def with_dynamic_gap(extractor: GapExtractor) -> EventTimeSessionWindows:
@@ -296,9 +296,9 @@ class ProcessingTimeSessionWindows(SessionWindows):
     _uses_event_time: ClassVar[bool] = False
 
     @staticmethod
-    def with_gap(gap: Duration) -> ProcessingTimeSessionWindows:
-        """A key's session ends when no row of it arrives for `gap`."""
-        return ProcessingTimeSessionWindows(gap_ms=_positive_gap(gap))
+    def with_gap(size: Duration) -> ProcessingTimeSessionWindows:
+        """A key's session ends when no row of it arrives for the length of the gap."""
+        return ProcessingTimeSessionWindows(gap_ms=_positive_gap(size))
 
     @staticmethod
     def with_dynamic_gap(extractor: GapExtractor) -> ProcessingTimeSessionWindows:

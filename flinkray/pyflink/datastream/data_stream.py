@@ -70,6 +70,9 @@ class DataStream(datastream.DataStream):
     def get_execution_config(self) -> ExecutionConfig:
         return self.get_execution_environment().get_config()
 
+    def set_buffer_timeout(self, timeout_millis: Any) -> Self:
+        return super().set_buffer_timeout(timeout_millis)
+
     def slot_sharing_group(self, slot_sharing_group: str | SlotSharingGroup) -> Self:
         resources = self.get_execution_environment()._claim_resources(slot_sharing_group)
         if resources is not None:

@@ -77,9 +77,15 @@ class ReducingStateDescriptor(state.ReducingStateDescriptor, _WithTimeToLive):
     def __init__(self, name: str, reduce_function: ReduceFunction | Callable[..., Any], type_info: Any) -> None:
         super().__init__(name, type_info, None, reduce_function)
 
+    def get_reduce_function(self) -> Any:
+        return self.function
+
 
 class AggregatingStateDescriptor(state.AggregatingStateDescriptor, _WithTimeToLive):
     __slots__ = ()
 
     def __init__(self, name: str, agg_function: AggregateFunction, state_type_info: Any) -> None:
         super().__init__(name, state_type_info, None, agg_function)
+
+    def get_agg_function(self) -> Any:
+        return self.function

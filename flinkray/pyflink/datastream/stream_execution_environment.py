@@ -95,6 +95,9 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
         """-1: settled from the parallelism when the program is compiled."""
         return super().get_max_parallelism() or -1
 
+    def set_buffer_timeout(self, timeout_millis: Any) -> Self:
+        return super().set_buffer_timeout(timeout_millis)
+
     def get_checkpointing_consistency_mode(self) -> CheckpointingMode:
         return self.get_checkpointing_mode()
 

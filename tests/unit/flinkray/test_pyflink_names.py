@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
+import datetime
 import importlib
+import json
 import pickle
 import pkgutil
+import re
 from typing import Any
 
 import pytest
 
 import flinkray
 import flinkray.pyflink
+from flinkray.durations import to_millis
 from flinkray.environment import StreamExecutionEnvironment
-from flinkray.errors import ConfigurationError, InvalidProgramError, JobExecutionError
+from flinkray.errors import ConfigurationError, InvalidProgramError, JobExecutionError, TypeMismatchError
 from flinkray.execution import JobStatus
 from flinkray.keys import FunctionKey
-from flinkray.pyflink.common import Configuration, Duration, Time, TimestampAssigner, Types, WatermarkStrategy
+from flinkray.pyflink.common import (
+    Configuration,
+    Duration,
+    Instant,
+    SimpleStringSchema,
+    Time,
+    TimestampAssigner,
+    Types,
+    WatermarkStrategy,
+)
 from flinkray.pyflink.datastream import (
     KeyedProcessFunction,
     ProcessWindowFunction,
+    SlotSharingGroup,
     TimeWindow,
     TumblingEventTimeWindows,
     WindowFunction,
 )
 from flinkray.pyflink.datastream import StreamExecutionEnvironment as PyFlinkEnvironment
 from flinkray.pyflink.datastream.connectors.file_system import FileSource, StreamFormat
+from flinkray.pyflink.datastream.formats.csv import CsvRowDeserializationSchema, CsvRowSerializationSchema
+from flinkray.pyflink.datastream.formats.json import JsonRowDeserializationSchema, JsonRowSerializationSchema
 from flinkray.pyflink.datastream.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -33,7 +49,12 @@ from flinkray.pyflink.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
+from flinkray.pyflink.table import DataTypes, Schema, StreamTableEnvironment, TableDescriptor
+from flinkray.pyflink.texts import line_texts, printed_texts
+from flinkray.row_codec import RowEncoder, decode
+from flinkray.rows import Row
 from flinkray.state import TtlUpdateType
+from flinkray.type_hints import record_type
 from tests.support.api import DEADLINE, FakeExecutor, batch_of
 
 MODULES = [name for _, name, _ in pkgutil.walk_packages(flinkray.pyflink.__path__, "flinkray.pyflink.")]
@@ -201,3 +222,186 @@ def test_the_execution_config_writes_into_its_environment(pyflink_env: PyFlinkEn
     assert not config.disable_object_reuse().is_object_reuse_enabled()
     config.get_global_job_parameters()["limit"] = "6"
     assert config.get_global_job_parameters() == {"limit": "5"}
+
+
+# -- types, and what is printed
+
+
+def test_annotations_say_nothing_of_types_as_in_pyflink(pyflink_env: PyFlinkEnvironment) -> None:
+    def annotated(value: int) -> int:
+        return value
+
+    numbers = pyflink_env.from_collection([1, 2], type_info=Types.INT())
+    assert numbers.get_type() == Types.INT()
+    assert numbers.map(annotated).get_type() == Types.PICKLED_BYTE_ARRAY()
+    assert numbers.map(annotated, Types.LONG()).get_type() == Types.LONG()
+    assert numbers.filter(lambda _: True).key_by(lambda v: v).reduce(max).get_type() == Types.INT()
+    assert pyflink_env.from_collection([1]).get_type() == Types.PICKLED_BYTE_ARRAY()
+
+
+def test_the_type_of_a_stream_is_given_back_as_it_was_declared(pyflink_env: PyFlinkEnvironment) -> None:
+    for type_info in (
+        Types.STRING(),
+        Types.TUPLE([Types.STRING(), Types.LIST(Types.DOUBLE())]),
+        Types.ROW_NAMED(["a", "b"], [Types.SHORT(), Types.MAP(Types.STRING(), Types.BYTE())]),
+    ):
+        assert pyflink_env.from_collection([], type_info=type_info).get_type() == type_info
+
+
+@pytest.mark.parametrize(
+    ("values", "declared", "lines"),
+    [
+        ([("a", 1.0, True, None)], [str, float, bool, int], ["(a,1.0,true,null)"]),
+        ([Row(a=1, b=None, c=True)], None, ["+I[1,None,True]"]),
+        (
+            [1e7, 1e-4, 0.001, -1.5, float("inf"), float("nan")],
+            None,
+            ["1.0E7", "1.0E-4", "0.001", "-1.5", "Infinity", "NaN"],
+        ),
+        ([["x", "y"], []], None, ["[x, y]", "[]"]),
+        ([{1: "x"}], None, ["{1=x}"]),
+        ([frozenset({1})], None, ["frozenset({1})"]),
+        ([b"\x01\xff"], None, ["[1, -1]"]),
+    ],
+)
+def test_values_are_printed_as_pyflink_prints_them(values: list[Any], declared: Any, lines: list[str]) -> None:
+    kind = None if declared is None else record_type(declared)
+    assert printed_texts(RowEncoder("op", "1 of 1", kind).encode(values, None)) == lines
+
+
+def test_rows_in_files_are_text_of_java() -> None:
+    batch = batch_of(Row(a=1, b=None, c=True, d=2.0))
+    assert line_texts(batch) == ["+I[1, null, true, 2.0]"]
+    assert printed_texts(batch) == ["+I[1,None,True,2.0]"]
+
+
+def test_rows_within_values_come_back_as_rows() -> None:
+    point = Types.ROW_NAMED(["x", "y"], [Types.INT(), Types.STRING()])
+    declared = Types.TUPLE([Types.STRING(), point, Types.LIST(Types.ROW([Types.INT()]))]).record_type
+    encoder = RowEncoder("op", "1 of 1", declared)
+    values = [("a", Row(1, "z"), [Row(5)]), ("b", (2, "w"), []), ("c", None, None)]
+    back = decode(encoder.encode(values, None))
+    assert back == [("a", Row(x=1, y="z"), [Row(f0=5)]), ("b", Row(x=2, y="w"), []), ("c", None, None)]
+
+
+def test_tuples_and_rows_mix_where_columns_are_declared() -> None:
+    encoder = RowEncoder("op", "1 of 1", Types.ROW_NAMED(["x", "y"], [Types.INT(), Types.STRING()]).record_type)
+    batch = encoder.encode([Row(y="a", x=1), (2, "b"), Row(3, "c")], None)
+    assert decode(batch) == [Row(x=1, y="a"), Row(x=2, y="b"), Row(x=3, y="c")]
+    with pytest.raises(TypeMismatchError, match="does not fit a tuple of 2"):
+        encoder.encode([Row(x=1, y="a"), (2, "b", 3)], None)
+
+
+# -- what cannot be here
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "words"),
+    [
+        ("datastream.connectors.kafka", "KafkaSource", "its connector is a Java archive"),
+        ("datastream.connectors.jdbc", "JdbcSink", "in a Sink of your own"),
+        ("datastream.connectors.elasticsearch", "Elasticsearch7SinkBuilder", "Elasticsearch's Python client"),
+        ("datastream.connectors.hybrid_source", "HybridSource", "union()"),
+        ("datastream.formats.avro", "AvroSchema", "fastavro"),
+        ("datastream", "CustomStateBackend", "HashMapStateBackend"),
+        ("common", "AssignerWithPeriodicWatermarksWrapper", "WatermarkStrategy.for_generator"),
+        ("table", "TableEnvironment", "no Table API"),
+    ],
+)
+def test_what_needs_java_fails_with_a_sentence_that_says_what_to_use(module: str, name: str, words: str) -> None:
+    with pytest.raises(InvalidProgramError, match=re.escape(words)) as raised:
+        getattr(importlib.import_module(f"flinkray.pyflink.{module}"), name)
+    assert str(raised.value).startswith(f"{name} cannot be used: ")
+    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+        getattr(importlib.import_module(f"flinkray.pyflink.{module}"), "Nothing")  # noqa: B009
+
+
+def test_what_an_environment_cannot_do_says_what_to_use(pyflink_env: PyFlinkEnvironment) -> None:
+    for call, words in (
+        (lambda: pyflink_env.add_jars("file:///a.jar"), "add_jars: jars cannot run here"),
+        (lambda: pyflink_env.add_classpaths("file:///a"), "add_classpaths: jars cannot run here"),
+        (lambda: pyflink_env.set_python_requirements("r.txt"), "pip install -r r.txt"),
+        (lambda: pyflink_env.add_python_archive("a.zip"), "register_cached_file"),
+        (lambda: pyflink_env.set_python_executable("/other/python2.7"), "workers run the Python of the program"),
+        (lambda: pyflink_env.enable_changelog_state_backend(True), "EmbeddedRocksDBStateBackend"),
+        (lambda: pyflink_env.from_collection([1]).cache(), "FileSink"),
+        (lambda: pyflink_env.from_collection([1]).project(0), "tuples of a declared type"),
+        (lambda: StreamTableEnvironment.create(pyflink_env).execute_sql("SELECT 1"), "no Table API"),
+        (lambda: TableDescriptor.for_connector("kafka"), "'datagen' only"),
+    ):
+        with pytest.raises(InvalidProgramError, match=re.escape(words)):
+            call()
+
+
+# -- settings
+
+
+def test_only_the_first_operator_of_a_group_brings_what_its_slot_needs(pyflink_env: PyFlinkEnvironment) -> None:
+    group = SlotSharingGroup.builder("heavy").set_cpu_cores(2.0).set_managed_memory_mb(64).build()
+    pyflink_env.register_slot_sharing_group(group)
+    first = pyflink_env.from_collection([1]).map(str).slot_sharing_group("heavy")
+    second = first.map(str).slot_sharing_group(group)
+    assert first._operator("").slot_sharing_group == second._operator("").slot_sharing_group == "heavy"
+    assert first._operator("").min_resources == flinkray.ResourceSpec(2.0, 64 << 20)
+    assert second._operator("").min_resources == flinkray.ResourceSpec()
+    with pytest.raises(InvalidProgramError, match="no 'gpu'"):
+        SlotSharingGroup.builder("g").set_external_resource("gpu", 1.0)
+
+
+def test_the_plan_is_json_of_operators_and_how_records_travel(pyflink_env: PyFlinkEnvironment) -> None:
+    pyflink_env.set_parallelism(2)
+    words = pyflink_env.from_collection(["a"], type_info=Types.STRING())
+    words.map(str.upper).name("upper").key_by(len).reduce(max).filter(bool).set_parallelism(1).print()
+    nodes = json.loads(pyflink_env.get_execution_plan())["nodes"]
+    assert [(node["id"], node["pact"], node["parallelism"]) for node in nodes] == [
+        (1, "Data Source", 1),
+        (2, "Operator", 2),
+        (3, "Operator", 2),
+        (4, "Operator", 1),
+        (5, "Data Sink", 2),
+    ]
+    assert nodes[1]["type"] == "upper"
+    strategies = [node["predecessors"][0]["ship_strategy"] for node in nodes[1:]]
+    assert strategies == ["REBALANCE", "HASH", "REBALANCE", "REBALANCE"]
+
+
+def test_tables_of_made_up_rows_become_streams(pyflink_env: PyFlinkEnvironment) -> None:
+    schema = Schema.new_builder().column("n", DataTypes.INT()).column("s", DataTypes.STRING()).build()
+    builder = TableDescriptor.for_connector("datagen").schema(schema).option("number-of-rows", "3")
+    tables = StreamTableEnvironment.create(stream_execution_environment=pyflink_env)
+    tables.create_temporary_table("source", builder.option("fields.n.max", 4).option("fields.n.min", 4).build())
+    stream = tables.to_data_stream(tables.from_path("source"))
+    assert stream.get_type() == Types.ROW_NAMED(["n", "s"], [Types.INT(), Types.STRING()])
+    with pytest.raises(InvalidProgramError, match=re.escape("no option 'fields.n.maxx'")):
+        tables.to_data_stream(tables.from_descriptor(builder.option("fields.n.maxx", "1").build()))
+
+
+# -- bytes, times
+
+
+def test_schemas_bring_rows_into_bytes_and_back() -> None:
+    row_type = Types.ROW_NAMED(["id", "name", "ok"], [Types.LONG(), Types.STRING(), Types.BOOLEAN()])
+    row = Row(id=7, name="a,b", ok=True)
+    to_json = JsonRowSerializationSchema.builder().with_type_info(row_type).build()
+    from_json = JsonRowDeserializationSchema.builder().type_info(row_type).fail_on_missing_field().build()
+    assert to_json.serialize(row) == b'{"id":7,"name":"a,b","ok":true}'
+    assert from_json.deserialize(to_json.serialize(row)) == row
+    with pytest.raises(ValueError, match="no field 'ok'"):
+        from_json.deserialize(b'{"id":1,"name":"x"}')
+    lenient = JsonRowDeserializationSchema.builder().type_info(row_type).ignore_parse_errors().build()
+    assert lenient.deserialize(b"no json") is None
+    to_csv = CsvRowSerializationSchema.Builder(row_type).build()
+    from_csv = CsvRowDeserializationSchema.Builder(row_type).build()
+    assert to_csv.serialize(row) == b'7,"a,b",true\n'
+    assert from_csv.deserialize(b'7,"a,b",true') == row
+    assert SimpleStringSchema().deserialize(SimpleStringSchema().serialize("ä")) == "ä"
+
+
+def test_times_are_milliseconds_and_instants_are_datetimes() -> None:
+    assert Time.minutes(2).to_milliseconds() == 120_000 == to_millis(Time.minutes(2))
+    assert str(Time.seconds(1)) == "1000 ms"
+    instant = Instant.of_epoch_milli(1_500)
+    assert instant == datetime.datetime(1970, 1, 1, 0, 0, 1, 500_000, datetime.UTC)
+    assert Instant.to_epoch_milli(instant) == 1_500
+    assert Instant(1, 500_000_000) == instant
+    assert Duration.of_nanos(2_000_000) == Duration.of_millis(2)
