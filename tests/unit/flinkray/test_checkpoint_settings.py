@@ -114,7 +114,8 @@ def test_the_methods_are_pyflinks(env: Env) -> None:
         ("set_min_pause_between_checkpoints", 5, "get_min_pause_between_checkpoints", 5),
         ("set_max_concurrent_checkpoints", 2, "get_max_concurrent_checkpoints", 2),
         ("set_tolerable_checkpoint_failure_number", 2, "get_tolerable_checkpoint_failure_number", 2),
-        ("enable_unaligned_checkpoints", True, "is_unaligned_checkpoints_enabled", True),
+        ("enable_unaligned_checkpoints", True, "is_unaligned_checkpoints_enabled", False),  # only with exactly once
+        ("set_checkpointing_mode", CheckpointingMode.EXACTLY_ONCE, "is_unaligned_checkpoints_enabled", True),
         ("set_aligned_checkpoint_timeout", timedelta(1), "get_aligned_checkpoint_timeout", timedelta(1)),
         ("set_alignment_timeout", 5, "get_alignment_timeout", timedelta(milliseconds=5)),
         (
@@ -129,6 +130,9 @@ def test_the_methods_are_pyflinks(env: Env) -> None:
         assert getattr(config, getter)() == expected
     assert config.is_checkpointing_enabled()
     assert config.is_externalized_checkpoints_enabled()
+    assert not config.is_fail_on_checkpointing_errors()
+    config.set_fail_on_checkpointing_errors(True)
+    assert config.get_tolerable_checkpoint_failure_number() == 0
     config.disable_unaligned_checkpoints()
     assert not env.checkpoint_config.is_unaligned_checkpoints_enabled()
     assert CheckpointConfig.DEFAULT_TIMEOUT == 600_000
