@@ -1,8 +1,8 @@
 """Dense numbers for keys: 0 for the first key that came, 1 for the next, the same ones batch after batch.
 
 Columnar operators keep their accumulators in arrays by these numbers. Whole columns are looked up at once: fixed-width
-keys in a hash table of numpy arrays, others by the distinct values of each batch, several columns by
-numbering each and then their pairs (exact: no two keys ever share a number).
+keys in a hash table of numpy arrays, texts by their hashes, others by the distinct values of each batch, several columns
+by numbering each and then their pairs (exact: no two keys ever share a number).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from actors.state.integer_index import Ids as Ids
 from actors.state.integer_index import IntegerIndex
+from actors.state.text_index import TextIndex
 from flinkray.errors import TypeMismatchError
 from flinkray.value_columns import to_values
 from flinkray.value_types import merge_types
@@ -153,7 +154,20 @@ class _ColumnIndex(Protocol):
 
 def _column_index(arrow_type: pa.DataType) -> _ColumnIndex:
     words = _words_of(arrow_type)
-    return _Values(arrow_type) if words is None else _Words(words)
+    if words is not None:
+        return _Words(words)
+    return TextIndex() if any(is_text(arrow_type) for is_text in _TEXTS) else _Values(arrow_type)
+
+
+_TEXTS = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_string_view,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+    pa.types.is_fixed_size_binary,
+)
 
 
 def _words_of(arrow_type: pa.DataType) -> Callable[[pa.Array], Ids] | None:
