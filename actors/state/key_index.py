@@ -1,8 +1,8 @@
 """Dense numbers for keys: 0 for the first key that came, 1 for the next, the same ones batch after batch.
 
 Columnar operators keep their accumulators in arrays by these numbers. Whole columns are looked up at once: fixed-width
-keys in a hash table of numpy arrays, texts by their hashes, others by the distinct values of each batch, several columns
-by numbering each and then their pairs (exact: no two keys ever share a number).
+keys in a hash table of numpy arrays, texts by their hashes, others by the distinct values of each batch, several
+columns by numbering each and then their pairs (exact: no two keys ever share a number).
 """
 
 from __future__ import annotations
