@@ -125,6 +125,8 @@ class ExactlyOnceJob:
     sink: str = ""
     options: dict[str, Any] = field(default_factory=dict)
     expected: Counter[Any] = field(default_factory=Counter)
+    before: ExactlyOnceJob | None = None
+    """The job that this one goes on from, in the same storage."""
 
     def __post_init__(self) -> None:
         self._known: dict[bytes, Sequence[Any]] = {}
@@ -135,8 +137,11 @@ class ExactlyOnceJob:
         self.parallelism = chance.randint(1, 3)
         self.rows = chance.randint(50, 400)
         self.keys = chance.choice([1, 3, 20])
-        self.storage = new_storage(f"job-{self.seed}")
-        _counters.pop(self.storage.name, None)
+        if self.before is None:
+            self.storage = new_storage(f"job-{self.seed}")
+            _counters.pop(self.storage.name, None)
+        else:
+            self.storage = self.before.storage
         self.environment = StreamExecutionEnvironment.get_execution_environment(Configuration(self._options()))
         stream = getattr(self, f"_{self.kind}")()
         stream.sink_to(LedgerSink(self.storage) if self.sink == "ledger" else self._file_sink())

@@ -15,12 +15,16 @@ from actors.control_messages import (
     Collected,
     CollectedReceived,
     GetArchivedJob,
+    GetSavepoint,
     JobDetails,
     JobOverview,
+    SavepointResult,
     ShutDownCluster,
     TakeCollected,
+    TriggerSavepoint,
 )
 from actors.dispatcher import DispatcherNotReadyError
+from actors.elements import StopMode
 from actors.hosts.simulation.faults import NO_FAULTS, Faults
 from actors.hosts.simulation.host import SimulationHost
 from actors.hosts.simulation.schedule import START_MS
@@ -28,7 +32,7 @@ from actors.hosts.simulation.storage import SimulatedStorage
 from actors.ports import Address, Endpoint, EndpointGone
 from actors.task_slot import TaskSlot
 from flinkray import CollectSink, DataStream, StreamExecutionEnvironment, filesystems
-from flinkray.errors import ErrorInfo, FlinkrayError
+from flinkray.errors import CheckpointError, ErrorInfo, FlinkrayError
 from flinkray.execution import EXECUTORS, JobClient, JobStatus, Pipeline, replace_plugins
 from flinkray.row_codec import decode
 from flinkray.types import JobId
@@ -209,6 +213,21 @@ class SimulatedRun:
 
     def cancel(self) -> None:
         self.host.ask(dispatcher_of(CLUSTER), CancelJob(JOB), ASK_TIMEOUT_MS)
+
+    def stop_with_savepoint(self, request_id: str, target: str) -> SavepointResult | None:
+        """Asks for it, unless it has been asked for; what became of it, if that is known."""
+        if self._job is None:
+            return None
+        # A JobMaster that is gone, hangs, or has not started the job yet is asked again.
+        with contextlib.suppress(EndpointGone, TimeoutError, CheckpointError):
+            result: SavepointResult | None = self.host.ask(
+                self._job.job_master, GetSavepoint(request_id), ASK_TIMEOUT_MS
+            )
+            if result is not None:
+                return result
+            request = TriggerSavepoint(request_id, target, StopMode.SUSPEND)
+            self.host.ask(self._job.job_master, request, ASK_TIMEOUT_MS)
+        return None
 
     def _take(self, job_master: Address, collect_id: str) -> None:
         try:

@@ -1,0 +1,83 @@
+"""Jobs with operators of every kind, to which things happen: what they commit in the end is what plain loops give."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from actors.hosts.simulation.faults import NO_FAULTS, NODE, Faults, StorageFaults
+from flinkray.execution import JobStatus
+from tests.support.exactly_once import ExactlyOnceJob
+from tests.support.operator_jobs import OPERATOR_KINDS, SCALABLE_KINDS, OperatorJob
+from tests.support.simulated_savepoints import run_in_parts
+from tests.support.simulation import run_committing
+
+# A process that is killed ends no coroutine, not even one that has not begun.
+pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
+
+WORKERS = {"TaskSlot": 0.001, "TaskExecutor": 0.0003, NODE: 0.0003}
+MASTERS = {"JobMaster": 0.0004, "Dispatcher": 0.0002, "ResourceManager": 0.0002}
+EVERYTHING = Faults(
+    kills={**WORKERS, **MASTERS},
+    pauses=WORKERS,
+    pause_ms=(100.0, 60_000.0),
+    payload_loss=0.01,
+    storage=StorageFaults(fails=0.005, lies=0.005, tears=0.005, crashes=0.005, slow=0.1),
+    limit=6,
+)
+
+
+def some_kind(seed: int, purpose: str, among: Sequence[str] = OPERATOR_KINDS) -> str:
+    """Of neighbouring seeds, different ones."""
+    kinds = list(among)
+    random.Random(f"{purpose} {seed // len(kinds)}").shuffle(kinds)
+    return kinds[seed % len(kinds)]
+
+
+def check(kind: str, seed: int, faults: Faults) -> None:
+    job = OperatorJob(seed, kind=kind)
+    outcome = run_committing(job, seed, faults)
+    assert outcome.status is JobStatus.FINISHED, f"{job}: {outcome.status}, {outcome.error}, {outcome.faults}"
+    assert_committed(job)
+
+
+def assert_committed(job: ExactlyOnceJob) -> None:
+    committed = job.committed()
+    assert committed == job.expected, f"{job}: {job.expected - committed} missing, {committed - job.expected} too much"
+
+
+@pytest.mark.seeds(2)
+def test_operators_that_nothing_happens_to_commit_every_row_once(seed: int) -> None:
+    check(some_kind(seed, "undisturbed"), seed, NO_FAULTS)
+
+
+@pytest.mark.seeds(1)
+@pytest.mark.parametrize("kind", OPERATOR_KINDS)
+def test_operators_that_lose_workers_commit_every_row_once(kind: str, seed: int) -> None:
+    check(kind, seed, Faults(kills=WORKERS))
+
+
+@pytest.mark.seeds(5)
+def test_operators_to_which_everything_happens_commit_every_row_once(seed: int) -> None:
+    check(some_kind(seed, "everything"), seed, EVERYTHING)
+
+
+@pytest.mark.seeds(5)
+def test_operators_that_are_stopped_and_go_on_with_more_or_fewer_subtasks_commit_every_row_once(seed: int) -> None:
+    kind = some_kind(seed, "rescaled", SCALABLE_KINDS)
+    chance = random.Random(f"rescaled {seed}")
+
+    def make(before: ExactlyOnceJob | None, saved: str) -> OperatorJob:
+        options = {
+            "parallelism.default": chance.randint(1, 3),
+            "state.backend.type": chance.choice(["hashmap", "rocksdb"]),
+            "execution.state-recovery.path": saved,
+            "execution.checkpointing.dir": f"memory://job-{seed}/checkpoints {len(saved) and chance.random()}",
+        }
+        return OperatorJob(seed, kind=kind, options=options, before=before)
+
+    job, outcomes = run_in_parts(make, 3, seed, Faults(kills=WORKERS))
+    assert outcomes[-1].status is JobStatus.FINISHED, f"{job}: {outcomes[-1].error}, {outcomes[-1].faults}"
+    assert_committed(job)
