@@ -1,0 +1,180 @@
+"""Times engines on one workload side by side.
+
+Each engine is first checked on a small input; one whose result is wrong is not timed. Its rows are chosen so that a run
+takes some seconds, its start-up (the same job on a tiny input) is measured and subtracted, from CPU time too. Then the
+peers and flinkray take turns, so that what else the machine does meets all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from benchmarks.definitions import BENCH_DIRECTORY, Result, text_file
+from benchmarks.engines import Engine, NotSetUp, python_of, variables
+from benchmarks.process_tree import Measured, RunFailed
+from benchmarks.process_tree import run as run_tree
+from benchmarks.workloads.base import Workload
+
+TINY_ROWS = 100
+GROWTH = 8
+LONGEST_CALIBRATION_ROWS = 1_000_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """What is reported of one engine on one workload: a line of the JSON file."""
+
+    workload: str
+    engine: str
+    mode: str
+    parallelism: int
+    rows: int
+    unit: str
+    median: float | None
+    """None: not timed; `problem` says why."""
+    min: float | None
+    max: float | None
+    cpu_s_per_million: float | None
+    problem: str = ""
+
+
+@dataclass
+class Contender:
+    """An engine in one of its modes, with what was measured of it."""
+
+    engine: Engine
+    mode: str
+    rows: int = 0
+    startup_s: float = 0.0
+    startup_cpu_s: float = 0.0
+    rates: list[float] = field(default_factory=list)
+    cpu_s_per_million: list[float] = field(default_factory=list)
+    problem: str = ""
+
+    def figures(self, workload: Workload, parallelism: int) -> Figures:
+        rates = self.rates
+        return Figures(
+            workload=workload.name,
+            engine=self.engine.name,
+            mode=self.mode,
+            parallelism=parallelism,
+            rows=self.rows,
+            unit=workload.unit,
+            median=median(rates) if rates else None,
+            min=min(rates, default=None),
+            max=max(rates, default=None),
+            cpu_s_per_million=median(self.cpu_s_per_million) if self.cpu_s_per_million else None,
+            problem=self.problem,
+        )
+
+
+Runner = Callable[[Contender, str, int, str], Measured]
+"""(contender, workload, rows, "check" or "time") -> what its script printed and used."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    parallelism: int = 2
+    runs: int = 3
+    rows: int | None = None
+    """The same for all engines; None: so many that a run takes `seconds`."""
+    seconds: float = 8.0
+    deadline_s: float = 600.0
+    environments: Path = BENCH_DIRECTORY
+
+
+def runner(settings: Settings) -> Runner:
+    """Runs the engines' scripts in processes of their own."""
+
+    def run(contender: Contender, workload: str, rows: int, purpose: str) -> Measured:
+        engine = contender.engine
+        if workload == "W1":
+            text_file(rows)
+        command = [str(python_of(engine, settings.environments)), "-m", engine.module, workload, str(rows)]
+        command += [str(settings.parallelism), purpose, "--mode", contender.mode]
+        return run_tree(command, variables(engine, settings.environments), settings.deadline_s)
+
+    return run
+
+
+def compare(
+    workload: Workload,
+    contenders: Sequence[Contender],
+    settings: Settings,
+    run: Runner,
+    tell: Callable[[str], None] = lambda _: None,
+) -> list[Figures]:
+    """Checks, calibrates and times; flinkray's contender comes first, and runs after each peer."""
+    for contender in contenders:
+        tell(f"{workload.name}: {contender.engine.name} {contender.mode}: check and calibration")
+        _guarded(contender, lambda each: _prepare(workload, each, settings, run))
+    for number in range(1, settings.runs + 1):
+        for contender in turns([each for each in contenders if not each.problem]):
+            tell(f"{workload.name}: run {number}: {contender.engine.name} {contender.mode}")
+            if not contender.problem:
+                _guarded(contender, lambda each: _time(workload, each, run))
+    return best_modes([contender.figures(workload, settings.parallelism) for contender in contenders])
+
+
+def turns(contenders: Sequence[Contender]) -> list[Contender]:
+    """One round: each peer, and flinkray after it."""
+    own = [each for each in contenders if each.engine.name == "flinkray"]
+    peers = [each for each in contenders if each.engine.name != "flinkray"]
+    return [each for peer in peers for each in (peer, *own)] or own
+
+
+def best_modes(figures: Sequence[Figures]) -> list[Figures]:
+    """Of an engine that ran in several modes the fastest; of one that never did, the first."""
+    best: dict[str, Figures] = {}
+    for each in figures:
+        other = best.get(each.engine)
+        if other is None or (each.median or 0.0) > (other.median or 0.0):
+            best[each.engine] = each
+    return list(best.values())
+
+
+def _guarded(contender: Contender, act: Callable[[Contender], None]) -> None:
+    try:
+        act(contender)
+    except (NotSetUp, RunFailed) as error:
+        contender.problem = str(error)
+
+
+def _prepare(workload: Workload, contender: Contender, settings: Settings, run: Runner) -> None:
+    output = run(contender, workload.name, workload.check_rows, "check").output
+    found, expected = Result(output["count"], output["sum"]), workload.expected(workload.check_rows)
+    if not expected.agrees(found):
+        contender.problem = f"wrong: expected {expected.count} results, sum {expected.sum}; got {found}"
+        return
+    startups = [run(contender, workload.name, TINY_ROWS, "time") for _ in range(settings.runs)]
+    contender.startup_s = median(each.output["seconds"] for each in startups)
+    contender.startup_cpu_s = median(each.cpu_s for each in startups)
+    contender.rows = settings.rows or calibrated_rows(
+        contender.engine.first_rows,
+        settings.seconds,
+        lambda rows: run(contender, workload.name, rows, "time").output["seconds"] - contender.startup_s,
+    )
+
+
+def calibrated_rows(first: int, seconds: float, seconds_of: Callable[[int], float]) -> int:
+    """Rows that take about so many seconds: grows them until a run takes a tenth of it, then scales."""
+    rows = first
+    while (took := seconds_of(rows)) < seconds / 10 and rows < LONGEST_CALIBRATION_ROWS:
+        rows *= GROWTH
+    scaled = int(rows * seconds / max(took, seconds / 10))
+    magnitude = 10 ** max(0, len(str(scaled)) - 2)
+    return max(magnitude, scaled // magnitude * magnitude)
+
+
+def _time(workload: Workload, contender: Contender, run: Runner) -> None:
+    measured = run(contender, workload.name, contender.rows, "time")
+    seconds = measured.output["seconds"] - contender.startup_s
+    if seconds <= 0:
+        contender.problem = f"{contender.rows:,} rows took no longer than start-up ({contender.startup_s:.1f} s): more --rows"
+        return
+    counted = workload.rows_counted(contender.rows)
+    contender.rates.append(counted / seconds)
+    contender.cpu_s_per_million.append(max(0.0, measured.cpu_s - contender.startup_cpu_s) / counted * 1e6)
