@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 ARGS ?=
 SEEDS ?= 50
 
-.PHONY: setup pipeline test test-fast simulate recovery lint format types check clean
+.PHONY: setup pipeline test test-fast simulate recovery bench lint format types check clean
 
 setup: $(INSTALLED)
 
@@ -39,6 +39,12 @@ simulate: setup
 # Jobs on Ray whose processes and nodes die: what they commit, and how soon they go on.
 recovery: setup
 	$(BIN)/python -m pytest tests/ray/test_recovery.py --recovery -s $(ARGS)
+
+# Against other engines on the same work, each in a virtual environment of its own under .bench/; takes hours.
+bench: setup
+	$(BIN)/python -m pip install --quiet --editable ".[bench]"
+	$(BIN)/python -m benchmarks setup
+	$(BIN)/python -m benchmarks run $(ARGS)
 
 lint: setup
 	$(BIN)/ruff format --check .

@@ -173,7 +173,9 @@ def _time(workload: Workload, contender: Contender, run: Runner) -> None:
     measured = run(contender, workload.name, contender.rows, "time")
     seconds = measured.output["seconds"] - contender.startup_s
     if seconds <= 0:
-        contender.problem = f"{contender.rows:,} rows took no longer than start-up ({contender.startup_s:.1f} s): more --rows"
+        contender.problem = (
+            f"{contender.rows:,} rows took no longer than start-up ({contender.startup_s:.1f} s): more --rows"
+        )
         return
     counted = workload.rows_counted(contender.rows)
     contender.rates.append(counted / seconds)

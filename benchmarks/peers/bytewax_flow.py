@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 import multiprocessing
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
@@ -33,7 +34,7 @@ from benchmarks.definitions import (
 )
 
 BATCH_ROWS = 1_000
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Numbers(DynamicSource):
@@ -80,11 +81,25 @@ def numbers(flow: Dataflow, name: str, rows: int) -> Stream:
     return op.input(name, flow, Numbers(lambda worker, workers: range(worker, rows, workers)))
 
 
-def timed(flow: Dataflow, name: str, rows: int, spread: int, rows_per_ms: int) -> Stream:
-    def row(i: int) -> tuple[str, tuple[float, datetime]]:
-        return str(key_of(i)), (value_of(i), EPOCH + timedelta(milliseconds=i * spread // rows_per_ms))
+def timed_row(i: int, spread: int, rows_per_ms: int) -> tuple[str, tuple[float, datetime]]:
+    return str(key_of(i)), (value_of(i), EPOCH + timedelta(milliseconds=i * spread // rows_per_ms))
 
-    return op.map(f"{name}_rows", numbers(flow, name, rows), row)
+
+def both_sides(flow: Dataflow, order: Order) -> tuple[Stream, Stream]:
+    """The two streams of a join from one input, in the order of time: two inputs would drift apart without limit."""
+    rows_per_ms = ROWS_PER_MS[order.workload]
+
+    def sides(worker: int, workers: int) -> Iterator[tuple[int, int]]:
+        lefts = ((i, 1) for i in range(worker, order.rows, workers))
+        rights = ((i, RIGHT_SHARE) for i in range(worker, right_rows(order.rows), workers))
+        return heapq.merge(lefts, rights, key=lambda side: side[0] * side[1])
+
+    split = op.branch("sides", op.input("both", flow, Numbers(sides)), lambda side: side[1] == 1)
+    left, right = (
+        op.map(name, stream, lambda side: timed_row(*side, rows_per_ms))
+        for name, stream in (("left", split.trues), ("right", split.falses))
+    )
+    return left, right
 
 
 def windowing() -> tuple[EventClock, TumblingWindower]:
@@ -101,16 +116,16 @@ def results(flow: Dataflow, order: Order) -> Stream:
         return op.stateful_map("count", keyed, lambda count, _: ((count or 0) + 1,) * 2)
     if order.workload in ROWS_PER_MS:
         rows_per_ms = ROWS_PER_MS[order.workload]
-        left = timed(flow, "left", order.rows, 1, rows_per_ms)
         clock, windower = windowing()
         if order.workload.startswith("W6"):
-            right = timed(flow, "right", right_rows(order.rows), RIGHT_SHARE, rows_per_ms)
+            left, right = both_sides(flow, order)
             joined = join_window("join", clock, windower, left, right, insert_mode="product", emit_mode="final")
             pairs = op.map("pairs", joined.down, lambda item: item[1][1])
             full = op.filter("full", pairs, lambda pair: None not in pair)
             return op.map("values", full, lambda pair: (pair[0][0], pair[1][0]))
+        timed = op.map("timed", numbers(flow, "numbers", order.rows), lambda i: timed_row(i, 1, rows_per_ms))
         sums = fold_window(
-            "sums", left, clock, windower, lambda: (0.0, 0), lambda total, value: (total[0] + value[0], total[1] + 1),
+            "sums", timed, clock, windower, lambda: (0.0, 0), lambda total, value: (total[0] + value[0], total[1] + 1),
             lambda first, second: (first[0] + second[0], first[1] + second[1]),
         )  # fmt: skip
         return op.map("results", sums.down, lambda item: item[1][1])

@@ -23,7 +23,7 @@ from benchmarks.definitions import (
     text_file,
 )
 
-WINDOW = "INTERVAL '{}' SECOND".format(WINDOW_MS // 1000)
+WINDOW = f"INTERVAL '{WINDOW_MS // 1000}' SECOND"
 QUERIES = {
     "W1": "SELECT word, COUNT(*) FROM text CROSS JOIN UNNEST(SPLIT(line, ' ')) AS words (word) GROUP BY word",
     "W2": f"""SELECT SUM(v), COUNT(*) FROM TABLE(TUMBLE(TABLE numbers, DESCRIPTOR(ts), {WINDOW}))
@@ -36,7 +36,12 @@ QUERIES = {
         ON l.k = r.k AND l.window_start = r.window_start AND l.window_end = r.window_end""",
 }
 QUERIES |= {"W2d": QUERIES["W2"], "W6d": QUERIES["W6"]}
-SINKS = {"W1": "word STRING, n BIGINT", "W2": "total DOUBLE, n BIGINT", "W3x": "x BIGINT", "W4": "k BIGINT, total DOUBLE"}
+SINKS = {
+    "W1": "word STRING, n BIGINT",
+    "W2": "total DOUBLE, n BIGINT",
+    "W3x": "x BIGINT",
+    "W4": "k BIGINT, total DOUBLE",
+}
 SINKS |= {"W2d": SINKS["W2"], "W5": "z DOUBLE", "W6": "l DOUBLE, r DOUBLE", "W6d": "l DOUBLE, r DOUBLE"}
 
 

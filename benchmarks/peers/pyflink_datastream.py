@@ -15,7 +15,13 @@ from pyflink.datastream import DataStream, StreamExecutionEnvironment
 from pyflink.datastream.connectors.base import Sink
 from pyflink.datastream.connectors.file_system import FileSource, StreamFormat
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
-from pyflink.datastream.functions import AggregateFunction, KeyedProcessFunction, ReduceFunction, RuntimeContext
+from pyflink.datastream.functions import (
+    AggregateFunction,
+    KeyedProcessFunction,
+    ReduceFunction,
+    RuntimeContext,
+    WindowFunction,
+)
 from pyflink.datastream.state import ValueState, ValueStateDescriptor
 from pyflink.datastream.window import TumblingEventTimeWindows
 from pyflink.java_gateway import get_gateway
@@ -58,6 +64,14 @@ class SumAndCount(AggregateFunction):
         return first[0] + second[0], first[1] + second[1]
 
 
+class Pairs(WindowFunction):
+    def apply(self, key: int, window: Any, inputs: Iterable[Any]) -> Iterable[tuple[float, float]]:
+        sides: tuple[list[float], list[float]] = [], []
+        for value in inputs:
+            sides[value[3]].append(value[1])
+        return [(left, right) for left in sides[True] for right in sides[False]]
+
+
 class RunningSum(ReduceFunction):
     def reduce(self, value1: Any, value2: Any) -> Any:
         return value1[0], value1[1] + value2[1]
@@ -98,7 +112,7 @@ def windows(env: StreamExecutionEnvironment, order: Order) -> DataStream:
 
 
 def join(env: StreamExecutionEnvironment, order: Order) -> DataStream:
-    """The API has no window join in Python: both sides, marked, in one stream, paired by a window function."""
+    """Python has no window join here: both sides, marked, in one stream, paired by a window function."""
     rows_per_ms = ROWS_PER_MS[order.workload]
 
     def side(rows: int, spread: int, is_left: bool) -> DataStream:
@@ -107,27 +121,11 @@ def join(env: StreamExecutionEnvironment, order: Order) -> DataStream:
         )
         return timed(marked)
 
-    def pairs(key: int, window: Any, values: Iterable[Any]) -> Iterable[tuple[float, float]]:
-        sides: tuple[list[float], list[float]] = [], []
-        for value in values:
-            sides[value[3]].append(value[1])
-        return [(left, right) for left in sides[True] for right in sides[False]]
-
     both = side(order.rows, 1, True).union(side(right_rows(order.rows), RIGHT_SHARE, False))
     window = both.key_by(lambda row: row[0], key_type=Types.LONG()).window(
         TumblingEventTimeWindows.of(Time.milliseconds(WINDOW_MS))
     )
-    return window.apply(pairs_function(pairs), Types.TUPLE([Types.DOUBLE(), Types.DOUBLE()]))
-
-
-def pairs_function(pairs: Any) -> Any:
-    from pyflink.datastream.functions import WindowFunction
-
-    class Pairs(WindowFunction):  # type: ignore[misc]
-        def apply(self, key: int, window: Any, inputs: Iterable[Any]) -> Iterable[Any]:
-            return pairs(key, window, inputs)
-
-    return Pairs()
+    return window.apply(Pairs(), Types.TUPLE([Types.DOUBLE(), Types.DOUBLE()]))
 
 
 def stream(env: StreamExecutionEnvironment, order: Order) -> DataStream:
@@ -156,7 +154,7 @@ def stream(env: StreamExecutionEnvironment, order: Order) -> DataStream:
 
 def environment(order: Order) -> StreamExecutionEnvironment:
     # Otherwise a local run makes the Python workers threads of this process.
-    os.environ["_python_worker_execution_mode"] = "process"
+    os.environ["_python_worker_execution_mode"] = "process"  # noqa: SIM112
     configuration = Configuration()
     configuration.set_string("python.execution-mode", order.mode or "process")
     env = StreamExecutionEnvironment.get_execution_environment(configuration)

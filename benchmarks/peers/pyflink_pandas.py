@@ -22,7 +22,7 @@ def z_of(v: pd.Series[float], k: pd.Series[int]) -> pd.Series[float]:
 
 def run(order: Order) -> tuple[Iterator[tuple[Any, ...]] | None, float]:
     # Otherwise a local run makes the Python workers threads of this process.
-    os.environ["_python_worker_execution_mode"] = "process"
+    os.environ["_python_worker_execution_mode"] = "process"  # noqa: SIM112
     table_env = environment(order)
     table_env.create_temporary_function("z_of", z_of)
     query = f"SELECT z FROM (SELECT z_of(v, k) AS z FROM numbers) WHERE z > {LEAST_Z}"

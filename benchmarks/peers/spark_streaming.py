@@ -88,7 +88,7 @@ def run(order: Order) -> tuple[Iterator[tuple[Any, ...]] | None, float]:
     kept: list[tuple[Any, ...]] = []
     writer = results(spark, order).writeStream.outputMode("append")
     if order.checks:
-        writer = writer.foreachBatch(lambda frame, batch: kept.extend(map(tuple, frame.collect())))
+        writer = writer.foreachBatch(lambda frame, _: kept.extend(map(tuple, frame.collect())))
     else:
         writer = writer.format("noop")
     started = time.monotonic()
