@@ -5,6 +5,7 @@ python -m benchmarks run W2d --engines flinkray,flink-sql,pyflink --parallelism 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -94,7 +95,9 @@ def run(
             if name in THROUGHPUT:
                 show_profile(name, settings, target)
         return
-    console, errors = Console(), Console(stderr=True)
+    # A file or pipe has no width; the table needs one that holds its columns.
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    errors = Console(stderr=True)
     figures: list[Figures] = []
     for name in names:
         found = figures_of(name, chosen(engines), target, settings, lambda line: errors.print(line, markup=False))

@@ -34,8 +34,8 @@ def print_table(figures: Sequence[Figures], console: Console) -> None:
         table.columns[index].justify = "right"
     for each in figures:
         if each.median is None or each.min is None or each.max is None:
-            reason = (each.problem.splitlines() or ["not measured"])[0]
-            table.add_row(each.workload, each.engine, each.mode, "", reason)
+            # "wrong", "exit code 1" and the like; the whole text comes below the table.
+            table.add_row(each.workload, each.engine, each.mode, "", each.problem.partition(":")[0])
             continue
         of_flinkray = ratio(each, figures)
         cpu = each.cpu_s_per_million

@@ -1,4 +1,4 @@
-"""ray-klein: a chain of row functions on Ray. Run in the virtual environment of ray-klein, whose Ray is an older one."""
+"""ray-klein: a chain of row functions on Ray. Run in the virtual environment of ray-klein, which pins an older Ray."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import ray
 import ray.klein as klein
-from ray.klein import SinkFunction, SourceContext, SourceFunction
+from ray.klein import SinkFunction, SourceFunction
 
 from benchmarks.definitions import Order, serve
 
@@ -17,7 +17,7 @@ class Numbers(SourceFunction):
         self._rows = rows
         self._is_cancelled = False
 
-    def run(self, context: SourceContext) -> None:
+    def run(self, context: Any) -> None:
         for i in range(self._rows):
             if self._is_cancelled:
                 return

@@ -1,0 +1,111 @@
+"""What is timed, in which order, and what is subtracted, with scripts that only claim to run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmarks.__main__ import contenders
+from benchmarks.comparison import Contender, Figures, Settings, best_modes, calibrated_rows, compare, turns
+from benchmarks.engines import ENGINES
+from benchmarks.process_tree import Measured, RunFailed
+from benchmarks.workloads.catalog import THROUGHPUT
+
+W3X = THROUGHPUT["W3x"]
+EXPECTED = W3X.expected(W3X.check_rows)
+
+
+class Scripts:
+    """Stands for engines that take two seconds to start, one per million rows, and use a CPU all the time."""
+
+    def __init__(self, wrong: str = "", failing: str = "") -> None:
+        self.calls: list[tuple[str, int, str]] = []
+        self._wrong = wrong
+        self._failing = failing
+
+    def __call__(self, contender: Contender, workload: str, rows: int, purpose: str) -> Measured:
+        name = contender.engine.name
+        self.calls.append((name, rows, purpose))
+        if name == self._failing and rows > W3X.check_rows:
+            raise RunFailed("it broke")
+        output: dict[str, Any] = {"count": EXPECTED.count, "sum": EXPECTED.sum, "seconds": 2 + rows / 1e6}
+        if name == self._wrong:
+            output["count"] += 1
+        return Measured(output, cpu_s=5 + rows / 1e6, peak_mib=0.0)
+
+    @property
+    def timed(self) -> list[str]:
+        return [name for name, rows, purpose in self.calls if purpose == "time" and rows == 4_000_000]
+
+
+def measured(scripts: Scripts, *engines: str) -> dict[str, Figures]:
+    parts = contenders("W3x", list(engines), "local")
+    return {each.engine: each for each in compare(W3X, parts, Settings(runs=2, rows=4_000_000), scripts)}
+
+
+def test_start_up_is_subtracted_from_time_and_from_cpu_time() -> None:
+    figures = measured(Scripts(), "flinkray")["flinkray"]
+    assert figures.median == pytest.approx(1e6, rel=1e-3)
+    assert figures.cpu_s_per_million == pytest.approx(1.0, rel=1e-3)
+    assert (figures.rows, figures.mode, figures.problem) == (4_000_000, "local", "")
+
+
+def test_peers_and_flinkray_take_turns() -> None:
+    scripts = Scripts()
+    measured(scripts, "flinkray", "flink-sql", "spark")
+    assert scripts.timed == ["flink-sql", "flinkray", "spark", "flinkray"] * 2
+
+
+def test_an_engine_with_a_wrong_result_is_not_timed_and_says_so() -> None:
+    scripts = Scripts(wrong="spark")
+    figures = measured(scripts, "flinkray", "spark")["spark"]
+    assert figures.median is None
+    assert figures.problem.startswith(f"wrong: expected {EXPECTED.count} results")
+    assert "spark" not in scripts.timed
+
+
+def test_an_engine_that_fails_leaves_the_others_measured() -> None:
+    figures = measured(Scripts(failing="spark"), "flinkray", "spark")
+    assert figures["spark"].problem == "it broke"
+    assert figures["flinkray"].median is not None
+
+
+def test_rows_that_take_no_longer_than_start_up_are_a_problem_not_a_rate() -> None:
+    def always_two_seconds(*_: object) -> Measured:
+        return Measured({"count": EXPECTED.count, "sum": EXPECTED.sum, "seconds": 2.0}, 1.0, 0.0)
+
+    (figures,) = compare(W3X, contenders("W3x", ["flinkray"], "ray"), Settings(runs=1, rows=10), always_two_seconds)
+    assert figures.median is None
+    assert "no longer than start-up" in figures.problem
+
+
+def test_calibration_grows_rows_until_a_run_is_long_enough_to_scale() -> None:
+    tried: list[int] = []
+
+    def one_per_million(rows: int) -> float:
+        tried.append(rows)
+        return rows / 1e6
+
+    assert calibrated_rows(20_000, 8.0, one_per_million) == 8_000_000
+    assert tried == [20_000, 160_000, 1_280_000]
+
+
+def test_of_several_modes_the_fastest_is_reported() -> None:
+    slow, fast = (
+        Contender(ENGINES["pyflink"], mode, rows=1, rates=[rate]).figures(W3X, 2)
+        for mode, rate in (("process", 1.0), ("thread", 2.0))
+    )
+    assert best_modes([slow, fast]) == [fast]
+
+
+def test_an_engine_is_asked_only_for_what_it_can_express() -> None:
+    assert [(each.engine.name, each.mode) for each in contenders("W5", ["klein", "pyflink"], "ray")] == [
+        ("pyflink", "process"),
+        ("pyflink", "thread"),
+    ]
+    assert [each.engine.name for each in turns(contenders("W3x", ["flinkray"], "ray"))] == ["flinkray"]
+
+
+def test_every_engine_names_workloads_that_there_are() -> None:
+    assert all(engine.workloads <= THROUGHPUT.keys() for engine in ENGINES.values())
