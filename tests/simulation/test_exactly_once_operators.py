@@ -48,7 +48,7 @@ def assert_committed(job: ExactlyOnceJob) -> None:
     assert committed == job.expected, f"{job}: {job.expected - committed} missing, {committed - job.expected} too much"
 
 
-@pytest.mark.seeds(2)
+@pytest.mark.seeds(1)
 def test_operators_that_nothing_happens_to_commit_every_row_once(seed: int) -> None:
     check(some_kind(seed, "undisturbed"), seed, NO_FAULTS)
 
@@ -59,12 +59,12 @@ def test_operators_that_lose_workers_commit_every_row_once(kind: str, seed: int)
     check(kind, seed, Faults(kills=WORKERS))
 
 
-@pytest.mark.seeds(5)
+@pytest.mark.seeds(3)
 def test_operators_to_which_everything_happens_commit_every_row_once(seed: int) -> None:
     check(some_kind(seed, "everything"), seed, EVERYTHING)
 
 
-@pytest.mark.seeds(5)
+@pytest.mark.seeds(3)
 def test_operators_that_are_stopped_and_go_on_with_more_or_fewer_subtasks_commit_every_row_once(seed: int) -> None:
     kind = some_kind(seed, "rescaled", SCALABLE_KINDS)
     chance = random.Random(f"rescaled {seed}")

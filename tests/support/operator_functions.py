@@ -17,6 +17,7 @@ from flinkray import (
     ListStateDescriptor,
     MapStateDescriptor,
     OutputTag,
+    ProcessWindowFunction,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
@@ -28,8 +29,11 @@ RULES = MapStateDescriptor("rules", key_type=int)
 # Event time that `Buckets` adds up.
 BUCKET_MS = 200
 
+# Event time that no row has.
+AFTER_ALL_MS = 1 << 40
 
-def each_value(key: Any, context: Any, rows: Iterable[Any]) -> Iterator[Any]:
+
+def each_value(key: Any, _: Any, rows: Iterable[Any]) -> Iterator[Any]:
     """The window function of firings that purge: each row once."""
     for row in rows:
         yield key, row.value
@@ -41,7 +45,7 @@ def summary(key: Any, context: Any, rows: Iterable[Any]) -> Iterator[Any]:
     yield key, context.window().start, context.window().end, len(values), sum(values)
 
 
-def contents(key: Any, context: Any, rows: Iterable[Any]) -> Iterator[Any]:
+def contents(key: Any, _: Any, rows: Iterable[Any]) -> Iterator[Any]:
     """(key, values as text): also says their order."""
     yield key, " ".join(str(row.value) for row in rows)
 
@@ -122,6 +126,52 @@ class Buckets(KeyedProcessFunction):
         )  # fmt: skip
 
 
+class Latest(KeyedProcessFunction):
+    """Of the results of windows that fire again and again, (key, start, end, rows, sum), the last ones, when all data
+    is there.
+
+    Args:
+        merges: a result takes the place of those whose windows lie in its own.
+    """
+
+    def __init__(self, merges: bool) -> None:
+        self.merges = merges
+
+    def open(self, runtime_context: Any) -> None:
+        self.results = runtime_context.get_map_state(MapStateDescriptor("results"))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        _, start, end, *result = value
+        if self.merges:
+            for old_start, old_end in list(self.results.keys()):
+                if start <= old_start and old_end <= end:
+                    self.results.remove((old_start, old_end))
+        self.results[start, end] = tuple(result)
+        ctx.timer_service().register_event_time_timer(AFTER_ALL_MS)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
+        for (start, end), result in self.results.items():
+            yield ctx.get_current_key(), start, end, *result
+        self.results.clear()
+
+
+class Firings(ProcessWindowFunction):
+    """(key, start, firings of this window before, firings of this key before, rows)"""
+
+    descriptor = ValueStateDescriptor("firings", int)
+
+    def process(self, key: Any, context: Any, elements: Iterable[Any]) -> Iterator[Any]:
+        of_window, of_key = (
+            store.get_state(self.descriptor) for store in (context.window_state(), context.global_state())
+        )
+        yield key, context.window().start, of_window.value() or 0, of_key.value() or 0, len(list(elements))
+        of_window.update((of_window.value() or 0) + 1)
+        of_key.update((of_key.value() or 0) + 1)
+
+    def clear(self, context: Any) -> None:
+        context.window_state().get_state(self.descriptor).clear()
+
+
 class Numbered(KeyedProcessFunction):
     """(key, number of the row among its key's, value)"""
 
@@ -161,7 +211,7 @@ class EachRule(KeyedBroadcastProcessFunction):
 
     def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
         self.waiting.add(value.value)
-        for _, rule in ctx.get_broadcast_state(RULES).items():
+        for rule in ctx.get_broadcast_state(RULES).values():
             yield value.value, rule
 
     def process_broadcast_element(self, value: Any, ctx: Any) -> list[Any]:

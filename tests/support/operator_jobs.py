@@ -19,6 +19,7 @@ from flinkray import (
     DataGenSource,
     DataStream,
     DeltaEvictor,
+    DeltaTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
     GlobalWindows,
@@ -34,6 +35,7 @@ from flinkray import (
 from flinkray.transformations import PhysicalTransformation
 from tests.support.exactly_once import DISORDER_MS, STEP_MS, ExactlyOnceJob, _starts
 from tests.support.operator_functions import (
+    AFTER_ALL_MS,
     BUCKET_MS,
     LATE,
     ODD,
@@ -41,6 +43,8 @@ from tests.support.operator_functions import (
     Buckets,
     CountedRules,
     EachRule,
+    Firings,
+    Latest,
     Looked,
     Numbered,
     Pairs,
@@ -66,12 +70,16 @@ OPERATOR_KINDS = (
     "sliding_general",
     "counting_trigger",
     "purging_trigger",
+    "converging",
+    "window_state",
     "late_rows",
     "late_columnar",
     "count_window",
     "sliding_count_window",
     "evictor",
     "global_evictor",
+    "delta_trigger",
+    "running",
     "all_windows",
     "interval_join",
     "interval_function",
@@ -231,6 +239,53 @@ class OperatorJob(ExactlyOnceJob):
         nested = self._random.choice([CountTrigger.of(1), ContinuousEventTimeTrigger.of(70), EventTimeTrigger.create()])
         windows = stream.key_by("key").window(self._some_windows()).trigger(PurgingTrigger.of(nested))
         return windows.process(each_value)
+
+    def _converging(self) -> DataStream:
+        """Results come early, in time and late; the last ones have all rows."""
+        stream, rows = self._events(bound_ms=self._random.choice([0, 20, DISORDER_MS]))
+        gap = self._gap()
+        size, slide = self._random.choice([(300, 300), (200, 100)])
+        merges = self._random.random() < 0.5
+        self._expect_summaries(_sessions(rows, lambda _: gap) if merges else _aligned(rows, size, slide))
+        assigner = EventTimeSessionWindows.with_gap(gap) if merges else SlidingEventTimeWindows.of(size, slide)
+        windows = stream.key_by("key").window(assigner).allowed_lateness(AFTER_ALL_MS // 2)
+        trigger = self._random.choice([None, None, ContinuousEventTimeTrigger.of(70), CountTrigger.of(1)])
+        if trigger is not None:
+            windows = windows.trigger(trigger)
+        if self._random.random() < 0.5:
+            results = windows.aggregate(n=Count(), total=Sum("value")).map(tuple)
+        else:
+            results = windows.process(summary)
+        return results.key_by(lambda row: row[0]).process(Latest(merges))
+
+    def _window_state(self) -> DataStream:
+        stream, rows = self._events()
+        for key, group in _grouped(rows).items():
+            in_order = sorted(_aligned(group, 300, 300), key=lambda window: window[1])
+            for number, (_, start, _, rows_of_it) in enumerate(in_order):
+                self.expected[key, start, 0, number, len(rows_of_it)] += 1
+        windows = stream.key_by("key").window(TumblingEventTimeWindows.of(300))
+        return windows.allowed_lateness(self._random.choice([0, 1_000])).process(Firings())
+
+    def _delta_trigger(self) -> DataStream:
+        """A key's values rise: a firing has all up to the first that is too far from the one that fired last."""
+        stream, rows = self._events(is_ordered=True)
+        for key, values in _by_key(rows).items():
+            last, start = values[0], 0
+            for number, value in enumerate(values):
+                if value - last > 30:
+                    self.expected[key, _text(values[start : number + 1])] += 1
+                    last, start = value, number + 1
+        trigger = PurgingTrigger.of(DeltaTrigger.of(30, lambda old, new: float(new.value - old.value)))
+        return stream.key_by("key").window(GlobalWindows.create()).trigger(trigger).process(contents)
+
+    def _running(self) -> DataStream:
+        stream, rows = self._events(is_ordered=True)
+        for key, values in _by_key(rows).items():
+            self.expected.update(
+                (key, number, sum(values[:number]), max(values[:number])) for number in range(1, len(values) + 1)
+            )
+        return stream.key_by("key").aggregate(n=Count(), total=Sum("value"), high=Max("value"))
 
     def _late_rows(self) -> DataStream:
         """Each row is in a window's only firing, or is late."""
