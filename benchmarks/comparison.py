@@ -155,7 +155,7 @@ def _prepare(workload: Workload, contender: Contender, settings: Settings, run: 
     contender.rows = settings.rows or calibrated_rows(
         contender.engine.first_rows,
         settings.seconds,
-        lambda rows: run(contender, workload.name, rows, "time").output["seconds"] - contender.startup_s,
+        lambda rows: float(run(contender, workload.name, rows, "time").output["seconds"]) - contender.startup_s,
     )
 
 

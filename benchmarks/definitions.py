@@ -12,6 +12,7 @@ import os
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,7 +32,8 @@ WORDS_SEED = 20
 BENCH_DIRECTORY = Path(__file__).resolve().parent.parent / ".bench"
 
 
-class Result(NamedTuple):
+@dataclass(frozen=True)
+class Result:
     """Of a run whose results were looked at: how many there were, and the sum of what `checked_sum` says."""
 
     count: int

@@ -11,12 +11,14 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 from benchmarks.comparison import Contender, Settings
 from benchmarks.engines import ENGINES, python_of, variables
+from benchmarks.flinkray_engine import STARTED
 from benchmarks.process_tree import run
 
 PARTS = (
@@ -27,8 +29,9 @@ PARTS = (
     ("operators", re.compile(r"actors/operators/|actors/tasks/|flinkray/")),
 )
 """From the innermost frame outwards the first that matches."""
-USER = re.compile(r"benchmarks/workloads/")
+USER = re.compile(r"benchmarks/workloads/(?!base)")
 SLOT = "ray::TaskSlot"
+WARM_UP_S = 1.5
 
 
 class ProfilerUnavailable(Exception):
@@ -45,7 +48,9 @@ def profile(workload: str, rows: int, settings: Settings, target: str, directory
     directory.mkdir(parents=True, exist_ok=True)
     flames, stacks = directory / f"{workload}.svg", directory / f"{workload}.stacks"
     recording = _Recording(spy, flames, stacks, max(1, int(settings.seconds / 2)), target)
-    run([*command, "--mode", target], variables(engine), settings.deadline_s, watch=recording.watch)
+    env = {**variables(engine), STARTED: str(recording.started)}
+    run([*command, "--mode", target], env, settings.deadline_s, watch=recording.watch)
+    recording.started.unlink(missing_ok=True)
     recording.join(settings.deadline_s)
     if not stacks.exists():
         raise ProfilerUnavailable(
@@ -75,11 +80,13 @@ class _Recording:
         ]
         self._stacks = stacks
         self._target = target
+        self.started = stacks.with_suffix(".started")
+        self.started.unlink(missing_ok=True)
         self._thread: threading.Thread | None = None
         self.errors = "no task slot was found"
 
     def watch(self, running: set[int]) -> None:
-        if self._thread is None and (slot := self._busiest_slot(running)) is not None:
+        if self._thread is None and self._is_at_work() and (slot := self._newest_slot(running)) is not None:
             self._stacks.unlink(missing_ok=True)
             self._thread = threading.Thread(target=self._record, args=(slot,), daemon=True)
             self._thread.start()
@@ -88,10 +95,14 @@ class _Recording:
         if self._thread is not None:
             self._thread.join(timeout_s)
 
-    def _busiest_slot(self, running: set[int]) -> int | None:
+    def _is_at_work(self) -> bool:
+        """Some time after the clock started: slots have been deployed."""
+        return self.started.exists() and time.time() - self.started.stat().st_mtime > WARM_UP_S
+
+    def _newest_slot(self, running: set[int]) -> int | None:
         """On the local target slots are threads of the engine's process; on Ray processes, which show their name."""
         wanted = SLOT if self._target == "ray" else "benchmarks.flinkray_engine"
-        return next((pid for pid in sorted(running) if wanted in _command_line(pid)), None)
+        return next((pid for pid in sorted(running, reverse=True) if wanted in _command_line(pid)), None)
 
     def _record(self, slot: int) -> None:
         for command in self._commands:
@@ -117,7 +128,7 @@ def shares(stacks: Iterable[str]) -> dict[str, float]:
 
 
 def part_of(frames: list[str]) -> str:
-    if any(USER.search(frame) for frame in frames if "benchmarks/workloads/base" not in frame):
+    if any(USER.search(frame) for frame in frames):
         return "user code"
     for frame in reversed(frames):
         for part, pattern in PARTS:

@@ -21,7 +21,9 @@ class ChartUnavailable(Exception):
 
 
 def ratio(figures: Figures, all_figures: Sequence[Figures]) -> float | None:
-    """The engine's median in terms of flinkray's on the same workload."""
+    """The engine's throughput in terms of flinkray's on the same workload; None for what is no throughput."""
+    if not figures.unit.endswith("/s"):
+        return None
     own = next(
         (each.median for each in all_figures if (each.workload, each.engine) == (figures.workload, "flinkray")), None
     )
@@ -78,11 +80,7 @@ def draw(path: Path) -> list[Path]:
         ChartUnavailable: says what is missing.
     """
     figures = read_lines(path)
-    ratios = {
-        (each.workload, each.engine): value
-        for each in figures
-        if each.unit.endswith("/s") and (value := ratio(each, figures)) is not None
-    }
+    ratios = {(each.workload, each.engine): value for each in figures if (value := ratio(each, figures)) is not None}
     if not ratios:
         raise ChartUnavailable(f"{path} has no workload that flinkray and another engine were timed on")
     try:

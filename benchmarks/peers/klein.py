@@ -29,6 +29,8 @@ class Numbers(SourceFunction):
     def snapshot_state(self, checkpoint_id: int) -> Any:
         return None
 
+    def restore_state(self, state: Any) -> None: ...
+
 
 class Discarding(SinkFunction):
     def write(self, value: dict[str, Any]) -> None: ...

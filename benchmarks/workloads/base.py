@@ -31,7 +31,7 @@ def key_column(rows: Rows) -> Rows:
 
 
 def value_column(rows: Rows) -> npt.NDArray[np.float64]:
-    return rows * 0.5
+    return np.multiply(rows, 0.5, dtype=np.float64)
 
 
 FIELDS: dict[str, Callable[[Rows], Any]] = {"k": key_column, "v": value_column}
