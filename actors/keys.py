@@ -72,6 +72,26 @@ def key_values(columns: pa.RecordBatch) -> list[Any]:
     return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
 
 
+def hashable_keys(columns: pa.RecordBatch, where: str) -> list[Any]:
+    """As `key_values`, of keys that state, timers and windows can be kept by.
+
+    Raises:
+        TypeMismatchError: a key is or holds a list or dict.
+    """
+    keys = key_values(columns)
+    if any(pa.types.is_nested(column.type) for column in columns.columns):
+        for key in keys:
+            try:
+                hash(key)
+            except TypeError:
+                names = ", ".join(columns.schema.names)
+                raise TypeMismatchError(
+                    f"{where}: the key {short_repr(key)} ({names}) has a list or dict in it, so no state can be kept "
+                    "by it; key by a function that makes text, a number or a tuple of it"
+                ) from None
+    return keys
+
+
 def _one_nan(values: list[Any], arrow_type: pa.DataType) -> list[Any]:
     is_dictionary = pa.types.is_dictionary(arrow_type)
     is_float = pa.types.is_floating(arrow_type.value_type if is_dictionary else arrow_type)

@@ -6,6 +6,7 @@ import contextlib
 import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
@@ -30,6 +31,7 @@ from flinkray.state import (
     MapStateDescriptor,
     ReducingState,
     ReducingStateDescriptor,
+    StateDescriptor,
     ValueState,
     ValueStateDescriptor,
 )
@@ -77,6 +79,18 @@ def user_traceback(error: BaseException) -> str:
 
 def _is_framework(filename: str) -> bool:
     return filename == FUSED_FILENAME or os.path.abspath(filename).startswith(_FRAMEWORK_DIRECTORIES)
+
+
+@dataclass(frozen=True, slots=True)
+class OfKey:
+    """Stands for the value in errors of what is done for a key and not for a row."""
+
+    key: Any
+    what: str
+    """For example "timer 1000"."""
+
+    def __repr__(self) -> str:
+        return f"{self.what} of key {short_repr(self.key)}"
 
 
 @contextlib.contextmanager
@@ -239,22 +253,23 @@ class TaskRuntimeContext:
         return self._metric_group
 
     def get_state(self, descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        return self._keyed(descriptor.name).get_state(descriptor)
+        return self._keyed(descriptor).get_state(descriptor)
 
     def get_list_state(self, descriptor: ListStateDescriptor) -> ListState[Any]:
-        return self._keyed(descriptor.name).get_list_state(descriptor)
+        return self._keyed(descriptor).get_list_state(descriptor)
 
     def get_map_state(self, descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        return self._keyed(descriptor.name).get_map_state(descriptor)
+        return self._keyed(descriptor).get_map_state(descriptor)
 
     def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
-        return self._keyed(descriptor.name).get_reducing_state(descriptor)
+        return self._keyed(descriptor).get_reducing_state(descriptor)
 
     def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
-        return self._keyed(descriptor.name).get_aggregating_state(descriptor)
+        return self._keyed(descriptor).get_aggregating_state(descriptor)
 
-    def _keyed(self, name: str) -> KeyedStateStore:
+    def _keyed(self, descriptor: StateDescriptor) -> KeyedStateStore:
         if self._store is None:
+            name = getattr(descriptor, "name", descriptor)
             raise InvalidProgramError(
                 f"operator {self._operator_name!r} (subtask {self._context.subtask}): state {name!r} was asked "
                 "for outside a keyed process function; keyed state needs stream.key_by(...).process(function)"

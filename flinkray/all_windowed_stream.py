@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from types import MappingProxyType
 from typing import Any
 
 from flinkray.aggregates import Aggregate
@@ -27,6 +28,8 @@ class AllWindowedStream(WindowOperations):
 
     Its operator has one subtask, and cannot have more.
     """
+
+    _function_parameters = MappingProxyType({"process": ("context", "elements"), "apply": ("window", "inputs")})
 
     def process(self, function: ProcessAllCallable, output_type: Any = None) -> DataStream:
         """All rows of each window at once: `function(context, rows)` yields results."""

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from flinkray.async_functions import NO_RETRY_STRATEGY, AsyncFunction, AsyncRetryStrategy, NoRetryStrategy
-from flinkray.datastream import DataStream, check_function
+from flinkray.datastream import DataStream
 from flinkray.durations import Duration, to_millis
 from flinkray.errors import InvalidProgramError
+from flinkray.function_checks import check_function
 from flinkray.known_types import KnownType
 from flinkray.operator_factories import AsyncFactory
 from flinkray.type_hints import callable_name, from_annotation, record_type, returns_list

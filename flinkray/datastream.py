@@ -15,6 +15,7 @@ from flinkray.data_stream_sink import DataStreamSink
 from flinkray.durations import Duration, to_millis
 from flinkray.errors import InvalidProgramError
 from flinkray.expressions import Column, Expression
+from flinkray.function_checks import check_function, checked_tag
 from flinkray.functions import (
     FilterFunction,
     FlatMapFunction,
@@ -246,6 +247,7 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
     def get_side_output(self, tag: OutputTag) -> DataStream:
         """What the operator before yields with `tag`."""
         self._operator("get_side_output")
+        checked_tag(tag, "get_side_output")
         declared = None if tag.output_type is None else record_type(tag.output_type)
         side = SideOutputTransformation(name=f"Side Output {tag.name}", input=self._transformation, tag=tag)
         return DataStream(self._environment, side, KnownType.of(declared))
@@ -315,9 +317,7 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
     def broadcast(self) -> DataStream: ...
 
     @overload
-    def broadcast(
-        self, descriptor: MapStateDescriptor, /, *descriptors: MapStateDescriptor
-    ) -> BroadcastStream: ...
+    def broadcast(self, descriptor: MapStateDescriptor, /, *descriptors: MapStateDescriptor) -> BroadcastStream: ...
 
     def broadcast(self, *descriptors: MapStateDescriptor) -> DataStream | BroadcastStream:
         """Every record to every subtask. With descriptors, to make broadcast state of: `stream.connect(...)` to it."""
@@ -453,19 +453,20 @@ def check_watermark_strategy(strategy: object, known: KnownType) -> None:
         known.require(sorted(strategy.assigner.columns()), "timestamp assigner")
 
 
-def declared_type(function: object, method: str, output_type: Any, *, of_items: bool = False) -> RecordType | None:
-    """What `output_type=` says, else the annotation of the function (or of the `method` of a Function object)."""
-    check_function(function, method)
+def declared_type(
+    function: object,
+    method: str,
+    output_type: Any,
+    *,
+    of_items: bool = False,
+    parameters: tuple[str, ...] | None = None,
+) -> RecordType | None:
+    """What `output_type=` says, else the annotation of the function (or of the `method` of a Function object).
+
+    Args:
+        parameters: as of `check_function`.
+    """
+    check_function(function, method, parameters)
     if output_type is not None:
         return record_type(output_type)
     return from_annotation(function, of_items=of_items)
-
-
-def check_function(function: object, method: str) -> None:
-    """Checks that it is a callable, or a Function object with that method."""
-    if isinstance(function, Function):
-        if not hasattr(function, method):
-            raise InvalidProgramError(f"{type(function).__name__} has no method {method}, which is needed here")
-    elif not callable(function) or (isinstance(function, type) and issubclass(function, Function)):
-        hint = "; it is a class, so write it with ()" if isinstance(function, type) else ""
-        raise InvalidProgramError(f"expected a function, or an object with a {method} method, not {function!r}{hint}")

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from flinkray.durations import Duration, to_millis
 from flinkray.metrics import MetricGroup
+from flinkray.triggers import check_delta
 from flinkray.types import Millis
 
 
@@ -73,8 +74,8 @@ class CountEvictor(_OnceEvictor):
 
     @staticmethod
     def of(max_count: int, do_evict_after: bool = False) -> CountEvictor:
-        if max_count < 0:
-            raise ValueError(f"a count evictor keeps a number of rows, got {max_count}")
+        if not isinstance(max_count, int) or max_count < 0:
+            raise ValueError(f"a count evictor keeps a number of rows, got {max_count!r}")
         return CountEvictor(max_count, do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue]) -> list[TimestampedValue]:
@@ -111,6 +112,7 @@ class DeltaEvictor(_OnceEvictor):
 
     @staticmethod
     def of(threshold: float, delta_function: Callable[[Any, Any], float], do_evict_after: bool = False) -> DeltaEvictor:
+        check_delta(threshold, delta_function)
         return DeltaEvictor(threshold, delta_function, do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue]) -> list[TimestampedValue]:

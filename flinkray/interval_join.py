@@ -10,6 +10,7 @@ from flinkray.connected_streams import check_same_keys, two_input
 from flinkray.datastream import DataStream, declared_type
 from flinkray.durations import Duration, to_millis
 from flinkray.errors import InvalidProgramError
+from flinkray.function_checks import checked_tag
 from flinkray.functions import ProcessJoinContext, ProcessJoinFunction
 from flinkray.joined_streams import joined_type
 from flinkray.keyed_stream import KeyedStream
@@ -81,12 +82,12 @@ class IntervalJoined:
 
     def side_output_left_late_data(self, tag: OutputTag) -> IntervalJoined:
         """Late rows of the left stream go to this side output of the result."""
-        self._late_tags = (_checked_tag(tag, "side_output_left_late_data"), self._late_tags[1])
+        self._late_tags = (checked_tag(tag, "side_output_left_late_data"), self._late_tags[1])
         return self
 
     def side_output_right_late_data(self, tag: OutputTag) -> IntervalJoined:
         """Late rows of the right stream go to this side output of the result."""
-        self._late_tags = (self._late_tags[0], _checked_tag(tag, "side_output_right_late_data"))
+        self._late_tags = (self._late_tags[0], checked_tag(tag, "side_output_right_late_data"))
         return self
 
     # -- operations
@@ -97,7 +98,9 @@ class IntervalJoined:
         `ctx` has the event times of the pair: `get_left_timestamp()`, `get_right_timestamp()`, and `get_timestamp()`,
         the later of both, which the results get.
         """
-        declared = declared_type(function, "process_element", output_type, of_items=True)
+        declared = declared_type(
+            function, "process_element", output_type, of_items=True, parameters=("left", "right", "ctx")
+        )
         return self._joined(function, declared, KnownType.of(declared))
 
     def join(self) -> DataStream:
@@ -130,9 +133,3 @@ def _bound(bound: Duration, name: str) -> Millis:
     if abs(millis) >= MAX_TIMESTAMP:
         raise InvalidProgramError(f"interval_join: {name} is {millis} ms, which no two event times are apart")
     return Millis(millis)
-
-
-def _checked_tag(tag: object, where: str) -> OutputTag:
-    if not isinstance(tag, OutputTag):
-        raise InvalidProgramError(f"{where} takes an OutputTag, not {tag!r}")
-    return tag

@@ -65,6 +65,8 @@ class IterativeStream(DataStream):
         """
         if self._is_closed:
             raise InvalidProgramError("close_with: the iteration is closed; unite the streams that go back first")
+        if not isinstance(feedback, DataStream):
+            raise InvalidProgramError(f"close_with takes a stream that comes from this iteration, not {feedback!r}")
         if self._head not in _upstream_of(feedback._transformation):
             raise InvalidProgramError(f"close_with: {feedback!r} does not come from this iteration")
         check_same_types([self._known, feedback._known])

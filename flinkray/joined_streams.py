@@ -126,6 +126,7 @@ class _WindowedPair:
         return self
 
     def _apply(self, name: str, function: Any, declared: RecordType | None, known: KnownType) -> DataStream:
+        self._windows._check_default_trigger()
         settings = self._windows._settings
         factory = WindowCoGroupFactory(
             assigner=settings.assigner,

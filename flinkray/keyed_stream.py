@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from flinkray.aggregates import Aggregate
-from flinkray.datastream import DataStream, check_function, declared_type
+from flinkray.datastream import DataStream, declared_type
 from flinkray.errors import InvalidProgramError
 from flinkray.expressions import Expression
+from flinkray.function_checks import check_function
 from flinkray.functions import (
     FilterFunction,
     FlatMapFunction,

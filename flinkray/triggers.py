@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import numbers
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -196,8 +197,8 @@ class CountTrigger(QuietTrigger):
 
     @staticmethod
     def of(window_size: int) -> CountTrigger:
-        if window_size <= 0:
-            raise ValueError(f"a count trigger needs a positive number of rows, got {window_size}")
+        if not isinstance(window_size, int) or window_size <= 0:
+            raise ValueError(f"a count trigger needs a positive number of rows, got {window_size!r}")
         return CountTrigger(window_size)
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
@@ -218,6 +219,16 @@ class CountTrigger(QuietTrigger):
         ctx.get_partitioned_state(_COUNT).clear()
 
 
+def check_delta(threshold: object, delta_function: object) -> None:
+    """Raises TypeError where these are not what triggers and evictors by difference take."""
+    if not isinstance(threshold, numbers.Real):
+        raise TypeError(f"the threshold is a number, not {threshold!r}")
+    if not callable(delta_function):
+        raise TypeError(
+            f"the delta function is a function of two rows that gives how much they differ, not {delta_function!r}"
+        )
+
+
 _LAST_ELEMENT = ValueStateDescriptor("last-element")
 
 
@@ -231,6 +242,7 @@ class DeltaTrigger(QuietTrigger):
 
     @staticmethod
     def of(threshold: float, delta_function: Callable[[Any, Any], float]) -> DeltaTrigger:
+        check_delta(threshold, delta_function)
         return DeltaTrigger(threshold, delta_function)
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
@@ -258,7 +270,7 @@ class PurgingTrigger(Trigger):
 
     @staticmethod
     def of(nested_trigger: Trigger) -> PurgingTrigger:
-        return PurgingTrigger(nested_trigger)
+        return PurgingTrigger(_checked_nested(nested_trigger, "PurgingTrigger"))
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         return _purging(self.nested_trigger.on_element(element, timestamp, window, ctx))
@@ -277,6 +289,12 @@ class PurgingTrigger(Trigger):
 
     def clear(self, window: Any, ctx: TriggerContext) -> None:
         self.nested_trigger.clear(window, ctx)
+
+
+def _checked_nested(trigger: object, around: str) -> Trigger:
+    if not isinstance(trigger, Trigger):
+        raise TypeError(f"{around}.of takes a Trigger such as CountTrigger.of(10), not {trigger!r}")
+    return trigger
 
 
 def _purging(result: TriggerResult) -> TriggerResult:
@@ -304,6 +322,7 @@ class ProcessingTimeoutTrigger(Trigger):
         reset_timer_on_new_record: bool = False,
         should_clear_on_timeout: bool = True,
     ) -> ProcessingTimeoutTrigger:
+        _checked_nested(nested_trigger, "ProcessingTimeoutTrigger")
         timeout_ms = positive_interval(timeout, "timeout")
         return ProcessingTimeoutTrigger(nested_trigger, timeout_ms, reset_timer_on_new_record, should_clear_on_timeout)
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, Self
 
 from flinkray.aggregates import Aggregate, Max, Min, Sum
 from flinkray.closures import check_serializable
-from flinkray.datastream import DataStream, check_function, declared_type
+from flinkray.datastream import DataStream, declared_type
 from flinkray.durations import Duration, to_millis
 from flinkray.errors import InvalidProgramError
 from flinkray.evictors import Evictor
+from flinkray.function_checks import check_function, checked_tag
 from flinkray.functions import (
     AggregateFunction,
     Function,
@@ -41,6 +43,10 @@ class WindowOperations(ABC):
     A window's result is emitted when its trigger fires: by default when the watermark (or the clock) passes its end. It
     has the event time `window_end - 1`.
     """
+
+    _function_parameters: ClassVar[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+        {"process": ("key", "context", "elements"), "apply": ("key", "window", "inputs")}
+    )
 
     def __init__(self, stream: DataStream, assigner: WindowAssigner) -> None:
         self._stream = stream
@@ -82,7 +88,7 @@ class WindowOperations(ABC):
 
     def side_output_late_data(self, tag: OutputTag) -> Self:
         """Rows too late for all their windows go to this side output of the result, and are dropped otherwise."""
-        return self._set(late_tag=tag)
+        return self._set(late_tag=checked_tag(tag, "side_output_late_data"))
 
     def _set(self, **settings: Any) -> Self:
         self._settings = dataclasses.replace(self._settings, **settings)
@@ -176,6 +182,7 @@ class WindowOperations(ABC):
         """The user's window function as one of (key, context, rows)."""
 
     def _windowed(self, known: KnownType, **operation: Any) -> DataStream:
+        self._check_default_trigger()
         return self._stream._one_input(self._name, dataclasses.replace(self._settings, **operation), known)
 
     # -- parts of the operations
@@ -186,9 +193,19 @@ class WindowOperations(ABC):
 
     def _processed(self, window_function: Any, output_type: Any, **operation: Any) -> DataStream:
         method = "apply" if _has_apply(window_function) else "process"
-        declared = declared_type(window_function, method, output_type, of_items=True)
+        declared = self._declared(window_function, method, output_type)
         process = self._as_process(window_function)
         return self._windowed(KnownType.of(declared), process=process, output_type=declared, **operation)
+
+    def _check_default_trigger(self) -> None:
+        """Raises InvalidProgramError where nothing would say when windows fire."""
+        if self._settings.trigger is None:
+            default = self._settings.assigner.get_default_trigger(self._stream._environment)
+            if not isinstance(default, Trigger):
+                raise InvalidProgramError(
+                    f"get_default_trigger of {self._name} must return a Trigger such as EventTimeTrigger.create(), not "
+                    f"{default!r}; or set one with trigger(...)"
+                )
 
     def _check_merge(self, function: AggregateFunction) -> None:
         if isinstance(self._settings.assigner, MergingWindowAssigner) and (
@@ -209,7 +226,8 @@ class WindowOperations(ABC):
         return name if isinstance(name, str) else tuple_columns(name + 1)[name]
 
     def _declared(self, function: object, method: str, output_type: Any) -> RecordType | None:
-        return declared_type(function, method, output_type, of_items=True)
+        parameters = self._function_parameters[method]
+        return declared_type(function, method, output_type, of_items=True, parameters=parameters)
 
 
 def _has_apply(function: object) -> bool:

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from actors.elements import CheckpointOptions
-from actors.keys import key_columns, key_groups, key_values
+from actors.keys import hashable_keys, key_columns, key_groups
 from actors.operators.base import Operator, OperatorContext, Output
 from actors.operators.results import ResultCollector
 from actors.operators.timers import InternalTimerService, Timer
 from actors.state.backends import create_keyed_state
 from actors.state.keyed_state import NO_GROUP, CurrentKey, KeyedStateBackend
 from actors.state.snapshot import OperatorSnapshot, RestoredState
-from actors.user_code import NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
+from actors.user_code import OfKey, TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.broadcast_functions import KeyedBroadcastProcessFunction
 from flinkray.errors import InvalidProgramError
@@ -173,7 +173,7 @@ class UserFunctionOperator(Operator):
         if selector is None:
             return itertools.repeat(None), itertools.repeat(NO_GROUP)
         columns = key_columns(batch, selector, self._where)
-        return key_values(columns), key_groups(columns, self.context.max_parallelism).tolist()
+        return hashable_keys(columns, self._where), key_groups(columns, self.context.max_parallelism).tolist()
 
     def _call_per_row(
         self, batch: Batch, input_index: int, function: Callable[[Any, Any], Any], element: ElementContext
@@ -231,7 +231,8 @@ class UserFunctionOperator(Operator):
                     continue
                 collect(results, timestamp if is_event_time else None)
             except Exception as error:
-                raise_attributed(self.context.operator_name, self.context.subtask, NO_VALUE, error)
+                value = OfKey(key, f"timer {timestamp}")
+                raise_attributed(self.context.operator_name, self.context.subtask, value, error)
             flush_if_full()
         self._backend.clear_current_key()
         self._results.flush()

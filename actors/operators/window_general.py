@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pyarrow as pa
 
 from actors.elements import CheckpointOptions
-from actors.keys import key_columns, key_groups, key_values
+from actors.keys import hashable_keys, key_columns, key_groups
 from actors.operators.base import OperatorContext, Output
 from actors.operators.columns import operator_label
 from actors.operators.panes import NOTHING
@@ -28,7 +29,7 @@ from actors.operators.window_merging import MergingWindows, NoWindowState
 from actors.state.backends import create_keyed_state
 from actors.state.keyed_state import KeyedStateBackend
 from actors.state.snapshot import OperatorSnapshot, RestoredState
-from actors.user_code import NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
+from actors.user_code import OfKey, TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError, TypeMismatchError
 from flinkray.functions import AggregateFunction, ProcessWindowFunction, as_callable
@@ -145,7 +146,7 @@ class GeneralWindowOperator(TimedOperator):
         if self._selector is None:
             return [None] * batch.num_rows, [self.context.key_group_range.start] * batch.num_rows
         columns = key_columns(batch, self._selector, self._where)
-        return key_values(columns), key_groups(columns, self.context.max_parallelism).tolist()
+        return hashable_keys(columns, self._where), key_groups(columns, self.context.max_parallelism).tolist()
 
     def _set_key(self, key: Any, group: int) -> None:
         self._key, self._group = key, group
@@ -155,7 +156,7 @@ class GeneralWindowOperator(TimedOperator):
         """Adds the row to its windows, which may fire; False where it is late."""
         is_skipped = True
         timestamp = MIN_TIMESTAMP if time is None else time
-        for window in self._assigner.assign_windows(value, timestamp, self._times):
+        for window in self._checked(self._assigner.assign_windows(value, timestamp, self._times)):
             state_window = window
             if self._merging is not None:
                 windows = self._merging.of(self._key, self._group)
@@ -176,6 +177,15 @@ class GeneralWindowOperator(TimedOperator):
             self._register_cleanup(window)
         # One that has no window at all, or none that is open, is late only if its own time is past.
         return not (is_skipped and self._is_event_time and timestamp + self._lateness <= self._watermark)
+
+    def _checked(self, windows: Any) -> Any:
+        """What the assigner gave, where it is windows."""
+        if isinstance(windows, Collection) and all(hasattr(window, "max_timestamp") for window in windows):
+            return windows
+        raise TypeMismatchError(
+            f"{self._label}: assign_windows of {type(self._assigner).__name__} must return a list of windows such as "
+            f"Window(start, end), not {short_repr(windows)}"
+        )
 
     def _merge(self, window: Any, parts: Any, state_window: Any, state_windows: Any) -> None:
         """Windows have become one: moves what there was for them."""
@@ -233,7 +243,8 @@ class GeneralWindowOperator(TimedOperator):
         try:
             self._call_trigger(timer.timestamp, is_event_time, window, state_window)
         except Exception as error:
-            raise_attributed(self.context.operator_name, self.context.subtask, NO_VALUE, error)
+            value = OfKey(key, repr(window))
+            raise_attributed(self.context.operator_name, self.context.subtask, value, error)
         self._results.flush_if_full()
 
     def _call_trigger(self, time: int, is_event_time: bool, window: Any, state_window: Any) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from actors.elements import CheckpointOptions
-from actors.keys import key_columns, key_groups, key_values
+from actors.keys import hashable_keys, key_columns, key_groups
 from actors.operators.base import OperatorContext, Output
 from actors.operators.columns import operator_label
 from actors.operators.keyed_tables import KeyedTables
@@ -19,7 +19,7 @@ from actors.operators.window_times import PendingWindows
 from actors.state.backends import create_keyed_state
 from actors.state.keyed_state import KeyedStateBackend
 from actors.state.snapshot import OperatorSnapshot, RestoredState
-from actors.user_code import NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
+from actors.user_code import OfKey, TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.functions import ProcessWindowFunction, as_callable
 from flinkray.keys import KeySelector
@@ -99,7 +99,7 @@ class RowWindowOperator(WindowOperatorBase):
         if self._selector is None:
             return [None] * batch.num_rows, [self.context.key_group_range.start] * batch.num_rows
         columns = key_columns(batch, self._selector, self._where)
-        return key_values(columns), key_groups(columns, self.context.max_parallelism).tolist()
+        return hashable_keys(columns, self._where), key_groups(columns, self.context.max_parallelism).tolist()
 
     def _add_to(self, start: int, key: Any, group: int, value: Any) -> bool:
         """Adds the value to a window that is not over; whether it has to fire again for the key."""
@@ -141,7 +141,8 @@ class RowWindowOperator(WindowOperatorBase):
             try:
                 self._call(key, window, pane.to_show(key))
             except Exception as error:
-                raise_attributed(self.context.operator_name, self.context.subtask, NO_VALUE, error)
+                value = OfKey(key, repr(window))
+                raise_attributed(self.context.operator_name, self.context.subtask, value, error)
         self._clear_current()
 
     def _set_current(self, key: Any, start: int, group: int) -> None:
@@ -170,7 +171,8 @@ class RowWindowOperator(WindowOperatorBase):
                 try:
                     process.clear(self._firing)
                 except Exception as error:
-                    raise_attributed(self.context.operator_name, self.context.subtask, NO_VALUE, error)
+                    value = OfKey(key, repr(self._firing.current))
+                    raise_attributed(self.context.operator_name, self.context.subtask, value, error)
             self._clear_current()
 
     # -- snapshots

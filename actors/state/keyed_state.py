@@ -23,6 +23,14 @@ from flinkray.state import (
 
 _State = TypeVar("_State", bound=KeyedState)
 
+_DESCRIPTORS: dict[str, type[StateDescriptor]] = {
+    "value": ValueStateDescriptor,
+    "list": ListStateDescriptor,
+    "map": MapStateDescriptor,
+    "reducing": ReducingStateDescriptor,
+    "aggregating": AggregatingStateDescriptor,
+}
+
 NO_GROUP = -1
 """The key group while there is no current key."""
 
@@ -124,6 +132,8 @@ class BaseKeyedState(ABC):
         self._current = current
         self._states: dict[str, KeyedState] = {}
         self._facts: dict[str, StateFacts] = {}
+        self._descriptors: dict[str, StateDescriptor] = {}
+        """By which the states were made."""
 
     # -- the current key
 
@@ -191,12 +201,20 @@ class BaseKeyedState(ABC):
         """A new state, with what was restored for it."""
 
     def _state(self, descriptor: StateDescriptor, state_type: type[_State]) -> _State:
+        if not isinstance(descriptor, _DESCRIPTORS[state_type.kind]):
+            raise InvalidProgramError(
+                f"{self._where}: a {state_type.kind} state takes a {_DESCRIPTORS[state_type.kind].__name__}, not "
+                f"{descriptor!r}"
+            )
         found = self._states.get(descriptor.name)
+        if self._descriptors.get(descriptor.name) is descriptor and isinstance(found, state_type):
+            return found  # triggers ask for every row
         facts = StateFacts.of(descriptor, state_type.kind)
         if found is None:
             made = self._make(descriptor, state_type, facts)
             self._states[descriptor.name] = made
             self._facts[descriptor.name] = facts
+            self._descriptors[descriptor.name] = descriptor
             return made
         if not isinstance(found, state_type):
             raise InvalidProgramError(
