@@ -1,7 +1,7 @@
 """PyFlink's programs under test: how they run here, and what of their output says something.
 
 The expected outputs beside the tests are those of PyFlink 2.3.0 itself, brought into the same form. They are made anew
-with `python -m tests.support.pyflink record PYTHON`, where PYTHON is one that has apache-flink (and Java) to run with.
+with `python -m tests.support.pyflink record PYTHON [NAME ...]`, where PYTHON has apache-flink, and Java to run it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import runpy
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent / "pyflink"
@@ -82,8 +83,8 @@ def with_our_imports(source: str) -> str:
     return re.sub(r"\b(from|import) pyflink\b", r"\1 flinkray.pyflink", source)
 
 
-def record(python: str) -> None:
-    """Runs all programs and examples with PyFlink, and keeps what they print."""
+def record(python: str, names: Sequence[str] = ()) -> None:
+    """Runs programs and examples with PyFlink (by default all), and keeps what they print."""
     place = subprocess.check_output([python, "-c", "import pyflink; print(pyflink.__path__[0])"], text=True).strip()
     bin_directory = str(Path(python).parent)
     environ = os.environ | {"PATH": os.pathsep.join([bin_directory, os.environ["PATH"]]), "PYFLINK_EXECUTABLE": python}
@@ -94,6 +95,8 @@ def record(python: str) -> None:
             theirs.write_text(ours.read_text(encoding="utf-8").replace("flinkray.pyflink", "pyflink"), encoding="utf-8")
             programs.append(theirs)
         for program in programs:
+            if names and program.stem not in names:
+                continue
             run = subprocess.run(
                 [python, "-u", str(program)], env=environ, stdout=subprocess.PIPE, text=True, check=True
             )
@@ -102,4 +105,4 @@ def record(python: str) -> None:
 
 
 if __name__ == "__main__" and sys.argv[1:2] == ["record"]:
-    record(sys.argv[2])
+    record(sys.argv[2], sys.argv[3:])

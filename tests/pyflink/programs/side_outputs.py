@@ -12,7 +12,7 @@ class Sort(ProcessFunction):
             yield value
         else:
             yield EVEN, value
-        yield TEXT, {"value": value, "timestamp": ctx.timestamp()}
+        yield TEXT, {"value": value, "has_time": (ctx.timestamp() or -1) >= 0}
         yield ROWS, Row(value, value * value)
 
 
