@@ -30,6 +30,7 @@ PARTS = (
 )
 """From the innermost frame outwards the first that matches."""
 USER = re.compile(r"benchmarks/workloads/(?!base)")
+LIBC = "libc.so"
 SLOT = "ray::TaskSlot"
 WARM_UP_S = 1.5
 
@@ -128,6 +129,9 @@ def shares(stacks: Iterable[str]) -> dict[str, float]:
 
 
 def part_of(frames: list[str]) -> str:
+    # Two frames of libc: it waits for another thread, for Python's lock or in a queue.
+    if len(frames) > 2 and all(LIBC in frame for frame in frames[-2:]):
+        return "waiting"
     if any(USER.search(frame) for frame in frames):
         return "user code"
     for frame in reversed(frames):

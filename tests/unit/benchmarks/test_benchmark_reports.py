@@ -79,6 +79,7 @@ def test_a_sample_belongs_to_user_code_where_it_is_on_the_stack_else_to_the_inne
         "kernels"
     )
     assert part_of(["start_thread (libc.so.6)"]) == "other"
+    assert part_of(["large (benchmarks/workloads/w5.py)", "wait (libc.so.6)", "0x16 (libc.so.6)"]) == "waiting"
     assert shares(["a;b (pyarrow) 3", "c d 1"]) == {"kernels": 0.75, "other": 0.25}
 
 
