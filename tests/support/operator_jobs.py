@@ -362,7 +362,7 @@ class OperatorJob(ExactlyOnceJob):
         return joined.process(lambda one, other, ctx: [(one.value, other.value, ctx.get_timestamp())])
 
     def _interval(self) -> tuple[list[tuple[Row, Row]], Any]:
-        lower, upper = self._random.choice([(-50, 80), (0, 100), (-100, -20), (30, 30)])
+        lower, upper = self._random.choice([(-150, 200), (0, 400), (-300, -20), (30, 30)])
         one, left = self._events(most_rows=200)
         other, right = self._events(3, most_rows=150)
         pairs = [(a, b) for a in left for b in right if a[0] == b[0] and lower <= b[2] - a[2] <= upper]
