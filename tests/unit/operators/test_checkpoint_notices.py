@@ -10,7 +10,7 @@ import pytest
 
 import actors.operators
 from actors.elements import CheckpointOptions
-from actors.operators import process, window_rows
+from actors.operators import process, window_general, window_rows
 from actors.operators.base import Operator
 from actors.operators.registry import create_operator
 from actors.operators.window_operator import create_window_operator
@@ -27,6 +27,7 @@ from flinkray.operator_factories import (
     WindowFactory,
 )
 from flinkray.state import ValueStateDescriptor
+from flinkray.triggers import EventTimeTrigger, PurgingTrigger
 from flinkray.windowing import TumblingEventTimeWindows
 from tests.support.operators import OperatorHarness, code
 from tests.support.state import MemoryStateWriter, write_snapshot
@@ -34,7 +35,7 @@ from tests.support.state import MemoryStateWriter, write_snapshot
 KEY = ColumnKey(("key",))
 WINDOW = TumblingEventTimeWindows.of(10)
 INCREMENTAL = CheckpointOptions(directory="memory:///chk", shared_directory="memory:///shared")
-MODULES = (process, window_rows)
+MODULES = (process, window_general, window_rows)
 VALUE = ValueStateDescriptor("seen")
 
 
@@ -95,6 +96,9 @@ OPERATORS: dict[str, Callable[[], Operator]] = {
     "co-map": chained(CoMapFactory(MapBoth()), KEY, KEY),
     "co-flat-map": chained(CoFlatMapFactory(FlatMapBoth()), KEY, KEY),
     "windows": lambda: create_window_operator(code(WindowFactory(WINDOW, process=remember_in_windows))),
+    "windows of any kind": lambda: create_window_operator(
+        code(WindowFactory(WINDOW, process=remember_in_windows, trigger=PurgingTrigger.of(EventTimeTrigger.create())))
+    ),
 }
 
 
