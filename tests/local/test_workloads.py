@@ -11,7 +11,7 @@ from benchmarks.definitions import Order, text_file
 from benchmarks.workloads import l1, m1, s1, w1
 from benchmarks.workloads.catalog import THROUGHPUT
 
-ROWS = {"W5": 100_000}
+ROWS = {"W5": 30_000}
 
 
 @pytest.fixture(autouse=True)
