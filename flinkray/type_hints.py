@@ -47,7 +47,18 @@ _ITERABLES = (
     set,
     frozenset,
 )
-_METHODS = ("map", "flat_map", "process_element", "process", "reduce", "join", "co_group", "get_result", "get_key")
+_METHODS = (
+    "map",
+    "flat_map",
+    "process_element",
+    "process",
+    "reduce",
+    "join",
+    "co_group",
+    "get_result",
+    "get_key",
+    "async_invoke",
+)
 
 
 class _Unknown(Exception):
@@ -108,6 +119,12 @@ def from_annotation(function: Any, *, of_items: bool = False) -> RecordType | No
         return None  # an annotation is a hint: where it names no record type, the first batch decides
     is_hint = found.kind is not Kind.OBJECT and not any(pa.types.is_null(field.type) for field in found.schema)
     return found if is_hint else None
+
+
+def returns_list(function: Any) -> bool:
+    """Whether a function's return annotation is a list."""
+    annotation = _return_annotation(function)
+    return annotation is list or typing.get_origin(annotation) is list
 
 
 # -- records -----------------------------------------------------------------------------------------------------
