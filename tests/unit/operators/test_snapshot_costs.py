@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -82,11 +83,13 @@ def calls_of(action: Callable[[], object]) -> Counter[str]:
         if event in ("call", "c_call"):
             calls[argument.__qualname__ if event == "c_call" else frame.f_code.co_qualname] += 1
 
+    gc.disable()  # a collection calls what others have registered for it
     sys.setprofile(count)
     try:
         action()
     finally:
         sys.setprofile(None)
+        gc.enable()
     return calls
 
 
