@@ -36,12 +36,12 @@ def check(program: RandomProgram, outcome: Outcome) -> None:
         assert outcome.rows[name] == final_results(name, program.expected[name]), program.describe()
 
 
-@pytest.mark.seeds(4)
+@pytest.mark.seeds(2)
 def test_a_random_program_gives_its_final_results_whatever_happens_first(seed: int) -> None:
     check(*run(seed))
 
 
-@pytest.mark.seeds(4)
+@pytest.mark.seeds(2)
 def test_a_job_that_loses_workers_makes_lost_results_again(seed: int) -> None:
     """Rows that its driver has already cannot be called back, where the stage that gives them runs again."""
     options = {

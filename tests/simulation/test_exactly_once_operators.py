@@ -59,12 +59,12 @@ def test_operators_that_lose_workers_commit_every_row_once(kind: str, seed: int)
     check(kind, seed, Faults(kills=WORKERS))
 
 
-@pytest.mark.seeds(3)
+@pytest.mark.seeds(2)
 def test_operators_to_which_everything_happens_commit_every_row_once(seed: int) -> None:
     check(some_kind(seed, "everything"), seed, EVERYTHING)
 
 
-@pytest.mark.seeds(3)
+@pytest.mark.seeds(2)
 def test_operators_that_are_stopped_and_go_on_with_more_or_fewer_subtasks_commit_every_row_once(seed: int) -> None:
     kind = some_kind(seed, "rescaled", SCALABLE_KINDS)
     chance = random.Random(f"rescaled {seed}")

@@ -140,7 +140,7 @@ def columns(events: list[Event], key_type: pa.DataType, chance: random.Random) -
     }
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("shape", SHAPES)
 def test_windows_go_on_at_any_parallelism(shape: str, seed: int) -> None:
     chance = random.Random(f"{shape} {seed}")
@@ -182,7 +182,7 @@ def both_lists(left: Any, right: Any) -> list[str]:
 JOINS = {"columnar": (None, True), "function": (pair, True), "co-group": (both_lists, False)}
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("shape", JOINS)
 def test_joins_go_on_at_any_parallelism(shape: str, seed: int) -> None:
     chance = random.Random(f"{shape} {seed}")
