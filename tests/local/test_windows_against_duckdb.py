@@ -367,7 +367,7 @@ IN_ALL = f"{WINDOWS} select key, other, start, start + size, count(*), sum(value
 QUERIES = {"windows": IN_ALL, "sessions": SESSIONS, "running": RUNNING}
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(20))
 def test_whole_jobs(seed: int) -> None:
     """The same through the API, with watermarks that no row is behind."""
     chance = random.Random(seed)
