@@ -44,6 +44,10 @@ class RayObjectStore:
 def create_actor(spec: EndpointSpec, root: Address | None, *, is_detached: bool, node_id: str | None = None) -> Handle:
     """Starts the actor of an endpoint; returns before it runs.
 
+    One that takes no CPU, a master, goes to the node of who starts it, and so of the driver, if it ends with that
+    anyway: Ray would spread them, and a node that is lost would take one along, which Ray starts again only when it has
+    given up the node.
+
     Args:
         root: see `actors.hosts.ray.ownership`; None: the cluster does not end with its driver.
         is_detached: it does not end with this process.
@@ -66,6 +70,9 @@ def create_actor(spec: EndpointSpec, root: Address | None, *, is_detached: bool,
         options["lifetime"] = "detached"
     if node_id is not None:
         options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(node_id, soft=False)
+    elif root is not None and not spec.cpus:
+        here = ray.get_runtime_context().get_node_id()
+        options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(here, soft=False)
     return actor_class(spec.endpoint.__name__, spec.restarts).options(**options).remote(spec, root)
 
 
