@@ -16,7 +16,7 @@ from flinkray.batch import Batch
 from flinkray.row_codec import decode
 from flinkray.types import Kind, Timestamp
 
-CASES = 250
+CASES = 400
 
 
 def batch_of(numbers: list[int]) -> Batch:
