@@ -10,18 +10,9 @@ from actors.operators.base import OperatorContext
 from actors.operators.timers import InternalTimerService
 from actors.state.keyed_state import KeyedStateBackend
 from actors.user_code import TaskRuntimeContext
-from flinkray.errors import InvalidProgramError
 from flinkray.functions import RuntimeContext
 from flinkray.metrics import MetricGroup
-from flinkray.state import (
-    AggregatingStateDescriptor,
-    KeyedStateStore,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    StateDescriptor,
-    ValueStateDescriptor,
-)
+from flinkray.state import KeyedStateStore, StateDescriptor
 from flinkray.types import MAX_TIMESTAMP
 
 
@@ -126,10 +117,10 @@ class WindowTriggerContext(WindowTimes):
         self._timers.delete_event_time_timer(self.pane, operator.index(time))
 
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
-        return state_of(self._backend, state_descriptor)
+        return self._backend.state_of(state_descriptor)
 
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
-        state = state_of(self._backend, state_descriptor)
+        state = self._backend.state_of(state_descriptor)
         key, _ = self.pane
         for window in self._merged:
             self._backend.set_current_key((key, window), self._group)
@@ -144,19 +135,3 @@ def after(time: int) -> int:
     """When a timer for that processing time fires: not before the whole millisecond has passed, as in Flink, so that
     no row comes for a window that has fired at its end."""
     return min(operator.index(time), MAX_TIMESTAMP - 1) + 1
-
-
-def state_of(backend: KeyedStateBackend, descriptor: StateDescriptor) -> Any:
-    """The state of whatever kind the descriptor says."""
-    match descriptor:
-        case ValueStateDescriptor():
-            return backend.get_state(descriptor)
-        case ListStateDescriptor():
-            return backend.get_list_state(descriptor)
-        case MapStateDescriptor():
-            return backend.get_map_state(descriptor)
-        case ReducingStateDescriptor():
-            return backend.get_reducing_state(descriptor)
-        case AggregatingStateDescriptor():
-            return backend.get_aggregating_state(descriptor)
-    raise InvalidProgramError(f"a trigger's state needs a state descriptor, not {descriptor!r}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any, Protocol, TypeVar
 
 from actors.elements import CheckpointOptions
@@ -181,16 +181,17 @@ class BaseKeyedState(ABC):
     def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> Any: ...
 
     def state_of(self, descriptor: StateDescriptor) -> Any:
-        getters: tuple[tuple[type[StateDescriptor], Callable[[Any], Any]], ...] = (
-            (ValueStateDescriptor, self.get_state),
-            (ListStateDescriptor, self.get_list_state),
-            (MapStateDescriptor, self.get_map_state),
-            (ReducingStateDescriptor, self.get_reducing_state),
-            (AggregatingStateDescriptor, self.get_aggregating_state),
-        )
-        for kind, get in getters:
-            if isinstance(descriptor, kind):
-                return get(descriptor)
+        match descriptor:
+            case ValueStateDescriptor():
+                return self.get_state(descriptor)
+            case ListStateDescriptor():
+                return self.get_list_state(descriptor)
+            case MapStateDescriptor():
+                return self.get_map_state(descriptor)
+            case ReducingStateDescriptor():
+                return self.get_reducing_state(descriptor)
+            case AggregatingStateDescriptor():
+                return self.get_aggregating_state(descriptor)
         raise InvalidProgramError(f"{self._where}: a state descriptor is needed, not {descriptor!r}")
 
     @abstractmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import sys
@@ -54,6 +55,12 @@ def _no_real_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """The runtime takes its time from the host; what read the machine's clock would not replay."""
     for name in _CLOCKS:
         monkeypatch.setattr(time, name, _guarded(name, getattr(time, name)))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _nothing_left_of_other_tests() -> None:
+    """The garbage collector ends clusters that earlier tests have dropped, which look at the clock while they end."""
+    gc.collect()
 
 
 @pytest.fixture(autouse=True)
