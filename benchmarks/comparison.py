@@ -160,11 +160,11 @@ def _prepare(workload: Workload, contender: Contender, settings: Settings, run: 
 
 
 def calibrated_rows(first: int, seconds: float, seconds_of: Callable[[int], float]) -> int:
-    """Rows that take about so many seconds: grows them until a run takes a tenth of it, then scales."""
+    """Rows that take about so many seconds: grows them until a run takes a third of it, then scales."""
     rows = first
-    while (took := seconds_of(rows)) < seconds / 10 and rows < LONGEST_CALIBRATION_ROWS:
+    while (took := seconds_of(rows)) < seconds / 3 and rows < LONGEST_CALIBRATION_ROWS:
         rows *= GROWTH
-    scaled = int(rows * seconds / max(took, seconds / 10))
+    scaled = int(rows * seconds / max(took, seconds / 3))
     magnitude = 10 ** max(0, len(str(scaled)) - 2)
     return max(magnitude, scaled // magnitude * magnitude)
 
