@@ -24,6 +24,7 @@ from actors.operators.input_status import InputStatus
 from actors.tasks.ending import TaskEnd
 from actors.tasks.environment import TaskServices
 from actors.tasks.input_processor import InputProcessor
+from actors.tasks.memory import keep_freed_memory
 from actors.tasks.metrics import OperatorFigures, Stopwatch, TaskFigures
 from actors.tasks.operator_chain import OperatorChain
 from actors.tasks.restoring import TaskRestoring
@@ -203,6 +204,7 @@ class StreamTask:
 
     def _deploy(self) -> bool:
         self._check_canceled()
+        keep_freed_memory()
         deployment, network = self.deployment, self._services.network
         for partition in deployment.partitions:
             self._partitions.append(network.create_partition(partition, deployment.configuration))

@@ -1,0 +1,38 @@
+"""How the process's C library treats freed memory."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import logging
+import os
+
+_LOG = logging.getLogger(__name__)
+# Of glibc's malloc.h.
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+_LARGEST_FROM_HEAP = 32 << 20
+"""Bytes; glibc's own upper limit."""
+_KEPT = 64 << 20
+"""Bytes that may stay free at the end of a heap, of which each thread may have one."""
+_SETTINGS = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
+"""Environment variables by which somebody has said how it is to be."""
+
+
+@functools.cache
+def keep_freed_memory() -> None:
+    """Lets the process use the memory of freed columns again, instead of giving it back and asking for fresh pages.
+
+    A column of 64 Ki numbers is half a MiB, which glibc gives back as soon as numpy frees it; the page faults of the
+    next one then cost several times what is computed on it. No effect with another C library, or where the environment
+    sets one of glibc's own variables for this. Any thread may call; done once per process.
+    """
+    if any(name in os.environ for name in _SETTINGS):
+        return
+    try:
+        set_option = ctypes.CDLL(None).mallopt
+        done = set_option(_M_MMAP_THRESHOLD, _LARGEST_FROM_HEAP) and set_option(_M_TRIM_THRESHOLD, _KEPT)
+    except (AttributeError, OSError, TypeError):
+        return
+    if not done:
+        _LOG.debug("the C library does not take its allocation thresholds")
