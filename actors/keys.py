@@ -43,6 +43,9 @@ _NAN_BITS = np.uint64(0x7FF8000000000000)
 _LONG_VALUE_BYTES = 256
 """Longer strings are hashed one by one: the vectorised loop runs as often as the longest value has words."""
 
+# Words that are mixed at a time: they and a scratch array of as many stay in the cache of a core.
+_WORDS_AT_ONCE = 1 << 14
+
 _SHIFT_33 = np.uint64(33)
 _SHIFT_32 = np.uint64(32)
 _TAIL_MASKS = np.array([(1 << (8 * count)) - 1 for count in range(9)], dtype=np.uint64)
@@ -162,7 +165,22 @@ def _as_array(values: list[Any], arrow_type: Any, selector: FunctionKey, where: 
 
 def key_groups(columns: pa.RecordBatch, max_parallelism: int) -> KeyGroups:
     """The key group of each row, in [0, max_parallelism)."""
-    return (key_hashes(columns) % np.uint64(max_parallelism)).astype(np.int32)
+    return _key_groups(columns, max_parallelism).astype(np.int32)
+
+
+def key_owners(columns: pa.RecordBatch, owners: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """`owners[key group]` of each row, where `owners` has an entry per key group."""
+    rows: npt.NDArray[Any] = owners[_key_groups(columns, len(owners))]
+    return rows
+
+
+def _key_groups(columns: pa.RecordBatch, max_parallelism: int) -> npt.NDArray[np.int64]:
+    hashes = key_hashes(columns)
+    if max_parallelism & (max_parallelism - 1):
+        hashes %= np.uint64(max_parallelism)
+    else:  # several times as fast as a division
+        hashes &= np.uint64(max_parallelism - 1)
+    return hashes.view(np.int64)
 
 
 def key_hashes(columns: pa.RecordBatch) -> Hashes:
@@ -183,18 +201,21 @@ def _combine(parts: Sequence[Hashes], rows: int) -> Hashes:
     combined = np.full(rows, _INCREMENT)
     for part in parts:
         combined *= _WORD
-        combined += part
-        _mix(combined)
+        _mix(np.add(combined, part, out=combined))
     return combined
 
 
 def _mix(values: Hashes) -> Hashes:
     """MurmurHash3's finaliser, in place: every input bit changes every output bit with probability one half."""
-    values ^= values >> _SHIFT_33
-    values *= _MIX_1
-    values ^= values >> _SHIFT_33
-    values *= _MIX_2
-    values ^= values >> _SHIFT_33
+    scratch = np.empty(min(len(values), _WORDS_AT_ONCE), np.uint64)
+    for start in range(0, len(values), _WORDS_AT_ONCE):
+        words = values[start : start + _WORDS_AT_ONCE]
+        shifted = scratch[: len(words)]
+        words ^= np.right_shift(words, _SHIFT_33, out=shifted)
+        words *= _MIX_1
+        words ^= np.right_shift(words, _SHIFT_33, out=shifted)
+        words *= _MIX_2
+        words ^= np.right_shift(words, _SHIFT_33, out=shifted)
     return values
 
 
@@ -274,9 +295,8 @@ def _fixed_width(array: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 def _hash_integers(values: npt.NDArray[Any]) -> Hashes:
     # A narrower signed integer is sign-extended, so that equal values of any width become equal words.
-    words = values.astype(np.int64 if values.dtype.kind == "i" else np.uint64).view(np.uint64)
-    words += _INCREMENT
-    return _mix(words)
+    words = values.astype(np.int64 if values.dtype.kind == "i" else np.uint64, copy=False).view(np.uint64)
+    return _mix(words + _INCREMENT)
 
 
 def _hash_floats(values: npt.NDArray[Any]) -> Hashes:

@@ -1,7 +1,7 @@
 """Which channel each row of a batch goes to: the kernels behind the descriptions in `flinkray.partitioning`.
 
-Every kernel works on whole columns: one pass gives a channel per row, one stable sort and one `take` bring the rows
-of each channel together, and the parts are slices of that. Rows of one channel keep their order.
+Every kernel works on whole columns: one pass gives a channel per row, one `take` brings the rows of each channel
+together, and the parts are slices of that. Rows of one channel keep their order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from actors.keys import key_columns, key_groups, key_values
+from actors.keys import key_columns, key_owners, key_values
+from actors.taking import take_rows
 from actors.user_code import short_repr, user_function_error
 from flinkray.batch import Batch
 from flinkray.errors import TypeMismatchError
@@ -36,6 +37,9 @@ from graphs.key_groups import subtask_for_key_group
 
 Parts = Iterable[tuple[int, Batch]]
 """(channel, its rows), no channel twice, no part empty."""
+
+# So many channels are looked for one after the other, which costs less than sorting; for more it would cost more.
+_FEW_CHANNELS = 8
 
 
 class ChannelSelector(ABC):
@@ -102,10 +106,10 @@ class ByKeyGroup(ChannelSelector):
     def __init__(self, channels: int, key: KeySelector, max_parallelism: int, where: str) -> None:
         super().__init__(channels)
         self._key = key
-        self._max_parallelism = max_parallelism
         self._where = where
         groups = np.arange(max_parallelism, dtype=np.int64)
-        self._owner = subtask_for_key_group(groups, channels, max_parallelism).astype(np.uint16)
+        owners = subtask_for_key_group(groups, channels, max_parallelism)
+        self._owners = owners.astype(np.uint8 if channels <= 256 else np.uint16)
 
     def split(self, batch: Batch) -> Parts:
         batch = batch.without_keys()
@@ -114,7 +118,7 @@ class ByKeyGroup(ChannelSelector):
         columns = key_columns(batch, self._key, self._where)
         if isinstance(self._key, FunctionKey):
             batch = replace(batch, keys=columns)
-        return _by_channel(batch, self._owner[key_groups(columns, self._max_parallelism)], self.channels)
+        return _by_channel(batch, key_owners(columns, self._owners), self.channels)
 
 
 class Custom(ChannelSelector):
@@ -178,13 +182,19 @@ def create_selector(partitioner: Partitioner, channels: int, generator: random.R
     raise TypeError(f"{where}: there is no kernel for {type(partitioner).__name__}")
 
 
-def _by_channel(batch: Batch, chosen: npt.NDArray[np.uint16], channels: int) -> Parts:
-    """The parts of a batch whose row i goes to channel `chosen[i]`."""
-    counts = np.bincount(chosen, minlength=channels)
+def _by_channel(batch: Batch, chosen: npt.NDArray[Any], channels: int) -> Parts:
+    """The parts of a batch whose row i goes to channel `chosen[i]`, an unsigned integer of 8 or 16 bits."""
+    if channels <= _FEW_CHANNELS:
+        rows = [np.flatnonzero(chosen == channel) for channel in range(channels)]
+        counts = np.array([len(each) for each in rows])
+        together = np.concatenate(rows)
+    else:
+        counts = np.bincount(chosen, minlength=channels)
+        # numpy sorts such integers stably by counting digits: linear, and no row overtakes another of its channel.
+        together = np.argsort(chosen, kind="stable")
     used = np.flatnonzero(counts)
     if len(used) == 1:
         return ((int(used[0]), batch),)
-    # numpy sorts 16-bit integers stably by counting digits: linear, and no row overtakes another of its channel.
-    together = batch.take(pa.array(np.argsort(chosen, kind="stable")))
+    taken = take_rows(batch, together)
     starts = np.cumsum(counts) - counts
-    return [(int(channel), together.slice(int(starts[channel]), int(counts[channel]))) for channel in used]
+    return [(int(channel), taken.slice(int(starts[channel]), int(counts[channel]))) for channel in used]
