@@ -40,7 +40,11 @@ def _as_double(value: Datum) -> Datum:
 
 
 def _with_floor(function: Callable[..., npt.NDArray[Any]]) -> Callable[[Datum, Datum], Datum]:
-    """Division that rounds towards minus infinity, which Arrow lacks: numpy's, which is Python's."""
+    """Division that rounds towards minus infinity, which Arrow lacks: numpy's, which is Python's.
+
+    Args:
+        function: on int64 or float64 arrays, for divisors that neither divide by zero nor overflow.
+    """
 
     def kernel(left: Datum, right: Datum) -> Datum:
         for value in (left, right):
@@ -48,33 +52,81 @@ def _with_floor(function: Callable[..., npt.NDArray[Any]]) -> Callable[[Datum, D
                 raise Unsuited("// and % need integers or doubles; cast decimals first")
         is_float = pa.types.is_floating(left.type) or pa.types.is_floating(right.type)
         target = pa.float64() if is_float else pa.int64()
-        left, right = left.cast(target), right.cast(target)
-        is_null = pc.or_(pc.is_null(left), pc.is_null(right))
-        dividend, divisor = _numbers(left, 0), _numbers(right, 1)
-        skipped = np.asarray(
-            is_null.as_py() if isinstance(is_null, pa.Scalar) else is_null.to_numpy(zero_copy_only=False)
-        )
-        divisor = np.where(skipped, np.ones_like(divisor), divisor)
-        if not is_float and not np.all(divisor):
-            raise pa.ArrowInvalid("divide by zero")
-        if not is_float and np.any((divisor == -1) & (dividend == np.iinfo(np.int64).min)):
-            raise pa.ArrowInvalid("overflow")
+        left, right = _cast(left, target), _cast(right, target)
+        if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
+            both = pa.array([left.as_py()], target), pa.array([right.as_py()], target)
+            return kernel(*both)[0]
+        if any(isinstance(value, pa.Scalar) and not value.is_valid for value in (left, right)):
+            return pa.nulls(len(right if isinstance(left, pa.Scalar) else left), target)
+        is_null = _is_null(left, right)
+        dividend, divisor = _numbers(left), _numbers(right)
+        if is_null is not None and not isinstance(right, pa.Scalar):
+            divisor = np.where(is_null, np.ones_like(divisor), divisor)  # what stands in a null's place is anything
+        if not is_float:
+            _check_divisor(dividend, divisor, is_null)
         with np.errstate(all="ignore"):
-            result = function(dividend, divisor)
-        if isinstance(is_null, pa.Scalar):
-            return pa.scalar(None if is_null.as_py() else result[()], target)
-        return pa.array(result, target, mask=skipped)
+            return _with_nulls(function(dividend, divisor), is_null)
 
     return kernel
 
 
-def _numbers(value: Datum, null: int) -> npt.NDArray[Any]:
-    """As numpy, nulls replaced by a number that does no harm; a constant has no dimension."""
-    filled = pc.fill_null(value, pa.scalar(null, value.type))
-    if isinstance(filled, pa.Scalar):
-        return np.asarray(filled.as_py(), filled.type.to_pandas_dtype())
-    numbers: npt.NDArray[Any] = filled.to_numpy(zero_copy_only=False)
-    return numbers
+def _check_divisor(
+    dividend: npt.NDArray[np.int64], divisor: npt.NDArray[np.int64], is_null: npt.NDArray[np.bool_] | None
+) -> None:
+    if divisor.ndim == 0 and divisor != 0 and divisor != -1:
+        return
+    if not np.all(divisor if divisor.ndim or is_null is None else divisor | is_null) and dividend.size:
+        raise pa.ArrowInvalid("divide by zero")
+    overflows = (divisor == -1) & (dividend == np.iinfo(np.int64).min)
+    if np.any(overflows if is_null is None else overflows & ~is_null):
+        raise pa.ArrowInvalid("overflow")
+
+
+def _modulo(dividend: npt.NDArray[Any], divisor: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """numpy has a vectorised division by a constant, but no such remainder."""
+    if divisor.ndim or divisor.dtype != np.int64 or divisor in (0, -1):
+        remainder: npt.NDArray[Any] = np.mod(dividend, divisor)
+        return remainder
+    if divisor > 0 and not divisor & (divisor - 1):
+        return dividend & (divisor - 1)
+    # Where the product wraps around, the difference wraps back: the remainder is exact for every int64.
+    multiple = np.floor_divide(dividend, divisor)
+    multiple *= divisor
+    return np.subtract(dividend, multiple, out=multiple)
+
+
+def _cast(value: Datum, target: pa.DataType) -> Datum:
+    return value if value.type.equals(target) else value.cast(target)
+
+
+def _is_null(*values: Datum) -> npt.NDArray[np.bool_] | None:
+    """Where one of the arrays is null; None: nowhere."""
+    masks = [value.is_null() for value in values if isinstance(value, pa.Array) and value.null_count]
+    if not masks:
+        return None
+    found = [np.asarray(mask.to_numpy(zero_copy_only=False)) for mask in masks]
+    return found[0] if len(found) == 1 else found[0] | found[1]
+
+
+def _numbers(value: Datum) -> npt.NDArray[Any]:
+    """As numpy; anything in place of nulls. A constant has no dimension."""
+    if isinstance(value, pa.Scalar):
+        return np.asarray(value.as_py(), value.type.to_pandas_dtype())
+    if value.null_count:
+        numbers = value.buffers()[1]
+        if numbers is None:
+            return np.zeros(len(value), value.type.to_pandas_dtype())
+        value = pa.Array.from_buffers(value.type, len(value), [None, numbers], 0, value.offset)
+    array: npt.NDArray[Any] = value.to_numpy()
+    return array
+
+
+def _with_nulls(result: npt.NDArray[Any], is_null: npt.NDArray[np.bool_] | None) -> pa.Array:
+    if is_null is None:
+        return pa.array(result)
+    packed = pa.py_buffer(np.packbits(~is_null, bitorder="little"))
+    target = pa.from_numpy_dtype(result.dtype)
+    return pa.Array.from_buffers(target, len(result), [packed, pa.py_buffer(result)])
 
 
 def _rounded(value: Datum, digits: int) -> Datum:
@@ -202,7 +254,7 @@ def _is_text(value: Datum) -> bool:
 
 
 _FLOOR_DIVIDE = _with_floor(np.floor_divide)
-_MODULO = _with_floor(np.mod)
+_MODULO = _with_floor(_modulo)
 
 KERNELS: dict[str, Callable[..., Datum]] = {
     "add": _add,

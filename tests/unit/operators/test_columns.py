@@ -190,3 +190,27 @@ def test_drop_and_rename_check_their_columns() -> None:
 def test_objects_have_no_columns() -> None:
     with pytest.raises(InvalidProgramError, match="objects that Arrow cannot hold"):
         apply(WhereFactory(col("value") == 1), as_batch([{1, 2}]))
+
+
+_EXTREMES = (-(2**63), -(2**63) + 1, -3, -1, 0, 1, 2, 3, 8, 10_000, 2**62, 2**63 - 1)
+_WHOLE = st.one_of(st.sampled_from(_EXTREMES), st.integers(-(2**63), 2**63 - 1), st.integers(-100, 100))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.one_of(st.none(), _WHOLE), min_size=1, max_size=20), _WHOLE.filter(lambda d: d not in (0, -1)))
+def test_division_by_a_constant_is_pythons_for_every_int64(dividends: list[int | None], divisor: int) -> None:
+    data = pa.RecordBatch.from_pydict({"x": pa.array([0, *dividends], pa.int64())}).slice(1)
+    for expression, function in ((col("x") % divisor, int.__mod__), (col("x") // divisor, int.__floordiv__)):
+        array = evaluate(expression, data, "operator 'x'")
+        array.validate(full=True)
+        assert array.to_pylist() == [None if x is None else function(x, divisor) for x in dividends]
+
+
+def test_a_division_that_fails_only_in_place_of_a_null_does_not_fail() -> None:
+    data = pa.RecordBatch.from_pydict({"x": pa.array([-(2**63), 5], pa.int64())})
+    hidden = when(col("x") > 0).then(col("x")).otherwise(None)
+    assert evaluate(hidden // -1, data, "operator 'x'").to_pylist() == [None, -5]
+    with pytest.raises(RecordError, match="overflow"):
+        evaluate(col("x") // -1, data, "operator 'x'")
+    with pytest.raises(RecordError, match="divide by zero"):
+        evaluate(hidden % 0, data, "operator 'x'")
