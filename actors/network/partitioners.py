@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from actors.keys import key_columns, key_owners, key_values
 from actors.taking import take_rows
