@@ -49,7 +49,7 @@ class SequenceField(Field):
     def values(self, rows: Rows, seed: int) -> pa.Array:
         if self.end is not None:
             rows = rows % (abs(self.end - self.start) // abs(self.step) + 1)
-        return pa.array(self.start + rows * self.step)
+        return pa.array(self.start + (rows if self.step == 1 else rows * self.step))
 
 
 @dataclass(frozen=True, slots=True)

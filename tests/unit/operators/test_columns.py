@@ -7,13 +7,16 @@ import math
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.operators.columns import evaluate
+from actors.operators.expression_kernels import KERNELS
 from actors.operators.registry import create_operator
+from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError, RecordError, TypeMismatchError, UnknownColumnError
 from flinkray.expressions import Expression, coalesce, col, greatest, if_else, least, lit, when
 from flinkray.operator_factories import DropFactory, OperatorFactory, ProjectFactory, RenameFactory, WhereFactory
@@ -214,3 +217,34 @@ def test_a_division_that_fails_only_in_place_of_a_null_does_not_fail() -> None:
         evaluate(col("x") // -1, data, "operator 'x'")
     with pytest.raises(RecordError, match="divide by zero"):
         evaluate(hidden % 0, data, "operator 'x'")
+
+
+def test_a_part_that_two_columns_have_in_common_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    computed: list[str] = []
+
+    def counted(name: str) -> Any:
+        kernel = KERNELS[name]
+        return lambda *arguments: computed.append(name) or kernel(*arguments)
+
+    for name in ("multiply", "add"):
+        monkeypatch.setitem(KERNELS, name, counted(name))
+    columns = (("a", i * 2 + 1), ("b", (i * 2 + 1) * 1.0), ("c", (i * 2).alias("twice") + 1), ("d", i * 1))
+    with OperatorHarness(create_operator([code(ProjectFactory(columns))], ["x"])) as harness:
+        for _ in range(2):
+            harness.push(DATA)
+    assert sorted(computed) == ["add", "add", *["multiply"] * 6]
+    assert harness.output.dicts[0] == {"a": 15, "b": 15.0, "c": 15, "d": 7}
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.5, 0.99, 1.0])
+def test_where_keeps_the_same_rows_of_large_batches_as_of_small_ones(share: float) -> None:
+    random = np.random.default_rng(7)
+    drawn = random.random(40_000)
+    data = pa.RecordBatch.from_pydict(
+        {"x": drawn, "text": pa.array(drawn.astype("U9")), "half": pa.array(drawn, mask=drawn < 0.5)}
+    )
+    with OperatorHarness(create_operator([code(WhereFactory(col("x") < share))], ["x"])) as harness:
+        harness.push(Batch(data, Kind.ROW, pa.array(np.arange(40_000))))
+    (kept,) = harness.output.batches
+    assert kept.data.equals(data.filter(pa.array(drawn < share)))
+    assert kept.timestamps.to_numpy().tolist() == np.flatnonzero(drawn < share).tolist()
