@@ -24,7 +24,7 @@ from flinkray.batch import Batch
 from flinkray.errors import TypeMismatchError
 from flinkray.rows import Row, row_class
 from flinkray.types import SCALAR_COLUMN, Kind, RecordType, tuple_columns
-from flinkray.value_columns import decoded_form, to_array, to_values
+from flinkray.value_columns import decoded_form, to_array, to_values, types_of
 from flinkray.value_types import Misfit, Unholdable, family, infer_type, merge_types, named_fields
 
 _LOG = logging.getLogger(__name__)
@@ -141,13 +141,18 @@ class RowEncoder:
             return None
         return RecordType(self._kind, self._current_schema())
 
+    @property
+    def keeps_values(self) -> bool:
+        """Whether `appender` gives the list's own `append`: nothing that is collected can change."""
+        return self._kind in (Kind.SCALAR, Kind.TUPLE) and all(map(_holds_immutable, self._types.values()))
+
     def appender(self, values: list[Any]) -> Callable[[Any], None]:
         """How to collect results for `encode`: appends to the list, with a copy of what could still change."""
-        if self._kind in (None, Kind.OBJECT) or not all(map(_holds_immutable, self._types.values())):
-            return lambda value: values.append(snapshot(value))
-        if self._kind is Kind.ROW:
+        if self.keeps_values:
+            return values.append
+        if self._kind is Kind.ROW and all(map(_holds_immutable, self._types.values())):
             return lambda value: values.append(value if isinstance(value, tuple) else copy.copy(value))
-        return values.append
+        return lambda value: values.append(snapshot(value))
 
     def encode(self, values: Sequence[Any], timestamps: pa.Array | None) -> Batch:
         """The values as one batch.
@@ -192,7 +197,7 @@ class RowEncoder:
     def _columns(self, kind: Kind, values: Sequence[Any]) -> list[tuple[str, Sequence[Any]]]:
         if kind is Kind.SCALAR:
             return [(SCALAR_COLUMN, values)]
-        python_types = set(map(type, values))
+        python_types = types_of(values)
         if python_types == {tuple} or (kind is Kind.TUPLE and all(issubclass(t, tuple) for t in python_types)):
             return self._tuple_columns(kind, values)
         if kind is Kind.TUPLE:
@@ -278,7 +283,7 @@ class RowEncoder:
     def _array(self, name: str, values: Sequence[Any]) -> pa.Array:
         field = "" if self._kind is Kind.SCALAR or name == SCALAR_COLUMN else name
         known = self._types.get(name)
-        python_types = set(map(type, values))
+        python_types = types_of(values)
         try:
             if known is not None and (self._is_declared or _is_plain_match(known, python_types)):
                 return to_array(values, known, python_types)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from operator import countOf
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,20 @@ from flinkray.rows import Row, row_class
 from flinkray.value_types import Misfit, Unholdable, family, is_row_struct, is_tuple_struct, named_fields
 
 
+def types_of(values: Sequence[Any]) -> set[type]:
+    """The Python types that occur."""
+    first = {type(value) for value in values[:1]}
+    # Comparing types is quicker than hashing them, and most columns have one.
+    return first if first and countOf(map(type, values), *first) == len(values) else set(map(type, values))
+
+
 def to_array(values: Sequence[Any], target: pa.DataType, python_types: set[type] | None = None) -> pa.Array:
     """The values as a column of that type; `python_types` are theirs, where the caller knows them.
 
     Raises:
         Misfit: a value that the type does not hold exactly.
     """
-    python_types = set(map(type, values)) if python_types is None else python_types
+    python_types = types_of(values) if python_types is None else python_types
     if python_types == {int} and target == pa.int64():
         try:
             return pa.array(np.fromiter(values, np.int64, len(values)))

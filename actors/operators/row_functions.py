@@ -6,9 +6,9 @@ The loop is generated source, compiled once per operator: for map -> filter -> f
         v1 = f0(v0)
         if not f1(v1):
             continue
-        for v3 in f2(v1): append(v3)
+        extend(f2(v1))
 
-so a row costs the calls and nothing else, and crosses the Arrow boundary once in and once out. What one function hands
+so a row costs the calls and little else, and crosses the Arrow boundary once in and once out. What one function hands
 the next is brought into the form in which it would come out of a batch, so fusing changes nothing that a function can
 see. Where a declared type needs Arrow for that (decimals, lists, ...), the chain is cut into two loops.
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product, repeat
 from types import CodeType, TracebackType
 from typing import Any
 
@@ -154,7 +154,7 @@ class _Loop:
         loop = self._source.start(
             self._namespace,
             decode(batch),
-            self._encoder.appender(outputs),
+            None if self._encoder.keeps_values else self._encoder.appender(outputs),
             outputs,
             rows if needs_rows else None,
             lambda: self._target,
@@ -193,7 +193,7 @@ class _Loop:
         """Only filters: the rows that stay are picked from the columns as they came."""
         rows: list[int] = []
         outputs: list[Any] = []
-        loop = self._source.start(self._namespace, decode(batch), outputs.append, outputs, rows, lambda: self._target)
+        loop = self._source.start(self._namespace, decode(batch), None, outputs, rows, lambda: self._target)
         self._advance(loop)
         if len(rows) == batch.num_rows:
             yield batch
@@ -214,9 +214,9 @@ class _Source:
         self._inputs: list[str] = []
         """Per stage: the variable that holds the value it is called with."""
         self._helpers: dict[str, Any] = {
-            "is_plain_tuple": PLAIN_TYPES.issuperset,
             "PLAIN": PLAIN_TYPES,
             "as_row": as_row,
+            "repeat": repeat,
         }
         self._build()
         self._code: CodeType = compile("\n".join(text for text, _ in self._lines), FUSED_FILENAME, "exec")
@@ -236,19 +236,22 @@ class _Source:
         self,
         namespace: dict[str, Any],
         values: list[Any],
-        append: Callable[[Any], None],
+        append: Callable[[Any], None] | None,
         outputs: list[Any],
         rows: list[int] | None,
         limit: Callable[[], int],
     ) -> Iterator[None]:
         """A generator that appends to `outputs` (and to `rows` the position of the row that each comes from).
 
-        It yields whenever there are limit() outputs; the caller empties the lists before it goes on.
+        It yields whenever there are limit() outputs or more, of one flat_map's list at most as many more; the caller
+        empties the lists before it goes on.
+
+        Args:
+            append: how an output gets into `outputs`; None: as it is, so that a whole list may be appended at once.
         """
-        if rows is None:
-            loop: Iterator[None] = namespace["loop"](values, append, outputs, limit)
-        else:
-            loop = namespace["loop_with_rows"](values, append, rows.append, outputs, limit)
+        loop: Iterator[None] = namespace[_loop_name(append is not None, rows is not None)](
+            values, append, rows, outputs, limit
+        )
         return loop
 
     def culprit(self, error: BaseException) -> tuple[Stage, Any]:
@@ -264,20 +267,27 @@ class _Source:
         return (self._stages[0], NO_VALUE) if index is None else (self._stages[index], values.get(self._inputs[index]))
 
     def _build(self) -> None:
-        self._write_loop("def loop(values, append, outputs, limit):", "for v0 in values:", [])
-        self._write_loop(
-            "def loop_with_rows(values, append, append_row, outputs, limit):",
-            "for row, v0 in enumerate(values):",
-            ["append_row(row)"],
-        )
+        # What the loop calls are its own variables, which are quicker to get than globals.
+        own = [f"f{index}" for index in range(len(self._stages))] + [
+            "type",
+            "int",
+            "float",
+            "str",
+            "tuple",
+            "len",
+            "PLAIN",
+        ]
+        defaults = ", ".join(f"{name}={name}" for name in own)
+        for calls_append, has_rows in product((False, True), repeat=2):
+            name = _loop_name(calls_append, has_rows)
+            self._write_loop(f"def {name}(values, append, rows, outputs, limit, {defaults}):", calls_append, has_rows)
 
-    def _write_loop(self, head: str, loop_line: str, on_row: list[str]) -> None:
+    def _write_loop(self, head: str, calls_append: bool, has_rows: bool) -> None:
         self._inputs = []
         self._line(0, head)
         self._line(1, "target = limit()")
-        self._line(1, loop_line)
-        depth, value = 2, "v0"
-        can_explode = False
+        self._line(1, "for row, v0 in enumerate(values):" if has_rows else "for v0 in values:")
+        depth, value, last = 2, "v0", len(self._stages) - 1
         for index, stage in enumerate(self._stages):
             self._inputs.append(value)
             if stage.kind == "filter":
@@ -288,22 +298,38 @@ class _Source:
             if stage.kind == "map":
                 self._line(depth, f"{result} = f{index}({value})", index)
             else:
-                can_explode = True
                 self._line(depth, f"results{index} = f{index}({value})", index)
-                self._line(depth, f"if results{index} is not None:")
+                branch = "if"
+                if index == last and not calls_append:
+                    branch = "elif"
+                    self._write_extension(depth, index, has_rows)
+                self._line(depth, f"{branch} results{index} is not None:")
                 self._line(depth + 1, f"for {result} in results{index}:", index)
                 depth += 2
             value = result
-            if index + 1 < len(self._stages):
+            if index < last:
                 self._write_form(depth, index, value)
-        for text in ([] if all(stage.kind == "filter" for stage in self._stages) else [f"append({value})"]) + on_row:
-            self._line(depth, text)
-        if can_explode:
+        if any(stage.kind != "filter" for stage in self._stages):
+            self._line(depth, f"append({value})" if calls_append else f"outputs.append({value})")
+        if has_rows:
+            self._line(depth, "rows.append(row)")
+        self._write_cut(depth)
+        self._line(1, "return")
+        self._line(1, "yield")
+
+    def _write_extension(self, depth: int, index: int, has_rows: bool) -> None:
+        """The last function's results at once, where they are a list: what else there is may do anything."""
+        self._line(depth, f"if type(results{index}) is list and len(results{index}) <= target:")
+        self._line(depth + 1, f"outputs += results{index}")
+        if has_rows:
+            self._line(depth + 1, f"rows += repeat(row, len(results{index}))")
+        self._write_cut(depth + 1)
+
+    def _write_cut(self, depth: int) -> None:
+        if any(stage.kind == "flat_map" for stage in self._stages):
             self._line(depth, "if len(outputs) >= target:")
             self._line(depth + 1, "yield")
             self._line(depth + 1, "target = limit()")
-        self._line(1, "return")
-        self._line(1, "yield")
 
     def _write_form(self, depth: int, index: int, value: str) -> None:
         """Brings a result into the form in which the next function would get it from a batch."""
@@ -315,14 +341,21 @@ class _Source:
             self._line(depth, f"if {condition}:")
             self._line(depth + 1, f"{value} = coerce{index}({value})")
             return
-        self._line(depth, f"if type({value}) is tuple:")
-        self._line(depth + 1, f"if not is_plain_tuple(map(type, {value})):")
+        self._line(depth, f"if type({value}) is not int and type({value}) is not str and type({value}) is not float:")
+        self._line(depth + 1, f"if type({value}) is tuple:")
+        self._line(depth + 2, f"for item in {value}:")
+        self._line(depth + 3, "if type(item) not in PLAIN:")
+        self._line(depth + 4, f"{value} = as_row({value})")
+        self._line(depth + 4, "break")
+        self._line(depth + 1, f"elif type({value}) not in PLAIN:")
         self._line(depth + 2, f"{value} = as_row({value})")
-        self._line(depth, f"elif type({value}) not in PLAIN:")
-        self._line(depth + 1, f"{value} = as_row({value})")
 
     def _line(self, depth: int, text: str, stage: int | None = None) -> None:
         self._lines.append(("    " * depth + text, stage))
+
+
+def _loop_name(calls_append: bool, has_rows: bool) -> str:
+    return f"loop{'_that_appends' if calls_append else ''}{'_with_rows' if has_rows else ''}"
 
 
 _SIMPLE_TESTS: dict[pa.DataType, str] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -102,6 +103,96 @@ def test_an_exploding_flat_map_is_cut_while_it_runs() -> None:
     driven.push([1])
     assert [batch.num_rows for batch in driven.output.batches] == [100] * 10
     assert ahead[0] == 99, "the first batch left before more than it was made"
+
+
+def test_lists_tuples_iterators_and_none_of_a_flat_map_count_alike() -> None:
+    def some(value: int) -> Any:
+        made = list(range(10 * value, 10 * value + value))
+        return (made, tuple(made), iter(made), None, [], set(made))[value % 6]
+
+    rows = list(range(40))
+    expected = model([(FlatMapFactory, some)], [(row, row) for row in rows])
+    for declared in (None, scalar(pa.int64())):
+        for has_times in (True, False):
+            driven = fused(FlatMapFactory(some, declared), batch_rows=7)
+            for start in (0, 20):
+                driven.push(rows[start : start + 20], rows[start : start + 20] if has_times else None)
+            assert driven.output.rows == [value for value, _ in expected]
+            assert driven.output.timestamps == [time if has_times else None for _, time in expected]
+            assert all(batch.num_rows <= 14 for batch in driven.output.batches)
+
+
+def test_a_list_that_its_function_gives_again_counts_as_it_was_each_time() -> None:
+    same: list[int] = []
+
+    def growing(value: int) -> list[int]:
+        same.append(value)
+        return same
+
+    driven = fused(FlatMapFactory(growing, scalar(pa.int64())))
+    driven.push([1, 2, 3])
+    assert driven.output.rows == [1, 1, 2, 1, 2, 3]
+
+
+def test_a_value_in_a_list_that_does_not_fit_is_named() -> None:
+    for odd in (2**63, "text", 1.5, True, [1]):
+        driven = fused(FlatMapFactory(lambda value, odd=odd: [value, odd], scalar(pa.int64())), names="x")
+        with pytest.raises(TypeMismatchError, match=re.escape(f"operator 'x' (subtask 1 of 1): value {odd!r}")):
+            driven.push([1, 2])
+
+
+@pytest.mark.parametrize("odd", [2**63, -(2**63) - 1, True, 1.5, None, np.int64(7), 2**63 - 1, -(2**63)])
+def test_an_odd_value_between_functions_is_what_a_batch_makes_of_it(odd: Any) -> None:
+    def shown(chain: Callable[[], list[Any]]) -> Any:
+        try:
+            return [(type(row), row) for row in chain()]
+        except TypeMismatchError as error:
+            return str(error)
+
+    for declared in (scalar(pa.int64()), scalar(pa.float64())):
+        make = MapFactory(lambda value: odd if value == 2 else value * 3, declared)
+        seen: list[Any] = []
+        look = MapFactory(lambda value, seen=seen: seen.append(value))
+
+        def together(make: Any = make, look: Any = look, seen: Any = seen) -> list[Any]:
+            seen.clear()
+            fused(make, look).push([1, 2, 3])
+            return list(seen)
+
+        def apart(make: Any = make, look: Any = look, seen: Any = seen) -> list[Any]:
+            seen.clear()
+            first, second = fused(make), fused(look)
+            first.push([1, 2, 3])
+            second.push(first.output.batches[0])
+            return list(seen)
+
+        assert shown(together) == shown(apart)
+
+
+@pytest.mark.parametrize("inside", [(1, 2), (1, [2]), (None, "x", b"y", 1.5, True), ((1, 2), 3), ()])
+def test_a_tuple_reaches_the_next_function_as_a_batch_would_give_it(inside: tuple[Any, ...]) -> None:
+    seen: list[Any] = []
+    fused(MapFactory(lambda _: inside), MapFactory(seen.append)).push([1, 1])
+    first, apart = fused(MapFactory(lambda _: inside)), list[Any]()
+    first.push([1, 1])
+    fused(MapFactory(apart.append)).push(first.output.batches[0])
+    assert seen == apart
+
+
+def test_no_function_is_called_twice_for_a_row_also_when_one_fails() -> None:
+    calls: list[tuple[str, int]] = []
+
+    def noting(name: str) -> Callable[[int], int]:
+        def function(value: int) -> int:
+            calls.append((name, value))
+            return 1 // (5 - value) or 1 if name == "fails" else value
+
+        return function
+
+    driven = fused(MapFactory(noting("first"), scalar(pa.int64())), FilterFactory(noting("fails")))
+    with pytest.raises(UserFunctionError, match=r"operator 'b'.*the value was 5"):
+        driven.push(list(range(1, 9)))
+    assert calls == [(name, value) for value in range(1, 6) for name in ("first", "fails")]
 
 
 def test_large_rows_are_cut_by_bytes() -> None:
