@@ -12,18 +12,13 @@ import pyarrow as pa
 
 from actors.operators.accumulator_base import Cells, grown
 from actors.operators.accumulators import AggregateColumns
-from actors.operators.cell_cache import UNKNOWN, CellCache
 from actors.operators.keyed_tables import KeyedTables, StateRows
 from actors.operators.merged_slices import Piece
-from actors.state.integer_index import IntegerIndex
+from actors.state.integer_index import PairIndex
 from actors.state.key_index import Ids, KeyIndex
 from actors.state.snapshot import KeyedTable
 from flinkray.aggregates import Aggregate
 from flinkray.types import MIN_TIMESTAMP
-
-# A cell's code is its slice's number (counted from 0 as slices appear) above its key's number.
-_KEY_BITS = 32
-_KEY_MASK = (1 << _KEY_BITS) - 1
 
 # Columns of snapshots beside the key and the aggregates.
 _SLICE = "slice"
@@ -50,8 +45,8 @@ class SliceStore:
         self._forget_cells()
 
     def _forget_cells(self) -> None:
-        self._codes = IntegerIndex()
-        self._cache = CellCache()
+        self._pairs = PairIndex()
+        """Numbers cells: a pair is the number of the slice, counted from 0 as slices appear, and that of the key."""
         self._cell_count = 0
         self._released_count = 0
         self._numbers: dict[int, int] = {}
@@ -82,9 +77,7 @@ class SliceStore:
             which: for each row the index of its slice in `starts`; None: they are all in the only one.
         """
         key_ids = np.zeros(data.num_rows, np.int64) if keys is None else self._keys.ids(keys)
-        shifted = np.array([self._number(start) << _KEY_BITS for start in starts], np.int64)
-        codes = key_ids | (shifted[0] if which is None else shifted[which])
-        cells = self._cached_cells(codes, key_ids, starts, which)
+        cells = self._cells(key_ids, starts, which)
         if self._fired_until is not None:  # what has come now has not been in any firing
             self._fired_until = grown(self._fired_until, self._cell_count, MIN_TIMESTAMP)
             self._fired_until[cells] = MIN_TIMESTAMP
@@ -98,21 +91,12 @@ class SliceStore:
             number = self._numbers[slice_start] = len(self._numbers)
         return number
 
-    def _cached_cells(self, codes: Ids, key_ids: Ids, starts: list[int], which: npt.NDArray[Any] | None) -> Cells:
-        places = self._cache.places(starts, which, key_ids, max(1, len(self._keys)))
-        if places is None:
-            return self._cells(codes, starts)
-        cells = self._cache.read(places)
-        unknown = np.flatnonzero(cells == UNKNOWN)
-        if len(unknown):
-            cells[unknown] = self._cells(codes[unknown], starts)
-            self._cache.write(places[unknown], cells[unknown])
-        return cells
-
-    def _cells(self, codes: Ids, starts: list[int]) -> Cells:
-        """The cell of each code; new ones are entered in their slices."""
-        cells = self._codes.ids(codes)
-        before, self._cell_count = self._cell_count, self._codes.size
+    def _cells(self, key_ids: Ids, starts: list[int], which: npt.NDArray[Any] | None) -> Cells:
+        """The cell of each key in its slice; new ones are entered in their slices."""
+        numbers = np.array([self._number(start) for start in starts], np.int64)
+        of_rows = numbers[0] if which is None else numbers.take(which)
+        cells = self._pairs.ids(of_rows, key_ids, max(1, len(self._keys)))
+        before, self._cell_count = self._cell_count, self._pairs.size
         if self._cell_count == before:
             return cells
         self._aggregates.grow(self._cell_count)
@@ -120,7 +104,7 @@ class SliceStore:
         if len(starts) == 1:
             self._slices.setdefault(starts[0], []).append(new_cells)
         else:
-            self._enter(new_cells, self._codes.words[new_cells] >> _KEY_BITS, starts)
+            self._enter(new_cells, self._pairs.firsts(slice(before, None)), starts)
         return cells
 
     def _enter(self, new_cells: Cells, numbers: npt.NDArray[np.int64], starts: list[int]) -> None:
@@ -147,7 +131,7 @@ class SliceStore:
         return chunks[0]
 
     def key_ids(self, cells: Cells) -> Ids:
-        return self._codes.words[cells] & _KEY_MASK
+        return self._pairs.seconds(cells)
 
     def key_columns(self, key_ids: Ids) -> list[pa.Array]:
         """The key columns of these keys, one row for each."""
@@ -214,8 +198,7 @@ class SliceStore:
     def _restore_cells(self, key_ids: Ids, slice_of: npt.NDArray[np.int64], starts: list[int]) -> Cells:
         if not len(key_ids):
             return np.empty(0, np.int64)
-        numbers = np.array([self._number(start) for start in starts], np.int64)
-        return self._cells(key_ids | (numbers[slice_of] << _KEY_BITS), starts)
+        return self._cells(key_ids, starts, slice_of)
 
     # -- windows that have fired before a restore
 
@@ -248,7 +231,7 @@ class SliceStore:
             np.maximum(fired_until, self._fired_until[: self._cell_count], out=fired_until)
         return CapturedCells(
             self._keys.key_columns(),
-            self._codes.words & _KEY_MASK,
+            self._pairs.seconds(slice(None)),
             {start: tuple(chunks) for start, chunks in self._slices.items()},
             fired_until,
             self._aggregates.copy(self._cell_count),

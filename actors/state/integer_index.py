@@ -1,4 +1,4 @@
-"""Dense numbers for 64-bit integers: 0 for the first that came, 1 for the next."""
+"""Dense numbers for 64-bit integers, and for pairs of small ones: 0 for the first that came, 1 for the next."""
 
 from __future__ import annotations
 
@@ -11,25 +11,46 @@ Ids = npt.NDArray[np.int64]
 """Shape (rows,): the number of each row's key."""
 
 _EMPTY = -1
+_FIRST_MARK = -2
+"""While integers are added, a place holds this less the row that is to have it."""
+
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
+_LOWEST = -(1 << 63)
+_HIGHEST = (1 << 63) - 1
+
+_SMALLEST_TABLE = 1024
+
+# Integers that lie together have a place each, which need not be searched, while there are not many more places than
+# integers. The rows of the batch that is being added count as integers.
+_PLACES_ALWAYS = 1 << 16
+_PLACES_PER_INTEGER = 8
 
 # Tables grow by so many integers at a time, so that what is copied on the way stays small beside the table.
 _INSERTED_AT_ONCE = 1 << 20
 
+_FEWEST_BITS = 10
+
 
 class IntegerIndex:
-    """Open addressing with linear probing, all rows of a batch in step. Belongs to one thread.
+    """Integers that lie together are looked up by their distance from the lowest, others by open addressing with linear
+    probing; all rows of a batch in step. Belongs to one thread.
 
-    The table holds numbers only, in 32 bits while these are enough; the integers are in an array by number. So there
-    are 16 to 24 bytes per integer in all, of which a lookup reads 12.
+    The table holds numbers only, in 32 bits where it is large and these are enough; the integers are in an array by
+    number. So there are 16 to 24 bytes per integer in all, of which a lookup reads 12; up to 40, of which it reads 4,
+    where integers just about lie together.
     """
 
     def __init__(self) -> None:
         self.size = 0
         self._null_id = _EMPTY
-        self._words: Ids = np.zeros(1024, np.int64)
-        self._allocate(1024)
+        self._words: Ids = np.zeros(_SMALLEST_TABLE, np.int64)
+        self._lowest, self._highest = _HIGHEST, _LOWEST
+        """Of the integers in the table."""
+        self._is_direct = True
+        self._low = 0
+        """Direct: which integer has the first place."""
+        self._allocate(0)
 
     @property
     def words(self) -> Ids:
@@ -38,12 +59,23 @@ class IntegerIndex:
 
     def ids(self, words: Ids, nulls: npt.NDArray[np.bool_] | None = None) -> Ids:
         """The number of each word; one more number for all rows where `nulls` is true."""
-        ids = self._find(words)
+        ids = self._find_direct(words) if self._is_direct else self._find_hashed(words)
         if nulls is not None:
             ids[nulls] = self._null_id
         missing = np.flatnonzero(ids == _EMPTY)
         if len(missing):
             ids[missing] = self._add(words[missing], None if nulls is None else nulls[missing])
+        return ids
+
+    # -- finding
+
+    def _find_direct(self, words: Ids) -> Ids:
+        places = words - self._low
+        is_inside = places.view(np.uint64) < len(self._table)
+        if is_inside.all():  # and with that checked, clipping costs nothing
+            return self._table.take(places, mode="clip").astype(np.int64, copy=False)
+        ids = np.full(len(words), _EMPTY, np.int64)
+        ids[is_inside] = self._table[places[is_inside]]
         return ids
 
     def _slots(self, words: Ids) -> Ids:
@@ -53,7 +85,7 @@ class IntegerIndex:
         mixed >>= self._slot_shift
         return mixed.view(np.int64)
 
-    def _find(self, words: Ids) -> Ids:
+    def _find_hashed(self, words: Ids) -> Ids:
         slots = self._slots(words)
         ids = self._table[slots].astype(np.int64, copy=False)
         # What _EMPTY reads, the last word, does not matter.
@@ -65,20 +97,18 @@ class IntegerIndex:
             open_rows = open_rows[(self._words[found] != words[open_rows]) & (found != _EMPTY)]
         return ids
 
+    # -- adding
+
     def _add(self, words: Ids, nulls: npt.NDArray[np.bool_] | None) -> Ids:
         """Numbers for words that are not in the table yet, in order of first appearance."""
         if nulls is not None and nulls.any():
             return self._add_with_null(words, nulls)
-        distinct, first_rows, inverse = np.unique(words, return_index=True, return_inverse=True)
-        order = np.argsort(first_rows)
-        numbers = np.empty(len(distinct), np.int64)
-        numbers[order] = np.arange(self.size, self.size + len(distinct))
-        self._number(distinct[order])
-        if 2 * self.size > self._mask:
-            self._grow()
-        else:
-            self._insert(distinct, numbers)
-        return numbers[inverse]
+        self._make_room(words)
+        if self._is_direct:
+            return self._enter(words, words - self._low)
+        room = (self._mask + 1) // 2 - self.size
+        ids = self._enter(words[:room], self._claimed_slots(words[:room]))
+        return ids if room >= len(words) else np.concatenate([ids, self.ids(words[room:])])
 
     def _add_with_null(self, words: Ids, nulls: npt.NDArray[np.bool_]) -> Ids:
         first_null = int(np.argmax(nulls))
@@ -93,6 +123,31 @@ class IntegerIndex:
             ids[after] = self.ids(words[after])
         return ids
 
+    def _enter(self, words: Ids, places: Ids) -> Ids:
+        """Numbers words that are new, the first row of each word its place, and gives each row's number."""
+        marks = np.arange(_FIRST_MARK, _FIRST_MARK - len(words), -1, self._table.dtype)
+        if self._is_direct:
+            self._table[places[::-1]] = marks[::-1]  # the last write wins, which is the first row of each
+        is_first = self._table[places] == marks
+        first_words = words[is_first]
+        self._table[places[is_first]] = np.arange(self.size, self.size + len(first_words))
+        self._number(first_words)
+        return self._table[places].astype(np.int64, copy=False)
+
+    def _claimed_slots(self, words: Ids) -> Ids:
+        """The slot of each new word, which holds the mark of the word's first row."""
+        slots = self._slots(words)
+        rows = np.arange(len(words))
+        while len(rows):
+            tried = slots[rows]
+            free = np.flatnonzero(self._table[tried] == _EMPTY)[::-1]
+            self._table[tried[free]] = _FIRST_MARK - rows[free]  # the last write wins: the first row of each word
+            holders = _FIRST_MARK - self._table[tried].astype(np.int64)  # a slot of an older word has no such row
+            is_lost = (holders < 0) | (words[np.maximum(holders, 0)] != words[rows])
+            rows = rows[is_lost]
+            slots[rows] = (slots[rows] + 1) & self._mask
+        return slots
+
     def _number(self, words: Ids) -> None:
         size = self.size + len(words)
         if size > len(self._words):
@@ -102,9 +157,52 @@ class IntegerIndex:
         self._words[self.size : size] = words
         self.size = size
 
-    def _insert(self, words: Ids, numbers: Ids) -> None:
+    # -- growing
+
+    def _make_room(self, words: Ids) -> None:
+        """A place for each of the words, if the table is direct then; else for one at least."""
+        lowest, highest = int(words.min()), int(words.max())
+        goes_down = lowest < self._lowest <= self._highest
+        self._lowest, self._highest = min(self._lowest, lowest), max(self._highest, highest)
+        places = self._highest - self._lowest + 1
+        if not self._is_direct:
+            if 2 * self.size > self._mask:
+                self._grow(places)
+        elif places > max(_PLACES_ALWAYS, _PLACES_PER_INTEGER * (self.size + len(words))):
+            self._is_direct = False
+            self._rebuild(max(_SMALLEST_TABLE, _power_of_two(2 * self.size + 2)))
+        elif self._lowest < self._low or self._highest >= self._low + len(self._table):
+            self._lay_out(places, goes_down)
+
+    def _grow(self, places: int) -> None:
+        capacity = _power_of_two(2 * self.size + 2)
+        if places <= capacity:
+            self._is_direct = True
+            self._lay_out(places, False)
+        else:
+            self._rebuild(capacity)
+
+    def _lay_out(self, places: int, goes_down: bool) -> None:
+        """A direct table for that many places, with some to spare where the integers are going."""
+        length = max(_SMALLEST_TABLE, _power_of_two(places))
+        self._low = max(self._highest - length + 1, _LOWEST) if goes_down else self._lowest
+        self._rebuild(length)
+
+    def _rebuild(self, capacity: int) -> None:
+        """Makes a table of all integers that have a number."""
+        self._allocate(capacity)
+        for start in range(0, self.size, _INSERTED_AT_ONCE):
+            numbers = np.arange(start, min(self.size, start + _INSERTED_AT_ONCE))
+            if self._null_id != _EMPTY:
+                numbers = numbers[numbers != self._null_id]
+            words = self._words[numbers]
+            if self._is_direct:
+                self._table[words - self._low] = numbers
+            else:
+                self._insert(self._slots(words), numbers)
+
+    def _insert(self, slots: Ids, numbers: Ids) -> None:
         """Distinct words that are not in the table. Of those that meet in a slot one wins, the others go on."""
-        slots = self._slots(words)
         while len(slots):
             is_free = self._table[slots] == _EMPTY
             self._table[slots[is_free]] = numbers[is_free]
@@ -112,20 +210,51 @@ class IntegerIndex:
             numbers = numbers[lost]
             slots = (slots[lost] + 1) & self._mask
 
-    def _grow(self) -> None:
-        """Makes a table for all integers that have a number."""
-        capacity = self._mask + 1
-        while 2 * self.size > capacity:
-            capacity *= 2
-        self._allocate(capacity)
-        for start in range(0, self.size, _INSERTED_AT_ONCE):
-            numbers = np.arange(start, min(self.size, start + _INSERTED_AT_ONCE))
-            if self._null_id != _EMPTY:
-                numbers = numbers[numbers != self._null_id]
-            self._insert(self._words[numbers], numbers)
-
     def _allocate(self, capacity: int) -> None:
         self._mask = capacity - 1
         self._slot_shift = np.uint64(64 - capacity.bit_length() + 1)
+        # A small table stays in the cache as it is, and what is read from it needs no cast.
+        is_large = not self._is_direct or capacity > _PLACES_ALWAYS
         self._table: npt.NDArray[Any] = np.empty(0, np.int32)  # before the new one is made
-        self._table = np.full(capacity, _EMPTY, np.int32 if capacity < 2**31 else np.int64)
+        self._table = np.full(capacity, _EMPTY, np.int32 if is_large and capacity < 2**31 else np.int64)
+
+
+class PairIndex:
+    """Numbers pairs of numbers that are small themselves, both below 2**31. Belongs to one thread.
+
+    A pair is looked up as one integer, whose lower bits are just enough for the second number, so that pairs lie
+    together where most combinations occur.
+    """
+
+    def __init__(self) -> None:
+        self._integers = IntegerIndex()
+        self._bits = _FEWEST_BITS
+
+    @property
+    def size(self) -> int:
+        return self._integers.size
+
+    def ids(self, firsts: Ids | np.int64, seconds: Ids, end: int) -> Ids:
+        """The number of each pair. All second numbers are below `end`, which never falls."""
+        if end > 1 << self._bits:
+            self._widen(end)
+        return self._integers.ids((firsts << self._bits) | seconds)
+
+    def firsts(self, ids: Ids | slice) -> Ids:
+        """The first number of each of these pairs."""
+        return self._integers.words[ids] >> self._bits
+
+    def seconds(self, ids: Ids | slice) -> Ids:
+        """The second number of each of these pairs."""
+        return self._integers.words[ids] & ((1 << self._bits) - 1)
+
+    def _widen(self, end: int) -> None:
+        firsts, seconds = self.firsts(slice(None)), self.seconds(slice(None))
+        self._bits = (end - 1).bit_length()
+        self._integers = IntegerIndex()
+        if len(firsts):
+            self._integers.ids((firsts << self._bits) | seconds)
+
+
+def _power_of_two(at_least: int) -> int:
+    return 1 << (at_least - 1).bit_length()

@@ -1,7 +1,7 @@
 """Dense numbers for keys: 0 for the first key that came, 1 for the next, the same ones batch after batch.
 
 Columnar operators keep their accumulators in arrays by these numbers. Whole columns are looked up at once: fixed-width
-keys in a hash table of numpy arrays, texts by their hashes, others by the distinct values of each batch, several
+keys in a table of numpy arrays, texts by their hashes, others by the distinct values of each batch, several
 columns by numbering each and then their pairs (exact: no two keys ever share a number).
 """
 
@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from actors.state.integer_index import Ids as Ids
-from actors.state.integer_index import IntegerIndex
+from actors.state.integer_index import IntegerIndex, PairIndex
 from actors.state.text_index import TextIndex
 from flinkray.errors import TypeMismatchError
 from flinkray.value_columns import to_values
@@ -32,7 +32,7 @@ class KeyIndex:
 
     def __init__(self) -> None:
         self._columns: list[_ColumnIndex] = []
-        self._pairs: list[IntegerIndex] = []
+        self._pairs: list[PairIndex] = []
         self._types: list[pa.DataType] = []
         self._chunks: list[pa.RecordBatch] = []
         self._size = 0
@@ -52,8 +52,8 @@ class KeyIndex:
         columns = self._adapt(columns)
         ids = self._columns[0].ids(columns.column(0))
         for column, index, pairs in zip(columns.columns[1:], self._columns[1:], self._pairs, strict=True):
-            # Both fit 32 bits: there is no room for 2**32 keys in memory.
-            ids = pairs.ids((ids << 32) | index.ids(column))
+            seconds = index.ids(column)
+            ids = pairs.ids(ids, seconds, index.size)
         self._remember(columns, ids)
         return ids
 
@@ -113,7 +113,7 @@ class KeyIndex:
     def _build(self, types: list[pa.DataType]) -> None:
         self._types = types
         self._columns = [_column_index(arrow_type) for arrow_type in types]
-        self._pairs = [IntegerIndex() for _ in types[1:]]
+        self._pairs = [PairIndex() for _ in types[1:]]
 
     def _widen(self, types: list[pa.DataType]) -> None:
         keys = self.key_columns()

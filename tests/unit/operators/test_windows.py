@@ -314,7 +314,7 @@ def test_state_of_windows_that_are_over_is_given_back() -> None:
     store.check()
     assert store.cell_count == 0
     assert len(store._keys) < 20_000
-    assert store._codes.size < 20_000
+    assert store._pairs.size < 20_000
     assert len(harness.output.rows) == 100_000
 
 
@@ -325,7 +325,7 @@ def test_compacting_keeps_what_is_still_open() -> None:
     harness.push({"key": list(range(9000)), "value": list(range(9000))}, [1] * 9000)
     harness.push({"key": [8999, 3, 20_000], "value": [5, 6, 7]}, [13, 13, 13])
     harness.watermark(9)
-    assert operator._store.cell_count == operator._store._codes.size == len(operator._store._keys) == 3
+    assert operator._store.cell_count == operator._store._pairs.size == len(operator._store._keys) == 3
     harness.output.clear()
     harness.push({"key": [3], "value": [1]}, [14])
     harness.watermark(14)
