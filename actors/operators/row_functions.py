@@ -21,10 +21,12 @@ from itertools import pairwise, product, repeat
 from types import CodeType, TracebackType
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from actors.elements import CheckpointOptions
 from actors.operators.base import Operator, OperatorContext, Output
+from actors.operators.text_splitting import is_split, split_texts
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import FUSED_FILENAME, NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
@@ -32,10 +34,12 @@ from flinkray.functions import as_callable
 from flinkray.operator_factories import FilterFactory, FlatMapFactory, MapFactory, OperatorFactory
 from flinkray.row_codec import PLAIN_TYPES, RowEncoder, as_row, decode
 from flinkray.rows import row_class
-from flinkray.types import Kind, RecordType
+from flinkray.types import SCALAR_COLUMN, Kind, RecordType
 
 # A batch may be this many times the target before it is cut.
 _TOLERANCE = 4
+
+_TEXTS = RecordType(Kind.SCALAR, pa.schema([(SCALAR_COLUMN, pa.string())]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +141,7 @@ class _Loop:
         self._target = context.batch_rows
         self._only_filters = all(stage.kind == "filter" for stage in stages)
         self._keeps_rows = all(stage.kind == "map" for stage in stages)
+        self._only_splits = [stage.kind for stage in stages] == ["flat_map"] and is_split(stages[0].function)
         changing = [stage for stage in stages if stage.kind != "filter"]
         last = changing[-1] if changing else stages[-1]
         self._encoder = RowEncoder(last.name, context.subtask, last.output_type)
@@ -147,6 +152,10 @@ class _Loop:
         """The results, a batch at a time, each at most about the target size where a flat_map makes more of it."""
         if self._only_filters:
             yield from self._filter(batch)
+            return
+        if self._only_splits and (words := self._split(batch)) is not None:
+            for start in range(0, words.num_rows, self._context.batch_rows):
+                yield words.slice(start, self._context.batch_rows)
             return
         needs_rows = batch.timestamps is not None and not self._keeps_rows
         outputs: list[Any] = []
@@ -188,6 +197,21 @@ class _Loop:
         bytes_per_row = max(1, result.nbytes // result.num_rows)
         self._target = max(1, min(self._context.batch_rows, self._context.batch_bytes // bytes_per_row))
         return result
+
+    def _split(self, batch: Batch) -> Batch | None:
+        """The words of bare texts; None where only the function itself can tell."""
+        if batch.kind is not Kind.SCALAR or batch.data.column(0).type != pa.string():
+            return None
+        if self._encoder.record_type != _TEXTS:
+            return None  # declared otherwise, or not known before the first word
+        split = split_texts(batch.data.column(0))
+        if split is None:
+            return None
+        words, counts = split
+        timestamps = batch.timestamps
+        if timestamps is not None:
+            timestamps = pa.array(np.repeat(timestamps.to_numpy(), counts))
+        return Batch(pa.RecordBatch.from_arrays([words], schema=_TEXTS.schema), Kind.SCALAR, timestamps)
 
     def _filter(self, batch: Batch) -> Iterator[Batch]:
         """Only filters: the rows that stay are picked from the columns as they came."""
