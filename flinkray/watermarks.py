@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from flinkray.batch import Batch
 from flinkray.durations import Duration, to_millis
@@ -59,7 +58,7 @@ class BoundedOutOfOrderness(WatermarkGenerator):
         self._max: int | None = None
 
     def on_batch(self, batch: Batch, timestamps: pa.Array) -> Timestamp | None:
-        highest = int(pc.max(timestamps).as_py())
+        highest = int(timestamps.to_numpy().max())
         self._max = highest if self._max is None else max(self._max, highest)
         return None
 

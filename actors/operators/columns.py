@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,23 +33,106 @@ def evaluate(expression: Expression, data: pa.RecordBatch, where: str) -> pa.Arr
         TypeMismatchError: a function cannot take its arguments' types; names both.
         RecordError: a value overflows, is divided by zero, or cannot be cast.
     """
-    return _as_array(_Evaluation(data, where, {}).value(expression), data.num_rows)
+    return Evaluator([expression], where).arrays(data)[0]
 
 
 class Evaluator:
-    """Expressions that are evaluated on many batches; a part that several have in common is computed once."""
+    """Expressions made ready for many batches; a part that several have in common is computed once."""
 
     def __init__(self, expressions: Sequence[Expression], where: str) -> None:
         """`where` as for `evaluate`."""
         self._where = where
-        same: dict[Any, Expression] = {}
-        self._expressions = [_shared(expression, same) for expression in expressions]
-        self._literals: dict[int, Datum] = {}
+        self._places: dict[object, int] = {}
+        self._nodes: list[Expression] = []
+        """By place. They are kept: some are known by their identity."""
+        self._columns: list[tuple[int, str]] = []
+        self._literals: list[int] = []
+        self._steps: list[_Step] = []
+        self._results = [self._place(expression) for expression in expressions]
+        self._constants: list[Datum] | None = None
+        self._forget()
 
     def arrays(self, data: pa.RecordBatch) -> list[pa.Array]:
         """The value of each expression in each row; errors as of `evaluate`."""
-        evaluation = _Evaluation(data, self._where, self._literals)
-        return [_as_array(evaluation.value(expression), data.num_rows) for expression in self._expressions]
+        if self._constants is None:
+            self._constants = [None] * len(self._nodes)
+            for place in self._literals:
+                self._constants[place] = self._literal(self._nodes[place])
+        values = self._constants.copy()
+        for place, name in self._columns:
+            position = data.schema.get_field_index(name)
+            if position < 0:
+                raise UnknownColumnError(name, data.schema.names, self._where)
+            values[place] = data.column(position)
+        for step in self._steps:
+            arguments = [values[place] for place in step.arguments]
+            values[step.place] = self._call(step, arguments)
+            for place in step.last_used:  # so that what follows finds memory that is in the cache
+                values[place] = None
+        return [_as_array(values[place], data.num_rows) for place in self._results]
+
+    def _place(self, expression: Expression) -> int:
+        """Where the expression's value stands; the same for equal ones."""
+        match expression:
+            case Alias(named, _):
+                return self._place(named)
+            case Column(name):
+                key: object = name
+            case Literal(value):
+                key = (type(value), repr(value)) if type(value) in _SIMPLE else id(expression)
+            case Call(function, arguments, options):
+                places = tuple(self._place(argument) for argument in arguments)
+                is_simple = all(type(value) in _SIMPLE for _, value in options)
+                key = (function, places, repr(options) if is_simple else id(expression))
+            case _:
+                raise TypeError(f"{self._where}: {expression!r} is no expression")
+        if key in self._places:
+            return self._places[key]
+        place = self._places[key] = len(self._nodes)
+        self._nodes.append(expression)
+        match expression:
+            case Column(name):
+                self._columns.append((place, name))
+            case Call(function, _, options):
+                self._steps.append(_Step(place, places, KERNELS[function], dict(options)))
+            case _:
+                self._literals.append(place)
+        return place
+
+    def _forget(self) -> None:
+        """Tells each step which values nobody needs behind it."""
+        needed = {*self._results, *self._literals}
+        for step in reversed(self._steps):
+            step.last_used = tuple(set(step.arguments) - needed)
+            needed.update(step.arguments)
+
+    def _literal(self, expression: Expression) -> Datum:
+        value = expression.value if isinstance(expression, Literal) else None
+        try:
+            return value if isinstance(value, pa.Scalar) else pa.scalar(value)
+        except (pa.ArrowException, OverflowError) as error:
+            raise RecordError(f"{self._where}: {expression!r} has no Arrow type: {error}") from error
+
+    def _call(self, step: _Step, arguments: list[Datum]) -> Datum:
+        try:
+            return step.kernel(*arguments, **step.options)
+        except (pa.ArrowNotImplementedError, pa.ArrowTypeError, Unsuited) as error:
+            types = ", ".join(str(argument.type) for argument in arguments)
+            call = self._nodes[step.place]
+            raise TypeMismatchError(f"{self._where}: {call!r} cannot be computed on {types}: {error}") from error
+        except (pa.ArrowException, ValueError, OverflowError) as error:
+            raise RecordError(f"{self._where}: {self._nodes[step.place]!r}: {error}") from error
+
+
+@dataclass(slots=True)
+class _Step:
+    """A call: from the values at some places to the value at another one."""
+
+    place: int
+    arguments: tuple[int, ...]
+    kernel: Callable[..., Datum]
+    options: dict[str, Any]
+    last_used: tuple[int, ...] = ()
 
 
 def _as_array(result: Datum, rows: int) -> pa.Array:
@@ -58,79 +141,9 @@ def _as_array(result: Datum, rows: int) -> pa.Array:
     return result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
 
 
-def _shared(expression: Expression, same: dict[Any, Expression]) -> Expression:
-    """The expression with one object for all of its calls that are equal; `same` holds those found so far."""
-    if isinstance(expression, Alias):
-        return _shared(expression.expression, same)
-    if not isinstance(expression, Call):
-        return expression
-    call = replace(expression, arguments=tuple(_shared(argument, same) for argument in expression.arguments))
-    simple = all(type(value) in _SIMPLE for _, value in call.options)
-    options = repr(call.options) if simple else id(call.options)
-    return same.setdefault((call.function, *map(_identity, call.arguments), options), call)
-
-
-def _identity(argument: Expression) -> object:
-    match argument:
-        case Column(name):
-            return (name,)
-        case Literal(value) if type(value) in _SIMPLE:
-            return type(value), repr(value)
-    return id(argument)
-
-
 def operator_label(context: OperatorContext) -> str:
     """How errors name an operator: `operator 'fares' (subtask 1 of 2)`."""
     return f"operator {context.operator_name!r} (subtask {context.subtask})"
-
-
-class _Evaluation:
-    """Expressions over one batch; a part that occurs twice as the same object is computed once."""
-
-    def __init__(self, data: pa.RecordBatch, where: str, literals: dict[int, Datum]) -> None:
-        """`literals` are those made for earlier batches, by the identity of their expression."""
-        self._data = data
-        self._where = where
-        self._known: dict[int, Datum] = {}
-        self._literals = literals
-
-    def value(self, expression: Expression) -> Datum:
-        match expression:
-            case Column(name):
-                return self._column(name)
-            case Literal(value):
-                if id(expression) not in self._literals:
-                    self._literals[id(expression)] = self._literal(value, expression)
-                return self._literals[id(expression)]
-            case Alias(named, _):
-                return self.value(named)
-            case Call():
-                if id(expression) not in self._known:
-                    self._known[id(expression)] = self._call(expression)
-                return self._known[id(expression)]
-        raise TypeError(f"{self._where}: {expression!r} is no expression")
-
-    def _column(self, name: str) -> Datum:
-        position = self._data.schema.get_field_index(name)
-        if position < 0:
-            raise UnknownColumnError(name, self._data.schema.names, self._where)
-        return self._data.column(position)
-
-    def _literal(self, value: Any, expression: Expression) -> Datum:
-        try:
-            return value if isinstance(value, pa.Scalar) else pa.scalar(value)
-        except (pa.ArrowException, OverflowError) as error:
-            raise RecordError(f"{self._where}: {expression!r} has no Arrow type: {error}") from error
-
-    def _call(self, call: Call) -> Datum:
-        arguments = [self.value(argument) for argument in call.arguments]
-        try:
-            return KERNELS[call.function](*arguments, **dict(call.options))
-        except (pa.ArrowNotImplementedError, pa.ArrowTypeError, Unsuited) as error:
-            types = ", ".join(str(argument.type) for argument in arguments)
-            raise TypeMismatchError(f"{self._where}: {call!r} cannot be computed on {types}: {error}") from error
-        except (pa.ArrowException, ValueError, OverflowError) as error:
-            raise RecordError(f"{self._where}: {call!r}: {error}") from error
 
 
 class _ColumnOperator(Operator):

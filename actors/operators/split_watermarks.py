@@ -104,15 +104,16 @@ class SplitWatermarks:
         return self._combined()
 
     def _combined(self) -> Progress:
-        trackers = list(self._splits.values()) or [self._no_split]
+        trackers = self._splits.values() if self._splits else (self._no_split,)
         active = [tracker.watermark for tracker in trackers if not tracker.is_idle]
         turned = None if self._is_idle == (not active) else not active
         self._is_idle = not active
-        promised = min(self._promised, default=int(MIN_TIMESTAMP))
-        self._promised = []
-        lowest = max(min(active, default=MIN_TIMESTAMP), Timestamp(promised))
+        lowest = min(active) if active else MIN_TIMESTAMP
+        if self._promised:
+            lowest = max(lowest, Timestamp(min(self._promised)))
+            self._promised = []
         if lowest <= self._watermark:
-            return Progress(None, turned)
+            return NO_PROGRESS if turned is None else Progress(None, turned)
         self._watermark = lowest
         return Progress(lowest, turned)
 

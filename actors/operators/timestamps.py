@@ -29,6 +29,7 @@ from graphs.job_graph import OperatorCode
 
 _LOG = logging.getLogger(__name__)
 _STATE = "watermark"
+_INT64 = pa.int64()
 
 # To milliseconds: (multiply by, divide by).
 _UNITS = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
@@ -74,17 +75,20 @@ def with_event_time(batch: Batch, strategy: WatermarkStrategy, where: str) -> Ba
 def _of_column(batch: Batch, assigner: str | Expression, where: str) -> pa.Array:
     if isinstance(assigner, Expression):
         column = evaluate(assigner, batch.data, f"operator {where!r}")
-    elif assigner in batch.data.schema.names:
-        column = batch.data.column(batch.data.schema.names.index(assigner))
     else:
-        raise UnknownColumnError(assigner, batch.data.schema.names, f"operator {where!r}")
+        names = batch.data.schema.names
+        if assigner not in names:
+            raise UnknownColumnError(assigner, names, f"operator {where!r}")
+        column = batch.data.column(names.index(assigner))
     return _as_millis(column, assigner, where)
 
 
 def _as_millis(column: pa.Array, assigner: str | Expression, where: str) -> pa.Array:
     try:
+        if column.type.equals(_INT64):
+            return column
         if pa.types.is_integer(column.type):
-            return column.cast(pa.int64())
+            return column.cast(_INT64)
         if pa.types.is_null(column.type):
             return pa.nulls(len(column), pa.int64())
         if pa.types.is_timestamp(column.type):
