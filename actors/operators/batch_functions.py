@@ -15,7 +15,7 @@ from actors.elements import CheckpointOptions
 from actors.operators.base import Operator
 from actors.operators.columns import operator_label
 from actors.state.snapshot import OperatorSnapshot, RestoredState
-from actors.user_code import NO_VALUE, TaskRuntimeContext, UserFunctions, attributed
+from actors.user_code import NO_VALUE, TaskRuntimeContext, UserFunctions, attributed, raise_attributed
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError, TypeMismatchError
 from flinkray.functions import Function
@@ -47,6 +47,7 @@ class MapBatchesOperator(Operator):
             raise InvalidProgramError(
                 f"batch_format must be 'pyarrow', 'pandas' or 'numpy', not {factory.batch_format!r}"
             )
+        self._to_format = _TO_FORMAT[factory.batch_format]
 
     def initialize_state(self, restored: RestoredState | None) -> None:
         function: Any = self._factory.function
@@ -76,15 +77,22 @@ class MapBatchesOperator(Operator):
             )
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        shown = f"a batch of {batch.num_rows} rows with columns {', '.join(batch.data.schema.names)}"
-        argument = _TO_FORMAT[self._factory.batch_format](batch)
-        with attributed(self.context, _Shown(shown)):
+        shown = _Shown(batch)
+        argument = self._to_format(batch)
+        try:
             returned = self._function(argument)
-        results = self._parts(returned, _Shown(shown))
-        for result in results:
-            data = self._as_record_batch(result)
-            if data.num_rows:
-                self.output.emit(Batch(data, self._kind(batch, data), _timestamps(batch, data.num_rows)))
+        except Exception as error:
+            raise_attributed(self.context.operator_name, self.context.subtask, shown, error)
+        if type(returned) is dict or isinstance(returned, pa.RecordBatch):
+            self._emit(returned, batch)
+            return
+        for result in self._parts(returned, shown):
+            self._emit(result, batch)
+
+    def _emit(self, result: Any, batch: Batch) -> None:
+        data = self._as_record_batch(result)
+        if data.num_rows:
+            self.output.emit(Batch(data, self._kind(batch, data), _timestamps(batch, data.num_rows)))
 
     def close(self) -> None:
         if not hasattr(self, "_functions"):
@@ -132,8 +140,8 @@ class MapBatchesOperator(Operator):
 
     def _from_mapping(self, columns: Mapping[str, Any]) -> pa.RecordBatch:
         arrays = {name: self._column(name, values) for name, values in columns.items()}
-        lengths = {name: len(array) for name, array in arrays.items()}
-        if len(set(lengths.values())) > 1:
+        if len({len(array) for array in arrays.values()}) > 1:
+            lengths = {name: len(array) for name, array in arrays.items()}
             raise TypeMismatchError(
                 f"{operator_label(self.context)}: the returned columns have different lengths: {lengths}"
             )
@@ -192,11 +200,11 @@ class MapBatchesOperator(Operator):
 class _Shown:
     """What an error shows of the batch, instead of its rows."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
 
     def __repr__(self) -> str:
-        return self._text
+        return f"a batch of {self._batch.num_rows} rows with columns {', '.join(self._batch.data.schema.names)}"
 
 
 # -- batches to what the function gets ---------------------------------------------------------------------------

@@ -121,11 +121,13 @@ class SourceOperator(Operator):
             polled = self._opened_reader.poll()
         except Exception as error:
             self._raise(error)
-        if isinstance(polled, SourceBatch) and polled.batch.num_rows:
-            self._emit_batch(polled)
+        if isinstance(polled, SourceBatch):
+            if polled.batch.num_rows:
+                self._emit_batch(polled)
         elif isinstance(polled, SourceProgress):
             self._emit_source_progress(polled)
-        self._remove_finished_splits()
+        if self._finished_splits:
+            self._remove_finished_splits()
         match polled:
             case SourceBatch() | SourceProgress():
                 return InputStatus.MORE_AVAILABLE

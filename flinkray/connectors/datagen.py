@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -127,10 +128,9 @@ class DataGenSource(Source):
             raise InvalidProgramError(f"DataGenSource: rows must not be negative, got {rows}")
         if rows_per_second is not None and rows_per_second <= 0:
             raise InvalidProgramError(f"DataGenSource: rows_per_second must be positive, got {rows_per_second}")
-        self._fields = dict(fields)
         self._rows = rows
         self._rows_per_second = rows_per_second
-        self._seed = seed
+        self._columns = [_column(name, field, seed, index) for index, (name, field) in enumerate(fields.items())]
         self._schema: pa.Schema = self._batch(np.arange(1, dtype=np.int64)).schema
 
     @property
@@ -151,17 +151,23 @@ class DataGenSource(Source):
         return _DataGenReader(context, self._batch, self._rows_per_second)
 
     def _batch(self, rows: Rows) -> pa.RecordBatch:
-        columns = [self._column(name, index, rows) for index, name in enumerate(self._fields)]
-        return pa.RecordBatch.from_arrays(columns, names=list(self._fields))
+        arrays: list[pa.Array] = []
+        for name, make in self._columns:
+            values = make(rows)
+            array = values if isinstance(values, pa.Array) else pa.array(values)
+            if len(array) != len(rows):
+                raise InvalidProgramError(
+                    f"DataGenSource: field {name!r} gave {len(array)} values for {len(rows)} rows"
+                )
+            arrays.append(array)
+        return pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in self._columns])
 
-    def _column(self, name: str, index: int, rows: Rows) -> pa.Array:
-        field = self._fields[name]
-        # Fields of the same range must not have the same values.
-        values = field.values(rows, self._seed * 1_000_003 + index * 1009) if isinstance(field, Field) else field(rows)
-        array = values if isinstance(values, pa.Array) else pa.array(values)
-        if len(array) != len(rows):
-            raise InvalidProgramError(f"DataGenSource: field {name!r} gave {len(array)} values for {len(rows)} rows")
-        return array
+
+def _column(name: str, field: FieldLike, seed: int, index: int) -> tuple[str, Callable[[Rows], Any]]:
+    if not isinstance(field, Field):
+        return name, field
+    # Fields of the same range must not have the same values.
+    return name, partial(field.values, seed=seed * 1_000_003 + index * 1009)
 
 
 class _ShareEnumerator(SplitListEnumerator[GeneratedRows]):
@@ -198,9 +204,11 @@ class _DataGenReader(SplitListReader[GeneratedRows]):
                 yield None, split
                 continue
             stop = split.next_row + due * split.step
-            rows = np.arange(split.next_row, stop if split.stop is None else min(stop, split.stop), split.step)
-            split = replace(split, next_row=int(rows[-1]) + split.step)
-            yield Batch(self._make(rows.astype(np.int64, copy=False)), Kind.ROW), split
+            if split.stop is not None and stop > split.stop:
+                stop = split.stop
+            rows = np.arange(split.next_row, stop, split.step, np.int64)
+            split = GeneratedRows(split.split_id, int(rows[-1]) + split.step, split.step, split.stop)
+            yield Batch(self._make(rows), Kind.ROW), split
 
     def _due(self, elapsed_ms: int, made: int, step: int) -> int:
         """Rows that may be made now; where there are none, the reader is woken when there are."""
