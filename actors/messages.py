@@ -363,8 +363,9 @@ class BufferEntry:
     backlog: int
     """Data buffers that wait behind this one at the sender."""
     element: Batch | Event | None
-    """An event or a small batch; None: the batch is payload `payload_index` of the message."""
+    """An event or a small batch; None: the batch is number `position` in payload `payload_index` of the message."""
     payload_index: int = -1
+    position: int = 0
     nbytes: int = 0
 
 

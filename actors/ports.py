@@ -53,17 +53,14 @@ class Loop(Protocol):
         """The loop has ended; `step` is not called again."""
 
 
-class BatchRef(Protocol):
-    """A batch in the host's object store. Dropping the last reference frees it."""
-
-    @property
-    def nbytes(self) -> int: ...
+class BatchesRef(Protocol):
+    """Batches in the host's object store, as one object. Dropping the last reference frees it."""
 
 
 class ObjectStore(Protocol):
     """Shares batches between the endpoints of a cluster by reference. Any thread may call it."""
 
-    def put(self, batch: Batch) -> BatchRef: ...
+    def put(self, batches: Sequence[Batch]) -> BatchesRef: ...
 
 
 class Payloads(Protocol):
@@ -71,7 +68,7 @@ class Payloads(Protocol):
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, index: int) -> Batch: ...
+    def __getitem__(self, index: int) -> Sequence[Batch]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +132,7 @@ class EndpointContext(Protocol):
     def random(self, name: str) -> random.Random:
         """A generator of this endpoint's own for the purpose `name`."""
 
-    def tell(self, address: Address, message: Any, payloads: Sequence[BatchRef] = ()) -> None:
+    def tell(self, address: Address, message: Any, payloads: Sequence[BatchesRef] = ()) -> None:
         """Sends one way. Messages between two endpoints arrive in order, or are reported with DeliveryFailed.
 
         The host resolves `payloads` before the message is delivered, so the receiver never waits for them.

@@ -92,9 +92,9 @@ class Batch:
                 columns += beside.columns
                 names += list(beside.schema)
         together = pa.RecordBatch.from_arrays(columns, schema=pa.schema(names, metadata=self.data.schema.metadata))
-        schema, body = wire.encode(together)
+        written = wire.encode(together)
         layout = (self.data.num_columns, self.timestamps is not None, self.keys is not None)
-        return _rebuild, (self.kind, layout, schema, body if int(protocol) >= 5 else bytes(body))
+        return _rebuild, (self.kind, layout, written if int(protocol) >= 5 else written.in_band())
 
     def _timestamp_columns(self) -> pa.RecordBatch | None:
         if self.timestamps is None:
@@ -102,8 +102,8 @@ class Batch:
         return pa.RecordBatch.from_arrays([self.timestamps], names=["timestamp"])
 
 
-def _rebuild(kind: Kind, layout: tuple[int, bool, bool], schema: bytes | None, body: object) -> Batch:
-    together = wire.decode(schema, body)
+def _rebuild(kind: Kind, layout: tuple[int, bool, bool], written: wire.Written) -> Batch:
+    together = wire.decode(written)
     width, has_timestamps, has_keys = layout
     key_start = width + has_timestamps
     return Batch(

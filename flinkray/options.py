@@ -178,6 +178,15 @@ INLINE_BYTES = option(
     valid=at_least(0),
     unit="bytes",
 )
+FRAME_BYTES = option(
+    "flinkray.network.frame-bytes",
+    _int,
+    4 << 20,
+    "Bytes of finished batches that wait for each other on a channel to another slot, as long as the buffer timeout "
+    "lets them: one large object costs Ray far less than several small ones. 0: each goes at once.",
+    valid=at_least(0),
+    unit="bytes",
+)
 BYTES_IN_FLIGHT = option(
     "flinkray.network.bytes-in-flight",
     _int,

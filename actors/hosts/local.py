@@ -15,7 +15,7 @@ import cloudpickle
 from actors.hosts.runtime import EndpointRuntime, pause_before_restart
 from actors.ports import (
     Address,
-    BatchRef,
+    BatchesRef,
     DeliveryFailed,
     EndpointDied,
     EndpointGone,
@@ -33,36 +33,32 @@ JOIN_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class LocalBatchRef:
-    """A batch in this process: the reference is the batch."""
+class LocalBatchesRef:
+    """Batches in this process: the reference is the batches."""
 
-    batch: Batch
-
-    @property
-    def nbytes(self) -> int:
-        return self.batch.nbytes
+    batches: Sequence[Batch]
 
 
 class LocalObjectStore:
     """Batches are shared as they are."""
 
-    def put(self, batch: Batch) -> BatchRef:
-        return LocalBatchRef(batch)
+    def put(self, batches: Sequence[Batch]) -> BatchesRef:
+        return LocalBatchesRef(batches)
 
 
 class LocalPayloads:
     """The batches of a message's references."""
 
-    def __init__(self, refs: Sequence[BatchRef]) -> None:
+    def __init__(self, refs: Sequence[BatchesRef]) -> None:
         self._refs = refs
 
     def __len__(self) -> int:
         return len(self._refs)
 
-    def __getitem__(self, index: int) -> Batch:
+    def __getitem__(self, index: int) -> Sequence[Batch]:
         ref = self._refs[index]
-        assert isinstance(ref, LocalBatchRef)
-        return ref.batch
+        assert isinstance(ref, LocalBatchesRef)
+        return ref.batches
 
 
 class MemoryMetrics:
@@ -164,7 +160,7 @@ class LocalHost(Host):
         """What the endpoints measured."""
         return self._metrics
 
-    def send(self, sender: EndpointRuntime, address: Address, message: Any, payloads: Sequence[BatchRef]) -> None:
+    def send(self, sender: EndpointRuntime, address: Address, message: Any, payloads: Sequence[BatchesRef]) -> None:
         # Under the lock, so that nothing of an endpoint comes after the notice of its death. One that was ended in the
         # middle of a message is still at it; a process would not be.
         with self._lock:
@@ -285,7 +281,7 @@ class _LocalTransport:
     def metrics(self) -> MetricSink:
         return self._host.metrics
 
-    def send(self, sender: Address, address: Address, message: Any, payloads: Sequence[BatchRef]) -> None:
+    def send(self, sender: Address, address: Address, message: Any, payloads: Sequence[BatchesRef]) -> None:
         self._host.send(self.runtime, address, message, payloads)
 
     def spawn(self, spawner: Address, spec: EndpointSpec) -> None:

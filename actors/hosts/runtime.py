@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from actors.ports import (
     Address,
-    BatchRef,
+    BatchesRef,
     Cancellable,
     Clock,
     Endpoint,
@@ -69,7 +69,7 @@ class Transport(Protocol):
     @property
     def metrics(self) -> MetricSink: ...
 
-    def send(self, sender: Address, address: Address, message: Any, payloads: Sequence[BatchRef]) -> None: ...
+    def send(self, sender: Address, address: Address, message: Any, payloads: Sequence[BatchesRef]) -> None: ...
 
     def spawn(self, spawner: Address, spec: EndpointSpec) -> None: ...
 
@@ -245,7 +245,7 @@ class EndpointRuntime:
     def random(self, name: str) -> random.Random:
         return random.Random()
 
-    def tell(self, address: Address, message: Any, payloads: Sequence[BatchRef] = ()) -> None:
+    def tell(self, address: Address, message: Any, payloads: Sequence[BatchesRef] = ()) -> None:
         self._transport.send(self.address, address, message, payloads)
 
     def tell_self(self, message: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from actors.elements import CheckpointBarrier, Element, Event
-from actors.ports import BatchRef, ObjectStore
+from actors.ports import BatchesRef, ObjectStore
 from flinkray.batch import Batch, concat, is_same_layout
 
 
@@ -13,15 +13,17 @@ class Buffer:
     """An event or a batch; a broadcast puts one buffer into the queues of all its consumers.
 
     Attributes:
+        is_shared: several consumers get it.
         nbytes: bytes of the batch's rows; 0 for an event.
         rows: 0 for an event.
     """
 
-    __slots__ = ("_batches", "_ref", "event", "nbytes", "rows")
+    __slots__ = ("_batches", "_ref", "event", "is_shared", "nbytes", "rows")
 
     def __init__(self, batches: list[Batch], event: Event | None, rows: int, nbytes: int) -> None:
         self._batches = batches
-        self._ref: BatchRef | None = None
+        self._ref: BatchesRef | None = None
+        self.is_shared = False
         self.event = event
         self.rows = rows
         self.nbytes = nbytes
@@ -63,13 +65,13 @@ class Buffer:
     def element(self) -> Element:
         return self.event if self.event is not None else self.batch
 
-    def reference(self, objects: ObjectStore) -> BatchRef:
+    def reference(self, objects: ObjectStore) -> BatchesRef:
         """The batch in the object store: put once, however many consumers get it. Only the network loop calls this.
 
         The buffer keeps the reference as long as a queue holds the buffer, and no longer.
         """
         if self._ref is None:
-            self._ref = objects.put(self.batch)
+            self._ref = objects.put((self.batch,))
         return self._ref
 
 

@@ -108,7 +108,7 @@ class ReceiverCredit:
 
     Args:
         exclusive: buffers that are the channel's own.
-        on_credit: called when there is something to announce and there was nothing before.
+        on_credit: called when it is time to announce what there is: at least half of all the channel's buffers.
     """
 
     def __init__(
@@ -241,14 +241,14 @@ class ReceiverCredit:
     def _fund(self) -> None:
         if self.is_released:
             return
-        had_nothing = self._announceable == 0
         while self._unfunded and self._budget.reserve_credit(is_needed=self._is_starved):
             self._unfunded -= 1
             self._announceable += 1
         if self._unfunded and not self._waits_for_bytes:
             self._waits_for_bytes = True
             self._budget.wait(self)
-        if had_nothing and self._announceable:
+        # What the sender may still send, and what is unread of it, will do for a while: fewer and larger messages.
+        if 0 < self._announceable >= self._outstanding + len(self._used):
             self._on_credit()
 
     @property

@@ -47,6 +47,7 @@ from flinkray.options import (
     BYTES_IN_FLIGHT,
     EXCLUSIVE_BUFFERS,
     FLOATING_BUFFERS,
+    FRAME_BYTES,
     INLINE_BYTES,
     RESULT_MEMORY,
     STALL_TIMEOUT,
@@ -89,7 +90,12 @@ class NetworkEnvironment:
         self._loop = NetworkLoop((self._send_data, self._send_control), context.fatal)
         self._receiver = PartitionReceiver(context, self._loop.post, self._watch)
         self._sender = PartitionSender(
-            context, self._registry, self._loop.post, self._watch, configuration.get(INLINE_BYTES)
+            context,
+            self._registry,
+            self._loop.post,
+            self._watch,
+            inline_bytes=configuration.get(INLINE_BYTES),
+            frame_bytes=configuration.get(FRAME_BYTES),
         )
         self._watched: set[Address] = set()
         self._lock = threading.Lock()

@@ -144,7 +144,9 @@ class PartitionReceiver:
                 self._receive(channel, entry, payloads)
 
     def _receive(self, channel: RemoteInputChannel, entry: BufferEntry, payloads: Payloads) -> None:
-        element: Element = entry.element if entry.element is not None else payloads[entry.payload_index]
+        element: Element | None = entry.element
+        if element is None:
+            element = payloads[entry.payload_index][entry.position]
         try:
             channel.receive(entry, element)
         except PartitionError as error:

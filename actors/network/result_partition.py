@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -201,7 +201,9 @@ class ResultPartition:
     def has_tail(self) -> bool:
         """Whether a flush would make something readable."""
         with self._lock:
-            return not self._broadcast_tail.is_empty or any(each.has_tail for each in self._subpartitions)
+            return not self._broadcast_tail.is_empty or any(
+                each.has_tail or each.is_lingering for each in self._subpartitions
+            )
 
     def finish(self) -> None:
         """Ends the partition: every consumer gets EndOfPartition behind its last rows. Emits nothing afterwards."""
@@ -233,6 +235,7 @@ class ResultPartition:
             self._share(buffer)
 
     def _share(self, buffer: Buffer) -> None:
+        buffer.is_shared = len(self._subpartitions) > 1
         for subpartition in self._subpartitions:
             subpartition.add_buffer(buffer)
 
@@ -242,7 +245,7 @@ class ResultPartition:
 
     def _change(
         self,
-        touched: Iterable[int],
+        touched: Collection[int],
         change: Callable[[], None],
         is_producing: bool = True,
         is_urgent: bool = False,
@@ -261,6 +264,7 @@ class ResultPartition:
             ]
             change()
             if not self._limit.has_room:
+                silent += self._hurry(touched)
                 self.availability.set_unavailable()
             woken = [
                 self._listeners[index]
@@ -271,14 +275,27 @@ class ResultPartition:
             if listener is not None:
                 listener()
 
+    def _hurry(self, touched: Collection[int]) -> list[int]:
+        """Without room nothing may wait for more: the subpartitions that did, besides those touched."""
+        if self.availability.is_available:
+            waiting = [each.index for each in self._subpartitions if each.is_lingering and each.index not in touched]
+        else:
+            waiting = []  # they were hurried when room ran out
+        for index in (*touched, *waiting):
+            self._subpartitions[index].hurry()
+        return waiting
+
     def _error(self) -> PartitionError:
         return PartitionError(f"partition {self.partition_id} was released: {self._cause}")
 
     # -- the consumers --------------------------------------------------------------------------------------------
 
-    def create_view(self, index: int, listener: Callable[[], None]) -> SubpartitionView:
+    def create_view(self, index: int, listener: Callable[[], None], frame_bytes: int = 0) -> SubpartitionView:
         """The only reader of a subpartition. `listener` is called whenever it turns readable, on any thread.
 
+        Args:
+            frame_bytes: rows can be read when there are so many bytes of them, or nothing more may wait: after a
+                flush, before an event, without room.
         Raises:
             PartitionError: there is no such subpartition, it has a reader already, or the partition was released.
         """
@@ -292,6 +309,7 @@ class ResultPartition:
                     f"subpartition {index} of {self.partition_id} was consumed already, and can be only once"
                 )
             self._listeners[index] = listener
+            self._subpartitions[index].frame_bytes = frame_bytes
         return SubpartitionView(self, index)
 
     def _poll(self, index: int, only_priority: bool) -> Polled | None:

@@ -19,11 +19,12 @@ from actors.messages import (
     SendTaskEvent,
     SubpartitionError,
 )
+from actors.network.buffers import Buffer
 from actors.network.credit import SenderCredit
 from actors.network.partition_registry import PartitionRegistry
 from actors.network.result_partition import SubpartitionView
 from actors.network.subpartition import NextKind, Polled
-from actors.ports import Address, BatchRef, EndpointContext
+from actors.ports import Address, BatchesRef, EndpointContext
 from flinkray.errors import PartitionError
 
 ENTRIES_PER_MESSAGE = 64
@@ -102,12 +103,14 @@ class PartitionSender:
         post: Callable[[Callable[[], None]], None],
         watch: Callable[[Address], None],
         inline_bytes: int,
+        frame_bytes: int,
     ) -> None:
         self._context = context
         self._watch = watch
         self._registry = registry
         self._post = post
         self._inline_bytes = inline_bytes
+        self._frame_bytes = frame_bytes
         self._readers: dict[ChannelId, _Reader] = {}
         self._consumers: dict[Address, _Consumer] = {}
         self._to_send: deque[_Consumer] = deque()
@@ -122,7 +125,7 @@ class PartitionSender:
             return
         listener = partial(self._post, partial(self._on_readable, message.channel_id))
         try:
-            view = partition.create_view(message.subpartition, listener)
+            view = partition.create_view(message.subpartition, listener, self._frame_bytes)
         except PartitionError as error:
             self._tell_error(message.consumer, message.channel_id, str(error))
             return
@@ -250,57 +253,68 @@ class PartitionSender:
         return True
 
     def _send_buffers(self, consumer: _Consumer) -> None:
-        entries: list[BufferEntry] = []
-        payloads: list[BatchRef] = []
+        taken = self._take(consumer)
+        payloads: list[BatchesRef] = []
+        try:
+            places = self._put(taken, payloads)
+        except Exception as error:
+            # Whatever keeps batches from leaving (a full object store), their rows are lost to the consumer.
+            lost = {id(reader): reader for reader, polled in taken if self._is_large(polled.buffer)}
+            for reader in lost.values():
+                self._fail_partition(reader, f"a batch cannot be sent: {type(error).__name__}: {error}")
+            taken, payloads, places = [each for each in taken if id(each[0]) not in lost], [], {}
+        if taken:
+            entries = tuple(
+                _entry(reader.channel_id, polled, places.get(number)) for number, (reader, polled) in enumerate(taken)
+            )
+            self._context.tell(consumer.address, Buffers(entries), payloads)
+
+    def _take(self, consumer: _Consumer) -> list[tuple[_Reader, Polled]]:
+        """A message full of buffers, one of each reader in turn."""
+        taken: list[tuple[_Reader, Polled]] = []
         nbytes = 0
-        while consumer.sendable and len(entries) < ENTRIES_PER_MESSAGE and nbytes < BYTES_PER_MESSAGE:
+        while consumer.sendable and len(taken) < ENTRIES_PER_MESSAGE and nbytes < BYTES_PER_MESSAGE:
             reader = consumer.sendable.popleft()
             reader.is_queued = False
             try:
-                entry = self._read(reader, payloads)
+                polled = reader.view.poll()
             except PartitionError as error:
                 self._fail_partition(reader, str(error))
                 continue
-            except Exception as error:
-                # Whatever keeps a batch from leaving (a full object store), its rows are lost to the consumer.
-                self._fail_partition(reader, f"a batch cannot be sent: {type(error).__name__}: {error}")
-                continue
-            if entry is not None:
-                entries.append(entry)
-                nbytes += entry.nbytes
-        if entries:
-            self._context.tell(consumer.address, Buffers(tuple(entries)), payloads)
+            if polled is not None:
+                taken.append((reader, polled))
+                nbytes += polled.buffer.nbytes
+                self._account(reader, polled)
+        return taken
 
-    def _read(self, reader: _Reader, payloads: list[BatchRef]) -> BufferEntry | None:
-        polled = reader.view.poll()
-        if polled is None:
-            return None
-        buffer = polled.buffer
-        if not buffer.is_event:
+    def _account(self, reader: _Reader, polled: Polled) -> None:
+        if not polled.buffer.is_event:
             reader.credit.spend()
         reader.sent_buffers += 1
-        reader.sent_bytes += buffer.nbytes
-        entry = self._entry(reader.channel_id, polled, payloads)
+        reader.sent_bytes += polled.buffer.nbytes
         # After its last event too the reader stays until the consumer cancels: only then everything has arrived.
         if reader.can_send(polled.next_kind):
             self._queue(reader, polled.next_kind)
-        return entry
 
-    def _entry(self, channel_id: ChannelId, polled: Polled, payloads: list[BatchRef]) -> BufferEntry:
-        buffer = polled.buffer
-        if buffer.is_event:
-            return BufferEntry(channel_id, polled.sequence, polled.backlog, buffer.event)
-        if buffer.nbytes <= self._inline_bytes:
-            return BufferEntry(channel_id, polled.sequence, polled.backlog, buffer.batch, nbytes=buffer.nbytes)
-        payloads.append(buffer.reference(self._context.objects))
-        return BufferEntry(
-            channel_id,
-            polled.sequence,
-            polled.backlog,
-            None,
-            payload_index=len(payloads) - 1,
-            nbytes=buffer.nbytes,
-        )
+    def _is_large(self, buffer: Buffer) -> bool:
+        return not buffer.is_event and buffer.nbytes > self._inline_bytes
+
+    def _put(self, taken: list[tuple[_Reader, Polled]], payloads: list[BatchesRef]) -> dict[int, tuple[int, int]]:
+        """Puts what is too large to travel inside the message; gives (payload, position) by its number in `taken`.
+
+        All of it together as one object, except what other consumers get too: that is put once for all of them.
+        """
+        large = {number: polled.buffer for number, (_, polled) in enumerate(taken) if self._is_large(polled.buffer)}
+        together = [number for number, buffer in large.items() if not buffer.is_shared]
+        places: dict[int, tuple[int, int]] = {}
+        for number, buffer in large.items():
+            if buffer.is_shared:
+                places[number] = (len(payloads), 0)
+                payloads.append(buffer.reference(self._context.objects))
+        if together:
+            places |= {number: (len(payloads), position) for position, number in enumerate(together)}
+            payloads.append(self._context.objects.put([large[number].batch for number in together]))
+        return places
 
     def _consumer(self, address: Address) -> _Consumer:
         consumer = self._consumers.get(address)
@@ -320,3 +334,11 @@ class PartitionSender:
             assert reader.credit.available >= 0, f"{reader.channel_id} sent without credit"
             assert not reader.is_queued or reader.consumer.is_queued, reader.channel_id
         assert sum(consumer.readers for consumer in self._consumers.values()) == len(self._readers)
+
+
+def _entry(channel_id: ChannelId, polled: Polled, place: tuple[int, int] | None) -> BufferEntry:
+    buffer = polled.buffer
+    if place is None:
+        element = buffer.element
+        return BufferEntry(channel_id, polled.sequence, polled.backlog, element, nbytes=buffer.nbytes)
+    return BufferEntry(channel_id, polled.sequence, polled.backlog, None, *place, nbytes=buffer.nbytes)

@@ -94,6 +94,9 @@ class PipelinedSubpartition:
         self._queued_bytes = 0
         self._taken = 0
         self._is_blocked = False
+        self._is_flowing = False
+        self.frame_bytes = 0
+        """Rows linger until there are so many bytes of them, or something hurries them; then all of them go."""
         self.is_released = False
 
     @property
@@ -111,12 +114,23 @@ class PipelinedSubpartition:
         return bool(self._priority)
 
     @property
+    def is_lingering(self) -> bool:
+        """Whether finished rows wait for more, so that they go in one message."""
+        return self._backlog > 0 and not self._is_flowing and self._queued_bytes < self.frame_bytes
+
+    def hurry(self) -> None:
+        """Nothing that is here now waits for more."""
+        self._is_flowing = True
+
+    @property
     def next_kind(self) -> NextKind:
         if self._priority:
             return NextKind.PRIORITY
         if self._is_blocked or not self._queue:
             return NextKind.NOTHING
-        return NextKind.EVENT if self._queue[0].is_event else NextKind.DATA
+        if self._queue[0].is_event:
+            return NextKind.EVENT
+        return NextKind.NOTHING if self.is_lingering else NextKind.DATA
 
     def add_batch(self, batch: Batch) -> None:
         """Rows, which may wait in the tail for more."""
@@ -127,10 +141,12 @@ class PipelinedSubpartition:
         """A finished buffer: an event, or one that is shared with other subpartitions. It overtakes nothing."""
         if not self.is_released:
             self._append([*self._tail.finish(), buffer])
+            self._is_flowing |= buffer.is_event
 
     def flush(self) -> None:
-        """Makes the tail readable."""
+        """Makes everything readable."""
         self._append(self._tail.finish())
+        self.hurry()
 
     def _append(self, buffers: list[Buffer]) -> None:
         for buffer in buffers:
@@ -181,12 +197,13 @@ class PipelinedSubpartition:
         """The first buffer, or None where there is none or a barrier blocks."""
         if self._priority:
             buffer = self._priority.popleft()
-        elif only_priority or self._is_blocked or not self._queue:
+        elif only_priority or self.next_kind is NextKind.NOTHING:
             return None
         else:
             buffer = self._queue.popleft()
             self._is_blocked = buffer.blocks_upstream
             if not buffer.is_event:
+                self._is_flowing = True
                 self._leave_queue(buffer)
         sequence, self._taken = self._taken, self._taken + 1
         return Polled(buffer, sequence, self._backlog, self.next_kind)
@@ -195,6 +212,7 @@ class PipelinedSubpartition:
         self._backlog -= 1
         self._queued_bytes -= buffer.nbytes
         self._limit.remove(buffer.nbytes)
+        self._is_flowing &= self._backlog > 0
 
     def resume(self) -> None:
         """The barrier has been handled: what waits behind it may be read."""

@@ -8,7 +8,7 @@ import pytest
 
 from actors.hosts.simulation.faults import NODE, Faults
 from flinkray.execution import JobStatus
-from tests.support.random_programs import RandomProgram, final_results
+from tests.support.random_programs import RandomProgram, final_results, small_frames
 from tests.support.simulation import Outcome, run_job
 
 WORKERS = {"TaskSlot": 0.002, "TaskExecutor": 0.001, NODE: 0.001}
@@ -22,7 +22,7 @@ def run(seed: int, faults: Faults | None = None, **options: object) -> tuple[Ran
     }
     options = {
         "execution.runtime-mode": "batch",
-        "flinkray.network.inline-bytes": seed % 2 * 65_536,
+        **small_frames(seed),
         **memory,
         **options,
     }

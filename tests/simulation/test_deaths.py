@@ -8,7 +8,7 @@ import pytest
 
 from actors.hosts.simulation.faults import NODE, Faults
 from flinkray.execution import JobStatus
-from tests.support.random_programs import RandomProgram
+from tests.support.random_programs import RandomProgram, small_frames
 from tests.support.simulation import Outcome, run_job
 
 WORKERS = {"TaskSlot": 0.002, "TaskExecutor": 0.001, NODE: 0.001}
@@ -16,7 +16,7 @@ MASTERS = {"JobMaster": 0.0005, "ResourceManager": 0.0005, "Dispatcher": 0.0003}
 
 
 def run(seed: int, faults: Faults, **options: object) -> tuple[RandomProgram, Outcome]:
-    options = {"flinkray.network.inline-bytes": seed % 2 * 65_536, "restart-strategy.type": "none", **options}
+    options = {**small_frames(seed), "restart-strategy.type": "none", **options}
     program = RandomProgram(seed, "local", options)
     return program, run_job(program, seed, faults)
 

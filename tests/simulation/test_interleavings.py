@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from flinkray.execution import JobStatus
-from tests.support.random_programs import RandomProgram
+from tests.support.random_programs import RandomProgram, small_frames
 from tests.support.simulation import Outcome, run_job
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def run(seed: int) -> tuple[RandomProgram, Outcome]:
-    program = RandomProgram(seed, "local", {"flinkray.network.inline-bytes": seed % 2 * 65_536})
+    program = RandomProgram(seed, "local", small_frames(seed))
     return program, run_job(program, seed)
 
 

@@ -350,6 +350,7 @@ def _configuration(chance: random.Random) -> Configuration:
             "flinkray.batch.target-rows": chance.choice([4, 8]),
             "flinkray.batch.target-bytes": 128,
             "flinkray.network.inline-bytes": chance.choice([0, 1 << 16]),
+            "flinkray.network.frame-bytes": chance.choice([0, 256, 4 << 20]),
             "flinkray.network.bytes-in-flight": chance.choice([128, 1 << 20]),
             "taskmanager.network.memory.buffers-per-channel": chance.choice([1, 2]),
             "taskmanager.network.memory.floating-buffers-per-gate": chance.choice([0, 1, 4]),

@@ -25,18 +25,18 @@ class Recorder(Endpoint):
                 self.context.tell(Address(address), what)
             case ("send rows", address, rows):
                 batch = Batch(pa.RecordBatch.from_pydict({"x": pa.array(range(rows))}))
-                ref = self.context.objects.put(batch)
+                ref = self.context.objects.put([batch])
                 self.context.tell(Address(address), ("rows", rows), [ref])
             case ("send numbers", address, count):
                 for number in range(count):
                     rows = 40_000 if number % 3 == 0 else 1
                     batch = Batch(pa.RecordBatch.from_pydict({"x": pa.array(range(rows))}))
                     if number % 3 == 0:
-                        self.context.tell(Address(address), ("number", number), [self.context.objects.put(batch)])
+                        self.context.tell(Address(address), ("number", number), [self.context.objects.put([batch])])
                     else:
                         self.context.tell(Address(address), ("number", number))
             case ("rows", _):
-                batch = payloads[0]
+                (batch,) = payloads[0]
                 self.seen.append(("rows", batch.num_rows, batch.data.column(0)[-1].as_py()))
             case ("spawn", spec):
                 self.context.spawn(spec)

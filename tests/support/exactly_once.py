@@ -174,6 +174,7 @@ class ExactlyOnceJob:
             "parallelism.default": self.parallelism,
             "flinkray.batch.target-rows": chance.choice([1, 5, 50]),
             "flinkray.network.inline-bytes": chance.choice([0, 65_536]),
+            "flinkray.network.frame-bytes": chance.choice([0, 256, 4 << 20]),
             "execution.buffer-timeout.interval": chance.choice([0, 5, 100]),
             "pipeline.operator-chaining.enabled": chance.random() < 0.7,
             "execution.checkpointing.interval": chance.choice([50, 100, 200]),

@@ -113,15 +113,11 @@ class ManualTimer:
 class FakeRef:
     """A batch in the fake object store, which counts the references that are alive."""
 
-    def __init__(self, store: FakeStore, batch: Batch) -> None:
-        self.batch = batch
+    def __init__(self, store: FakeStore, batches: Sequence[Batch]) -> None:
+        self.batches = batches
         self._store = store
         store.alive += 1
         store.puts += 1
-
-    @property
-    def nbytes(self) -> int:
-        return self.batch.nbytes
 
     def __del__(self) -> None:
         self._store.alive -= 1
@@ -133,10 +129,10 @@ class FakeStore:
         self.puts = 0
         self.error: Exception | None = None
 
-    def put(self, batch: Batch) -> FakeRef:
+    def put(self, batches: Sequence[Batch]) -> FakeRef:
         if self.error is not None:
             raise self.error
-        return FakeRef(self, batch)
+        return FakeRef(self, batches)
 
 
 class FakeContext:
@@ -154,7 +150,7 @@ class FakeContext:
         return random.Random(name)
 
     def tell(self, address: Address, message: Any, payloads: Sequence[FakeRef] = ()) -> None:
-        self.world.send(self.address, address, message, [ref.batch for ref in payloads])
+        self.world.send(self.address, address, message, [ref.batches for ref in payloads])
 
     def watch(self, address: Address) -> None:
         self.watched.append(address)
@@ -170,7 +166,7 @@ class World:
         self.time = ManualTime()
         self.contexts: dict[Address, FakeContext] = {}
         self.slots: dict[Address, NetworkEnvironment] = {}
-        self.links: dict[tuple[Address, Address], deque[tuple[Any, list[Batch]]]] = {}
+        self.links: dict[tuple[Address, Address], deque[tuple[Any, list[Sequence[Batch]]]]] = {}
         self.sent: list[Any] = []
         self.is_credit_checked = True
         """False: the test sends messages that no sender would."""

@@ -199,3 +199,11 @@ def collected(stream: DataStream) -> Counter[Any]:
     """Runs the job; its rows as plain values."""
     with stream.execute_and_collect() as rows:
         return Counter(tuple(row) if hasattr(row, "as_dict") else row for row in rows)
+
+
+def small_frames(seed: int) -> dict[str, object]:
+    """Options with which, by the seed, batches travel in the object store or inside messages, alone or together."""
+    return {
+        "flinkray.network.inline-bytes": seed % 2 * 65_536,
+        "flinkray.network.frame-bytes": (0, 256, 4 << 20)[seed % 3],
+    }

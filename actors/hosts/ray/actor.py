@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import ray
@@ -42,10 +43,10 @@ class EndpointActor:
         if root is not None and root != spec.address and not spec.dies_with_spawner:
             end_with(root)
 
-    def receive(self, message: Any, *payloads: Batch) -> None:
+    def receive(self, message: Any, *payloads: Sequence[Batch]) -> None:
         self._runtime.deliver(message, payloads)
 
-    def receive_from(self, sender: Address, life: int, message: Any, *payloads: Batch) -> None:
+    def receive_from(self, sender: Address, life: int, message: Any, *payloads: Sequence[Batch]) -> None:
         """A message of an endpoint that restarts: the notice of its former life's death comes before it."""
         if self._transport.hear(sender, life):
             self._runtime.deliver(message, payloads)

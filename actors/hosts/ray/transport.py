@@ -17,7 +17,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from actors.hosts.ray.cluster import NAMESPACE
 from actors.hosts.ray.metrics import RayMetrics
 from actors.hosts.ray.watches import Handle, Watches, first_line
-from actors.ports import Address, BatchRef, DeliveryFailed, EndpointDied, EndpointSpec, MetricSink, ObjectStore
+from actors.ports import Address, BatchesRef, DeliveryFailed, EndpointDied, EndpointSpec, MetricSink, ObjectStore
 from flinkray.batch import Batch
 
 log = logging.getLogger(__name__)
@@ -27,18 +27,17 @@ SWEEP_INTERVAL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class RayBatchRef:
-    """A batch in Ray's object store."""
+class RayBatchesRef:
+    """Batches in Ray's object store."""
 
     ref: ray.ObjectRef[Any]
-    nbytes: int
 
 
 class RayObjectStore:
     """Ray's object store."""
 
-    def put(self, batch: Batch) -> BatchRef:
-        return RayBatchRef(ray.put(batch), batch.nbytes)
+    def put(self, batches: Sequence[Batch]) -> BatchesRef:
+        return RayBatchesRef(ray.put(batches))
 
 
 def create_actor(spec: EndpointSpec, root: Address | None, *, is_detached: bool, node_id: str | None = None) -> Handle:
@@ -108,13 +107,13 @@ class RayTransport:
     def metrics(self) -> MetricSink:
         return self._metrics
 
-    def send(self, sender: Address, address: Address, message: Any, payloads: Sequence[BatchRef]) -> None:
+    def send(self, sender: Address, address: Address, message: Any, payloads: Sequence[BatchesRef]) -> None:
         handle = self._handle(address)
         if handle is None:
             if not isinstance(message, DeliveryFailed):
                 self._deliver(DeliveryFailed(address, message, "the endpoint does not exist"))
             return
-        refs = [payload.ref for payload in payloads if isinstance(payload, RayBatchRef)]
+        refs = [payload.ref for payload in payloads if isinstance(payload, RayBatchesRef)]
         # Ray keeps the order of one caller's calls to one actor only if they are made one after another.
         with self._lock:
             if self._life is None:

@@ -20,7 +20,7 @@ from actors.hosts.simulation.schedule import Action, Schedule
 from actors.mailbox.waiting import others_act
 from actors.ports import (
     Address,
-    BatchRef,
+    BatchesRef,
     DeliveryFailed,
     Endpoint,
     EndpointDied,
@@ -56,10 +56,10 @@ class SimulatedObjectStore:
     """Batches are shared as they are; it knows which of them are still held by somebody."""
 
     def __init__(self) -> None:
-        self._held: weakref.WeakSet[SimulatedBatchRef] = weakref.WeakSet()
+        self._held: weakref.WeakSet[SimulatedBatchesRef] = weakref.WeakSet()
 
-    def put(self, batch: Batch) -> BatchRef:
-        ref = SimulatedBatchRef(batch)
+    def put(self, batches: Sequence[Batch]) -> BatchesRef:
+        ref = SimulatedBatchesRef(batches)
         self._held.add(ref)
         return ref
 
@@ -72,29 +72,25 @@ class SimulatedObjectStore:
 class SimulatedPayloads:
     """The batches of a message's references."""
 
-    def __init__(self, refs: Sequence[BatchRef]) -> None:
+    def __init__(self, refs: Sequence[BatchesRef]) -> None:
         self._refs = refs
 
     def __len__(self) -> int:
         return len(self._refs)
 
-    def __getitem__(self, index: int) -> Batch:
+    def __getitem__(self, index: int) -> Sequence[Batch]:
         ref = self._refs[index]
-        assert isinstance(ref, SimulatedBatchRef)
-        return ref.batch
+        assert isinstance(ref, SimulatedBatchesRef)
+        return ref.batches
 
 
-class SimulatedBatchRef:
-    """A batch of the simulation's store."""
+class SimulatedBatchesRef:
+    """Batches of the simulation's store."""
 
-    __slots__ = ("__weakref__", "batch")
+    __slots__ = ("__weakref__", "batches")
 
-    def __init__(self, batch: Batch) -> None:
-        self.batch = batch
-
-    @property
-    def nbytes(self) -> int:
-        return self.batch.nbytes
+    def __init__(self, batches: Sequence[Batch]) -> None:
+        self.batches = batches
 
 
 class SimulationHost(Host):
@@ -355,7 +351,7 @@ class SimulationHost(Host):
                 raised = error
         return result, raised, self._slowness_ms
 
-    def send(self, sender: Process, address: Address, message: Any, payloads: Sequence[BatchRef]) -> None:
+    def send(self, sender: Process, address: Address, message: Any, payloads: Sequence[BatchesRef]) -> None:
         self._put(sender, address, message, payloads)
 
     def send_self(self, process: Process, message: Any, delay_ms: float) -> None:
@@ -475,7 +471,7 @@ class SimulationHost(Host):
             self._by_receiver[receiver][channel] = None
         return channel
 
-    def _put(self, sender: Process | str, address: Address, message: Any, payloads: Sequence[BatchRef] = ()) -> None:
+    def _put(self, sender: Process | str, address: Address, message: Any, payloads: Sequence[BatchesRef] = ()) -> None:
         target = self._processes.get(address)
         # What is sent to one that is being started again either fails or waits for it.
         is_lost = (

@@ -12,7 +12,7 @@ import cloudpickle
 
 from actors.hosts.simulation.process import Process, ProcessState
 from actors.hosts.simulation.schedule import Action, Schedule
-from actors.ports import Address, BatchRef
+from actors.ports import Address, BatchesRef
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class Envelope:
     content: Any
     """The message, or its pickle where it goes to another process."""
     is_packed: bool
-    payloads: Sequence[BatchRef]
+    payloads: Sequence[BatchesRef]
     target: Process | None
     """To which life of the receiver it goes; None: there was none when it was sent."""
     ready_ms: float

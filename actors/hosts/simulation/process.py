@@ -12,7 +12,7 @@ import cloudpickle
 from actors.hosts.simulation.schedule import Action, Schedule
 from actors.ports import (
     Address,
-    BatchRef,
+    BatchesRef,
     Cancellable,
     Clock,
     Endpoint,
@@ -55,7 +55,7 @@ class World(Protocol):
     def step_loop(self, process: Process, loop: Loop) -> bool: ...
     def work_of(self, process: Process, work: Callable[[], Any]) -> tuple[Any, BaseException | None, float]: ...
     def call(self, process: Process, callback: Callable[[], None]) -> None: ...
-    def send(self, sender: Process, address: Address, message: Any, payloads: Sequence[BatchRef]) -> None: ...
+    def send(self, sender: Process, address: Address, message: Any, payloads: Sequence[BatchesRef]) -> None: ...
     def send_self(self, process: Process, message: Any, delay_ms: float) -> None: ...
     def spawn_from(self, spawner: Process, spec: EndpointSpec) -> None: ...
     def watch(self, watcher: Process, address: Address) -> None: ...
@@ -166,7 +166,7 @@ class Process:
         self._generators += 1
         return random.Random(f"{self._world.seed} {self} {self._generators} {name}")
 
-    def tell(self, address: Address, message: Any, payloads: Sequence[BatchRef] = ()) -> None:
+    def tell(self, address: Address, message: Any, payloads: Sequence[BatchesRef] = ()) -> None:
         if self.is_alive:
             self._world.send(self, address, message, payloads)
 

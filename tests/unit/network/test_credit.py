@@ -66,14 +66,22 @@ def test_credit_comes_back_only_when_the_batch_has_been_consumed() -> None:
     assert channel.announce() == 1
 
 
-def test_one_notice_carries_all_credit_until_it_is_taken() -> None:
-    channel = Channel(2, FloatingBuffers(0))
-    channel.receive()
-    channel.receive()
+def test_credit_is_announced_when_it_is_half_of_the_buffers() -> None:
+    channel = Channel(4, FloatingBuffers(0))
+    for _ in range(4):
+        channel.receive()
     channel.ledger.on_consumed()
+    assert channel.notices == 0
     channel.ledger.on_consumed()
     assert channel.notices == 1
     assert channel.announce() == 2
+
+
+def test_credit_is_announced_at_once_where_nothing_is_unread_and_the_sender_has_none() -> None:
+    channel = Channel(1, FloatingBuffers(0))
+    channel.receive()
+    channel.ledger.on_consumed()
+    assert (channel.notices, channel.announce()) == (1, 1)
 
 
 def test_data_without_credit_is_refused() -> None:

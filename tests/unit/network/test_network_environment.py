@@ -37,6 +37,7 @@ def configured(**values: Any) -> Configuration:
         "flinkray.batch.target-rows": 2,
         "taskmanager.network.memory.buffers-per-channel": 2,
         "taskmanager.network.memory.floating-buffers-per-gate": 0,
+        "flinkray.network.frame-bytes": 0,
     }
     names = {
         "floating": "taskmanager.network.memory.floating-buffers-per-gate",
@@ -44,6 +45,7 @@ def configured(**values: Any) -> Configuration:
         "inline": "flinkray.network.inline-bytes",
         "budget": "flinkray.network.bytes-in-flight",
         "target_bytes": "flinkray.batch.target-bytes",
+        "frame": "flinkray.network.frame-bytes",
     }
     settings |= {names[name]: value for name, value in values.items()}
     return Configuration(settings)
@@ -201,6 +203,20 @@ def test_small_batches_travel_inside_the_message_and_large_ones_through_the_obje
     assert (small.payload_index, large.element, large.payload_index) == (-1, None, 0)
     assert pair.store.puts == 1
     assert drain(pair.world, pair.gate) == [(0, 1), (0, 2), (0, 3)]
+
+
+def test_large_batches_that_go_together_are_one_object() -> None:
+    pair = Pair(subpartitions=2, inline=0, exclusive=4, frame=100)
+    pair.partition.emit(0, numbers(1, 2))
+    pair.partition.emit(1, numbers(3, 4))
+    pair.partition.emit(0, numbers(5, 6))
+    assert pair.sent(Buffers) == []
+    pair.partition.flush_all()
+    (message,) = pair.sent(Buffers)
+    assert [(entry.payload_index, entry.position) for entry in message.entries] == [(0, 0), (0, 1), (0, 2)]
+    assert pair.store.puts == 1
+    assert sorted(drain(pair.world, pair.gate)) == [(0, 1), (0, 2), (0, 5), (0, 6), (1, 3), (1, 4)]
+    assert pair.store.alive == 0
 
 
 def test_a_broadcast_is_put_into_the_object_store_once() -> None:

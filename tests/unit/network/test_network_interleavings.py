@@ -116,6 +116,7 @@ def configuration(chance: random.Random) -> Configuration:
             "flinkray.batch.target-rows": chance.choice([4, 16]),
             "flinkray.batch.target-bytes": 128,
             "flinkray.network.inline-bytes": chance.choice([0, 64, 1 << 16]),
+            "flinkray.network.frame-bytes": chance.choice([0, 256, 4 << 20]),
             "flinkray.network.bytes-in-flight": chance.choice([128, 1_024, 1 << 20]),
             "taskmanager.network.memory.buffers-per-channel": chance.choice([1, 2, 4]),
             "taskmanager.network.memory.floating-buffers-per-gate": chance.choice([0, 1, 8]),

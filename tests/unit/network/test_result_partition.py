@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -314,3 +315,52 @@ def test_a_barrier_needs_no_room() -> None:
 def test_an_unaligned_barrier_is_no_ordinary_event() -> None:
     with pytest.raises(AssertionError, match="broadcast_barrier"):
         partition(1).broadcast_event(UNALIGNED)
+
+
+# -- rows that linger ------------------------------------------------------------------------------------------------
+
+
+def lingering(result: ResultPartition, frame_bytes: int = 100) -> tuple[list[SubpartitionView], list[int]]:
+    """Views that want so many bytes (of numbers, eight each) at a time, and which of them have been told of some."""
+    told: list[int] = []
+    return [
+        result.create_view(index, partial(told.append, index), frame_bytes)
+        for index in range(result.number_of_subpartitions)
+    ], told
+
+
+def test_rows_linger_until_they_fill_a_frame_and_then_all_go() -> None:
+    result = partition(1, target_rows=4)
+    (view,), told = lingering(result)
+    for start in (0, 4, 8):
+        result.emit(0, numbers(*range(start, start + 4)))
+    assert (view.poll(), told, result.has_tail) == (None, [], True)
+    result.emit(0, numbers(12, 13, 14, 15))
+    assert told == [0]
+    assert read(view) == list(range(16))
+    result.emit(0, numbers(16, 17, 18, 19))
+    assert (view.poll(), told) == (None, [0])
+
+
+def test_a_flush_and_an_event_end_the_lingering() -> None:
+    result = partition(1, target_rows=4)
+    (view,), told = lingering(result)
+    result.emit(0, numbers(1, 2, 3, 4))
+    result.flush_all()
+    assert (read(view), told) == ([1, 2, 3, 4], [0])
+    result.emit(0, numbers(5, 6, 7, 8))
+    assert view.poll() is None
+    result.broadcast_event(MARK)
+    assert (read(view), told) == ([5, 6, 7, 8, MARK], [0, 0])
+
+
+def test_nothing_lingers_without_room() -> None:
+    result = partition(3, target_rows=1, max_buffers=2)
+    (first, second, third), told = lingering(result)
+    result.emit(0, numbers(1))
+    assert (first.poll(), result.is_available) == (None, True)
+    result.emit(1, numbers(2))
+    assert (sorted(told), result.is_available) == ([0, 1], False)
+    result.emit(2, numbers(3))
+    assert sorted(told) == [0, 1, 2]
+    assert [read(view) for view in (first, second, third)] == [[1], [2], [3]]

@@ -38,7 +38,7 @@ from actors.messages import (
     TriggerCheckpoint,
 )
 from actors.operators.base import Operator
-from actors.ports import Address, BatchRef, Cancellable, DeliveryFailed, Loop, MetricSink
+from actors.ports import Address, BatchesRef, Cancellable, DeliveryFailed, Loop, MetricSink
 from actors.state.snapshot import OperatorSnapshot, RestoredState, read_list
 from actors.task_slot import TaskSlot
 from flinkray.batch import Batch
@@ -87,7 +87,7 @@ class FakeContext:
     def random(self, name: str) -> random.Random:
         return random.Random(name)
 
-    def tell(self, address: Address, message: Any, payloads: Sequence[BatchRef] = ()) -> None:
+    def tell(self, address: Address, message: Any, payloads: Sequence[BatchesRef] = ()) -> None:
         assert address == EXECUTOR, "a slot on its own talks to its TaskExecutor only"
         self.told.append(message)
 
