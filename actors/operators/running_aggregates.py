@@ -42,6 +42,8 @@ class Running(ABC):
         """Takes the place of all state; the columns are as `capture` gave them for the same type."""
 
 
+_NONE_EMPTY = np.zeros(0, np.bool_)
+
 # -- counts and sums ---------------------------------------------------------------------------------------------
 
 
@@ -51,9 +53,7 @@ class RunningCount(Running):
 
     def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
         self._counts.grow(size)
-        counts = segments.count(segments.sort(valid_flags(values)), self._counts[segments.groups])
-        self._counts[segments.groups] = counts[segments.ends]
-        return pa.array(segments.unsort(counts))
+        return pa.array(segments.unsort(_counted(self._counts, segments, values)))
 
     def capture(self, size: int) -> Callable[[], State]:
         counts = self._counts.capture(size)
@@ -78,24 +78,34 @@ class RunningSum(Running):
     def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
         self._sums.grow(size)
         self._counts.grow(size)
-        counts = segments.count(segments.sort(valid_flags(values)), self._counts[segments.groups])
-        addends = segments.sort(self._addends(values))
-        carried = self._sums[segments.groups]
-        with np.errstate(all="ignore"):  # inf - inf is NaN, as in Python
-            sums = segments.scan(np.add, addends, carried)
-        if self._dtype.kind == "i":
-            _check_overflow(addends, sums)
-        self._sums[segments.groups] = sums[segments.ends]
-        self._counts[segments.groups] = counts[segments.ends]
+        sums = self._summed(segments, segments.sort(self._addends(values)))
+        if not values.null_count and not self._is_mean:
+            self._counts[segments.groups] = self._counts[segments.groups] + segments.lengths
+            return to_arrow(segments.unsort(sums), self._result_type, _NONE_EMPTY)
+        counts = _counted(self._counts, segments, values)
         if pa.types.is_null(self._result_type):
             return pa.nulls(len(values))
         results = sums / np.maximum(counts, 1) if self._is_mean else sums
         return to_arrow(segments.unsort(results), self._result_type, segments.unsort(counts == 0))
 
+    def _summed(self, segments: Segments, addends: Values) -> Values:
+        """The sum at each row, sorted like the addends."""
+        carried = self._sums[segments.groups]
+        if self._dtype.kind == "i":
+            sums = segments.sum_exactly(addends, carried)
+            if not _cannot_overflow(addends, carried):
+                _check_overflow(addends, sums)
+        else:
+            with np.errstate(all="ignore"):  # inf - inf is NaN, as in Python
+                sums = segments.scan(np.add, addends, carried)
+        self._sums[segments.groups] = sums[segments.ends]
+        return sums
+
     def _addends(self, values: pa.Array) -> Values:
         if self._dtype.kind == "f":
-            zero = pa.scalar(0.0)
-            as_double = values.cast(pa.float64(), safe=False).fill_null(zero)
+            as_double = values if pa.types.is_float64(values.type) else values.cast(pa.float64(), safe=False)
+            if values.null_count:
+                as_double = as_double.fill_null(pa.scalar(0.0))
             return as_double.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
         try:
             return numbers_of(values.cast(pa.int64()))
@@ -114,6 +124,23 @@ class RunningSum(Running):
     def restore(self, state: State) -> None:
         self._sums.replace(numbers_of(state["sum"]).astype(self._dtype))
         self._counts.replace(state["count"].to_numpy().copy())
+
+
+def _counted(counts: GroupArray, segments: Segments, values: pa.Array) -> Ints:
+    """How many values that are not null, at each row, sorted; adds them to the groups' counts."""
+    carried: Ints = counts[segments.groups]
+    if values.null_count:
+        counted = segments.count(segments.sort(valid_flags(values)), carried)
+    else:
+        counted = segments.count_rows(carried)
+    counts[segments.groups] = counted[segments.ends]
+    return counted
+
+
+def _cannot_overflow(addends: Ints, carried: Ints) -> bool:
+    """Whether no sum can, whatever is added to what; quick to tell, and mostly so."""
+    largest = max(abs(int(bound(values))) for values in (addends, carried) for bound in (np.min, np.max))
+    return largest * (len(addends) + 1) < 2**63
 
 
 def _check_overflow(addends: Ints, sums: Ints) -> None:

@@ -7,6 +7,7 @@ from a value carried in. Long segments are scanned one by one, short ones in ste
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,6 @@ class Segments:
     Attributes:
         groups: the groups that occur, shape (segments,).
         starts, lengths: of each segment.
-        segment_of: the segment of each row, sorted.
     """
 
     def __init__(self, ids: Ints, groups: int) -> None:
@@ -38,10 +38,18 @@ class Segments:
         self.starts = np.flatnonzero(np.concatenate(([True], by_group[1:] != by_group[:-1])))
         self.lengths = np.diff(self.starts, append=len(ids))
         self.groups = by_group[self.starts]
-        self.segment_of = np.repeat(np.arange(len(self.starts)), self.lengths)
+
+    @cached_property
+    def segment_of(self) -> Ints:
+        """The segment of each row."""
+        return np.repeat(np.arange(len(self.starts)), self.lengths)
+
+    def spread(self, values: Values) -> Values:
+        """A value per segment, at each of its rows."""
+        return np.repeat(values, self.lengths)
 
     def sort(self, values: Values) -> Values:
-        return values[self.order]
+        return values.take(self.order)
 
     def unsort(self, values: Values) -> Values:
         """Back in the order of the batch."""
@@ -58,11 +66,19 @@ class Segments:
         """How many flags so far, from `carried` per segment."""
         return self.sum_exactly(flags.astype(np.int64), carried)
 
+    def count_rows(self, carried: Ints) -> Ints:
+        """How many rows so far, from `carried` per segment."""
+        counts = self.spread(carried - self.starts)
+        counts += np.arange(1, len(counts) + 1)
+        return counts
+
     def sum_exactly(self, values: Ints, carried: Ints) -> Ints:
-        """Running sums of integers that cannot overflow, from `carried` per segment."""
+        """Running sums of integers, modulo 2**64, from `carried` per segment."""
         totals = np.cumsum(values)
-        before = totals[self.starts] - values[self.starts]
-        return totals + (carried - before)[self.segment_of]
+        before = totals[self.starts]
+        before -= values[self.starts]
+        totals += self.spread(carried - before)
+        return totals
 
     def last_flagged(self, flags: Flags) -> Ints:
         """The last row at or before each row, of its segment, that is flagged; -1: none."""
