@@ -25,6 +25,9 @@ _SMALLEST_TABLE = 1024
 # integers. The rows of the batch that is being added count as integers.
 _PLACES_ALWAYS = 1 << 16
 _PLACES_PER_INTEGER = 8
+# Up to 8 MiB of places there may be many more of them.
+_PLACES_PER_INTEGER_OF_FEW = 64
+_PLACES_OF_FEW = 1 << 21
 
 # Tables grow by so many integers at a time, so that what is copied on the way stays small beside the table.
 _INSERTED_AT_ONCE = 1 << 20
@@ -33,12 +36,12 @@ _FEWEST_BITS = 10
 
 
 class IntegerIndex:
-    """Integers that lie together are looked up by their distance from the lowest, others by open addressing with linear
-    probing; all rows of a batch in step. Belongs to one thread.
+    """Integers that lie together are looked up by their distance from the lowest, others by open addressing; all
+    rows of a batch in step. Belongs to one thread.
 
     The table holds numbers only, in 32 bits where it is large and these are enough; the integers are in an array by
-    number. So there are 16 to 24 bytes per integer in all, of which a lookup reads 12; up to 40, of which it reads 4,
-    where integers just about lie together.
+    number. So there are 16 to 24 bytes per integer in all, of which a lookup reads 12; where integers just about lie
+    together up to 40, or 8 MiB, of which it reads 4.
     """
 
     def __init__(self) -> None:
@@ -79,6 +82,7 @@ class IntegerIndex:
         return ids
 
     def _slots(self, words: Ids) -> Ids:
+        """Where to look for each word first; then 1, 2, 3 ... slots on, which clusters little and leaves none out."""
         mixed = words.view(np.uint64) * _MULTIPLIER
         mixed ^= mixed >> _SHIFT
         mixed *= _MULTIPLIER
@@ -90,8 +94,10 @@ class IntegerIndex:
         ids = self._table[slots].astype(np.int64, copy=False)
         # What _EMPTY reads, the last word, does not matter.
         open_rows = np.flatnonzero((self._words[ids] != words) & (ids != _EMPTY))
+        step = 0
         while len(open_rows):
-            slots[open_rows] = (slots[open_rows] + 1) & self._mask
+            step += 1
+            slots[open_rows] = (slots[open_rows] + step) & self._mask
             found = self._table[slots[open_rows]]
             ids[open_rows] = found
             open_rows = open_rows[(self._words[found] != words[open_rows]) & (found != _EMPTY)]
@@ -106,9 +112,13 @@ class IntegerIndex:
         self._make_room(words)
         if self._is_direct:
             return self._enter(words, words - self._low)
-        room = (self._mask + 1) // 2 - self.size
+        before, room = self.size, (self._mask + 1) // 2 - self.size
         ids = self._enter(words[:room], self._claimed_slots(words[:room]))
-        return ids if room >= len(words) else np.concatenate([ids, self.ids(words[room:])])
+        if room >= len(words):
+            return ids
+        # The others are taken to repeat as much as these.
+        self._grow(self.size + (self.size - before) * (len(words) - room) // room)
+        return np.concatenate([ids, self.ids(words[room:])])
 
     def _add_with_null(self, words: Ids, nulls: npt.NDArray[np.bool_]) -> Ids:
         first_null = int(np.argmax(nulls))
@@ -138,14 +148,16 @@ class IntegerIndex:
         """The slot of each new word, which holds the mark of the word's first row."""
         slots = self._slots(words)
         rows = np.arange(len(words))
+        step = 0
         while len(rows):
+            step += 1
             tried = slots[rows]
             free = np.flatnonzero(self._table[tried] == _EMPTY)[::-1]
             self._table[tried[free]] = _FIRST_MARK - rows[free]  # the last write wins: the first row of each word
             holders = _FIRST_MARK - self._table[tried].astype(np.int64)  # a slot of an older word has no such row
             is_lost = (holders < 0) | (words[np.maximum(holders, 0)] != words[rows])
             rows = rows[is_lost]
-            slots[rows] = (slots[rows] + 1) & self._mask
+            slots[rows] = (slots[rows] + step) & self._mask
         return slots
 
     def _number(self, words: Ids) -> None:
@@ -167,15 +179,17 @@ class IntegerIndex:
         places = self._highest - self._lowest + 1
         if not self._is_direct:
             if 2 * self.size > self._mask:
-                self._grow(places)
-        elif places > max(_PLACES_ALWAYS, _PLACES_PER_INTEGER * (self.size + len(words))):
+                self._grow(self.size)
+        elif places > _most_places(self.size + len(words)):
             self._is_direct = False
             self._rebuild(max(_SMALLEST_TABLE, _power_of_two(2 * self.size + 2)))
         elif self._lowest < self._low or self._highest >= self._low + len(self._table):
             self._lay_out(places, goes_down)
 
-    def _grow(self, places: int) -> None:
-        capacity = _power_of_two(2 * self.size + 2)
+    def _grow(self, size: int) -> None:
+        """A new table with room for one more integer than that at least."""
+        capacity = _power_of_two(2 * size + 2)
+        places = self._highest - self._lowest + 1
         if places <= capacity:
             self._is_direct = True
             self._lay_out(places, False)
@@ -203,12 +217,14 @@ class IntegerIndex:
 
     def _insert(self, slots: Ids, numbers: Ids) -> None:
         """Distinct words that are not in the table. Of those that meet in a slot one wins, the others go on."""
+        step = 0
         while len(slots):
+            step += 1
             is_free = self._table[slots] == _EMPTY
             self._table[slots[is_free]] = numbers[is_free]
             lost = self._table[slots] != numbers
             numbers = numbers[lost]
-            slots = (slots[lost] + 1) & self._mask
+            slots = (slots[lost] + step) & self._mask
 
     def _allocate(self, capacity: int) -> None:
         self._mask = capacity - 1
@@ -254,6 +270,12 @@ class PairIndex:
         self._integers = IntegerIndex()
         if len(firsts):
             self._integers.ids((firsts << self._bits) | seconds)
+
+
+def _most_places(integers: int) -> int:
+    """With how many places a table may be direct."""
+    of_few = min(_PLACES_PER_INTEGER_OF_FEW * integers, _PLACES_OF_FEW)
+    return max(_PLACES_ALWAYS, of_few, _PLACES_PER_INTEGER * integers)
 
 
 def _power_of_two(at_least: int) -> int:
