@@ -23,6 +23,8 @@ from flinkray.batch import Batch
 from flinkray.errors import FlinkrayError
 from flinkray.types import MAX_TIMESTAMP, Timestamp
 
+_GOES_ON = (InputStatus.MORE_AVAILABLE, InputStatus.NOTHING_AVAILABLE)
+
 
 class TaskInput(Protocol):
     """One logical input of a task."""
@@ -216,6 +218,9 @@ class InputProcessor:
 
     def process_input(self) -> InputStatus:
         """One element of one input. An input that just gave something comes last the next time."""
+        if len(self._open) == 1:
+            status = self._inputs[self._open[0]].emit_next()
+            return status if status in _GOES_ON else self._ended(self._open[0], status)
         for offset in range(len(self._open)):
             position = (self._next + offset) % len(self._open)
             index = self._open[position]

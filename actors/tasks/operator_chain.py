@@ -114,7 +114,7 @@ class OperatorChain:
     @property
     def is_available(self) -> bool:
         """Whether every operator wants more input."""
-        return all(operator.is_available for operator in self._gating)
+        return not self._gating or all(operator.is_available for operator in self._gating)
 
     @property
     def figures(self) -> tuple[OperatorFigures, ...]:

@@ -334,7 +334,11 @@ class StreamTask:
 
     def _has_room(self) -> bool:
         """Whether outputs and operators take more; otherwise suspends until they do, or a barrier overtakes rows."""
-        full = next((writer for writer in self._writers.values() if not writer.is_available), None)
+        full = None
+        for writer in self._writers.values():
+            if not writer.is_available:
+                full = writer
+                break
         if full is None and self._opened_chain.is_available:
             return True
         inputs = self._opened_inputs
