@@ -17,7 +17,7 @@ from flinkray.connectors.source import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
-from flinkray.connectors.split_list import SplitListEnumerator, SplitListReader
+from flinkray.connectors.split_list import SplitListEnumerator, SplitListReader, batch_rows
 from flinkray.errors import InvalidProgramError
 from flinkray.row_codec import RowEncoder
 from flinkray.type_hints import record_type
@@ -70,7 +70,7 @@ class _TableReader(SplitListReader[RowRange]):
         super().__init__(context)
         self._table = table
         self._kind = kind
-        self._batch_rows = context.batch_rows
+        self._batch_rows = batch_rows(context, table.nbytes / max(1, table.num_rows))
 
     def read_split(self, split: RowRange) -> Iterator[tuple[Batch | None, RowRange]]:
         rows = self._table.slice(split.start, split.stop - split.start)

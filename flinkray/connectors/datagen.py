@@ -22,7 +22,7 @@ from flinkray.connectors.source import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
-from flinkray.connectors.split_list import SplitListEnumerator, SplitListReader
+from flinkray.connectors.split_list import SplitListEnumerator, SplitListReader, batch_rows
 from flinkray.errors import InvalidProgramError
 from flinkray.types import Kind, RecordType
 
@@ -131,7 +131,9 @@ class DataGenSource(Source):
         self._rows = rows
         self._rows_per_second = rows_per_second
         self._columns = [_column(name, field, seed, index) for index, (name, field) in enumerate(fields.items())]
-        self._schema: pa.Schema = self._batch(np.arange(1, dtype=np.int64)).schema
+        first = self._batch(np.arange(1, dtype=np.int64))
+        self._schema: pa.Schema = first.schema
+        self._bytes_per_row = int(first.nbytes)
 
     @property
     def boundedness(self) -> Boundedness:
@@ -148,7 +150,7 @@ class DataGenSource(Source):
         return _ShareEnumerator(context, fresh if restored is None else restored)
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
-        return _DataGenReader(context, self._batch, self._rows_per_second)
+        return _DataGenReader(context, self._batch, self._bytes_per_row, self._rows_per_second)
 
     def _batch(self, rows: Rows) -> pa.RecordBatch:
         arrays: list[pa.Array] = []
@@ -185,12 +187,13 @@ class _DataGenReader(SplitListReader[GeneratedRows]):
         self,
         context: SourceReaderContext,
         make: Callable[[Rows], pa.RecordBatch],
+        bytes_per_row: int,
         rows_per_second: float | None,
     ) -> None:
         super().__init__(context)
         self._make = make
         self._rows_per_second = rows_per_second
-        self._batch_rows = context.batch_rows
+        self._batch_rows = batch_rows(context, bytes_per_row)
         self._is_waiting = False
 
     def read_split(self, split: GeneratedRows) -> Iterator[tuple[Batch | None, GeneratedRows]]:

@@ -21,6 +21,13 @@ from flinkray.connectors.source import (
 
 S = TypeVar("S", bound=SourceSplit)
 _Batches = Iterator[tuple[Batch | SourceProgress | None, S]]
+_LARGEST_BATCH = 8 << 20
+"""Bytes. Far larger batches leave every cache between two operators, and their memory goes back to the system."""
+
+
+def batch_rows(context: SourceReaderContext, bytes_per_row: float) -> int:
+    """How many rows of that size a batch is to have: fewer than asked for where rows are wide, one at least."""
+    return max(1, min(context.batch_rows, int(_LARGEST_BATCH / max(1.0, bytes_per_row))))
 
 
 class SplitListEnumerator(SplitEnumerator, Generic[S]):
