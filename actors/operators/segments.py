@@ -17,10 +17,8 @@ Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Values = npt.NDArray[Any]
 
-# Where scanning segments in step would take more turns than this, the long ones are scanned on their own: about where
-# a turn over the few segments that are left costs as much as a scan of one.
-_LONGEST_IN_STEP = 128
-_RADIX_GROUPS = 1 << 16
+_GROUPS_OF_BYTE = 1 << 8
+_GROUPS_OF_WORD = 1 << 16
 
 
 class Segments:
@@ -92,24 +90,34 @@ class Segments:
 
     def scan(self, function: np.ufunc, values: Values, carried: Values) -> Values:
         """The ufunc folded over each segment from `carried`, at each row."""
+        longest = int(self.lengths.max())
+        if longest == 1:
+            only: Values = function(carried.astype(values.dtype, copy=False), values)
+            return only
         result = np.empty_like(values)
-        is_long = self.lengths > _LONGEST_IN_STEP
-        for segment in np.flatnonzero(is_long):
+        longest_first = _stable_order(longest - self.lengths, longest)
+        # The scan of one segment costs about what one step over all others does.
+        costs = np.append(self.lengths[longest_first], 0)
+        costs += np.arange(len(costs))
+        alone = int(costs.argmin())
+        for segment in longest_first[:alone].tolist():
             start = self.starts[segment]
-            rows = slice(start, start + self.lengths[segment])
-            result[rows] = function.accumulate(np.concatenate((carried[segment : segment + 1], values[rows])))[1:]
-        self._scan_in_step(function, values, carried, np.flatnonzero(~is_long), result)
+            rows = result[start : start + self.lengths[segment]]
+            rows[1:] = values[start + 1 : start + self.lengths[segment]]
+            rows[:1] = function(carried[segment : segment + 1].astype(values.dtype), values[start : start + 1])
+            function.accumulate(rows, out=rows)
+        self._scan_in_step(function, values, carried, longest_first[alone:], result)
         return result
 
     def _scan_in_step(
         self, function: np.ufunc, values: Values, carried: Values, segments: Ints, result: Values
     ) -> None:
-        segments = segments[np.argsort(-self.lengths[segments], kind="stable")]
+        """`segments`: the longest first."""
         if not len(segments):
             return
-        lengths, at = self.lengths[segments], self.starts[segments].copy()
-        current = carried[segments].astype(values.dtype, copy=True)
-        # Longest first, so the segments that still have rows are the first `alive`.
+        lengths, at = self.lengths[segments], self.starts[segments]
+        current = carried[segments].astype(values.dtype, copy=False)
+        # The segments that still have rows are the first `alive`.
         alive_by_turn = np.searchsorted(-lengths, -np.arange(lengths[0]), side="left")
         for alive in alive_by_turn.tolist():
             rows = at[:alive]
@@ -119,14 +127,11 @@ class Segments:
 
 
 def _stable_order(ids: Ints, groups: int) -> Ints:
-    """numpy sorts 16-bit integers by radix, several times faster; so groups are numbered within the batch first."""
-    if groups > _RADIX_GROUPS:
-        rows = np.arange(len(ids))
-        first_row = np.empty(groups, np.int64)  # only the entries that are written are read
-        first_row[ids[::-1]] = rows[::-1]
-        first = first_row[ids]
-        ids = (np.cumsum(first == rows) - 1)[first]
-        groups = int(ids.max()) + 1
-    if groups <= _RADIX_GROUPS:
-        return np.argsort(ids.astype(np.uint16), kind="stable")
-    return np.argsort(ids, kind="stable")
+    """numpy sorts integers of up to 16 bits by radix, several times faster than wider ones, which go in two turns."""
+    if groups <= _GROUPS_OF_BYTE:
+        return np.argsort(ids.astype(np.uint8), kind="stable")
+    by_low = np.argsort(ids.astype(np.uint16), kind="stable")
+    if groups <= _GROUPS_OF_WORD:
+        return by_low
+    high = ids >> 16
+    return by_low.take(_stable_order(high.take(by_low), (groups >> 16) + 1))
