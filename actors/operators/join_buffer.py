@@ -14,6 +14,7 @@ from actors.keys import key_columns
 from actors.operators.keyed_tables import KeyedTables, StateRows
 from actors.state.key_index import Ids, KeyIndex
 from actors.state.snapshot import KeyedTable
+from actors.taking import take
 from flinkray.batch import Batch
 from flinkray.keys import KeySelector
 from flinkray.types import MIN_TIMESTAMP, Kind
@@ -47,7 +48,7 @@ class KeyedRows:
 
     def take(self, rows: Any) -> KeyedRows:
         fired_until = None if self.fired_until is None else self.fired_until[rows]
-        data = self.data.take(pa.array(rows))
+        data = take(self.data, pa.array(rows))
         return KeyedRows(data, self.kind, self.key_ids[rows], self.positions[rows], fired_until)
 
     def keys_to_fire(self, window_end: int) -> Ids:
@@ -110,7 +111,7 @@ class JoinBuffer:
         positions = np.arange(first_position, first_position + batch.num_rows, dtype=np.int64)
         for index, start in enumerate(starts):
             rows = np.arange(batch.num_rows) if which is None else np.flatnonzero(which == index)
-            table = pa.Table.from_batches([batch.data.take(pa.array(rows))])
+            table = pa.Table.from_batches([take(batch.data, pa.array(rows))])
             part = KeyedRows(table, batch.kind, key_ids[rows], positions[rows])
             self._slices.setdefault(start, []).append(part)
 

@@ -14,7 +14,7 @@ from actors.elements import CheckpointOptions
 from actors.operators.base import Operator, OperatorContext, Output
 from actors.operators.columns import operator_label
 from actors.operators.join_buffer import JoinBuffer, JoinKeys, KeyedRows, buffer_table
-from actors.operators.joined_rows import PairLayout, both_keys, pairs_of
+from actors.operators.joined_rows import PairLayout, both_keys, pairs_of, partners_of
 from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
 from actors.operators.results import ResultCollector
 from actors.operators.window_base import WindowOperatorBase
@@ -22,6 +22,7 @@ from actors.operators.window_join_general import UnionCoGroupOperator, UnionJoin
 from actors.operators.window_times import PendingWindows
 from actors.state.key_index import Ids
 from actors.state.snapshot import OperatorSnapshot, RestoredState
+from actors.taking import take
 from actors.user_code import TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError
@@ -252,11 +253,11 @@ class ColumnarJoinOperator(TwoInputWindowOperator):
     def _fire_window(self, first: KeyedRows | None, second: KeyedRows | None, timestamp: int) -> None:
         if first is None or second is None or not first.num_rows or not second.num_rows:
             return
-        order = np.argsort(second.key_ids, kind="stable")
-        sorted_ids = second.key_ids[order]
-        begins = np.searchsorted(sorted_ids, first.key_ids, "left")
-        counts = np.searchsorted(sorted_ids, first.key_ids, "right") - begins
-        for left, places in pairs_of(begins, counts, self.context.batch_rows):
-            data = self._layout.pairs(first.take(left).batch().data, second.take(order[places]).batch().data)
-            times = pa.array(np.full(data.num_rows, timestamp, np.int64))
-            self.output.emit(Batch(data, Kind.ROW, times))
+        order, begins, counts = partners_of(first.key_ids, second.key_ids, len(self._keys))
+        left_rows, right_rows = first.batch().data, second.batch().data
+        right_rows = right_rows.select(self._layout.kept(left_rows.schema.names, right_rows.schema.names))
+        right_rows = take(right_rows, pa.array(order))  # so that a row's partners lie together
+        times = pa.array(np.full(min(int(counts.sum()), self.context.batch_rows), timestamp, np.int64))
+        for left, right in pairs_of(begins, counts, self.context.batch_rows):
+            data = self._layout.pairs(take(left_rows, pa.array(left)), take(right_rows, pa.array(right)))
+            self.output.emit(Batch(data, Kind.ROW, times.slice(0, data.num_rows)))
