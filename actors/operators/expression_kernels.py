@@ -84,15 +84,18 @@ def _check_divisor(
 
 def _modulo(dividend: npt.NDArray[Any], divisor: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """numpy has a vectorised division by a constant, but no such remainder."""
+    remainder: npt.NDArray[Any]
     if divisor.ndim or divisor.dtype != np.int64 or divisor in (0, -1):
-        remainder: npt.NDArray[Any] = np.mod(dividend, divisor)
+        remainder = np.mod(dividend, divisor)
         return remainder
     if divisor > 0 and not divisor & (divisor - 1):
-        return dividend & (divisor - 1)
+        remainder = dividend & (divisor - 1)
+        return remainder
     # Where the product wraps around, the difference wraps back: the remainder is exact for every int64.
     multiple = np.floor_divide(dividend, divisor)
     multiple *= divisor
-    return np.subtract(dividend, multiple, out=multiple)
+    remainder = np.subtract(dividend, multiple, out=multiple)
+    return remainder
 
 
 def _cast(value: Datum, target: pa.DataType) -> Datum:

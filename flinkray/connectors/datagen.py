@@ -209,7 +209,7 @@ class _DataGenReader(SplitListReader[GeneratedRows]):
             stop = split.next_row + due * split.step
             if split.stop is not None and stop > split.stop:
                 stop = split.stop
-            rows = np.arange(split.next_row, stop, split.step, np.int64)
+            rows = np.arange(split.next_row, stop, split.step, dtype=np.int64)
             split = GeneratedRows(split.split_id, int(rows[-1]) + split.step, split.step, split.stop)
             yield Batch(self._make(rows), Kind.ROW), split
 
