@@ -125,10 +125,10 @@ def to_numpy(values: pa.Array) -> Values:
 
 def _raw(values: pa.Array) -> pa.Array:
     types, arrow_type = pa.types, values.type
+    if types.is_float64(arrow_type) or types.is_int64(arrow_type) or types.is_uint64(arrow_type):
+        return values
     if types.is_floating(arrow_type):
         return values.cast(pa.float64())
-    if types.is_uint64(arrow_type):
-        return values
     if types.is_boolean(arrow_type):
         return values.cast(pa.int8()).cast(pa.int64())
     if types.is_temporal(arrow_type) and arrow_type.bit_width == 32:
