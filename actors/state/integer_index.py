@@ -135,7 +135,7 @@ class IntegerIndex:
 
     def _enter(self, words: Ids, places: Ids) -> Ids:
         """Numbers words that are new, the first row of each word its place, and gives each row's number."""
-        marks = np.arange(_FIRST_MARK, _FIRST_MARK - len(words), -1, self._table.dtype)
+        marks = np.arange(_FIRST_MARK, _FIRST_MARK - len(words), -1, dtype=self._table.dtype)
         if self._is_direct:
             self._table[places[::-1]] = marks[::-1]  # the last write wins, which is the first row of each
         is_first = self._table[places] == marks
