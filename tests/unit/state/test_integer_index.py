@@ -32,8 +32,8 @@ def numbered(model: dict[object, int], keys: list[object]) -> list[int]:
 def test_integers_are_numbered_in_order_of_arrival_however_they_lie(shape: str, with_nulls: bool) -> None:
     generator = np.random.default_rng(len(shape))
     index, model = IntegerIndex(), dict[object, int]()
-    for step in range(40):
-        count = int(generator.choice([1, 7, 400, 3000]))
+    for step in range(20):
+        count = int(generator.choice([1, 7, 200, 1500]))
         words = np.array([SHAPES[shape](generator, step) for _ in range(count)], np.int64)
         nulls = generator.random(count) < 0.1 if with_nulls and step > 2 else None
         is_null = [False] * count if nulls is None else nulls.tolist()
