@@ -14,7 +14,7 @@ Classes under "requests" are asked (`Host.ask`) and answered at once; all others
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NewType
+from typing import TYPE_CHECKING, NewType
 
 from actors.checkpoints.statistics import CheckpointOverview
 from actors.elements import StopMode
@@ -25,7 +25,9 @@ from flinkray.batch import Batch
 from flinkray.errors import ErrorInfo
 from flinkray.execution import JobStatus
 from flinkray.types import JobId
-from graphs.job_graph import JobGraph
+
+if TYPE_CHECKING:  # with it, masters and workers would load all of the API
+    from graphs.job_graph import JobGraph
 
 OfferId = NewType("OfferId", int)
 """Counts the offers of one TaskExecutor to one JobMaster; only the newest may be answered."""

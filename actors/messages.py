@@ -7,7 +7,7 @@ its epoch: components by leader session, executions by attempt, buffers by seque
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NewType
+from typing import TYPE_CHECKING, Any, NewType
 
 from actors.checkpoints.handles import CheckpointMetrics, TaskRestore, TaskSnapshot
 from actors.elements import CheckpointOptions, Event
@@ -17,8 +17,10 @@ from flinkray.config import Configuration
 from flinkray.errors import ErrorInfo
 from flinkray.latencies import LatencyStatistics
 from flinkray.types import JobId, OperatorId, Timestamp
-from graphs.execution_graph import AttemptId, PartitionId
-from graphs.job_graph import JobVertexId, OperatorConfig, ResultPartitionType, TaskKind
+
+if TYPE_CHECKING:  # with them, masters and workers would load all of the API
+    from graphs.execution_graph import AttemptId, PartitionId
+    from graphs.job_graph import JobVertexId, OperatorConfig, ResultPartitionType, TaskKind
 
 AllocationId = NewType("AllocationId", str)
 """One lease of one slot to one job."""

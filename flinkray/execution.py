@@ -12,15 +12,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from flinkray.batch import Batch
 from flinkray.checkpoint_statistics import CheckpointOverview
 from flinkray.config import Configuration
 from flinkray.errors import ConfigurationError, did_you_mean
 from flinkray.latencies import LatencyStatistics
-from flinkray.transformations import Transformation
 from flinkray.types import JobId
+
+if TYPE_CHECKING:  # with it, masters and workers would load all of the API
+    from flinkray.transformations import Transformation
 
 
 class JobStatus(enum.Enum):

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from flinkray.config import Configuration
-from flinkray.filesystems import absolute, join
 from flinkray.options import CHECKPOINT_DIRECTORY, HIGH_AVAILABILITY_DIRECTORY
 
 
@@ -17,5 +16,7 @@ def high_availability_directory(configuration: Configuration, cluster_id: str) -
     checkpoints = configuration.get(CHECKPOINT_DIRECTORY)
     if not chosen and not checkpoints:
         return ""
+    from flinkray.filesystems import absolute, join  # with Arrow's file systems, which most ResourceManagers do without
+
     directory = absolute(chosen) if chosen else join(absolute(checkpoints), "ha")
     return join(directory, cluster_id)
