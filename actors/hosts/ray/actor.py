@@ -13,7 +13,7 @@ from typing import Any
 import ray
 from ray.actor import ActorClass
 
-from actors.hosts.ray.lives import read_own_entry
+from actors.hosts.ray.lives import ActorEntry, read_own_entry
 from actors.hosts.ray.ownership import end_with
 from actors.hosts.ray.transport import RayTransport
 from actors.hosts.runtime import EndpointRuntime, pause_before_restart
@@ -21,6 +21,10 @@ from actors.ports import Address, EndpointSpec
 from flinkray.batch import Batch
 
 log = logging.getLogger(__name__)
+
+# A life that ends before Ray has noted that its process was ready leaves no trace of when it began, by which the next
+# one would know that it has to wait.
+READY_S = 0.25
 
 
 class EndpointActor:
@@ -70,8 +74,7 @@ class RestartingEndpointActor(EndpointActor):
         try:
             entry = read_own_entry()
             self._life = entry.life
-            since_start_s = time.time() - entry.alive_since_ms / 1000
-            self._begin(spec, root, entry.life, pause_before_restart(since_start_s) if entry.life else 0.0)
+            self._begin(spec, root, entry.life, _pause_s(entry))
         except BaseException:
             # Ray gives up an actor whose constructor raises, but not one whose process dies in it.
             log.critical("%s cannot start", spec.address, exc_info=True)
@@ -81,6 +84,15 @@ class RestartingEndpointActor(EndpointActor):
     def life(self) -> int:
         """How often it was started again."""
         return self._life
+
+
+def _pause_s(entry: ActorEntry) -> float:
+    """How long an endpoint waits that is in that life, with a process that may have been there already."""
+    if not entry.life:
+        return 0.0
+    if not entry.alive_since_ms:
+        return pause_before_restart(0.0)
+    return max(READY_S, pause_before_restart(time.time() - entry.alive_since_ms / 1000))
 
 
 @functools.cache
