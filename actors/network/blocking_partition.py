@@ -215,8 +215,11 @@ class BlockingResultPartition(ResultPartition):
 
     # -- the consumers --------------------------------------------------------------------------------------------
 
-    def create_view(self, index: int, listener: Callable[[], None]) -> SubpartitionView:
-        """A reader of a subpartition from its beginning; raises where there is no such one, or it is released."""
+    def create_view(self, index: int, listener: Callable[[], None], frame_bytes: int = 0) -> SubpartitionView:
+        """A reader of a subpartition from its beginning; raises where there is no such one, or it is released.
+
+        Nothing waits for `frame_bytes`: everything is there before anybody reads.
+        """
         with self._lock:
             if not 0 <= index < len(self._kept):
                 raise PartitionError(f"partition {self.partition_id} has no subpartition {index}")

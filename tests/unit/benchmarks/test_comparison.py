@@ -88,7 +88,7 @@ def test_calibration_grows_rows_until_a_run_is_long_enough_to_scale() -> None:
         return rows / 1e6
 
     assert calibrated_rows(20_000, 8.0, one_per_million) == 8_000_000
-    assert tried == [20_000, 160_000, 1_280_000]
+    assert tried == [20_000, 160_000, 1_280_000, 10_240_000]
 
 
 def test_of_several_modes_the_fastest_is_reported() -> None:
