@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import pickle
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -20,15 +21,15 @@ class Written(NamedTuple):
     rows: int
     places: tuple[int, ...]
     """Per column its buffer; -1: it is the next one of `rest`."""
-    buffers: list[pickle.PickleBuffer]
+    buffers: Sequence[pickle.PickleBuffer | bytes]
     """Columns that share memory (event time is often a column of the rows) share one."""
-    rest: tuple[bytes | None, pickle.PickleBuffer] | None
+    rest: tuple[bytes | None, pickle.PickleBuffer | bytes] | None
     """What is not plain: (schema, body); None for the schema where the body carries it."""
 
     def in_band(self) -> Written:
         """For pickle protocols that have no buffers."""
         rest = None if self.rest is None else (self.rest[0], bytes(self.rest[1]))
-        return self._replace(buffers=[bytes(buffer) for buffer in self.buffers], rest=rest)  # type: ignore[arg-type]
+        return self._replace(buffers=[bytes(buffer) for buffer in self.buffers], rest=rest)
 
 
 def encode(batch: pa.RecordBatch) -> Written:
