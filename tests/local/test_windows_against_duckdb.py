@@ -48,7 +48,7 @@ from tests.support.operators import code
 from tests.support.rescaling import Subtasks
 from tests.support.window_cases import SessionModel, WindowCase, random_case
 
-SEEDS = int(os.environ.get("SEEDS", "200"))
+SEEDS = int(os.environ.get("SEEDS", "120"))
 TOGETHER = 20
 """Cases that one query is for."""
 CHUNKS = [range(first, min(SEEDS, first + TOGETHER)) for first in range(0, SEEDS, TOGETHER)]

@@ -24,42 +24,42 @@ def run(seed: int, faults: Faults, **job: str) -> Outcome:
     return outcome
 
 
-@pytest.mark.seeds(5)
+@pytest.mark.seeds(3)
 def test_a_job_that_nothing_happens_to_commits_every_row_once(seed: int) -> None:
     outcome = run(seed, NO_FAULTS)
     assert outcome.delivered["AcknowledgeCheckpoint"] > 0
     assert outcome.delivered["NotifyCheckpointComplete"] > 0
 
 
-@pytest.mark.seeds(2)
+@pytest.mark.seeds(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_job_that_loses_workers_commits_every_row_once(kind: str, seed: int) -> None:
     run(seed, Faults(kills=WORKERS), kind=kind)
 
 
-@pytest.mark.seeds(5)
+@pytest.mark.seeds(3)
 def test_a_job_that_loses_its_masters_commits_every_row_once(seed: int) -> None:
     run(seed, Faults(kills=MASTERS))
 
 
-@pytest.mark.seeds(5)
+@pytest.mark.seeds(3)
 def test_a_job_whose_processes_hang_and_wake_again_commits_every_row_once(seed: int) -> None:
     pauses = dict.fromkeys(("TaskSlot", "TaskExecutor", "JobMaster", "ResourceManager", "Dispatcher"), 0.0004)
     run(seed, Faults(pauses=pauses, pause_ms=(100.0, 90_000.0)))
 
 
-@pytest.mark.seeds(5)
+@pytest.mark.seeds(3)
 def test_a_job_that_loses_batches_commits_every_row_once(seed: int) -> None:
     run(seed, Faults(payload_loss=0.03))
 
 
-@pytest.mark.seeds(5)
+@pytest.mark.seeds(3)
 def test_a_job_whose_storage_fails_commits_every_row_once(seed: int) -> None:
     storage = StorageFaults(fails=0.01, lies=0.01, tears=0.01, crashes=0.01, slow=0.1)
     run(seed, Faults(storage=storage, limit=8))
 
 
-@pytest.mark.seeds(15)
+@pytest.mark.seeds(6)
 def test_a_job_to_which_everything_happens_commits_every_row_once(seed: int) -> None:
     kills = {**WORKERS, **MASTERS}
     storage = StorageFaults(fails=0.005, lies=0.005, tears=0.005, crashes=0.01, slow=0.1)
