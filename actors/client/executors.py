@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 
 from actors.client.cluster import job_cluster_id, new_job_id, resource_manager_of, start_cluster, submit
 from actors.client.job_client import ClusterJobClient
@@ -15,7 +14,7 @@ from actors.scheduling.slot_sharing import share_slots
 from flinkray.config import Configuration
 from flinkray.errors import ConfigurationError
 from flinkray.execution import JobClient, Pipeline
-from flinkray.options import ATTACHED, CLUSTER_ID, SLOT_CPUS, SLOTS_PER_TASK_MANAGER, TARGET
+from flinkray.options import ATTACHED, CLUSTER_ID, SLOT_CPUS, TARGET
 from graphs.execution_graph import ExecutionGraph
 from graphs.job_graph import JobGraph
 from graphs.job_graph_generator import generate_job_graph
@@ -57,12 +56,9 @@ class RayExecutor:
 
         from actors.hosts.ray.cluster import is_own_cluster, total_cpus
         from actors.hosts.ray.host import RayHost
-        from actors.hosts.ray.prestart import prestart
 
         slots = _slots_of(job_graph)
         host = RayHost(cluster_id, is_detached=not is_attached, cpus=sum(slot.profile.cpus for slot in slots))
-        if is_own_cluster():
-            prestart(_processes_of(slots, pipeline.configuration))
         if is_own_cluster() and not is_attached:
             log.warning("job %r ends with this process, as the Ray cluster does that was started here", pipeline.name)
         # A cluster that others have started may be one that grows by demand.
@@ -91,11 +87,6 @@ def _slots_of(job_graph: JobGraph) -> tuple[SlotRequest, ...]:
     """The slots that the job will ask for."""
     profile = ResourceProfile(job_graph.configuration.get(SLOT_CPUS))
     return tuple(slot.request for slot in share_slots(ExecutionGraph.from_job_graph(job_graph), profile))
-
-
-def _processes_of(slots: tuple[SlotRequest, ...], configuration: Configuration) -> int:
-    """How many processes follow the ResourceManager and the Dispatcher: JobMaster, TaskExecutors and slots."""
-    return 1 + math.ceil(len(slots) / configuration.get(SLOTS_PER_TASK_MANAGER)) + len(slots)
 
 
 def _session_of(configuration: Configuration) -> str:

@@ -20,13 +20,7 @@ NAMESPACE = "flinkray"
 # and they mostly wait for each other, so a small machine may hold more of them than it has cores.
 LOCAL_CPUS = 8
 
-# Processes that a local cluster starts at a time, and at once when it starts itself: what a job with two slots needs
-# beside its two first masters. With Ray's own figure, one for each core, the job would wait for them in turns.
-STARTED_AT_ONCE = 5
-
 _started_here = False
-_started = 0
-"""Processes that were started with the cluster, and that no job has taken."""
 
 
 def ensure_ray(extra_cpus: float = 0.0) -> None:
@@ -55,16 +49,9 @@ def start_local_cluster(extra_cpus: float = 0.0) -> None:
     """Starts a Ray cluster of this process's own, which ends with it."""
     _prepare_java()
     cpus = max(LOCAL_CPUS, os.cpu_count() or 1) + math.ceil(extra_cpus)
-    at_once = max(STARTED_AT_ONCE, os.cpu_count() or 1)
-    ray.init(
-        address="local",
-        num_cpus=cpus,
-        namespace=NAMESPACE,
-        logging_level=logging.WARNING,
-        _system_config={"worker_maximum_startup_concurrency": at_once},
-    )
-    global _started_here, _started
-    _started_here, _started = True, at_once
+    ray.init(address="local", num_cpus=cpus, namespace=NAMESPACE, logging_level=logging.WARNING)
+    global _started_here
+    _started_here = True
     log.info("started a local Ray cluster with %d logical CPUs", cpus)
 
 
@@ -94,14 +81,6 @@ def dashboard_hint() -> str:
 def is_own_cluster() -> bool:
     """Whether this process started the Ray cluster that it is connected to, so that nothing can be added to it."""
     return _started_here and ray.is_initialized()
-
-
-def take_started(processes: int) -> int:
-    """How many of that many need not be started, as they were with the cluster; they are not counted again."""
-    global _started
-    taken = min(_started, processes)
-    _started -= taken
-    return taken
 
 
 def total_cpus() -> float:
