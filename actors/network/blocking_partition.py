@@ -312,6 +312,7 @@ class BlockingResultPartition(ResultPartition):
             coalescing_bytes=self._tails[index].nbytes,
             taken_buffers=position,
             is_blocked=False,
+            is_lingering=False,
             is_released=self._is_released,
         )
 

@@ -304,7 +304,8 @@ class NetworkEnvironment:
     def _progress(self) -> Iterator[Progress]:
         for reader in self._sender.statistics():
             name = f"the sending end of channel {reader.channel_id}"
-            yield Progress(name, reader.queued_buffers > 0, reader.sent_buffers, reader)
+            waits = reader.queued_buffers > 0 and not reader.is_lingering
+            yield Progress(name, waits, reader.sent_buffers, reader)
         for channel in self._channels():
             statistics = channel.statistics()
             yield Progress(str(channel), statistics.queued_buffers > 0, statistics.taken_buffers, statistics)

@@ -23,7 +23,7 @@ class RecordWriter:
     Args:
         partitioner: how rows are spread over the partition's subpartitions.
         buffer_timeout_ms: how long rows may wait for more before they can be read; 0: not at all, negative: for ever
-            (only full buffers and events go).
+            (only full buffers, to other slots full frames of them, and events go).
         target_rows: rows, and `target_bytes` bytes, that a buffer aims at.
         generator: chooses where a choice is random.
         where: names the task in errors, for example "map (1/2)".

@@ -44,6 +44,8 @@ class ReaderStatistics:
     """Events included."""
     sent_bytes: int
     queued_buffers: int
+    is_lingering: bool
+    """They wait for more, as they may."""
     backlog: int
 
 
@@ -77,6 +79,7 @@ class _Reader:
             sent_buffers=self.sent_buffers,
             sent_bytes=self.sent_bytes,
             queued_buffers=queue.queued_buffers,
+            is_lingering=queue.is_lingering,
             backlog=queue.backlog,
         )
 

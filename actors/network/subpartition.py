@@ -48,6 +48,7 @@ class SubpartitionStatistics:
     coalescing_bytes: int
     taken_buffers: int
     is_blocked: bool
+    is_lingering: bool
     is_released: bool
 
 
@@ -120,7 +121,7 @@ class PipelinedSubpartition:
 
     def hurry(self) -> None:
         """Nothing that is here now waits for more."""
-        self._is_flowing = True
+        self._is_flowing = self._backlog > 0
 
     @property
     def next_kind(self) -> NextKind:
@@ -141,7 +142,8 @@ class PipelinedSubpartition:
         """A finished buffer: an event, or one that is shared with other subpartitions. It overtakes nothing."""
         if not self.is_released:
             self._append([*self._tail.finish(), buffer])
-            self._is_flowing |= buffer.is_event
+            if buffer.is_event:
+                self.hurry()
 
     def flush(self) -> None:
         """Makes everything readable."""
@@ -203,7 +205,6 @@ class PipelinedSubpartition:
             buffer = self._queue.popleft()
             self._is_blocked = buffer.blocks_upstream
             if not buffer.is_event:
-                self._is_flowing = True
                 self._leave_queue(buffer)
         sequence, self._taken = self._taken, self._taken + 1
         return Polled(buffer, sequence, self._backlog, self.next_kind)
@@ -212,7 +213,7 @@ class PipelinedSubpartition:
         self._backlog -= 1
         self._queued_bytes -= buffer.nbytes
         self._limit.remove(buffer.nbytes)
-        self._is_flowing &= self._backlog > 0
+        self.hurry()  # where some have gone, the others follow
 
     def resume(self) -> None:
         """The barrier has been handled: what waits behind it may be read."""
@@ -237,6 +238,7 @@ class PipelinedSubpartition:
             coalescing_bytes=self._tail.nbytes,
             taken_buffers=self._taken,
             is_blocked=self._is_blocked,
+            is_lingering=self.is_lingering,
             is_released=self.is_released,
         )
 

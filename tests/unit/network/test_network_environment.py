@@ -457,6 +457,16 @@ def test_a_channel_that_moves_is_not_reported(caplog: pytest.LogCaptureFixture) 
     assert caplog.records == []
 
 
+def test_rows_that_linger_for_ever_are_no_stall(caplog: pytest.LogCaptureFixture) -> None:
+    pair = Pair(frame=100)
+    pair.partition.emit(0, numbers(1, 2))
+    with caplog.at_level(logging.WARNING, logger="actors.network.environment"):
+        for _ in range(20):
+            pair.world.settle()
+            pair.world.time.advance(5_000)
+    assert (caplog.records, pair.sent(Buffers)) == ([], [])
+
+
 def test_no_timer_is_left_when_nothing_could_stall() -> None:
     pair = Pair()
     pair.partition.finish()

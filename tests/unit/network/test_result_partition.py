@@ -364,3 +364,13 @@ def test_nothing_lingers_without_room() -> None:
     result.emit(2, numbers(3))
     assert sorted(told) == [0, 1, 2]
     assert [read(view) for view in (first, second, third)] == [[1], [2], [3]]
+
+
+def test_a_flush_of_nothing_hurries_no_later_rows() -> None:
+    result = partition(1, target_rows=4)
+    (view,), told = lingering(result)
+    result.flush_all()
+    result.broadcast_event(MARK)
+    assert read(view) == [MARK]
+    result.emit(0, numbers(1, 2, 3, 4))
+    assert (view.poll(), told) == (None, [0])
