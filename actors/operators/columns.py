@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from actors.operators.base import Operator, OperatorContext
 from actors.operators.expression_kernels import KERNELS, Datum, Unsuited
+from actors.taking import take_rows
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError, RecordError, TypeMismatchError, UnknownColumnError
 from flinkray.expressions import Alias, Call, Column, Expression, Literal
@@ -256,4 +257,4 @@ def _kept(batch: Batch, mask: pa.Array) -> Batch:
         return batch.filter(mask)
     # Arrow goes through a mask bit by bit where it is neither sparse nor dense, which takes twice as long.
     bits = np.unpackbits(np.frombuffer(mask.buffers()[1], np.uint8), count=rows, bitorder="little")
-    return batch.take(pa.array(np.flatnonzero(bits.view(np.bool_))))
+    return take_rows(batch, np.flatnonzero(bits.view(np.bool_)))
