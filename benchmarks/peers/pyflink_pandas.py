@@ -12,7 +12,7 @@ from pyflink.table import DataTypes
 from pyflink.table.udf import udf
 
 from benchmarks.definitions import LEAST_Z, Order, serve
-from benchmarks.peers.flink_sql import SINKS, environment, run_query
+from benchmarks.peers.flink_sql import run_query
 
 
 @udf(result_type=DataTypes.DOUBLE(), func_type="pandas")
@@ -23,10 +23,8 @@ def z_of(v: pd.Series[float], k: pd.Series[int]) -> pd.Series[float]:
 def run(order: Order) -> tuple[Iterator[tuple[Any, ...]] | None, float]:
     # Otherwise a local run makes the Python workers threads of this process.
     os.environ["_python_worker_execution_mode"] = "process"  # noqa: SIM112
-    table_env = environment(order)
-    table_env.create_temporary_function("z_of", z_of)
     query = f"SELECT z FROM (SELECT z_of(v, k) AS z FROM numbers) WHERE z > {LEAST_Z}"
-    return run_query(table_env, query, SINKS[order.workload], order)
+    return run_query(order, query, lambda table_env: table_env.create_temporary_function("z_of", z_of))
 
 
 if __name__ == "__main__":
