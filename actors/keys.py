@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from actors.state.pickling import with_one_nan
+from actors.text_words import WORD_BYTES, TextWords, Words
 from actors.user_code import short_repr, user_function_error
 from flinkray.batch import Batch
 from flinkray.errors import TypeMismatchError, UnknownColumnError
@@ -48,7 +49,6 @@ _WORDS_AT_ONCE = 1 << 14
 
 _SHIFT_33 = np.uint64(33)
 _SHIFT_32 = np.uint64(32)
-_TAIL_MASKS = np.array([(1 << (8 * count)) - 1 for count in range(9)], dtype=np.uint64)
 
 
 # -- columns and values ------------------------------------------------------------------------------------------
@@ -352,34 +352,32 @@ def _hash_bytes(value: bytes) -> np.uint64:
 
 def _hash_slices(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Hashes:
     """The hash of data[start : start + length] for each row: eight bytes of every row at a time."""
-    padded = np.zeros(len(data) + 8, dtype=np.uint8)
-    padded[: len(data)] = data
-    words: npt.NDArray[Any] = np.ndarray((len(data) + 1,), dtype="<u8", buffer=padded, strides=(1,))
-    hashes = lengths.astype(np.uint64) * _MIX_2
+    words = TextWords(data)
+    hashes = lengths.astype(np.uint64)
+    hashes *= _MIX_2
     hashes += _INCREMENT
-    is_long = lengths > _LONG_VALUE_BYTES
-    has_long = bool(is_long.any())
-    short_lengths = np.where(is_long, 0, lengths) if has_long else lengths
+    longest = int(lengths.max())
+    is_long = lengths > _LONG_VALUE_BYTES if longest > _LONG_VALUE_BYTES else None
+    short_lengths = lengths if is_long is None else np.where(is_long, 0, lengths)
     shortest = int(short_lengths.min())
-    for offset in range(0, int(short_lengths.max()), 8):
+    for offset in range(0, longest if is_long is None else int(short_lengths.max()), WORD_BYTES):
         if offset < shortest:
-            _absorb(hashes, words, starts + offset, short_lengths - offset)
+            _absorb(hashes, words.at(starts + offset if offset else starts, short_lengths - offset))
         else:
             rows = np.flatnonzero(short_lengths > offset)
             some = hashes[rows]
-            _absorb(some, words, starts[rows] + offset, short_lengths[rows] - offset)
+            _absorb(some, words.at(starts[rows] + offset, short_lengths[rows] - offset))
             hashes[rows] = some
-    for row in np.flatnonzero(is_long) if has_long else ():
-        value = padded[starts[row] : starts[row] + lengths[row]].tobytes()
+    for row in () if is_long is None else np.flatnonzero(is_long):
+        value = data[starts[row] : starts[row] + lengths[row]].tobytes()
         hashes[row] = int.from_bytes(hashlib.blake2b(value, digest_size=8).digest(), "little")
     return _mix(hashes)
 
 
-def _absorb(
-    hashes: Hashes, words: npt.NDArray[Any], positions: npt.NDArray[np.int64], remaining: npt.NDArray[np.int64]
-) -> None:
-    taken = words[positions].astype(np.uint64, copy=False)
-    taken &= _TAIL_MASKS[np.minimum(remaining, 8)]
-    hashes ^= taken
-    hashes *= _WORD
-    hashes ^= hashes >> _SHIFT_32
+def _absorb(hashes: Hashes, words: Words) -> None:
+    """Takes the next word of each row in; `words` are used up."""
+    for first in range(0, len(hashes), _WORDS_AT_ONCE):
+        some, shifted = hashes[first : first + _WORDS_AT_ONCE], words[first : first + _WORDS_AT_ONCE]
+        some ^= shifted
+        some *= _WORD
+        some ^= np.right_shift(some, _SHIFT_32, out=shifted)
