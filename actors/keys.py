@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from actors.state.pickling import with_one_nan
-from actors.text_words import WORD_BYTES, TextWords, Words
+from actors.text_words import WORD_BYTES, WORDS_AT_ONCE, TextWords, Words
 from actors.user_code import short_repr, user_function_error
 from flinkray.batch import Batch
 from flinkray.errors import TypeMismatchError, UnknownColumnError
@@ -339,10 +339,10 @@ def _hash_variable_width(array: pa.Array) -> Hashes:
     dtype = np.dtype(np.int64 if is_large else np.int32)
     _, offsets_buffer, data_buffer = array.buffers()
     start = array.offset * dtype.itemsize
-    offsets = np.frombuffer(offsets_buffer, dtype=dtype, count=len(array) + 1, offset=start).astype(np.int64)
+    offsets = np.frombuffer(offsets_buffer, dtype=dtype, count=len(array) + 1, offset=start)
     data = np.frombuffer(data_buffer, dtype=np.uint8) if data_buffer is not None else np.empty(0, dtype=np.uint8)
     first, last = int(offsets[0]), int(offsets[-1])
-    return _hash_slices(data[first:last], offsets[:-1] - first, np.diff(offsets))
+    return _hash_slices(data[first:last], offsets[:-1], np.diff(offsets), first)
 
 
 def _hash_bytes(value: bytes) -> np.uint64:
@@ -350,34 +350,42 @@ def _hash_bytes(value: bytes) -> np.uint64:
     return np.uint64(_hash_slices(data, np.zeros(1, dtype=np.int64), np.array([len(value)], dtype=np.int64))[0])
 
 
-def _hash_slices(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Hashes:
-    """The hash of data[start : start + length] for each row: eight bytes of every row at a time."""
-    words = TextWords(data)
+def _hash_slices(
+    data: npt.NDArray[np.uint8], starts: npt.NDArray[Any], lengths: npt.NDArray[Any], base: int = 0
+) -> Hashes:
+    """The hash of data[start - base : start - base + length] for each row."""
+    words = TextWords(data, base)
+    hashes = np.empty(len(lengths), np.uint64)
+    for first in range(0, len(lengths), WORDS_AT_ONCE):
+        some = slice(first, first + WORDS_AT_ONCE)
+        hashes[some] = _hash_some(words, starts[some], lengths[some])
+    long_rows = np.flatnonzero(lengths > _LONG_VALUE_BYTES)
+    if len(long_rows):
+        places = zip((starts[long_rows] - base).tolist(), lengths[long_rows].tolist(), strict=True)
+        digests = [hashlib.blake2b(data[at : at + length], digest_size=8).digest() for at, length in places]
+        hashes[long_rows] = _mix(np.frombuffer(b"".join(digests), "<u8").astype(np.uint64))
+    return hashes
+
+
+def _hash_some(words: TextWords, starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Hashes:
+    """Eight bytes of every row at a time; what it gives for long ones means nothing."""
     hashes = lengths.astype(np.uint64)
     hashes *= _MIX_2
     hashes += _INCREMENT
-    longest = int(lengths.max())
-    is_long = lengths > _LONG_VALUE_BYTES if longest > _LONG_VALUE_BYTES else None
-    short_lengths = lengths if is_long is None else np.where(is_long, 0, lengths)
-    shortest = int(short_lengths.min())
-    for offset in range(0, longest if is_long is None else int(short_lengths.max()), WORD_BYTES):
+    shortest, longest = int(lengths.min()), min(int(lengths.max()), _LONG_VALUE_BYTES)
+    for offset in range(0, longest, WORD_BYTES):
         if offset < shortest:
-            _absorb(hashes, words.at(starts + offset if offset else starts, short_lengths - offset))
+            _absorb(hashes, words.at(starts + offset, lengths - offset) if offset else words.at(starts, lengths))
         else:
-            rows = np.flatnonzero(short_lengths > offset)
+            rows = np.flatnonzero(lengths > offset)
             some = hashes[rows]
-            _absorb(some, words.at(starts[rows] + offset, short_lengths[rows] - offset))
+            _absorb(some, words.at(starts[rows] + offset, lengths[rows] - offset))
             hashes[rows] = some
-    for row in () if is_long is None else np.flatnonzero(is_long):
-        value = data[starts[row] : starts[row] + lengths[row]].tobytes()
-        hashes[row] = int.from_bytes(hashlib.blake2b(value, digest_size=8).digest(), "little")
     return _mix(hashes)
 
 
 def _absorb(hashes: Hashes, words: Words) -> None:
     """Takes the next word of each row in; `words` are used up."""
-    for first in range(0, len(hashes), _WORDS_AT_ONCE):
-        some, shifted = hashes[first : first + _WORDS_AT_ONCE], words[first : first + _WORDS_AT_ONCE]
-        some ^= shifted
-        some *= _WORD
-        some ^= np.right_shift(some, _SHIFT_32, out=shifted)
+    hashes ^= words
+    hashes *= _WORD
+    hashes ^= np.right_shift(hashes, _SHIFT_32, out=words)

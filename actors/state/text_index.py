@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -9,21 +11,31 @@ import pyarrow.compute as pc
 
 from actors.keys import key_hashes
 from actors.state.integer_index import Ids, IntegerIndex
+from actors.text_words import WORD_BYTES, TextWords
 
 # Takes a hash on to another one, for a text whose own is that of another text. Odd, so that it loses nothing.
 _NEXT_HASH = np.int64(0x2545F4914F6CDD1D)
 
+# Up to so many bytes hashing the text of every row, and comparing it, costs less than finding the distinct ones.
+_LONGEST_OF_ROWS = 48
+
 _FIRST_CAPACITY = 1024
+
+Flags = npt.NDArray[np.bool_]
 
 
 class TextIndex:
-    """Numbers hashes, and compares what is found with what was asked for, so that texts with equal hashes are told
-    apart. Takes 8 bytes beside a text's own, and what IntegerIndex takes. Belongs to one thread."""
+    """Numbers 64-bit words: a text of up to eight bytes is one, of a longer one its hash. What is found by a hash is
+    compared with what was asked for, so that texts with equal hashes are told apart. Takes 9 bytes beside a text's
+    own, and what IntegerIndex takes. Belongs to one thread."""
 
     def __init__(self) -> None:
         self._numbers = IntegerIndex()
         self._offsets: Ids = np.zeros(_FIRST_CAPACITY + 1, np.int64)
         self._data: npt.NDArray[np.uint8] = np.empty(_FIRST_CAPACITY, np.uint8)
+        self._is_hashed: Flags = np.zeros(_FIRST_CAPACITY, np.bool_)
+        """Which texts are not known by what they are."""
+        self._has_hashed = False
         self._stored = 0
 
     @property
@@ -32,31 +44,54 @@ class TextIndex:
 
     def ids(self, column: pa.Array) -> Ids:
         """The number of each row's text; null has one too."""
-        if pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
-            column = column.cast(pa.large_binary())  # encoded as views, null and "" would be the same
-        encoded = column.dictionary_encode(null_encoding="encode")
-        texts = encoded.dictionary.cast(pa.large_binary())
-        hashes = key_hashes(pa.RecordBatch.from_arrays([texts], names=["text"])).view(np.int64)
-        distinct = self._ids(texts, hashes)
-        numbers: Ids = distinct[encoded.indices.to_numpy(zero_copy_only=False)]
-        return numbers
-
-    def _ids(self, texts: pa.Array, hashes: Ids) -> Ids:
+        texts = _with_offsets(column)
         nulls = texts.is_null().to_numpy(zero_copy_only=False) if texts.null_count else None
-        ids = self._numbers.ids(hashes, nulls)
-        if self._numbers.size > self._stored:
-            self._store_new(texts, ids)
-        is_other = pc.not_equal(self._texts().take(pa.array(ids)), texts).fill_null(False)
-        if pc.any(is_other).as_py():
-            rows = np.flatnonzero(is_other.to_numpy(zero_copy_only=False))
-            ids[rows] = self._ids(texts.take(pa.array(rows)), hashes[rows] * _NEXT_HASH + 1)
+        words, hashed_rows = _words_of(texts, nulls)
+        if hashed_rows is None:
+            ids = self._numbers.ids(words, nulls)
+            self._store_new(texts, ids, None)
+            others = np.zeros(0, np.int64)
+        else:
+            asked = texts if len(hashed_rows) == len(texts) else texts.take(pa.array(hashed_rows))
+            asked, codes = _worth_hashing(asked)
+            words[hashed_rows] = _hashes(asked)[codes]
+            ids = self._numbers.ids(words, nulls)
+            self._store_new(texts, ids, hashed_rows)
+            found = np.empty(len(asked), np.int64)
+            found[codes] = ids[hashed_rows]
+            others = hashed_rows[self._are_others(asked, found)[codes]]
+        if self._has_hashed:
+            # A text that is its own word is not the one that was hashed to it.
+            is_other = self._is_hashed[ids]
+            if hashed_rows is not None:
+                is_other[hashed_rows] = False
+            others = np.concatenate([others, np.flatnonzero(is_other)])
+        if len(others):
+            others.sort()
+            ids[others] = self._hashed_ids(texts.take(pa.array(others)), words[others] * _NEXT_HASH + 1)
         return ids
 
-    def _store_new(self, texts: pa.Array, ids: Ids) -> None:
+    def _hashed_ids(self, texts: pa.Array, hashes: Ids) -> Ids:
+        """The numbers of texts, none of them null, that are known by these hashes or by ones that follow."""
+        ids = self._numbers.ids(hashes)
+        self._store_new(texts, ids, np.arange(len(texts)))
+        rows = np.flatnonzero(self._are_others(texts.cast(pa.large_binary()), ids))
+        if len(rows):
+            ids[rows] = self._hashed_ids(texts.take(pa.array(rows)), hashes[rows] * _NEXT_HASH + 1)
+        return ids
+
+    def _are_others(self, texts: pa.Array, ids: Ids) -> Flags:
+        """Which of the texts are not what is stored by their numbers."""
+        flags: Flags = pc.not_equal(self._texts().take(pa.array(ids)), texts).to_numpy(zero_copy_only=False)
+        return flags
+
+    def _store_new(self, texts: pa.Array, ids: Ids, hashed_rows: Ids | None) -> None:
+        if self._numbers.size == self._stored:
+            return
         rows = np.flatnonzero(ids >= self._stored)[::-1]
         first_rows = np.empty(self._numbers.size - self._stored, np.int64)
         first_rows[ids[rows] - self._stored] = rows  # the last write wins, which is the first row of each
-        added = texts.take(pa.array(first_rows)).fill_null(b"")
+        added = texts.take(pa.array(first_rows)).cast(pa.large_binary()).fill_null(b"")
         _, offsets_buffer, data_buffer = added.buffers()
         offsets = np.frombuffer(offsets_buffer, np.int64, len(added) + 1, added.offset * 8)
         begin, end = int(self._offsets[self._stored]), int(offsets[-1] - offsets[0])
@@ -65,16 +100,71 @@ class TextIndex:
         if end:
             data = np.frombuffer(data_buffer, np.uint8)[int(offsets[0]) : int(offsets[-1])]
             self._data[begin : begin + end] = data
+        if hashed_rows is not None:
+            is_hashed = np.zeros(len(texts), np.bool_)
+            is_hashed[hashed_rows] = True
+            self._is_hashed[self._stored : self._stored + len(added)] = is_hashed[first_rows]
+            self._has_hashed = True
         self._stored += len(added)
 
     def _reserve(self, texts: int, size: int) -> None:
         # In place where the system can move pages, so that there are no two copies on the way. Arrow's views of these
-        # arrays do not outlive `_ids`.
+        # arrays do not outlive the call that made them.
         if texts + 1 > len(self._offsets):
-            self._offsets.resize(max(texts + 1, 2 * len(self._offsets)), refcheck=False)
+            capacity = max(texts + 1, 2 * len(self._offsets))
+            self._offsets.resize(capacity, refcheck=False)
+            self._is_hashed.resize(capacity, refcheck=False)
         if size > len(self._data):
             self._data.resize(max(size, 2 * len(self._data)), refcheck=False)
 
     def _texts(self) -> pa.Array:
         buffers = [None, pa.py_buffer(self._offsets), pa.py_buffer(self._data)]
         return pa.LargeBinaryArray.from_buffers(pa.large_binary(), self._stored, buffers)
+
+
+def _with_offsets(column: pa.Array) -> pa.Array:
+    """The texts one behind the other."""
+    types, arrow_type = pa.types, column.type
+    has_offsets = not (
+        types.is_string_view(arrow_type) or types.is_binary_view(arrow_type) or types.is_fixed_size_binary(arrow_type)
+    )
+    return column if has_offsets else column.cast(pa.large_binary())
+
+
+def _words_of(texts: pa.Array, nulls: Flags | None) -> tuple[Ids, Ids | None]:
+    """The word of each text that is one, and which rows are to be hashed; None: no row.
+
+    A text is known from its word if no byte is behind it that is as if there were none.
+    """
+    is_large = pa.types.is_large_string(texts.type) or pa.types.is_large_binary(texts.type)
+    dtype: Any = np.dtype(np.int64 if is_large else np.int32)
+    _, offsets_buffer, data_buffer = texts.buffers()
+    offsets = np.frombuffer(offsets_buffer, dtype, len(texts) + 1, texts.offset * dtype.itemsize)
+    first, last = int(offsets[0]), int(offsets[-1])
+    data = np.frombuffer(data_buffer, np.uint8, last - first, first) if last > first else np.empty(0, np.uint8)
+    starts, lengths, words = offsets[:-1], np.diff(offsets), TextWords(data, first)
+    is_hashed = lengths > WORD_BYTES
+    if len(data) and not data.min():
+        ends_with_zero = np.concatenate([data == 0, [False]])[offsets[1:] - (first + 1)]
+        is_hashed |= ends_with_zero & (lengths > 0)
+    if nulls is not None:
+        is_hashed &= ~nulls
+    if not is_hashed.any():
+        return words.at(starts, lengths).view(np.int64), None
+    known = np.zeros(len(texts), np.int64)
+    rows = np.flatnonzero(~is_hashed)
+    known[rows] = words.at(starts[rows], lengths[rows]).view(np.int64)
+    return known, np.flatnonzero(is_hashed)
+
+
+def _worth_hashing(texts: pa.Array) -> tuple[pa.Array, Ids | slice]:
+    """The texts that are to be hashed, and which of these each row has: where they are long, each only once."""
+    texts = texts.cast(pa.large_binary())
+    if pc.max(pc.binary_length(texts)).as_py() <= _LONGEST_OF_ROWS:
+        return texts, slice(None)
+    encoded = texts.dictionary_encode()
+    return encoded.dictionary, encoded.indices.to_numpy()
+
+
+def _hashes(texts: pa.Array) -> Ids:
+    return key_hashes(pa.RecordBatch.from_arrays([texts], names=["text"])).view(np.int64)

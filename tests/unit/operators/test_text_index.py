@@ -28,7 +28,9 @@ def test_every_text_has_one_number_and_no_two_share_one(
     numbers: dict[str | None, int] = {}
     for _ in range(chance.randint(1, 12)):
         texts = [
-            chance.choice([None, "", "a" * chance.randint(0, 20), str(chance.randint(0, 150)), "ä€𝄞", "a\0"])
+            chance.choice(
+                [None, "", "a" * chance.randint(0, 20), str(chance.randint(0, 150)), "ä€𝄞", "a\0", "\0", "\1", "\2"]
+            )
             for _ in range(chance.randint(1, 200))
         ]
         column = pa.array(texts, pa.string()).cast(arrow_type)
