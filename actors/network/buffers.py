@@ -16,9 +16,10 @@ class Buffer:
         is_shared: several consumers get it.
         nbytes: bytes of the batch's rows; 0 for an event.
         rows: 0 for an event.
+        room: how many buffers it counts as in its producer's queue.
     """
 
-    __slots__ = ("_batches", "_ref", "event", "is_shared", "nbytes", "rows")
+    __slots__ = ("_batches", "_ref", "event", "is_shared", "nbytes", "room", "rows")
 
     def __init__(self, batches: list[Batch], event: Event | None, rows: int, nbytes: int) -> None:
         self._batches = batches
@@ -27,6 +28,7 @@ class Buffer:
         self.event = event
         self.rows = rows
         self.nbytes = nbytes
+        self.room = 1
 
     @staticmethod
     def of_event(event: Event) -> Buffer:
@@ -93,6 +95,10 @@ class Coalescer:
         self._batches: list[Batch] = []
         self._rows = 0
         self._nbytes = 0
+
+    def __len__(self) -> int:
+        """Batches that wait for more."""
+        return len(self._batches)
 
     @property
     def is_empty(self) -> bool:

@@ -386,7 +386,7 @@ class ResultPartition:
         with self._lock:
             for subpartition in self._subpartitions:
                 subpartition.check()
-            assert self._limit.buffers == sum(subpartition.backlog for subpartition in self._subpartitions)
+            assert self._limit.buffers == sum(subpartition.room for subpartition in self._subpartitions)
             if not self._is_released:
                 assert self.availability.is_available == self._limit.has_room
 

@@ -31,6 +31,10 @@ ENTRIES_PER_MESSAGE = 64
 BYTES_PER_MESSAGE = 8 << 20
 """What one message carries at most: a large one delays the first of its buffers until the last has been copied."""
 
+ANNOUNCE_AFTER_MS = 20.0
+"""How long data waits without credit before its receiver is told. Credit comes back by itself with what is consumed;
+only a receiver that is short of bytes must know. Told at once, every second message was such a one."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReaderStatistics:
@@ -60,8 +64,10 @@ class _Reader:
     sent_buffers: int = 0
     sent_bytes: int = 0
     is_queued: bool = False
-    has_announced: bool = False
-    """The receiver knows that data waits here without credit."""
+    is_announcing: bool = False
+    """A timer runs, after which the receiver is told that data waits here without credit."""
+    announced: int | None = None
+    """What it had been granted when the receiver was told last."""
 
     def can_send(self, next_kind: NextKind) -> bool:
         """An event always; data only with credit."""
@@ -143,7 +149,6 @@ class PartitionSender:
             reader = self._readers.get(channel_id)
             if reader is not None:
                 reader.credit.add(count)
-                reader.has_announced = False
                 self._consider(reader)
 
     def on_resume(self, message: ResumeConsumption) -> None:
@@ -206,7 +211,7 @@ class PartitionSender:
             self._consider(reader)
 
     def _consider(self, reader: _Reader) -> None:
-        """Queues a reader that can send; announces the backlog of one that lacks credit, once.
+        """Queues a reader that can send; announces the backlog of one that lacks credit, if it does for a while.
 
         The receiver grants a credit beyond its byte budget only to a channel that it knows to have data waiting.
         """
@@ -220,10 +225,22 @@ class PartitionSender:
             return
         if reader.can_send(next_kind):
             self._queue(reader, next_kind)
-        elif next_kind is NextKind.DATA and not reader.has_announced:
-            reader.has_announced = True
-            reader.consumer.backlogs[reader.channel_id] = reader.view.backlog
-            self._queue_consumer(reader.consumer)
+        elif next_kind is NextKind.DATA and not reader.is_announcing and reader.announced != reader.credit.granted:
+            reader.is_announcing = True
+            announce = partial(self._announce, reader, reader.credit.granted)
+            self._context.timers.call_later(ANNOUNCE_AFTER_MS, partial(self._post, announce))
+
+    def _announce(self, reader: _Reader, granted: int) -> None:
+        """Tells the backlog of a reader that has got no credit since that many; later if it has, and waits again."""
+        reader.is_announcing = False
+        if self._readers.get(reader.channel_id) is not reader:
+            return
+        if reader.credit.granted != granted:
+            self._consider(reader)
+            return
+        reader.announced = granted
+        reader.consumer.backlogs[reader.channel_id] = reader.view.backlog
+        self._queue_consumer(reader.consumer)
 
     def _queue(self, reader: _Reader, next_kind: NextKind) -> None:
         consumer = reader.consumer

@@ -41,7 +41,7 @@ class SubpartitionStatistics:
 
     subpartition: int
     queued_buffers: int
-    """Events included."""
+    """Events included, and the tail once it is flushed."""
     backlog: int
     queued_bytes: int
     """Of finished data buffers; what is still coalescing is not in it."""
@@ -53,7 +53,8 @@ class SubpartitionStatistics:
 
 
 class QueueLimit:
-    """How many data buffers and bytes all queues of one partition may hold together.
+    """How many data buffers and bytes all queues of one partition may hold together. Rows that were flushed one after
+    another count as so many buffers, also where they are read as one.
 
     The limit is soft: rows that an operator has made must go somewhere, so adding never fails; but the writer is
     unavailable from then on, and the task makes no more before there is room.
@@ -69,26 +70,32 @@ class QueueLimit:
     def has_room(self) -> bool:
         return self.buffers < self.max_buffers and self.nbytes < self.max_bytes
 
-    def add(self, nbytes: int) -> None:
-        self.buffers += 1
+    def add(self, nbytes: int, buffers: int = 1) -> None:
+        self.buffers += buffers
         self.nbytes += nbytes
 
-    def remove(self, nbytes: int) -> None:
-        self.buffers -= 1
+    def remove(self, nbytes: int, buffers: int = 1) -> None:
+        self.buffers -= buffers
         self.nbytes -= nbytes
 
 
 class PipelinedSubpartition:
     """In memory, consumed once, in order. After Flink's class of that name.
 
-    The coalescing tail is not in the backlog and cannot be polled until it is full or flushed. An aligned barrier
-    blocks: nothing more is given after it until `resume`, except barriers that overtake everything.
+    The coalescing tail is not in the backlog and cannot be polled until it is full or flushed. One that is flushed goes
+    on coalescing until it is polled: rows that come while the reader cannot take them (no credit, a busy thread) make
+    its next buffer larger, and not more of them. An aligned barrier blocks: nothing more is given after it until
+    `resume`, except barriers that overtake everything.
     """
 
     def __init__(self, index: int, limit: QueueLimit, target_rows: int, target_bytes: int) -> None:
         self.index = index
         self._limit = limit
         self._tail = Coalescer(target_rows, target_bytes)
+        self._flushes = 0
+        """Of the tail as it is; it is readable after the first."""
+        self._flushed_batches = 0
+        self._flushed_bytes = 0
         self._queue: deque[Buffer] = deque()
         self._priority: deque[Buffer] = deque()
         self._backlog = 0
@@ -102,17 +109,22 @@ class PipelinedSubpartition:
 
     @property
     def backlog(self) -> int:
-        """Finished data buffers that wait."""
-        return self._backlog
+        """Data buffers that wait: finished ones, and the tail once it is flushed."""
+        return self._backlog + (self._flushes > 0)
 
     @property
     def has_tail(self) -> bool:
-        """Whether rows wait for more rows, or for a flush."""
-        return not self._tail.is_empty
+        """Whether rows came that wait for more rows, or for a flush."""
+        return len(self._tail) > self._flushed_batches
 
     @property
     def has_priority(self) -> bool:
         return bool(self._priority)
+
+    @property
+    def room(self) -> int:
+        """Data buffers that it takes of the limit."""
+        return self._flushes + sum(buffer.room for buffer in self._queue if not buffer.is_event)
 
     @property
     def is_lingering(self) -> bool:
@@ -127,8 +139,10 @@ class PipelinedSubpartition:
     def next_kind(self) -> NextKind:
         if self._priority:
             return NextKind.PRIORITY
-        if self._is_blocked or not self._queue:
+        if self._is_blocked:
             return NextKind.NOTHING
+        if not self._queue:
+            return NextKind.DATA if self._flushes else NextKind.NOTHING
         if self._queue[0].is_event:
             return NextKind.EVENT
         return NextKind.NOTHING if self.is_lingering else NextKind.DATA
@@ -147,16 +161,37 @@ class PipelinedSubpartition:
 
     def flush(self) -> None:
         """Makes everything readable."""
-        self._append(self._tail.finish())
+        if self.has_tail:
+            self._limit.add(self._tail.nbytes - self._flushed_bytes)
+            self._flushes += 1
+            self._flushed_batches, self._flushed_bytes = len(self._tail), self._tail.nbytes
         self.hurry()
 
+    def _forget_flushes(self) -> int:
+        """How often the tail was flushed, which takes no room any more."""
+        flushes, self._flushes = self._flushes, 0
+        self._limit.remove(self._flushed_bytes, flushes)
+        self._flushed_batches = self._flushed_bytes = 0
+        return flushes
+
     def _append(self, buffers: list[Buffer]) -> None:
+        """Finished buffers; where there was a tail, the first of them is what it was."""
+        if buffers and self._flushes:
+            # It takes as much room as before: its writer must not run further ahead because it is read as one.
+            has_more = len(buffers[0].batches) > self._flushed_batches
+            buffers[0].room = self._forget_flushes() + has_more
+            self._queue_all(buffers)
+            self.hurry()
+        else:
+            self._queue_all(buffers)
+
+    def _queue_all(self, buffers: list[Buffer]) -> None:
         for buffer in buffers:
             self._queue.append(buffer)
             if not buffer.is_event:
                 self._backlog += 1
                 self._queued_bytes += buffer.nbytes
-                self._limit.add(buffer.nbytes)
+                self._limit.add(buffer.nbytes, buffer.room)
 
     def insert_priority(self, barrier: Buffer) -> list[Batch]:
         """Puts an unaligned barrier before everything but earlier ones of its kind.
@@ -166,7 +201,8 @@ class PipelinedSubpartition:
         """
         if self.is_released:
             return []
-        self.flush()
+        self._append(self._tail.finish())
+        self.hurry()
         self._priority.append(barrier)
         return _rows(self._queue)
 
@@ -202,17 +238,19 @@ class PipelinedSubpartition:
         elif only_priority or self.next_kind is NextKind.NOTHING:
             return None
         else:
+            if not self._queue:
+                self._append(self._tail.finish())
             buffer = self._queue.popleft()
             self._is_blocked = buffer.blocks_upstream
             if not buffer.is_event:
                 self._leave_queue(buffer)
         sequence, self._taken = self._taken, self._taken + 1
-        return Polled(buffer, sequence, self._backlog, self.next_kind)
+        return Polled(buffer, sequence, self.backlog, self.next_kind)
 
     def _leave_queue(self, buffer: Buffer) -> None:
         self._backlog -= 1
         self._queued_bytes -= buffer.nbytes
-        self._limit.remove(buffer.nbytes)
+        self._limit.remove(buffer.nbytes, buffer.room)
         self.hurry()  # where some have gone, the others follow
 
     def resume(self) -> None:
@@ -223,6 +261,7 @@ class PipelinedSubpartition:
         """Drops everything, now and from now on."""
         self.is_released = True
         self._tail.finish()
+        self._forget_flushes()
         for buffer in self._queue:
             if not buffer.is_event:
                 self._leave_queue(buffer)
@@ -232,8 +271,8 @@ class PipelinedSubpartition:
     def statistics(self) -> SubpartitionStatistics:
         return SubpartitionStatistics(
             subpartition=self.index,
-            queued_buffers=len(self._priority) + len(self._queue),
-            backlog=self._backlog,
+            queued_buffers=len(self._priority) + len(self._queue) + (self._flushes > 0),
+            backlog=self.backlog,
             queued_bytes=self._queued_bytes,
             coalescing_bytes=self._tail.nbytes,
             taken_buffers=self._taken,
@@ -245,6 +284,9 @@ class PipelinedSubpartition:
     def check(self) -> None:
         """The counters say what the queue holds."""
         data = [buffer for buffer in self._queue if not buffer.is_event]
+        assert self._flushed_batches <= len(self._tail)
+        assert self._flushed_bytes <= self._tail.nbytes
+        assert (self._flushes > 0) == (self._flushed_batches > 0)
         assert self._backlog == len(data), f"backlog {self._backlog}, but {len(data)} data buffers wait"
         assert self._queued_bytes == sum(buffer.nbytes for buffer in data)
         assert all(buffer.is_event and not buffer.blocks_upstream for buffer in self._priority)

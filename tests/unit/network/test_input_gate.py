@@ -11,17 +11,19 @@ from actors.elements import CheckpointBarrier, CheckpointOptions
 from actors.network.input_gate import InputGate, SingleInputGate, UnionInputGate
 from actors.network.result_partition import ResultPartition
 from flinkray.batch import Batch
+from flinkray.config import Configuration
 from flinkray.errors import PartitionError
+from flinkray.options import BATCH_ROWS
 from tests.support.network import END, World, numbers, partition_descriptor, values_of
 
 BARRIER = CheckpointBarrier(1, 0)
 
 
 class Slot:
-    """Some partitions of one subpartition each, and a gate that reads them all."""
+    """Some partitions of one subpartition each, and a gate that reads them all. Every batch is a buffer of its own."""
 
     def __init__(self, partitions: int) -> None:
-        self.world = World("slot")
+        self.world = World("slot", configuration=Configuration({BATCH_ROWS.key: 1}))
         self.partitions: list[ResultPartition] = [
             self.world["slot"].create_partition(partition_descriptor(1, f"p{index}")) for index in range(partitions)
         ]

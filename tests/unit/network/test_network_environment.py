@@ -20,6 +20,7 @@ from actors.messages import (
 )
 from actors.network.input_gate import SingleInputGate
 from actors.network.result_partition import ResultPartition
+from actors.network.sender import ANNOUNCE_AFTER_MS
 from actors.ports import Address, DeliveryFailed
 from flinkray.config import Configuration
 from flinkray.errors import PartitionError
@@ -45,6 +46,7 @@ def configured(**values: Any) -> Configuration:
         "inline": "flinkray.network.inline-bytes",
         "budget": "flinkray.network.bytes-in-flight",
         "target_bytes": "flinkray.batch.target-bytes",
+        "target_rows": "flinkray.batch.target-rows",
         "frame": "flinkray.network.frame-bytes",
     }
     settings |= {names[name]: value for name, value in values.items()}
@@ -150,13 +152,43 @@ def test_a_backlog_brings_floating_buffers() -> None:
     assert channel.queued_buffers == 4, "the exclusive buffer and three floating ones"
 
 
-def test_data_that_waits_without_credit_is_announced_once() -> None:
+def test_data_that_waits_long_without_credit_is_announced_once() -> None:
     pair = Pair(exclusive=1)
     pair.put(1)
     pair.world.settle()
     pair.put(2)
     pair.put(3)
-    assert pair.sent(AnnounceBacklog) == [AnnounceBacklog(((CHANNEL, 2),))]
+    assert pair.sent(AnnounceBacklog) == []
+    for _ in range(3):
+        pair.world.time.advance(ANNOUNCE_AFTER_MS)
+        assert pair.sent(AnnounceBacklog) == [AnnounceBacklog(((CHANNEL, 2),))]
+        pair.put(4, 5)
+
+
+def test_data_that_gets_credit_in_time_is_not_announced_and_what_waits_after_it_has_a_time_of_its_own() -> None:
+    pair = Pair(exclusive=1)
+    for number in range(2):
+        pair.put(number)
+        pair.world.settle()
+    pair.world.time.advance(ANNOUNCE_AFTER_MS / 2)
+    pair.gate.poll()
+    pair.gate.recycle()
+    pair.world.settle()
+    pair.put(2)
+    pair.world.settle()
+    pair.world.time.advance(ANNOUNCE_AFTER_MS / 2)
+    assert pair.sent(AnnounceBacklog) == []
+    pair.world.time.advance(ANNOUNCE_AFTER_MS)
+    assert pair.sent(AnnounceBacklog) == [AnnounceBacklog(((CHANNEL, 1),))]
+
+
+def test_rows_that_come_while_there_is_no_credit_go_as_one_buffer() -> None:
+    pair = Pair(exclusive=1, target_rows=100)
+    for number in range(6):
+        pair.put(number)
+        pair.world.settle()
+    assert drain(pair.world, pair.gate) == [(0, number) for number in range(6)]
+    assert [len(message.entries) for message in pair.sent(Buffers)] == [1, 1]
 
 
 def test_a_channel_that_the_byte_budget_left_without_credit_gets_one_when_it_has_data() -> None:
@@ -164,8 +196,12 @@ def test_a_channel_that_the_byte_budget_left_without_credit_gets_one_when_it_has
     assert [request.credit for request in pair.sent(RequestSubpartition)] == [1, 0, 0]
     for number in range(3):
         pair.put(number, index=2)
+    pair.world.settle()
+    pair.world.time.advance(ANNOUNCE_AFTER_MS)
     assert drain(pair.world, pair.gate) == [(2, 0), (2, 1), (2, 2)]
     pair.put(3, index=1)
+    pair.world.settle()
+    pair.world.time.advance(ANNOUNCE_AFTER_MS)
     assert drain(pair.world, pair.gate) == [(1, 3)]
 
 

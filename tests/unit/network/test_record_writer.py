@@ -63,10 +63,26 @@ def test_a_full_buffer_does_not_wait() -> None:
 
 def test_timeout_zero_makes_every_batch_readable_at_once() -> None:
     exchange = Exchange(timeout_ms=0)
+    for number in (1, 2):
+        exchange.writer.emit(numbers(number))
+        assert exchange.read() == [[number]]
+    assert exchange.time.waiting == []
+
+
+def test_rows_that_nobody_read_yet_are_joined_by_those_that_come() -> None:
+    exchange = Exchange(timeout_ms=0)
     exchange.writer.emit(numbers(1))
     exchange.writer.emit(numbers(2))
-    assert exchange.read() == [[1], [2]]
-    assert exchange.time.waiting == []
+    assert exchange.read() == [[1, 2]]
+
+
+def test_rows_that_join_readable_ones_still_have_their_timeout() -> None:
+    exchange = Exchange()
+    exchange.writer.emit(numbers(1))
+    exchange.time.advance(100)
+    exchange.writer.emit(numbers(2))
+    assert len(exchange.time.waiting) == 1
+    assert exchange.read() == [[1, 2]]
 
 
 def test_a_negative_timeout_waits_for_full_buffers_or_events() -> None:
@@ -87,9 +103,10 @@ def test_the_flush_timer_runs_only_while_something_waits() -> None:
     assert len(exchange.time.waiting) == 1
     exchange.time.advance(100)
     assert exchange.time.waiting == []
+    assert exchange.read() == [[1, 2]]
     exchange.writer.emit(numbers(3))
     exchange.time.advance(100)
-    assert exchange.read() == [[1, 2], [3]]
+    assert exchange.read() == [[3]]
 
 
 def test_a_closed_writer_has_no_timer() -> None:

@@ -110,6 +110,38 @@ def test_the_limit_counts_finished_data_buffers_of_all_queues(limit: QueueLimit)
     assert limit.has_room
 
 
+def test_rows_of_several_flushes_are_one_buffer_and_take_the_room_of_all() -> None:
+    limit = QueueLimit(max_buffers=3, max_bytes=1 << 20)
+    queue = PipelinedSubpartition(0, limit, 100, 1 << 20)
+    for number in range(3):
+        assert limit.has_room
+        queue.add_batch(numbers(number))
+        queue.flush()
+        queue.flush()
+        queue.check()
+    assert not limit.has_room
+    queue.add_buffer(event(1))
+    assert (limit.buffers, limit.nbytes, queue.backlog, queue.room) == (3, 24, 1, 3), "an event frees nothing"
+    polled = queue.poll()
+    assert polled is not None
+    assert values_of(polled.buffer.element) == [0, 1, 2]
+    assert (limit.buffers, limit.nbytes, queue.room) == (0, 0, 0)
+
+
+def test_a_flushed_tail_that_fills_up_still_can_be_read_at_once() -> None:
+    queue = PipelinedSubpartition(0, QueueLimit(10, 1 << 20), 4, 1 << 20)
+    queue.frame_bytes = 1 << 20
+    queue.add_batch(numbers(1))
+    queue.flush()
+    queue.add_batch(numbers(2))
+    queue.add_batch(numbers(3, 4, 5))
+    assert queue.next_kind is NextKind.DATA
+    seen = []
+    while (polled := queue.poll()) is not None:
+        seen.append(values_of(polled.buffer.element))
+    assert seen == [[1, 2], [3, 4, 5]]
+
+
 def test_bytes_fill_the_limit_too() -> None:
     limit = QueueLimit(max_buffers=100, max_bytes=16)
     queue = PipelinedSubpartition(0, limit, 2, 1 << 20)
