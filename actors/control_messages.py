@@ -21,12 +21,13 @@ from actors.elements import StopMode
 from actors.messages import AllocationId, SessionId, TaskMetrics
 from actors.ports import Address
 from actors.scheduling.failure_history import FailureRecord
-from flinkray.batch import Batch
+from actors.sealed import Sealed
 from flinkray.errors import ErrorInfo
 from flinkray.execution import JobStatus
 from flinkray.types import JobId
 
-if TYPE_CHECKING:  # with it, masters and workers would load all of the API
+if TYPE_CHECKING:  # with them, masters and workers would load Arrow and all of the API
+    from flinkray.batch import Batch
     from graphs.job_graph import JobGraph
 
 OfferId = NewType("OfferId", int)
@@ -194,7 +195,14 @@ class SubmitJob:
     Raises InvalidProgramError for a job id whose submission this Dispatcher has answered already.
     """
 
-    job_graph: JobGraph
+    job_id: JobId
+    name: str
+    sealed: Sealed[JobGraph]
+    """For its JobMaster alone."""
+
+    @classmethod
+    def of(cls, job_graph: JobGraph) -> SubmitJob:
+        return cls(job_graph.job_id, job_graph.name, Sealed(job_graph))
 
 
 @dataclass(frozen=True, slots=True)

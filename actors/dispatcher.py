@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from actors.control_messages import (
     AllTaskExecutorsReleased,
@@ -31,16 +31,20 @@ from actors.control_messages import (
     ShutDownCluster,
     SubmitJob,
 )
+from actors.dispatcher_errors import DispatcherNotReadyError, UnknownJobError
 from actors.high_availability.dispatched_jobs import DispatchedJob, prepare_replacement, recover, remove
-from actors.high_availability.job_store import JobStore, StoreCorruptedError, StoredJob
 from actors.high_availability.store_queue import StoreQueue, StoreRetryDue, StoreWorkDone
-from actors.job_master import JobMaster
+from actors.high_availability.stored_jobs import StoreCorruptedError, StoredJob
 from actors.messages import SessionId
 from actors.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, EndpointSpec, Payloads
+from actors.sealed import Sealed
 from flinkray.errors import ErrorInfo, FlinkrayError, InvalidProgramError
 from flinkray.execution import JobStatus
 from flinkray.types import JobId
-from graphs.job_graph import JobGraph
+
+if TYPE_CHECKING:
+    from actors.high_availability.job_store import JobStore
+    from graphs.job_graph import JobGraph
 
 log = logging.getLogger(__name__)
 
@@ -62,40 +66,6 @@ MAX_SILENT_DEATHS = 10
 # A ResourceManager that was started again a moment ago does not know yet of all that it has to release.
 RELEASE_RETRY_MS = 3_000.0
 MAX_RELEASES = 5
-
-
-class UnknownJobError(FlinkrayError):
-    """The Dispatcher has no job with this id."""
-
-    origin = "user"
-
-    def __init__(self, job_id: JobId, cluster_id: str) -> None:
-        self.job_id = job_id
-        self.cluster_id = cluster_id
-        super().__init__(job_id, cluster_id)
-
-    def __str__(self) -> str:
-        return f"cluster {self.cluster_id!r} has no job {self.job_id!r}; `flinkray list` shows those that it has"
-
-
-class DispatcherNotReadyError(FlinkrayError):
-    """The Dispatcher cannot answer yet, as it reads or writes its store: ask again in a moment."""
-
-    origin = "external"
-
-    def __init__(self, cluster_id: str, what: str, failure: str = "") -> None:
-        """
-        Args:
-            failure: why it has not come further, where the store fails.
-        """
-        self.cluster_id = cluster_id
-        self.what = what
-        self.failure = failure
-        super().__init__(cluster_id, what, failure)
-
-    def __str__(self) -> str:
-        reason = f": {self.failure}; see high-availability.storageDir" if self.failure else ""
-        return f"the Dispatcher of cluster {self.cluster_id!r} {self.what}{reason}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +122,7 @@ class Dispatcher(Endpoint):
         self._is_per_job = is_per_job
         self._ends_by_itself = ends_by_itself
         self._ha_directory = ha_directory
-        self._store = JobStore(ha_directory) if ha_directory else None
+        self._store = _store_in(ha_directory) if ha_directory else None
         self._queue = StoreQueue(context)
         self._sessions = context.random("session")
         self._jobs: dict[JobId, DispatchedJob] = {}
@@ -175,7 +145,7 @@ class Dispatcher(Endpoint):
             raise self._not_ready("is reading what it knew before it was started again")
         match request:
             case SubmitJob():
-                return self._submit(request.job_graph)
+                return self._submit(request)
             case GetJobOverview():
                 return self._overview(self._job(request.job_id))
             case GetArchivedJob():
@@ -235,21 +205,22 @@ class Dispatcher(Endpoint):
 
     # -- requests ------------------------------------------------------------------------------------------------
 
-    def _submit(self, job_graph: JobGraph) -> JobOverview:
-        known = self._jobs.get(job_graph.job_id)
+    def _submit(self, request: SubmitJob) -> JobOverview:
+        known = self._jobs.get(request.job_id)
         if known is not None:
             return self._submit_again(known)
         if self._is_shutting_down:
             raise FlinkrayError(f"cluster {self._cluster_id!r} is being shut down and takes no job")
         if self._is_per_job and self._jobs:
             raise FlinkrayError(f"cluster {self._cluster_id!r} was started for one job, which it has")
-        job = self._add(job_graph)
+        job = self._add(request.job_id, request.name)
+        job_graph = request.sealed
         store = self._store
         if store is None:
             self._start_job_master(job, job_graph)
             return self._overview(job)
         job.is_stored = job.is_acknowledged = False
-        work = partial(store.add, self._table(), job_graph)
+        work = partial(store.add, self._table(), job.job_id, job_graph)
         self._queue.put(f"storing job {job.name!r}", work, lambda _: self._on_stored(job, job_graph))
         raise self._not_ready(f"is storing job {job.name!r}")
 
@@ -261,10 +232,9 @@ class Dispatcher(Endpoint):
         job.is_acknowledged = True
         return self._overview(job)
 
-    def _add(self, job_graph: JobGraph) -> DispatchedJob:
-        job_id = job_graph.job_id
+    def _add(self, job_id: JobId, name: str) -> DispatchedJob:
         address = Address(f"{self._cluster_id}/job-master-{job_id}")
-        job = DispatchedJob(job_id, job_graph.name, self.context.clock.now_ms(), address, self._new_session(1))
+        job = DispatchedJob(job_id, name, self.context.clock.now_ms(), address, self._new_session(1))
         self._jobs[job_id] = job
         log.info("cluster %r took job %r (%s)", self._cluster_id, job.name, job_id)
         return job
@@ -298,12 +268,12 @@ class Dispatcher(Endpoint):
 
     # -- JobMasters ----------------------------------------------------------------------------------------------
 
-    def _start_job_master(self, job: DispatchedJob, job_graph: JobGraph) -> None:
+    def _start_job_master(self, job: DispatchedJob, job_graph: Sealed[JobGraph]) -> None:
         arguments: tuple[Any, ...] = (self.context.address, self._resource_manager, job.session, job_graph)
         if self._ha_directory:
             arguments += (self._ha_directory,)
-        spec = EndpointSpec(job.job_master, JobMaster, arguments, display_name=f"JobMaster({job.name})")
-        self.context.spawn(spec)
+        endpoint = "actors.job_master:JobMaster"
+        self.context.spawn(EndpointSpec(job.job_master, endpoint, arguments, display_name=f"JobMaster({job.name})"))
         if job.is_cancelled:
             self.context.tell(job.job_master, CancelExecutionGraph(job.session))
 
@@ -367,7 +337,7 @@ class Dispatcher(Endpoint):
         work = partial(prepare_replacement, store, self._table(), job.job_id)
         self._queue.put(f"replacing the JobMaster of job {job.name!r}", work, partial(self._on_prepared, job))
 
-    def _on_prepared(self, job: DispatchedJob, job_graph: JobGraph | StoreCorruptedError) -> None:
+    def _on_prepared(self, job: DispatchedJob, job_graph: Sealed[JobGraph] | StoreCorruptedError) -> None:
         if isinstance(job_graph, StoreCorruptedError):
             self._fail(job, job_graph)
         else:
@@ -382,7 +352,7 @@ class Dispatcher(Endpoint):
         if self._store is not None:
             self._queue.put(what, partial(self._store.save, self._table()), lambda _: None, STORE_ATTEMPTS)
 
-    def _on_stored(self, job: DispatchedJob, job_graph: JobGraph) -> None:
+    def _on_stored(self, job: DispatchedJob, job_graph: Sealed[JobGraph]) -> None:
         job.is_stored = True
         self._start_job_master(job, job_graph)
 
@@ -484,3 +454,10 @@ class Dispatcher(Endpoint):
         if self._ends_by_itself:
             self.context.kill(self._resource_manager)
             self.context.kill(self.context.address)
+
+
+def _store_in(directory: str) -> JobStore:
+    # With Arrow and its file systems, which most Dispatchers do without.
+    from actors.high_availability.job_store import JobStore
+
+    return JobStore(directory)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
-from flinkray.batch import Batch
 from flinkray.types import Timestamp
+
+if TYPE_CHECKING:  # masters and workers, which only hand batches on, do without Arrow
+    from flinkray.batch import Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,4 +110,4 @@ Event = (
     | EndOfData
     | EndOfPartition
 )
-Element = Batch | Event
+Element: TypeAlias = "Batch | Event"

@@ -77,6 +77,7 @@ from actors.scheduling.scheduler import (
     SlotsTimedOut,
     StatusChanged,
 )
+from actors.sealed import Sealed
 from flinkray.errors import CheckpointError, DamagedCheckpointError, ErrorInfo, FlinkrayError
 from flinkray.execution import JobProgress, JobStatus
 from flinkray.filesystems import join
@@ -135,7 +136,14 @@ class _DispatcherOverdue:
     """How often it had been lost then."""
 
 
-_TO_TASKS = (CancelTask, DeliverOperatorEvent, TriggerCheckpoint, NotifyCheckpointComplete, NotifyCheckpointAborted)
+_TO_TASKS = (
+    SubmitTask,
+    CancelTask,
+    DeliverOperatorEvent,
+    TriggerCheckpoint,
+    NotifyCheckpointComplete,
+    NotifyCheckpointAborted,
+)
 
 
 class JobMaster(Endpoint):
@@ -147,7 +155,7 @@ class JobMaster(Endpoint):
         dispatcher: Address,
         resource_manager: Address,
         session: SessionId,
-        job_graph: JobGraph,
+        sealed_graph: Sealed[JobGraph],
         ha_directory: str = "",
     ) -> None:
         """
@@ -157,6 +165,7 @@ class JobMaster(Endpoint):
                 none, and the job ends when this one or the Dispatcher does.
         """
         super().__init__(context)
+        job_graph = sealed_graph.open()
         self._dispatcher = dispatcher
         self._resource_manager = resource_manager
         self._session = session
@@ -415,7 +424,7 @@ class JobMaster(Endpoint):
     def _carry_out(self, command: Command) -> None:
         match command:
             case DeployTask():
-                self.context.tell(command.task_executor, SubmitTask(self._session, command.deployment))
+                self.context.tell(command.task_executor, SubmitTask.of(self._session, command.deployment))
             case CancelAttempt():
                 cancel = CancelTask(self._session, command.allocation_id, command.attempt_id)
                 self.context.tell(command.task_executor, cancel)
@@ -558,9 +567,7 @@ class JobMaster(Endpoint):
         """What waits for a task's answer to that message would wait for ever."""
         log.debug("%s did not get %r: %s", message.address, message.message, message.cause)
         lost = message.message
-        if isinstance(lost, SubmitTask):
-            self._give_up_slot(lost.deployment.allocation_id, message)
-        elif isinstance(lost, _TO_TASKS):
+        if isinstance(lost, _TO_TASKS):
             self._give_up_slot(lost.allocation_id, message)
 
     def _give_up_slot(self, allocation_id: AllocationId, failed: DeliveryFailed) -> None:

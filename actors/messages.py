@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any, NewType
 from actors.checkpoints.handles import CheckpointMetrics, TaskRestore, TaskSnapshot
 from actors.elements import CheckpointOptions, Event
 from actors.ports import Address
-from flinkray.batch import Batch
+from actors.sealed import Sealed
 from flinkray.config import Configuration
 from flinkray.errors import ErrorInfo
 from flinkray.latencies import LatencyStatistics
 from flinkray.types import JobId, OperatorId, Timestamp
 
-if TYPE_CHECKING:  # with them, masters and workers would load all of the API
+if TYPE_CHECKING:  # with them, masters and workers would load Arrow and all of the API
+    from flinkray.batch import Batch
     from graphs.execution_graph import AttemptId, PartitionId
     from graphs.job_graph import JobVertexId, OperatorConfig, ResultPartitionType, TaskKind
 
@@ -100,7 +101,18 @@ class SubmitTask:
     """JobMaster -> TaskExecutor -> TaskSlot: run this."""
 
     session: SessionId
-    deployment: TaskDeployment
+    job_id: JobId
+    allocation_id: AllocationId
+    sealed: Sealed[TaskDeployment]
+    """For the slot alone."""
+
+    @classmethod
+    def of(cls, session: SessionId, deployment: TaskDeployment) -> SubmitTask:
+        return cls(session, deployment.job_id, deployment.allocation_id, Sealed(deployment))
+
+    @property
+    def deployment(self) -> TaskDeployment:
+        return self.sealed.open()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +177,12 @@ class OperatorEventSent:
     job_id: JobId
     attempt_id: AttemptId
     operator_id: OperatorId
-    event: Any
+    sealed_event: Sealed[Any]
+    """For the coordinator alone."""
+
+    @property
+    def event(self) -> Any:
+        return self.sealed_event.open()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +193,12 @@ class DeliverOperatorEvent:
     allocation_id: AllocationId
     attempt_id: AttemptId
     operator_id: OperatorId
-    event: Any
+    sealed_event: Sealed[Any]
+    """For the subtask alone."""
+
+    @property
+    def event(self) -> Any:
+        return self.sealed_event.open()
 
 
 # -- checkpoints -------------------------------------------------------------------------------------------------

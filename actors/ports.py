@@ -13,9 +13,11 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NewType, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NewType, Protocol
 
-from flinkray.batch import Batch
+if TYPE_CHECKING:  # masters and workers, which only hand batches on, do without Arrow
+    from flinkray.batch import Batch
 
 Address = NewType("Address", str)
 """Names an endpoint within its cluster; never reused, except by one that restarts."""
@@ -76,7 +78,8 @@ class EndpointSpec:
     """An endpoint to start."""
 
     address: Address
-    endpoint: type[Endpoint]
+    endpoint: type[Endpoint] | str
+    """Its class; or, where who starts it has no use for the module, "module:Class"."""
     arguments: tuple[Any, ...] = ()
     """For the endpoint's constructor, after the context; picklable."""
     display_name: str = ""
@@ -92,6 +95,19 @@ class EndpointSpec:
     restarts: bool = False
     """If it dies other than by `kill`, the host starts it again: same spec, same address, nothing of its memory. Those
     that watch it get EndpointDied for the one that died, and go on watching."""
+
+    @property
+    def kind(self) -> str:
+        """The name of its class."""
+        return self.endpoint.rpartition(":")[2] if isinstance(self.endpoint, str) else self.endpoint.__name__
+
+    def load(self) -> type[Endpoint]:
+        """Its class; imports the module."""
+        if not isinstance(self.endpoint, str):
+            return self.endpoint
+        module, _, name = self.endpoint.partition(":")
+        loaded: type[Endpoint] = getattr(import_module(module), name)
+        return loaded
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,6 @@ from actors.scheduling.slot_manager import (
     SlotManager,
     StartTaskExecutor,
 )
-from actors.task_executor import TaskExecutor
 from flinkray.config import Configuration
 from flinkray.options import (
     HEARTBEAT_INTERVAL,
@@ -297,7 +296,7 @@ class ResourceManager(Endpoint):
         self.context.spawn(
             EndpointSpec(
                 command.task_executor,
-                TaskExecutor,
+                "actors.task_executor:TaskExecutor",
                 (self.context.address, command.slots, command.profile, self._configuration),
                 display_name=f"TaskExecutor(te-{command.number})",
                 cpus=command.slots * command.profile.cpus,

@@ -39,6 +39,7 @@ from actors.scheduling.failover import failover_strategy_of
 from actors.scheduling.job_metrics import JobMetrics, job_details
 from actors.scheduling.restart_strategies import strategy_of
 from actors.scheduling.scheduler import Command, Scheduler, SubtasksReset, SubtaskStarted
+from actors.sealed import Sealed
 from flinkray.errors import DamagedCheckpointError, ErrorInfo, FlinkrayError
 from flinkray.execution import JobProgress
 from flinkray.options import SLOT_CPUS, SLOT_IDLE_TIMEOUT, SLOT_REQUEST_TIMEOUT
@@ -271,7 +272,8 @@ class RunningJob:
             return
         attempt_id = execution.attempt_id
         self.tell_task(
-            attempt_id, lambda session, slot: DeliverOperatorEvent(session, slot, attempt_id, operator_id, event)
+            attempt_id,
+            lambda session, slot: DeliverOperatorEvent(session, slot, attempt_id, operator_id, Sealed(event)),
         )
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Cancellable:

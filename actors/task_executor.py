@@ -135,7 +135,7 @@ class TaskExecutor(Endpoint):
             case AcknowledgeCheckpoint() | DeclineCheckpoint() | EndOfDataReached():
                 self._forward_to_job_master(message)
             case SubmitTask():
-                self._forward_to_slot(message.session, message.deployment.allocation_id, message)
+                self._forward_to_slot(message.session, message.allocation_id, message)
             case CancelTask() | DeliverOperatorEvent() | ReleasePartitions():
                 self._forward_to_slot(message.session, message.allocation_id, message)
             case TriggerCheckpoint() | NotifyCheckpointComplete() | NotifyCheckpointAborted():
@@ -254,16 +254,13 @@ class TaskExecutor(Endpoint):
         self._heartbeats.add(request.job_master, self.context.clock.monotonic_ms())
 
     def _reserve(self, request: RequestSlot) -> None:
-        # Its module brings all operators, which the ResourceManager, that imports this one, has no use for.
-        from actors.task_slot import TaskSlot
-
         self._slots_started += 1
         address = Address(f"{self.context.address}/slot-{request.slot_index}.{self._slots_started}")
         self._table.reserve(request.slot_index, request.allocation_id, address, request.job_id, request.label)
         self.context.spawn(
             EndpointSpec(
                 address,
-                TaskSlot,
+                "actors.task_slot:TaskSlot",
                 (self.context.address, self._configuration),
                 display_name=f"TaskSlot({request.label})",
                 node_of=self.context.address,
@@ -348,10 +345,10 @@ class TaskExecutor(Endpoint):
 
     def _refuse_task(self, message: SubmitTask) -> None:
         """The JobMaster holds a slot that was freed here meanwhile, and would wait for its task for ever."""
-        job = self._jobs.get(message.deployment.job_id)
+        job = self._jobs.get(message.job_id)
         if job is not None and job.session == message.session:
             cause = "it was given back before the task came"
-            failed = SlotFailed(job.session, self.context.address, message.deployment.allocation_id, cause)
+            failed = SlotFailed(job.session, self.context.address, message.allocation_id, cause)
             self.context.tell(job.job_master, failed)
 
     def _forward_to_job_master(

@@ -30,6 +30,7 @@ from actors.messages import (
 from actors.network.environment import NetworkEnvironment
 from actors.operators.registry import create_operator
 from actors.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, Payloads
+from actors.sealed import Sealed
 from actors.tasks.environment import TaskServices
 from actors.tasks.metrics_export import MetricsExporter
 from actors.tasks.state_access import RestoredTaskReader
@@ -200,7 +201,7 @@ class TaskSlot(Endpoint):
 
     def _services_for(self, deployment: TaskDeployment) -> TaskServices:
         def send_event(operator_id: OperatorId, event: Any) -> None:
-            sent = OperatorEventSent(deployment.job_id, deployment.attempt_id, operator_id, event)
+            sent = OperatorEventSent(deployment.job_id, deployment.attempt_id, operator_id, Sealed(event))
             self.context.tell(self._task_executor, sent)
 
         return TaskServices(

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Protocol
 
-from flinkray.batch import Batch
 from flinkray.checkpoint_statistics import CheckpointOverview
 from flinkray.config import Configuration
 from flinkray.errors import ConfigurationError, did_you_mean
@@ -22,6 +21,7 @@ from flinkray.latencies import LatencyStatistics
 from flinkray.types import JobId
 
 if TYPE_CHECKING:  # with it, masters and workers would load all of the API
+    from flinkray.batch import Batch
     from flinkray.transformations import Transformation
 
 

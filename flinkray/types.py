@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import NewType
+from typing import TYPE_CHECKING, NewType
 
-import pyarrow as pa
+if TYPE_CHECKING:  # processes that only need the ids do without Arrow
+    import pyarrow as pa
 
 Timestamp = NewType("Timestamp", int)
 """A point in event or wall-clock time, in milliseconds since the epoch."""

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.control_messages import JobOverview, SubmitJob
-from actors.dispatcher import Dispatcher, DispatcherNotReadyError
+from actors.dispatcher_errors import DispatcherNotReadyError
 from actors.high_availability.directories import high_availability_directory
 from actors.ports import Address, EndpointSpec, Host
-from actors.resource_manager import ResourceManager
 from flinkray.config import Configuration
 from flinkray.types import JobId
 from graphs.job_graph import JobGraph
@@ -68,7 +67,7 @@ def start_cluster(
     host.spawn(
         EndpointSpec(
             resource_manager,
-            ResourceManager,
+            "actors.resource_manager:ResourceManager",
             (cluster_id, configuration, is_per_job, dispatcher),
             display_name=f"ResourceManager({cluster_id})",
             restarts=True,
@@ -77,7 +76,7 @@ def start_cluster(
     host.spawn(
         EndpointSpec(
             dispatcher,
-            Dispatcher,
+            "actors.dispatcher:Dispatcher",
             (cluster_id, resource_manager, is_per_job, ends_by_itself, ha_directory),
             display_name=f"Dispatcher({cluster_id})",
             restarts=bool(ha_directory),
@@ -94,7 +93,7 @@ def submit(host: Host, cluster_id: str, job_graph: JobGraph, pause: Callable[[],
         TimeoutError: the Dispatcher did not answer.
         DispatcherNotReadyError: it cannot store the job; the message says why.
     """
-    accepted: JobOverview = ask_dispatcher(host, cluster_id, SubmitJob(job_graph), pause)
+    accepted: JobOverview = ask_dispatcher(host, cluster_id, SubmitJob.of(job_graph), pause)
     return accepted
 
 

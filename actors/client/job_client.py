@@ -28,7 +28,7 @@ from actors.control_messages import (
     TakeCollected,
     TriggerSavepoint,
 )
-from actors.dispatcher import DispatcherNotReadyError
+from actors.dispatcher_errors import DispatcherNotReadyError
 from actors.elements import StopMode
 from actors.ports import Address, EndpointGone, Host
 from flinkray.batch import Batch

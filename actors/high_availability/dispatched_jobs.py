@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from actors.control_messages import JobDetails
-from actors.high_availability.job_store import JobStore, StoreCorruptedError, StoredJob
+from actors.high_availability.stored_jobs import StoreCorruptedError, StoredJob
 from actors.messages import SessionId
 from actors.ports import Address
+from actors.sealed import Sealed
 from flinkray.errors import CheckpointError, ErrorInfo
 from flinkray.execution import JobStatus
 from flinkray.types import JobId
-from graphs.job_graph import JobGraph
+
+if TYPE_CHECKING:
+    from actors.high_availability.job_store import JobStore
+    from graphs.job_graph import JobGraph
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +94,7 @@ def _result(store: JobStore, job: StoredJob, status: JobStatus) -> JobDetails:
 
 def prepare_replacement(
     store: JobStore, table: dict[JobId, StoredJob], job_id: JobId
-) -> JobGraph | StoreCorruptedError:
+) -> Sealed[JobGraph] | StoreCorruptedError:
     """Stores who the job's next JobMaster is; gives what it has to run, or why that cannot be read any more."""
     try:
         job_graph = store.graph(job_id)

@@ -10,10 +10,8 @@ import contextlib
 import hashlib
 import pickle
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import cloudpickle
 import pyarrow as pa
 
 from actors.checkpoints.files import (
@@ -27,38 +25,16 @@ from actors.checkpoints.files import (
 from actors.control_messages import JobDetails
 from actors.high_availability.fenced_log import FencedLog
 from actors.high_availability.record_files import record_files
-from actors.messages import SessionId
-from actors.ports import Address
+from actors.high_availability.stored_jobs import StoreCorruptedError, StoredJob
+from actors.sealed import Sealed
 from flinkray.errors import CheckpointError
-from flinkray.execution import JobStatus
 from flinkray.filesystems import absolute, join
 from flinkray.types import JobId
-from graphs.job_graph import JobGraph
+
+if TYPE_CHECKING:
+    from graphs.job_graph import JobGraph
 
 _DIGEST_BYTES = hashlib.sha256().digest_size
-
-
-@dataclass(frozen=True, slots=True)
-class StoredJob:
-    """A job as its Dispatcher knows it."""
-
-    job_id: JobId
-    name: str
-    started_ms: int
-    number: int
-    """Of its JobMaster; counts from 1."""
-    job_master: Address
-    session: SessionId
-    is_cancelled: bool = False
-    """It was asked to end."""
-    status: JobStatus | None = None
-    """A terminal one; None: it has not ended."""
-    has_rows_to_take: bool = False
-    """Of an ended job, see JobEnded."""
-
-
-class StoreCorruptedError(CheckpointError):
-    """A file of the store is gone, or holds something else than was written: trying again does not help."""
 
 
 Table = Mapping[JobId, StoredJob]
@@ -90,16 +66,16 @@ class JobStore:
         jobs: dict[JobId, StoredJob] = self._unpickled(claim.content, self._own)
         return jobs
 
-    def add(self, table: Table, job_graph: JobGraph) -> None:
+    def add(self, table: Table, job_id: JobId, job_graph: Sealed[JobGraph]) -> None:
         """A new job, which the table has already."""
-        self._write(self._graph_of(job_graph.job_id), cloudpickle.dumps(job_graph))
+        self._write(self._graph_of(job_id), job_graph.content())
         self.save(table)
 
-    def graph(self, job_id: JobId) -> JobGraph:
+    def graph(self, job_id: JobId) -> Sealed[JobGraph]:
         """Of a job that has not ended. Raises StoreCorruptedError as well."""
         path = self._graph_of(job_id)
-        graph: JobGraph = self._unpickled(self._read(path), path)
-        return graph
+        # Opened here, where a graph that cannot be read can still be told from a JobMaster that dies.
+        return Sealed(self._unpickled(self._read(path), path))
 
     def save(self, table: Table) -> None:
         """Replaces the table."""

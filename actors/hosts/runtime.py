@@ -302,7 +302,7 @@ class EndpointRuntime:
         endpoint: Endpoint | None = None
         try:
             if not (self._pause_s and self._ended.wait(self._pause_s)):
-                endpoint = self._spec.endpoint(self, *self._spec.arguments)
+                endpoint = self._spec.load()(self, *self._spec.arguments)
                 endpoint.on_start()
                 while self._handle_next(endpoint):
                     pass

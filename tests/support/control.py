@@ -41,6 +41,7 @@ from actors.ports import (
     Host,
     Payloads,
 )
+from actors.sealed import Sealed
 from actors.task_slot import TaskSlot
 from flinkray.batch import Batch
 from flinkray.config import Configuration
@@ -143,7 +144,7 @@ class CollectingSlot(FakeTaskSlot):
             for sequence in range(3):
                 rows = pa.RecordBatch.from_pydict({"value": [100 * deployment.subtask_index + sequence]})
                 event = RowsCollected(deployment.subtask_index, sequence, Batch(rows))
-                sent = OperatorEventSent(deployment.job_id, deployment.attempt_id, operator.operator_id, event)
+                sent = OperatorEventSent(deployment.job_id, deployment.attempt_id, operator.operator_id, Sealed(event))
                 self.context.tell(self._task_executor, sent)
 
 
@@ -311,7 +312,8 @@ class World(Host):
     def _place(self, process: _Process) -> None:
         process.is_placed = True
         replaced: dict[Any, Any] = {TaskSlot: self.slot_endpoint, **self.replaced}
-        endpoint = replaced.get(process.spec.endpoint, process.spec.endpoint)
+        endpoint = process.spec.load()
+        endpoint = replaced.get(endpoint, endpoint)
         process.endpoint = endpoint(process.context, *process.spec.arguments)
         assert process.endpoint is not None
         process.endpoint.on_start()
@@ -336,7 +338,7 @@ class World(Host):
 
     def alive(self, kind: str) -> list[Address]:
         """Addresses of the live endpoints of a class."""
-        return [a for a, process in self._processes.items() if process.spec.endpoint.__name__ == kind]
+        return [a for a, process in self._processes.items() if process.spec.kind == kind]
 
     def endpoint(self, address: Address) -> Any:
         return self._processes[address].endpoint

@@ -23,7 +23,7 @@ from actors.control_messages import (
     TakeCollected,
     TriggerSavepoint,
 )
-from actors.dispatcher import DispatcherNotReadyError
+from actors.dispatcher_errors import DispatcherNotReadyError
 from actors.elements import StopMode
 from actors.hosts.simulation.faults import NO_FAULTS, Faults
 from actors.hosts.simulation.host import SimulationHost

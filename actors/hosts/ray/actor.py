@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 from ray.actor import ActorClass
@@ -18,7 +18,9 @@ from actors.hosts.ray.ownership import end_with
 from actors.hosts.ray.transport import RayTransport
 from actors.hosts.runtime import EndpointRuntime, pause_before_restart
 from actors.ports import Address, EndpointSpec
-from flinkray.batch import Batch
+
+if TYPE_CHECKING:  # masters and workers, which only hand batches on, do without Arrow
+    from flinkray.batch import Batch
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 from ray.exceptions import RayError
@@ -18,7 +18,9 @@ from actors.hosts.ray.cluster import NAMESPACE
 from actors.hosts.ray.metrics import RayMetrics
 from actors.hosts.ray.watches import Handle, Watches, first_line
 from actors.ports import Address, BatchesRef, DeliveryFailed, EndpointDied, EndpointSpec, MetricSink, ObjectStore
-from flinkray.batch import Batch
+
+if TYPE_CHECKING:  # masters and workers, which only hand batches on, do without Arrow
+    from flinkray.batch import Batch
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +74,7 @@ def create_actor(spec: EndpointSpec, root: Address | None, *, is_detached: bool,
     elif root is not None and not spec.cpus:
         here = ray.get_runtime_context().get_node_id()
         options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(here, soft=False)
-    return actor_class(spec.endpoint.__name__, spec.restarts).options(**options).remote(spec, root)
+    return actor_class(spec.kind, spec.restarts).options(**options).remote(spec, root)
 
 
 class RayTransport:

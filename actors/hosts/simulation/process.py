@@ -102,14 +102,14 @@ class Process:
     @property
     def kind(self) -> str:
         """The name of its endpoint's class."""
-        return self.spec.endpoint.__name__
+        return self.spec.kind
 
     # -- for the host --------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Constructs the endpoint, which may act from now on."""
         self.state = ProcessState.RUNNING
-        self.endpoint = self.spec.endpoint(self, *cloudpickle.loads(self._arguments))
+        self.endpoint = self.spec.load()(self, *cloudpickle.loads(self._arguments))
         self.endpoint.on_start()
 
     def end(self) -> None:

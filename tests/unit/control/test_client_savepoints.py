@@ -26,7 +26,7 @@ from actors.control_messages import (
     TakeCollected,
     TriggerSavepoint,
 )
-from actors.dispatcher import DispatcherNotReadyError
+from actors.dispatcher_errors import DispatcherNotReadyError
 from actors.elements import StopMode
 from actors.ports import Address, EndpointGone, EndpointSpec, Host
 from flinkray.batch import Batch

@@ -53,9 +53,9 @@ def test_a_job_takes_one_slot_per_subtask_of_the_widest_vertex_of_each_slot_shar
     world.start(**{"taskmanager.numberOfTaskSlots": slots_per_task_executor})
     world.submit(four_vertices(2, second_group))
     assert world.await_end().status is JobStatus.FINISHED
-    assert len([spec for spec in world.spawned if spec.endpoint.__name__ == "TaskSlot"]) == slots
+    assert len([spec for spec in world.spawned if spec.kind == "TaskSlot"]) == slots
     assert len({slot for slot, _ in world.deployed}) == slots
-    executors = [spec for spec in world.spawned if spec.endpoint.__name__ == "TaskExecutor"]
+    executors = [spec for spec in world.spawned if spec.kind == "TaskExecutor"]
     assert len(executors) == -(-slots // slots_per_task_executor)
     assert {spec.cpus for spec in executors} == {float(slots_per_task_executor)}
 

@@ -22,7 +22,8 @@ from actors.control_messages import (
     ShutDownCluster,
     SubmitJob,
 )
-from actors.dispatcher import MAX_SILENT_DEATHS, Dispatcher, DispatcherNotReadyError
+from actors.dispatcher import MAX_SILENT_DEATHS
+from actors.dispatcher_errors import DispatcherNotReadyError
 from actors.high_availability.job_store import JobStore
 from actors.hosts.simulation.storage import SimulatedStorage, new_storage
 from actors.job_master import JobMaster
@@ -72,7 +73,7 @@ def finish(world: World) -> None:
 
 
 def deaths_of(world: World, kind: str) -> int:
-    return sum(spec.endpoint.__name__ == kind for spec in world.spawned)
+    return sum(spec.kind == kind for spec in world.spawned)
 
 
 # -- the Dispatcher ----------------------------------------------------------------------------------------------
@@ -98,7 +99,13 @@ def test_a_dispatcher_that_is_started_again_finds_its_job_running_and_ends_it(se
 def test_requests_before_the_jobs_are_recovered_are_refused_and_not_answered_wrongly() -> None:
     world = running(1, **HA, **RESTARTS)
     world.crash(DISPATCHER)
-    for request in (GetJobOverview(JOB), GetArchivedJob(JOB), ListJobs(), CancelJob(JOB), SubmitJob(four_vertices())):
+    for request in (
+        GetJobOverview(JOB),
+        GetArchivedJob(JOB),
+        ListJobs(),
+        CancelJob(JOB),
+        SubmitJob.of(four_vertices()),
+    ):
         if world.endpoint(DISPATCHER) is None or not world.endpoint(DISPATCHER)._is_ready:
             with pytest.raises(DispatcherNotReadyError, match="cluster 'c' is reading what it knew"):
                 world.ask(DISPATCHER, request)
@@ -132,7 +139,7 @@ def test_a_job_whose_submission_was_answered_is_never_lost_and_its_end_is_told_b
     overview: JobOverview | None = None
     while overview is None:
         try:
-            overview = world.ask(DISPATCHER, SubmitJob(four_vertices(**RESTARTS)))  # type: ignore[arg-type]
+            overview = world.ask(DISPATCHER, SubmitJob.of(four_vertices(**RESTARTS)))  # type: ignore[arg-type]
         except DispatcherNotReadyError:
             crash_now_and_then()
     for _ in range(30):
@@ -217,7 +224,7 @@ def test_a_job_master_that_dies_is_replaced_and_its_job_comes_to_its_end(seed: i
         world.step()
     world.crash(first)
     assert world.await_end().status is JobStatus.FINISHED
-    masters = [spec for spec in world.spawned if spec.endpoint is JobMaster]
+    masters = [spec for spec in world.spawned if spec.kind == "JobMaster"]
     assert [spec.address for spec in masters] == [first, f"{first}.2"]
     sessions = [spec.arguments[2] for spec in masters]
     assert sessions == sorted(set(sessions)), "sessions sort in the order of the JobMasters"
@@ -420,5 +427,5 @@ def test_only_masters_that_can_go_on_are_started_again() -> None:
     for options, is_restarted in ((HA, True), ({}, False)):
         world = World(1)
         world.start(**options)
-        assert {spec.endpoint: spec.restarts for spec in world.spawned}[Dispatcher] is is_restarted
+        assert {spec.kind: spec.restarts for spec in world.spawned}["Dispatcher"] is is_restarted
         assert {spec.address: spec.restarts for spec in world.spawned}[RESOURCE_MANAGER]

@@ -13,6 +13,7 @@ from actors.high_availability.job_store import JobStore, StoreCorruptedError, St
 from actors.high_availability.pointers import JobLeadership
 from actors.messages import SessionId
 from actors.ports import Address
+from actors.sealed import Sealed
 from flinkray.execution import JobStatus
 from tests.support.control import JOB, four_vertices
 
@@ -32,16 +33,16 @@ def names(directory: Path) -> list[str]:
 
 def test_the_next_dispatcher_finds_the_jobs_and_what_they_run(tmp_path: Path) -> None:
     graph = four_vertices()
-    taken(tmp_path).add({JOB: STORED}, graph)
+    taken(tmp_path).add({JOB: STORED}, JOB, Sealed(graph))
     store = JobStore(str(tmp_path))
     assert store.take() == {JOB: STORED}
-    found = store.graph(JOB)
+    found = store.graph(JOB).open()
     assert (found.name, [vertex.id for vertex in found.vertices]) == ("four", [vertex.id for vertex in graph.vertices])
 
 
 def test_of_a_job_that_has_ended_only_its_result_remains(tmp_path: Path) -> None:
     store = taken(tmp_path)
-    store.add({JOB: STORED}, four_vertices())
+    store.add({JOB: STORED}, JOB, Sealed(four_vertices()))
     JobLeadership(str(tmp_path), JOB).take()
     ended = replace(STORED, status=JobStatus.FINISHED)
     store.end({JOB: ended}, DETAILS)
@@ -54,19 +55,19 @@ def test_of_a_job_that_has_ended_only_its_result_remains(tmp_path: Path) -> None
 
 def test_a_dispatcher_whose_place_was_taken_changes_nothing(tmp_path: Path) -> None:
     former = taken(tmp_path)
-    former.add({JOB: STORED}, four_vertices())
+    former.add({JOB: STORED}, JOB, Sealed(four_vertices()))
     current = taken(tmp_path)
     with pytest.raises(LeadershipLostError):
         former.save({})
     with pytest.raises(LeadershipLostError):
         former.end({JOB: replace(STORED, status=JobStatus.FAILED)}, DETAILS)
-    assert current.graph(JOB).name == "four"
+    assert current.graph(JOB).open().name == "four"
     assert JobStore(str(tmp_path)).take() == {JOB: STORED}
 
 
 def test_files_that_are_gone_or_damaged_are_named(tmp_path: Path) -> None:
     store = taken(tmp_path)
-    store.add({JOB: STORED}, four_vertices())
+    store.add({JOB: STORED}, JOB, Sealed(four_vertices()))
     path = tmp_path / "dispatcher" / f"{JOB}.graph"
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(StoreCorruptedError, match=rf"{path} is corrupt"):
@@ -78,7 +79,7 @@ def test_files_that_are_gone_or_damaged_are_named(tmp_path: Path) -> None:
 
 def test_of_a_cluster_that_is_down_nothing_remains(tmp_path: Path) -> None:
     store = taken(tmp_path / "cluster")
-    store.add({JOB: STORED}, four_vertices())
+    store.add({JOB: STORED}, JOB, Sealed(four_vertices()))
     store.remove()
     store.remove()
     assert list(tmp_path.iterdir()) == []

@@ -39,6 +39,7 @@ from actors.messages import (
 )
 from actors.operators.base import Operator
 from actors.ports import Address, BatchesRef, Cancellable, DeliveryFailed, Loop, MetricSink
+from actors.sealed import Sealed
 from actors.state.snapshot import OperatorSnapshot, RestoredState, read_list
 from actors.task_slot import TaskSlot
 from flinkray.batch import Batch
@@ -190,7 +191,7 @@ def producer_and_consumer(function: Callable[[int], int] = lambda x: x * 2) -> t
 
 
 def submit(slot: SlotHarness, *deployments: TaskDeployment) -> None:
-    slot.tell(*(SubmitTask(SESSION, each) for each in deployments))
+    slot.tell(*(SubmitTask.of(SESSION, each) for each in deployments))
 
 
 def answer_split_request(slot: SlotHarness, producer: TaskDeployment) -> None:
@@ -204,7 +205,7 @@ def answer_split_request(slot: SlotHarness, producer: TaskDeployment) -> None:
     operator_id = producer.operators[0].operator_id
 
     def deliver(event: Any) -> DeliverOperatorEvent:
-        return DeliverOperatorEvent(SESSION, LEASE, producer.attempt_id, operator_id, event)
+        return DeliverOperatorEvent(SESSION, LEASE, producer.attempt_id, operator_id, Sealed(event))
 
     slot.tell(deliver(AddSplits(cloudpickle.dumps(enumerator_context.splits))), deliver(NoMoreSplits()))
 
@@ -301,7 +302,9 @@ def test_a_cancelled_task_reports_it_and_unknown_attempts_are_ignored(slot: Slot
     producer, _ = producer_and_consumer()
     submit(slot, producer)
     slot.tell(CancelTask(SESSION, LEASE, AttemptId("somebody else")))
-    slot.tell(DeliverOperatorEvent(SESSION, LEASE, AttemptId("x"), producer.operators[0].operator_id, NoMoreSplits()))
+    slot.tell(
+        DeliverOperatorEvent(SESSION, LEASE, AttemptId("x"), producer.operators[0].operator_id, Sealed(NoMoreSplits()))
+    )
     slot.tell(CancelTask(SESSION, LEASE, producer.attempt_id))
     assert slot.states("producer") == ["INITIALIZING", "RUNNING", "CANCELED"]
     slot.tell(CancelTask(SESSION, LEASE, producer.attempt_id))
@@ -319,7 +322,7 @@ def test_the_slot_does_not_load_code_on_its_own_thread(slot: SlotHarness) -> Non
     broken = replace(
         producer, operators=tuple(replace(each, code_bytes=b"not a pickle") for each in producer.operators)
     )
-    slot.slot.on_message(SubmitTask(SESSION, broken), ())  # type: ignore[arg-type]
+    slot.slot.on_message(SubmitTask.of(SESSION, broken), ())  # type: ignore[arg-type]
     assert slot.states("producer") == []
     slot.run_until_idle()
     assert slot.states("producer") == ["FAILED"]
@@ -389,7 +392,7 @@ def two_tasks(slot: SlotHarness, monkeypatch: pytest.MonkeyPatch) -> dict[str, S
 
 
 def give(slot: SlotHarness, *values: int) -> None:
-    slot.tell(DeliverOperatorEvent(SESSION, LEASE, AttemptId("giving"), OperatorId("id of giving"), values))
+    slot.tell(DeliverOperatorEvent(SESSION, LEASE, AttemptId("giving"), OperatorId("id of giving"), Sealed(values)))
 
 
 def put_barrier(slot: SlotHarness, attempt: str, checkpoint_id: int, options: CheckpointOptions) -> None:

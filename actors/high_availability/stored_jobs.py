@@ -1,0 +1,34 @@
+"""A job as it stands in the store of its Dispatcher."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actors.messages import SessionId
+from actors.ports import Address
+from flinkray.errors import CheckpointError
+from flinkray.execution import JobStatus
+from flinkray.types import JobId
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJob:
+    """A job as its Dispatcher knows it."""
+
+    job_id: JobId
+    name: str
+    started_ms: int
+    number: int
+    """Of its JobMaster; counts from 1."""
+    job_master: Address
+    session: SessionId
+    is_cancelled: bool = False
+    """It was asked to end."""
+    status: JobStatus | None = None
+    """A terminal one; None: it has not ended."""
+    has_rows_to_take: bool = False
+    """Of an ended job, see JobEnded."""
+
+
+class StoreCorruptedError(CheckpointError):
+    """A file of the store is gone, or holds something else than was written: trying again does not help."""
