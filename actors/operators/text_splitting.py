@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from itertools import pairwise
 from types import FunctionType
 from typing import Any
 
@@ -13,6 +15,8 @@ import pyarrow as pa
 _SPACES = bytes(code for code in range(128) if chr(code).isspace())
 _IS_SPACE = np.isin(np.arange(256), np.frombuffer(_SPACES, np.uint8))
 _LAST_SPACE = max(_SPACES)
+# Text that is looked at in one go: what is made of it stays in the cache of a core.
+_BLOCK_BYTES = 64 << 10
 _OTHER_KINDS = (
     inspect.CO_VARARGS
     | inspect.CO_VARKEYWORDS
@@ -57,24 +61,61 @@ def split_texts(texts: pa.StringArray) -> tuple[pa.StringArray, npt.NDArray[np.i
     data = np.frombuffer(data_buffer, np.uint8, last - first, first)
     if data.max() > 127:
         return None
-    # What ends a word: a space, which takes up a byte, or before it the end of its text, which takes up none.
-    ends = np.concatenate([2 * _spaces_in(data) + 1, 2 * (offsets[1:].astype(np.int64) - first)])
-    ends.sort(kind="stable")  # two sorted runs, which are merged
-    after = (ends + 1) >> 1
-    lengths = ends >> 1
-    lengths[1:] -= after[:-1]
-    is_word = lengths > 0
-    words_before = np.cumsum(is_word)
-    counts = np.diff(words_before[(ends & 1) == 0], prepend=0)
-    word_offsets = np.zeros(int(words_before[-1]) + 1, np.int32)
-    np.cumsum(lengths[is_word], out=word_offsets[1:])
+    lengths: list[npt.NDArray[np.int64]] = []
+    counts: list[npt.NDArray[np.int64]] = []
+    for rows in _blocks(offsets):
+        begin, end = int(offsets[rows.start]), int(offsets[rows.stop])
+        text_ends = offsets[rows.start + 1 : rows.stop + 1].astype(np.int64)
+        text_ends -= begin
+        some_lengths, some_counts = _words_in(data[begin - first : end - first], text_ends)
+        lengths.append(some_lengths)
+        counts.append(some_counts)
+    word_offsets = np.zeros(sum(map(len, lengths)) + 1, np.int32)
+    np.concatenate(lengths, out=word_offsets[1:], casting="same_kind")
+    np.cumsum(word_offsets, out=word_offsets)
     # Without the spaces, the words lie one behind the other.
     words = pa.py_buffer(data.tobytes().translate(None, _SPACES))
-    return pa.StringArray.from_buffers(len(word_offsets) - 1, pa.py_buffer(word_offsets), words), counts
+    column = pa.StringArray.from_buffers(len(word_offsets) - 1, pa.py_buffer(word_offsets), words)
+    return column, np.concatenate(counts)
+
+
+def _blocks(offsets: npt.NDArray[np.int32]) -> Iterator[slice]:
+    """Texts that together have about `_BLOCK_BYTES`, by their rows."""
+    rows, first, last = len(offsets) - 1, int(offsets[0]), int(offsets[-1])
+    inner = np.searchsorted(offsets, np.arange(first + _BLOCK_BYTES, last, _BLOCK_BYTES)).tolist()
+    for start, stop in pairwise([0, *inner, rows]):
+        if start < stop:
+            yield slice(start, stop)
+
+
+def _words_in(
+    data: npt.NDArray[np.uint8], text_ends: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The length of each word of texts that lie one behind the other, and how many words each text has."""
+    # What ends a word: a space, which takes up a byte, or before it the end of its text, which takes up none.
+    spaces = _spaces_in(data)
+    spaces <<= 1
+    spaces += 1
+    text_ends <<= 1
+    ends = np.concatenate([spaces, text_ends])
+    ends.sort(kind="stable")  # two sorted runs, which are merged
+    last_words = np.flatnonzero((ends & 1) == 0)
+    lengths = ends >> 1
+    ends += 1
+    ends >>= 1
+    lengths[1:] -= ends[:-1]
+    if lengths.all():
+        last_words[1:] -= last_words[:-1].copy()
+        last_words[:1] += 1
+        return lengths, last_words
+    is_word = lengths > 0
+    return lengths[is_word], np.diff(np.cumsum(is_word)[last_words], prepend=0)
 
 
 def _spaces_in(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
     """Their positions."""
     low = np.flatnonzero(data <= _LAST_SPACE)
+    if len(data) and data.min() == _LAST_SPACE:  # as most text is
+        return low
     is_space = _IS_SPACE[data[low]]
     return low if is_space.all() else low[is_space]  # other control characters belong to words
