@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import re
-import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from pyflink.common import Types, WatermarkStrategy
@@ -27,6 +24,7 @@ from benchmarks.definitions import (
     serve,
     text_file,
 )
+from benchmarks.peers.printed import printed_rows, stdout_to_file
 
 WINDOW = f"INTERVAL '{WINDOW_MS // 1000}' SECOND"
 QUERIES = {
@@ -100,31 +98,19 @@ def add_numbers(
 
 def run_query(
     order: Order, query: str, prepare: Callable[[StreamTableEnvironment], None] = lambda _: None
-) -> tuple[Iterator[tuple[Any, ...]] | None, float]:
+) -> tuple[list[tuple[Any, ...]], float]:
     """Runs the query into a sink that prints, for a check, or into one that discards."""
-    with tempfile.TemporaryFile() as printed:
-        # The JVM inherits it as its standard output. collect() takes five milliseconds a row.
-        os.dup2(printed.fileno(), 1)
+    with stdout_to_file() as printed:
         table_env = environment(order)
         prepare(table_env)
         connector = "print" if order.checks else "blackhole"
         table_env.execute_sql(f"CREATE TABLE results ({SINKS[order.workload]}) WITH ('connector' = '{connector}')")
         started = time.monotonic()
         table_env.execute_sql(f"INSERT INTO results {query}").wait()
-        seconds = time.monotonic() - started
-        printed.seek(0)
-        return added(printed.read().decode()) if order.checks else None, seconds
+        return list(printed_rows(printed)), time.monotonic() - started
 
 
-def added(printed: str) -> Iterator[tuple[Any, ...]]:
-    """Results, of changing ones each new value. They are printed as "2> +U[word7, 3]"."""
-    for line in printed.splitlines():
-        row = re.fullmatch(r"(?:\d+> )?\+[IU]\[(.*)\]", line)
-        if row is not None:
-            yield tuple(value if value[:1].isalpha() else float(value) for value in row[1].split(", "))
-
-
-def run(order: Order) -> tuple[Iterator[tuple[Any, ...]] | None, float]:
+def run(order: Order) -> tuple[list[tuple[Any, ...]], float]:
     return run_query(order, QUERIES[order.workload])
 
 

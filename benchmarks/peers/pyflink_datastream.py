@@ -39,6 +39,7 @@ from benchmarks.definitions import (
     text_file,
     value_of,
 )
+from benchmarks.peers.printed import printed_rows, stdout_to_file
 
 KEYED = Types.TUPLE([Types.LONG(), Types.DOUBLE()])
 TIMED = Types.TUPLE([Types.LONG(), Types.DOUBLE(), Types.LONG()])
@@ -162,19 +163,19 @@ def environment(order: Order) -> StreamExecutionEnvironment:
     return env
 
 
-def run(order: Order) -> tuple[Iterable[tuple[Any, ...]] | None, float]:
+def run(order: Order) -> tuple[list[tuple[Any, ...]], float]:
     # Python inside the Java process finds packages only by this.
     os.environ["PYTHONPATH"] = os.pathsep.join([*site.getsitepackages(), os.environ.get("PYTHONPATH", "")])
-    env = environment(order)
-    results = stream(env, order)
-    if order.checks:
-        with results.execute_and_collect() as rows:
-            return [row if isinstance(row, tuple) else (row,) for row in rows], 0.0
-    sink = get_gateway().jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()
-    results.sink_to(Sink(sink))
-    started = time.monotonic()
-    env.execute(order.workload)
-    return None, time.monotonic() - started
+    with stdout_to_file() as printed:
+        env = environment(order)
+        results = stream(env, order)
+        if order.checks:
+            results.print()
+        else:
+            results.sink_to(Sink(get_gateway().jvm.org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink()))
+        started = time.monotonic()
+        env.execute(order.workload)
+        return list(printed_rows(printed)), time.monotonic() - started
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ def z_of(v: pd.Series[float], k: pd.Series[int]) -> pd.Series[float]:
     return np.sqrt(v) * np.log1p(k)
 
 
-def run(order: Order) -> tuple[Iterator[tuple[Any, ...]] | None, float]:
+def run(order: Order) -> tuple[list[tuple[Any, ...]], float]:
     # Otherwise a local run makes the Python workers threads of this process.
     os.environ["_python_worker_execution_mode"] = "process"  # noqa: SIM112
     query = f"SELECT z FROM (SELECT z_of(v, k) AS z FROM numbers) WHERE z > {LEAST_Z}"
