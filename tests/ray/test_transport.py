@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from actors.elements import CheckpointBarrier
+from actors.messages import AddCredit, BufferEntry, Buffers, ChannelId
 from actors.ports import Address, DeliveryFailed, EndpointDied
 from tests.support.endpoints import recorder
+from tests.support.network import numbers
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(120)]
@@ -75,3 +78,30 @@ def test_a_message_that_its_receiver_cannot_read_comes_back_and_the_next_ones_ar
     assert isinstance(failed.message, Undecodable)
     assert "nobody can read this" in failed.cause
     assert eventually(lambda: host.ask(peer, "seen", 60_000.0), lambda seen: len(seen) == 2) == ["before", "after"]
+
+
+def test_messages_between_slots_arrive_as_they_were_in_order_with_the_others(host: Any, peer: Address) -> None:
+    from actors.hosts.ray.transport import RayTransport, write_message
+
+    credit = AddCredit(((ChannelId("c"), 3),))
+    rows = Buffers((BufferEntry(ChannelId("c"), 0, 0, numbers(1, 2), nbytes=16),))
+    barrier = Buffers((BufferEntry(ChannelId("c"), 1, 0, CheckpointBarrier(1, 0)),))
+    assert all(isinstance(write_message(message), bytes) for message in (credit, rows, barrier))
+    transport = RayTransport(Address("test"), None, lambda _: None)
+    sent = [credit, "between", rows, barrier]
+    for message in sent:
+        transport.send(Address("test"), peer, message, ())
+    assert eventually(lambda: host.ask(peer, "seen", 60_000.0), lambda seen: len(seen) == 4) == sent
+
+
+def test_a_message_between_slots_that_does_not_arrive_comes_back_as_it_was(host: Any, peer: Address) -> None:
+    from actors.hosts.ray.transport import RayTransport
+
+    heard: list[Any] = []
+    transport = RayTransport(Address("test"), None, heard.append)
+    transport.send(Address("test"), peer, "know it", ())
+    host.kill(peer)
+    credit = AddCredit(((ChannelId("c"), 3),))
+    transport.send(Address("test"), peer, credit, ())
+    failed = eventually(lambda: [each for each in heard if getattr(each, "message", None) == credit])[0]
+    assert isinstance(failed, DeliveryFailed)

@@ -15,7 +15,7 @@ from ray.actor import ActorClass
 
 from actors.hosts.ray.lives import ActorEntry, read_own_entry
 from actors.hosts.ray.ownership import end_with
-from actors.hosts.ray.transport import RayTransport
+from actors.hosts.ray.transport import RayTransport, read_message
 from actors.hosts.runtime import EndpointRuntime, pause_before_restart
 from actors.ports import Address, EndpointSpec
 
@@ -50,12 +50,12 @@ class EndpointActor:
             end_with(root)
 
     def receive(self, message: Any, *payloads: Sequence[Batch]) -> None:
-        self._runtime.deliver(message, payloads)
+        self._runtime.deliver(read_message(message), payloads)
 
     def receive_from(self, sender: Address, life: int, message: Any, *payloads: Sequence[Batch]) -> None:
         """A message of an endpoint that restarts: the notice of its former life's death comes before it."""
         if self._transport.hear(sender, life):
-            self._runtime.deliver(message, payloads)
+            self._runtime.deliver(read_message(message), payloads)
 
     def ask(self, request: Any, timeout_ms: float) -> Any:
         return self._runtime.request(request, timeout_ms)
