@@ -47,13 +47,15 @@ class TextIndex:
         texts = _with_offsets(column)
         nulls = texts.is_null().to_numpy(zero_copy_only=False) if texts.null_count else None
         words, hashed_rows = _words_of(texts, nulls)
-        if hashed_rows is None:
+        if len(hashed_rows) == len(texts):
+            asked, codes = _worth_hashing(texts)
+            return self._hashed_ids(asked, _hashes(asked))[codes]
+        if not len(hashed_rows):
             ids = self._numbers.ids(words, nulls)
-            self._store_new(texts, ids, None)
-            others = np.zeros(0, np.int64)
+            self._store_new(texts, ids, hashed_rows)
+            others = hashed_rows
         else:
-            asked = texts if len(hashed_rows) == len(texts) else texts.take(pa.array(hashed_rows))
-            asked, codes = _worth_hashing(asked)
+            asked, codes = _worth_hashing(texts.take(pa.array(hashed_rows)))
             words[hashed_rows] = _hashes(asked)[codes]
             ids = self._numbers.ids(words, nulls)
             self._store_new(texts, ids, hashed_rows)
@@ -63,9 +65,9 @@ class TextIndex:
         if self._has_hashed:
             # A text that is its own word is not the one that was hashed to it.
             is_other = self._is_hashed[ids]
-            if hashed_rows is not None:
-                is_other[hashed_rows] = False
-            others = np.concatenate([others, np.flatnonzero(is_other)])
+            is_other[hashed_rows] = False
+            if is_other.any():
+                others = np.concatenate([others, np.flatnonzero(is_other)])
         if len(others):
             others.sort()
             ids[others] = self._hashed_ids(texts.take(pa.array(others)), words[others] * _NEXT_HASH + 1)
@@ -85,7 +87,7 @@ class TextIndex:
         flags: Flags = pc.not_equal(self._texts().take(pa.array(ids)), texts).to_numpy(zero_copy_only=False)
         return flags
 
-    def _store_new(self, texts: pa.Array, ids: Ids, hashed_rows: Ids | None) -> None:
+    def _store_new(self, texts: pa.Array, ids: Ids, hashed_rows: Ids) -> None:
         if self._numbers.size == self._stored:
             return
         rows = np.flatnonzero(ids >= self._stored)[::-1]
@@ -100,7 +102,7 @@ class TextIndex:
         if end:
             data = np.frombuffer(data_buffer, np.uint8)[int(offsets[0]) : int(offsets[-1])]
             self._data[begin : begin + end] = data
-        if hashed_rows is not None:
+        if len(hashed_rows):
             is_hashed = np.zeros(len(texts), np.bool_)
             is_hashed[hashed_rows] = True
             self._is_hashed[self._stored : self._stored + len(added)] = is_hashed[first_rows]
@@ -131,8 +133,8 @@ def _with_offsets(column: pa.Array) -> pa.Array:
     return column if has_offsets else column.cast(pa.large_binary())
 
 
-def _words_of(texts: pa.Array, nulls: Flags | None) -> tuple[Ids, Ids | None]:
-    """The word of each text that is one, and which rows are to be hashed; None: no row.
+def _words_of(texts: pa.Array, nulls: Flags | None) -> tuple[Ids, Ids]:
+    """The word of each text that is one, and which rows are to be hashed, whose words mean nothing.
 
     A text is known from its word if no byte is behind it that is as if there were none.
     """
@@ -142,19 +144,17 @@ def _words_of(texts: pa.Array, nulls: Flags | None) -> tuple[Ids, Ids | None]:
     offsets = np.frombuffer(offsets_buffer, dtype, len(texts) + 1, texts.offset * dtype.itemsize)
     first, last = int(offsets[0]), int(offsets[-1])
     data = np.frombuffer(data_buffer, np.uint8, last - first, first) if last > first else np.empty(0, np.uint8)
-    starts, lengths, words = offsets[:-1], np.diff(offsets), TextWords(data, first)
+    lengths = np.diff(offsets)
     is_hashed = lengths > WORD_BYTES
     if len(data) and not data.min():
         ends_with_zero = np.concatenate([data == 0, [False]])[offsets[1:] - (first + 1)]
         is_hashed |= ends_with_zero & (lengths > 0)
     if nulls is not None:
         is_hashed &= ~nulls
-    if not is_hashed.any():
-        return words.at(starts, lengths).view(np.int64), None
-    known = np.zeros(len(texts), np.int64)
-    rows = np.flatnonzero(~is_hashed)
-    known[rows] = words.at(starts[rows], lengths[rows]).view(np.int64)
-    return known, np.flatnonzero(is_hashed)
+    hashed_rows = np.flatnonzero(is_hashed)
+    if len(hashed_rows) == len(texts):
+        return np.empty(0, np.int64), hashed_rows
+    return TextWords(data, first).at(offsets[:-1], lengths).view(np.int64), hashed_rows
 
 
 def _worth_hashing(texts: pa.Array) -> tuple[pa.Array, Ids | slice]:
