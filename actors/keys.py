@@ -342,7 +342,7 @@ def _hash_variable_width(array: pa.Array) -> Hashes:
     offsets = np.frombuffer(offsets_buffer, dtype=dtype, count=len(array) + 1, offset=start)
     data = np.frombuffer(data_buffer, dtype=np.uint8) if data_buffer is not None else np.empty(0, dtype=np.uint8)
     first, last = int(offsets[0]), int(offsets[-1])
-    return _hash_slices(data[first:last], offsets[:-1], np.diff(offsets), first)
+    return _hash_slices(data[first:last], offsets[:-1], offsets[1:] - offsets[:-1], first)
 
 
 def _hash_bytes(value: bytes) -> np.uint64:

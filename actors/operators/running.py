@@ -15,7 +15,7 @@ import pyarrow as pa
 from actors.elements import CheckpointOptions
 from actors.keys import key_columns
 from actors.operators.base import Operator
-from actors.operators.columns import evaluate, operator_label
+from actors.operators.columns import Evaluator, operator_label
 from actors.operators.group_columns import Choice, Improvements, State
 from actors.operators.keyed_tables import (
     KeyedTables,
@@ -257,6 +257,8 @@ class RunningAggregateOperator(_RunningOperator):
 
     def __init__(self, factory: RunningAggregateFactory) -> None:
         self._aggregates = factory.aggregates
+        self._evaluators: dict[int, Evaluator] = {}
+        """By the identity of the columns that the aggregates name, or of their expressions."""
 
     def _begin(self) -> None:
         super()._begin()
@@ -282,8 +284,11 @@ class RunningAggregateOperator(_RunningOperator):
         return self._column(data, aggregate.column)
 
     def _column(self, data: pa.RecordBatch, column: object) -> pa.Array:
-        expression = column if isinstance(column, Expression) else col(column)  # type: ignore[arg-type]
-        return self._plain(evaluate(expression, data, self._label))
+        evaluator = self._evaluators.get(id(column))
+        if evaluator is None:
+            expression = column if isinstance(column, Expression) else col(column)  # type: ignore[arg-type]
+            evaluator = self._evaluators[id(column)] = Evaluator([expression], self._label)
+        return self._plain(evaluator.arrays(data)[0])
 
     def capture(self, size: int) -> Callable[[], tuple[dict[str, pa.Array], dict[str, bytes]]]:
         states = [state for cell in self._cells if (state := cell.capture(size)) is not None]

@@ -33,8 +33,13 @@ class Segments:
         """`ids`: the group of each row, at least one; `groups`: above all of them."""
         self.order = _stable_order(ids, groups)
         by_group = ids[self.order]
-        self.starts = np.flatnonzero(np.concatenate(([True], by_group[1:] != by_group[:-1])))
-        self.lengths = np.diff(self.starts, append=len(ids))
+        is_start = np.empty(len(ids), np.bool_)
+        is_start[0] = True
+        np.not_equal(by_group[1:], by_group[:-1], out=is_start[1:])
+        self.starts = np.flatnonzero(is_start)
+        self.lengths = np.empty_like(self.starts)
+        np.subtract(self.starts[1:], self.starts[:-1], out=self.lengths[:-1])
+        self.lengths[-1] = len(ids) - self.starts[-1]
         self.groups = by_group[self.starts]
 
     @cached_property

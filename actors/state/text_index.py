@@ -144,7 +144,7 @@ def _words_of(texts: pa.Array, nulls: Flags | None) -> tuple[Ids, Ids]:
     offsets = np.frombuffer(offsets_buffer, dtype, len(texts) + 1, texts.offset * dtype.itemsize)
     first, last = int(offsets[0]), int(offsets[-1])
     data = np.frombuffer(data_buffer, np.uint8, last - first, first) if last > first else np.empty(0, np.uint8)
-    lengths = np.diff(offsets)
+    lengths = offsets[1:] - offsets[:-1]
     is_hashed = lengths > WORD_BYTES
     if len(data) and not data.min():
         ends_with_zero = np.concatenate([data == 0, [False]])[offsets[1:] - (first + 1)]
