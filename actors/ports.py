@@ -195,6 +195,14 @@ class Endpoint(ABC):
     def on_start(self) -> None:
         """Called once before the first message."""
 
+    def on_arrival(self, message: Any, payloads: Payloads) -> bool:
+        """Whether it takes the message where it arrives: then `on_message` does not get it, and no thread has to wake.
+
+        Called, if the host can, on any thread, from `on_start` on: it must only hand over. What one sender sends keeps
+        its order among what is taken, and among the rest.
+        """
+        return False
+
     @abstractmethod
     def on_message(self, message: Any, payloads: Payloads) -> None:
         """One message. An exception here is a bug: the endpoint reports it as fatal."""

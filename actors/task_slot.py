@@ -101,9 +101,15 @@ class TaskSlot(Endpoint):
             running.task.cancel()
         self._network.shutdown()
 
+    def on_arrival(self, message: Any, payloads: Payloads) -> bool:
+        """Data goes to the network's thread at once."""
+        if not isinstance(message, _DATA_MESSAGES):
+            return False
+        self._network.on_message(message, payloads)
+        return True
+
     def on_message(self, message: Any, payloads: Payloads) -> None:
-        if isinstance(message, _DATA_MESSAGES):
-            self._network.on_message(message, payloads)
+        if self.on_arrival(message, payloads):
             return
         match message:
             case SubmitTask():

@@ -171,6 +171,9 @@ class EndpointRuntime:
         self._transport = transport
         self._pause_s = pause_s
         self._inbox: queue.SimpleQueue[_Message | _Request | None] = queue.SimpleQueue()
+        self._started: Endpoint | None = None
+        """Set when what came before its start has been sorted, which `_start_lock` is for."""
+        self._start_lock = threading.Lock()
         self._timers = ThreadTimers(spec.address)
         self._clock = SystemClock()
         self._ended = threading.Event()
@@ -190,8 +193,32 @@ class EndpointRuntime:
         return self._spec
 
     def deliver(self, message: Any, payloads: Payloads = NO_PAYLOADS) -> None:
-        """Queues a message; any thread."""
-        self._inbox.put(_Message(message, payloads))
+        """Hands a message to the endpoint, or queues it for its thread; any thread."""
+        if self._queued_before_start(entry := _Message(message, payloads)):
+            return
+        assert self._started is not None
+        if self._ended.is_set() or not self._started.on_arrival(message, payloads):
+            self._inbox.put(entry)
+
+    def _queue(self, entry: _Message | _Request | None) -> None:
+        if not self._queued_before_start(entry):
+            self._inbox.put(entry)
+
+    def _queued_before_start(self, entry: _Message | _Request | None) -> bool:
+        if self._started is None:
+            with self._start_lock:
+                if self._started is None:
+                    self._inbox.put(entry)
+                    return True
+        return False
+
+    def _start(self, endpoint: Endpoint) -> None:
+        """Messages that it takes where they arrive it gets now, before any that is still to come."""
+        with self._start_lock:
+            for entry in [self._inbox.get() for _ in range(self._inbox.qsize())]:
+                if not (isinstance(entry, _Message) and endpoint.on_arrival(entry.message, entry.payloads)):
+                    self._inbox.put(entry)
+            self._started = endpoint
 
     def request(self, request: Any, timeout_ms: float) -> Any:
         """The endpoint's answer; waits for it.
@@ -201,7 +228,7 @@ class EndpointRuntime:
             TimeoutError: no answer in time.
         """
         entry = _Request(request)
-        self._inbox.put(entry)
+        self._queue(entry)
         if self._ended.is_set():  # perhaps nobody looks into the inbox any more
             raise EndpointGone(self._spec.address)
         return entry.answer.result(timeout_ms / 1000)
@@ -209,7 +236,7 @@ class EndpointRuntime:
     def end(self) -> None:
         """Asks loops and endpoint to end; `join` waits for that."""
         self._ended.set()
-        self._inbox.put(None)
+        self._queue(None)
 
     def join(self, timeout_s: float) -> bool:
         """Whether all threads of the endpoint have ended in time."""
@@ -304,6 +331,7 @@ class EndpointRuntime:
             if not (self._pause_s and self._ended.wait(self._pause_s)):
                 endpoint = self._spec.load()(self, *self._spec.arguments)
                 endpoint.on_start()
+                self._start(endpoint)
                 while self._handle_next(endpoint):
                     pass
         except BaseException as error:

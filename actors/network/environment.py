@@ -74,8 +74,8 @@ class NetworkStatistics:
 class NetworkEnvironment:
     """What a TaskSlot has of the network (Flink's NettyShuffleEnvironment).
 
-    The endpoint's thread calls `on_message`, `on_delivery_failed` and `on_endpoint_died`, which only hand over to the
-    network loop. Tasks' threads create, use and release partitions and gates.
+    Any thread calls `on_message`, the endpoint's `on_delivery_failed` and `on_endpoint_died`, which only hand over to
+    the network loop. Tasks' threads create, use and release partitions and gates.
 
     Args:
         configuration: the slot's. A job's own settings come with `create_partition` and `create_gate`.
@@ -211,7 +211,7 @@ class NetworkEnvironment:
             partition.release()
         self._loop.stop()
 
-    # -- the endpoint's thread -------------------------------------------------------------------------------------
+    # -- the endpoint ----------------------------------------------------------------------------------------------
 
     def on_message(self, message: DataMessage, payloads: Payloads) -> None:
         """A message from another slot."""

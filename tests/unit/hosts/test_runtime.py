@@ -204,3 +204,59 @@ def test_timers_that_are_closed_neither_fire_nor_hold_what_they_were_given() -> 
     timer = timers.call_later(0, callback)
     del callback, timer
     assert held() is None
+
+
+class Taking(Scripted):
+    """Takes numbers where they arrive. Starts when it is let."""
+
+    def __init__(self, context: EndpointContext, may_start: threading.Event) -> None:
+        super().__init__(context)
+        self.may_start = may_start
+
+    def on_start(self) -> None:
+        super().on_start()
+        assert self.may_start.wait(DEADLINE_S)
+        self.taken: list[tuple[int, str]] = []
+
+    def on_arrival(self, message: Any, payloads: Payloads) -> bool:
+        if not isinstance(message, int):
+            return False
+        self.taken.append((message, threading.current_thread().name))
+        return True
+
+    def on_request(self, request: Any) -> Any:
+        return list(self.heard), list(self.taken)
+
+
+def test_what_an_endpoint_takes_where_it_arrives_keeps_its_order_from_before_the_start_on(host: LocalHost) -> None:
+    may_start = threading.Event()
+    host.spawn(EndpointSpec(Address("a"), Taking, (may_start,)))
+    for message in (1, "x", 2, "y"):
+        host.tell(Address("a"), message)
+    may_start.set()
+    for message in (3, "z", 4):
+        host.tell(Address("a"), message)
+    heard, taken = host.ask(Address("a"), "seen", 10_000.0)
+    assert heard == ["x", "y", "z"]
+    assert [message for message, _ in taken] == [1, 2, 3, 4]
+
+
+def test_what_an_endpoint_takes_where_it_arrives_waits_for_nothing_of_its_thread(host: LocalHost) -> None:
+    may_start = threading.Event()
+    may_start.set()
+    host.spawn(EndpointSpec(Address("a"), Taking, (may_start,)))
+    host.ask(Address("a"), "seen", 10_000.0)
+    taken: list[tuple[int, str]] = []
+    done, go_on = threading.Event(), threading.Event()
+
+    def hold(endpoint: Any) -> None:
+        done.set()
+        assert go_on.wait(DEADLINE_S)
+        taken.extend(endpoint.taken)
+
+    host.tell(Address("a"), hold)
+    assert done.wait(DEADLINE_S)
+    host.tell(Address("a"), 7)
+    go_on.set()
+    host.ask(Address("a"), "seen", 10_000.0)
+    assert taken == [(7, threading.current_thread().name)]
