@@ -19,6 +19,7 @@ from actors.messages import (
 )
 from actors.operators.base import Operator
 from actors.operators.input_status import InputStatus
+from actors.operators.source_gathering import Polled, gathered
 from actors.operators.split_watermarks import SplitState, SplitWatermarks
 from actors.operators.timestamps import Progress, with_event_time
 from actors.state.snapshot import OperatorSnapshot, RestoredState
@@ -110,17 +111,26 @@ class SourceOperator(Operator):
     # -- as an input of the task ---------------------------------------------------------------------------------
 
     def emit_next(self) -> InputStatus:
-        """Polls the reader once and emits what it gives. After its last batch comes MAX_TIMESTAMP, then END_OF_DATA."""
+        """Polls the reader and emits what it gives: a batch, or one of several small ones. After its last batch comes
+        MAX_TIMESTAMP, then END_OF_DATA."""
         if self._status is not InputStatus.MORE_AVAILABLE:
             self._status = InputStatus.END_OF_INPUT
             return self._status
         self._is_announced = False
         if self._watermarks_of_splits.watermark > self._watermarks_of_splits.limit:
             return InputStatus.NOTHING_AVAILABLE
+        status = InputStatus.MORE_AVAILABLE
+        for polled in gathered(self._poll, self.context.batch_rows, self.context.clock.monotonic_ms):
+            status = self._take(polled)
+        return status
+
+    def _poll(self) -> Polled:
         try:
-            polled = self._opened_reader.poll()
+            return self._opened_reader.poll()
         except Exception as error:
             self._raise(error)
+
+    def _take(self, polled: Polled) -> InputStatus:
         if isinstance(polled, SourceBatch):
             if polled.batch.num_rows:
                 self._emit_batch(polled)

@@ -158,7 +158,7 @@ def test_a_source_registers_before_it_asks_for_splits() -> None:
 def test_a_bounded_source_ends_with_the_last_watermark_and_then_the_end_of_data() -> None:
     task = source_task()
     give(task, Split("a", (numbers(1), numbers(2))), is_last=True)
-    assert plain(task.out()) == [[1], [2], ("mark", MAX_TIMESTAMP), "EndOfData", "EndOfPartition"]
+    assert plain(task.out()) == [[1, 2], ("mark", MAX_TIMESTAMP), "EndOfData", "EndOfPartition"]
     assert task.states[-1] == "FINISHED"
     assert task.reports[-1].metrics.records_in == 2
     assert task.reports[-1].metrics.records_out == 2
@@ -413,7 +413,7 @@ def test_a_chained_source_is_one_input_of_its_task_beside_the_network() -> None:
     task.advance(200)
     probe = task.operators["co"]
     assert isinstance(probe, Probe)
-    assert [seen for seen in probe.seen if seen[0] == 1] == [(1, [10]), (1, [20])]
+    assert [seen for seen in probe.seen if seen[0] == 1] == [(1, [10, 20])]
     assert [seen for seen in probe.seen if seen[0] == 0] == [(0, [1])]
     assert ("mark", 15) in probe.seen
     assert task.task.metrics().watermark == 15

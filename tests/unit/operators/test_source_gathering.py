@@ -1,0 +1,66 @@
+"""Which small batches of a source become one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import count
+
+import pyarrow as pa
+import pytest
+
+from actors.operators.source_gathering import FEW_ROWS, Polled, gathered
+from flinkray.batch import Batch
+from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceProgress
+from flinkray.types import Timestamp
+
+NOTHING = ReaderStatus.NOTHING_AVAILABLE
+
+
+def rows(*values: object, split: str = "a") -> SourceBatch:
+    return SourceBatch(Batch(pa.record_batch({"n": list(values)})), split)
+
+
+def shown(polled: Polled) -> object:
+    return polled.batch.data.column("n").to_pylist() if isinstance(polled, SourceBatch) else polled
+
+
+def gather(polls: Iterable[Polled], batch_rows: int = 65_536, ms_per_look: float = 0.0) -> list[object]:
+    following, clock = iter(polls), count()
+    return [shown(each) for each in gathered(lambda: next(following), batch_rows, lambda: next(clock) * ms_per_look)]
+
+
+def test_small_batches_that_are_there_come_as_one_and_what_ended_them_behind() -> None:
+    assert gather([rows(1), rows(2, 3), rows(4), NOTHING]) == [[1, 2, 3, 4], NOTHING]
+    progress = SourceProgress("a", Timestamp(5))
+    assert gather([rows(1), progress]) == [[1], progress]
+
+
+def test_a_large_batch_waits_for_no_other() -> None:
+    assert gather([rows(*range(FEW_ROWS))]) == [list(range(FEW_ROWS))]
+
+
+def test_batches_of_other_splits_or_types_stay_apart() -> None:
+    assert gather([rows(1), rows(2, split="b")]) == [[1], [2]]
+    assert gather([rows(1), rows("x")]) == [[1], ["x"]]
+
+
+def test_no_batch_is_larger_than_one_aims_at() -> None:
+    assert gather([rows(1), rows(2), rows(3)], batch_rows=2) == [[1, 2]]
+    assert gather([rows(1), rows(2, 3)], batch_rows=2) == [[1], [2, 3]]
+
+
+def test_a_slow_reader_is_not_polled_again() -> None:
+    assert gather([rows(1), rows(2)], ms_per_look=2.0) == [[1]]
+
+
+def test_an_error_comes_behind_the_rows_before_it() -> None:
+    def failing() -> Iterator[Polled]:
+        yield rows(1)
+        yield rows(2)
+        raise ValueError("the third line is broken")
+
+    following = failing()
+    polled = gathered(lambda: next(following), 65_536, lambda: 0.0)
+    assert shown(next(polled)) == [1, 2]
+    with pytest.raises(ValueError, match="third line"):
+        next(polled)
