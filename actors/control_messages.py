@@ -374,11 +374,13 @@ class ClusterResources:
 
     `is_autoscaled`: more may come, so nothing is too large.
     `expected`: the slots of the job that the client is about to submit; they start while its JobMaster does.
+    `free_cpus`: of each node, in any order; a TaskExecutor with several slots is as large as one of them at most.
     """
 
     total_cpus: float
     is_autoscaled: bool = False
     expected: tuple[SlotRequest, ...] = ()
+    free_cpus: tuple[float, ...] = ()
 
 
 # -- JobMaster <-> ResourceManager -------------------------------------------------------------------------------

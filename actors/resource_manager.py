@@ -109,7 +109,7 @@ class ResourceManager(Endpoint):
         idle_timeout_ms = float(configuration.get(TASK_MANAGER_IDLE_TIMEOUT))
         self._manager = SlotManager(
             cluster_id,
-            configuration.get(SLOTS_PER_TASK_MANAGER),
+            configuration.get(SLOTS_PER_TASK_MANAGER) if configuration.is_set(SLOTS_PER_TASK_MANAGER) else None,
             profile,
             idle_timeout_ms,
             is_per_job,
@@ -138,6 +138,7 @@ class ResourceManager(Endpoint):
             case RegisterJobMaster():
                 self._on_register_job_master(message)
             case ClusterResources():
+                self._manager.set_room(message.free_cpus)
                 self._run(self._manager.set_total(message.total_cpus, message.is_autoscaled, self._now()))
                 self._run(self._manager.expect(message.expected, self._now()))
             case ReleaseAllTaskExecutors():

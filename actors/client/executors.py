@@ -56,13 +56,16 @@ class RayExecutor:
 
         from actors.hosts.ray.cluster import is_own_cluster, total_cpus
         from actors.hosts.ray.host import RayHost
+        from actors.hosts.ray.resources import free_cpus_by_node
 
         slots = _slots_of(job_graph)
         host = RayHost(cluster_id, is_detached=not is_attached, cpus=sum(slot.profile.cpus for slot in slots))
         if is_own_cluster() and not is_attached:
             log.warning("job %r ends with this process, as the Ray cluster does that was started here", pipeline.name)
         # A cluster that others have started may be one that grows by demand.
-        resources = ClusterResources(total_cpus(), is_autoscaled=not is_own_cluster(), expected=slots)
+        resources = ClusterResources(
+            total_cpus(), is_autoscaled=not is_own_cluster(), expected=slots, free_cpus=free_cpus_by_node()
+        )
         return _run_in_own_cluster(host, cluster_id, job_graph, resources, is_attached=is_attached)
 
 

@@ -14,10 +14,15 @@ from dataclasses import dataclass, field
 from actors.control_messages import ClusterOverview, ResourceProfile, SlotReport, SlotRequest
 from actors.messages import AllocationId, SessionId
 from actors.ports import Address
+from actors.scheduling.node_room import NodeRoom
 from flinkray.types import JobId
 
 # Before a job is told that it can never fit: a host may still be learning what it has.
 SHORTAGE_GRACE_MS = 3_000.0
+
+# A TaskExecutor that is larger than a slot, and has not come by then, waits for room that somebody else has taken: no
+# node may ever have as much in one piece, while each of its slots may fit somewhere.
+ROOM_TIMEOUT_MS = 15_000.0
 
 # A TaskExecutor that dies before it registers is replaced; one that does so every time never will come.
 MAX_FAILED_STARTS = 3
@@ -85,6 +90,15 @@ class _Slot:
 
 
 @dataclass(slots=True)
+class _Pending:
+    """A TaskExecutor that has not registered."""
+
+    profile: ResourceProfile
+    slots: int
+    started_at: float
+
+
+@dataclass(slots=True)
 class _TaskExecutor:
     slots: list[_Slot]
     idle_since: float | None
@@ -107,7 +121,7 @@ class SlotManager:
     def __init__(
         self,
         cluster_id: str,
-        slots_per_task_executor: int,
+        slots_per_task_executor: int | None,
         slot_profile: ResourceProfile,
         idle_timeout_ms: float,
         releases_without_jobs: bool = False,
@@ -115,6 +129,7 @@ class SlotManager:
     ) -> None:
         """
         Args:
+            slots_per_task_executor: None: as many as are needed when it starts, where a node has room (`set_room`).
             idle_timeout_ms: how long a TaskExecutor without allocated slots is kept.
             releases_without_jobs: release idle ones at once when no job is left (a cluster for one job).
             life: tells the TaskExecutors and allocations of this ResourceManager from those of one before it.
@@ -125,7 +140,8 @@ class SlotManager:
         self._idle_timeout_ms = idle_timeout_ms
         self._releases_without_jobs = releases_without_jobs
         self._task_executors: dict[Address, _TaskExecutor] = {}
-        self._pending: dict[Address, ResourceProfile] = {}
+        self._pending: dict[Address, _Pending] = {}
+        self._room = NodeRoom()
         self._released: set[Address] = set()
         """TaskExecutors that were given up before they had registered."""
         self._requirements: dict[JobId, _Requirements] = {}
@@ -205,6 +221,7 @@ class SlotManager:
                 commands += self._report_failed_starts(cause)
         self._task_executors.pop(task_executor, None)
         self._released.discard(task_executor)
+        self._room.lose(task_executor)
         return commands + self._balance(now)
 
     def free_slot(
@@ -233,6 +250,10 @@ class SlotManager:
         self._is_autoscaled = is_autoscaled
         return self.tick(now)
 
+    def set_room(self, free_cpus: Iterable[float]) -> None:
+        """What is free on each node now; see NodeRoom."""
+        self._room.tell(free_cpus)
+
     def release_all(self) -> tuple[list[Address], list[Address]]:
         """Forgets everything; gives the TaskExecutors that are registered, and those that have not come yet."""
         registered, pending = list(self._task_executors), list(self._pending)
@@ -240,6 +261,7 @@ class SlotManager:
         self._requirements.clear()
         self._task_executors.clear()
         self._pending.clear()
+        self._room.tell(())
         return registered, pending
 
     def is_expected(self, task_executor: Address) -> bool:
@@ -261,7 +283,7 @@ class SlotManager:
             if reason and waited and not requirements.is_shortage_reported:
                 requirements.is_shortage_reported = True
                 commands.append(ReportShortage(requirements.job, reason))
-        return commands + self._release_idle(now)
+        return commands + self._release_idle(now) + self._break_up_what_does_not_come(now)
 
     # -- looking at it -------------------------------------------------------------------------------------------
 
@@ -273,7 +295,7 @@ class SlotManager:
             slots=len(slots),
             free_slots=sum(slot.is_free for slot in slots),
             cpus=sum(slot.profile.cpus for slot in slots),
-            slots_per_task_executor=self._slots_per_task_executor,
+            slots_per_task_executor=self._slots_per_task_executor or 1,
             slot_profile=self._slot_profile,
             total_cpus=self._total_cpus,
         )
@@ -284,6 +306,8 @@ class SlotManager:
         allocations = [slot.allocation_id for slot in slots if slot.allocation_id is not None]
         assert len(allocations) == len(set(allocations)), "an allocation id is used for two slots"
         assert not self._pending.keys() & self._task_executors.keys(), "a TaskExecutor is both pending and registered"
+        known = self._pending.keys() | self._task_executors.keys()
+        assert self._room.holders() <= known, "room is held for a TaskExecutor that is gone"
         free = [slot for slot in slots if slot.is_free]
         for _, request in self._open_requests():
             fitting = [slot for slot in free if slot.profile.covers(request.profile)]
@@ -330,7 +354,7 @@ class SlotManager:
         if self._expected:
             slots = [slot for executor in self._task_executors.values() for slot in executor.slots if slot.is_free]
             unserved += _without_slot(self._expected, slots)
-        return commands + self._balance_pending(unserved) + self._release_idle(now)
+        return commands + self._balance_pending(unserved, now) + self._release_idle(now)
 
     def _allocate(self, job: JobTarget, request: SlotRequest, now: float) -> AllocateSlot | None:
         # A TaskExecutor that is in use already comes first, so that idle ones can be released.
@@ -345,34 +369,53 @@ class SlotManager:
                     return AllocateSlot(address, index, allocation_id, job, request.label)
         return None
 
-    def _balance_pending(self, unserved: list[SlotRequest]) -> list[Command]:
+    def _balance_pending(self, unserved: list[SlotRequest], now: float) -> list[Command]:
         commands: list[Command] = []
-        coming = [(address, profile) for address, profile in self._pending.items() for _ in range(self._per_executor)]
+        coming = [(address, each.profile) for address, each in self._pending.items() for _ in range(each.slots)]
         needed: set[Address] = set()
-        for request in unserved:
+        for index, request in enumerate(unserved):
             match = next((entry for entry in coming if entry[1].covers(request.profile)), None)
             if match is None:
-                match, started = self._start(request.profile)
+                started = self._start(self._profile_for(request), unserved[index:], now)
                 commands.append(started)
-                coming += [match] * self._per_executor
+                match = (started.task_executor, started.profile)
+                coming += [match] * started.slots
             coming.remove(match)
             needed.add(match[0])
-        for address in [address for address in self._pending if address not in needed]:
-            del self._pending[address]
-            self._released.add(address)
-            commands.append(ReleaseTaskExecutor(address, "it is not needed any more"))
-        return commands
+        unneeded = [address for address in self._pending if address not in needed]
+        return commands + [self._give_up(address, "it is not needed any more") for address in unneeded]
 
-    @property
-    def _per_executor(self) -> int:
-        return self._slots_per_task_executor
+    def _give_up(self, address: Address, reason: str) -> ReleaseTaskExecutor:
+        del self._pending[address]
+        self._released.add(address)
+        self._room.give_back(address)
+        return ReleaseTaskExecutor(address, reason)
 
-    def _start(self, needed: ResourceProfile) -> tuple[tuple[Address, ResourceProfile], StartTaskExecutor]:
-        profile = self._slot_profile if self._slot_profile.covers(needed) else needed
+    def _profile_for(self, request: SlotRequest) -> ResourceProfile:
+        return self._slot_profile if self._slot_profile.covers(request.profile) else request.profile
+
+    def _start(self, profile: ResourceProfile, unserved: list[SlotRequest], now: float) -> StartTaskExecutor:
         self._started += 1
         address = Address(f"{self._cluster_id}/te-{self._started}{self._life}")
-        self._pending[address] = profile
-        return (address, profile), StartTaskExecutor(address, self._started, self._per_executor, profile)
+        slots = self._slots_per_task_executor
+        if slots is None:
+            alike = sum(self._profile_for(request) == profile for request in unserved)
+            slots = self._room.take(address, profile, alike)
+        self._pending[address] = _Pending(profile, slots, now)
+        return StartTaskExecutor(address, self._started, slots, profile)
+
+    def _break_up_what_does_not_come(self, now: float) -> list[Command]:
+        """Large TaskExecutors that find no room; their slots are started one by one instead."""
+        late = [
+            address
+            for address, pending in self._pending.items()
+            if pending.slots > 1 and now - pending.started_at >= ROOM_TIMEOUT_MS
+        ]
+        if self._slots_per_task_executor is not None or not late:
+            return []
+        commands = [self._give_up(address, "there is no room for it in one place") for address in late]
+        self._room.tell(())
+        return commands + self._balance(now)
 
     def _release_idle(self, now: float) -> list[Command]:
         # Right after a restart, of this or of a JobMaster, the jobs are yet to say what they need.
@@ -387,6 +430,7 @@ class SlotManager:
             self._expected = ()  # what was expected has not come in all that time
         for address in idle:
             del self._task_executors[address]
+            self._room.give_back(address)
         return [ReleaseTaskExecutor(address, "it has been idle") for address in idle]
 
     def _why_it_never_fits(self, requirements: _Requirements) -> str:
@@ -395,9 +439,9 @@ class SlotManager:
             return ""
         by_profile: dict[ResourceProfile, int] = {}
         for request in requirements.requests.values():
-            profile = self._slot_profile if self._slot_profile.covers(request.profile) else request.profile
+            profile = self._profile_for(request)
             by_profile[profile] = by_profile.get(profile, 0) + 1
-        per_executor = self._per_executor
+        per_executor = self._slots_per_task_executor or 1
         cpus = sum(math.ceil(n / per_executor) * per_executor * profile.cpus for profile, n in by_profile.items())
         if cpus <= self._total_cpus:
             return ""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from actors.client.cluster import dispatcher_of, start_cluster, submit
+from actors.client.cluster import dispatcher_of, resource_manager_of, start_cluster, submit
 from actors.control_messages import (
     CancelJob,
+    ClusterResources,
     Collected,
     CollectedReceived,
     GetArchivedJob,
@@ -165,6 +167,9 @@ class SimulatedRun:
         self._untaken = list(collect_ids)
         self._error: ErrorInfo | None = None
         start_cluster(self.host, CLUSTER, job_graph.configuration, is_per_job=True)
+        # Slots of a TaskExecutor of their own, all in one, and some of each.
+        free_cpus = random.Random(seed).choice([(), (64.0,), (2.0, 1.0)])
+        self.host.tell(resource_manager_of(CLUSTER), ClusterResources(float("inf"), free_cpus=free_cpus))
         self._job: JobOverview | None = None
         try:
             self._job = submit(self.host, CLUSTER, job_graph, pause=lambda: self.host.run_for(POLL_MS))

@@ -7,11 +7,18 @@ import time
 from typing import Any
 
 import ray
+from ray._private.state import available_resources_per_node  # for developers; nothing public tells it by node
 
 from flinkray.errors import NoResourceAvailableError
 
 # What an earlier session or job gave back appears in Ray's pool only after its processes have ended.
 SETTLE_SECONDS = 15.0
+
+
+def free_cpus_by_node() -> tuple[float, ...]:
+    """CPUs that nobody has reserved, of each node that lives; as Ray knew it a moment ago."""
+    by_node: dict[str, dict[str, float]] = available_resources_per_node()
+    return tuple(sorted((float(free.get("CPU", 0.0)) for free in by_node.values()), reverse=True))
 
 
 def require_free(cpus: float, memory_bytes: int, what: str) -> None:

@@ -60,6 +60,36 @@ def test_a_job_takes_one_slot_per_subtask_of_the_widest_vertex_of_each_slot_shar
     assert {spec.cpus for spec in executors} == {float(slots_per_task_executor)}
 
 
+def tell_what_is_free(world: World, *free_cpus: float) -> None:
+    resources = ClusterResources(float("inf"), is_autoscaled=True, free_cpus=free_cpus)
+    world.tell(resource_manager_of(CLUSTER), resources)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_job_whose_slots_fit_into_one_node_takes_one_task_executor(seed: int) -> None:
+    world = World(seed)
+    world.start()
+    tell_what_is_free(world, 8.0)
+    world.run_for(1_000)  # else the job may be there first
+    world.submit(four_vertices(2, "other"))
+    assert world.await_end().status is JobStatus.FINISHED
+    assert [spec.cpus for spec in world.spawned if spec.kind == "TaskExecutor"] == [4.0]
+    assert len({slot for slot, _ in world.deployed}) == 4
+    assert_everything_is_given_back(world)
+
+
+def test_a_job_does_not_wait_for_room_in_one_place_that_somebody_else_has_taken() -> None:
+    world = World(3, total_cpus=3)
+    world.start()
+    tell_what_is_free(world, 8.0)
+    world.submit(four_vertices(2, "other"))
+    world.run_for(20_000)
+    assert world.overview().task_executors == 3
+    world.total_cpus = 4
+    assert world.await_end().status is JobStatus.FINISHED
+    assert_everything_is_given_back(world)
+
+
 def test_names_in_the_dashboard_say_what_runs_where() -> None:
     world = World(3)
     world.start()
@@ -123,10 +153,14 @@ def test_a_failed_task_fails_the_job_with_its_error_and_cancels_the_others(seed:
 
 
 @pytest.mark.parametrize("kind", ["TaskSlot", "TaskExecutor"])
+@pytest.mark.parametrize("free_cpus", [(), (8.0,), (3.0, 1.0)])
 @pytest.mark.parametrize("seed", range(25))
-def test_a_worker_that_dies_at_any_moment_never_leaves_the_job_stuck(seed: int, kind: str) -> None:
+def test_a_worker_that_dies_at_any_moment_never_leaves_the_job_stuck(
+    seed: int, free_cpus: tuple[float, ...], kind: str
+) -> None:
     world = World(seed)
     world.start()
+    tell_what_is_free(world, *free_cpus)
     world.submit(four_vertices(2, "other"))
     world.run_until(lambda: bool(world.alive(kind)))
     for _ in range(world.random.randint(0, 120)):

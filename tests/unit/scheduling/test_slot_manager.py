@@ -11,6 +11,7 @@ from actors.control_messages import ResourceProfile, SlotReport, SlotRequest
 from actors.messages import AllocationId, SessionId
 from actors.ports import Address
 from actors.scheduling.slot_manager import (
+    ROOM_TIMEOUT_MS,
     AllocateSlot,
     Command,
     JobTarget,
@@ -33,7 +34,9 @@ def make() -> Iterator[Make]:
     """Slot managers, each checked after the test."""
     made: list[SlotManager] = []
 
-    def create(slots: int = 2, idle_timeout_ms: float = 1_000, releases_without_jobs: bool = False) -> SlotManager:
+    def create(
+        slots: int | None = 2, idle_timeout_ms: float = 1_000, releases_without_jobs: bool = False
+    ) -> SlotManager:
         made.append(SlotManager("c", slots, CPU, idle_timeout_ms, releases_without_jobs))
         return made[-1]
 
@@ -69,6 +72,74 @@ def released(commands: list[Command]) -> list[Address]:
 def test_missing_slots_start_just_as_many_task_executors_as_they_fill(make: Make) -> None:
     manager = make(slots=2)
     assert started(manager.declare(JOB, requests("a", "b", "c"), 0)) == ["c/te-1", "c/te-2"]
+
+
+def sizes(commands: list[Command]) -> list[int]:
+    return [command.slots for command in commands if isinstance(command, StartTaskExecutor)]
+
+
+def test_a_worker_gets_the_slots_that_are_needed_where_a_node_has_room_for_them(make: Make) -> None:
+    manager = make(slots=None)
+    manager.set_room([8.0])
+    assert sizes(manager.expect(requests("a", "b"), 0)) == [2]
+    # Two are coming; the job needs one more.
+    assert sizes(manager.declare(JOB, requests("a", "b", "c"), 1)) == [1]
+    allocations = manager.register(Address("c/te-1"), reports(2), 2)
+    assert allocated(allocations) == [("a", "c/te-1", 0), ("b", "c/te-1", 1)]
+
+
+def test_a_worker_is_never_larger_than_what_a_node_has_free(make: Make) -> None:
+    manager = make(slots=None)
+    manager.set_room([2.5, 4.0, 0.0])
+    assert sizes(manager.declare(JOB, requests(*"abcdefgh"), 0)) == [4, 2, 1, 1]
+
+
+def test_a_worker_has_one_slot_where_nobody_has_told_what_is_free(make: Make) -> None:
+    manager = make(slots=None)
+    assert sizes(manager.declare(JOB, requests("a", "b"), 0)) == [1, 1]
+
+
+def test_a_number_of_slots_that_was_asked_for_is_kept_whatever_is_free(make: Make) -> None:
+    manager = make(slots=1)
+    manager.set_room([8.0])
+    assert sizes(manager.declare(JOB, requests("a", "b"), 0)) == [1, 1]
+
+
+def test_slots_of_other_sizes_get_workers_of_their_own(make: Make) -> None:
+    manager = make(slots=None)
+    manager.set_room([8.0])
+    commands = manager.declare(JOB, [*requests("a", "b"), *requests("big", cpus=3), *requests("c")], 0)
+    assert [
+        (command.slots, command.profile.cpus) for command in commands if isinstance(command, StartTaskExecutor)
+    ] == [
+        (3, 1.0),
+        (1, 3.0),
+    ]
+
+
+def test_a_large_worker_that_finds_no_room_gives_way_to_small_ones(make: Make) -> None:
+    manager = make(slots=None)
+    manager.set_room([8.0])
+    manager.declare(JOB, requests("a", "b"), 0)
+    assert manager.tick(ROOM_TIMEOUT_MS - 1) == []
+    commands = manager.tick(ROOM_TIMEOUT_MS)
+    assert (released(commands), sizes(commands)) == (["c/te-1"], [1, 1])
+    assert manager.is_given_up(Address("c/te-1"))
+    # Those wait for as long as it takes.
+    assert manager.tick(10 * ROOM_TIMEOUT_MS) == []
+
+
+def test_the_room_of_a_worker_that_died_is_not_counted_on_and_that_of_one_that_was_released_is(make: Make) -> None:
+    manager = make(slots=None, idle_timeout_ms=100)
+    manager.set_room([2.0])
+    manager.declare(JOB, requests("a", "b"), 0)
+    manager.register(Address("c/te-1"), reports(2), 1)
+    assert sizes(manager.remove_task_executor(Address("c/te-1"), "kill -9", 2)) == [1, 1]
+    manager.set_room([2.0])
+    manager.remove_job(JOB.job_id, 3)
+    assert sizes(manager.declare(JOB, requests("a", "b"), 4)) == [2]
+    manager.remove_job(JOB.job_id, 5)
+    assert sizes(manager.declare(JOB, requests("a", "b"), 6)) == [2]
 
 
 def test_workers_of_an_expected_job_start_before_it_declares_what_it_needs(make: Make) -> None:
@@ -262,7 +333,10 @@ def test_workers_that_never_come_up_fail_the_jobs_that_wait(make: Make) -> None:
 @pytest.mark.parametrize("seed", range(30))
 def test_whatever_happens_no_request_waits_beside_a_slot_that_fits(seed: int) -> None:
     chance = random.Random(seed)
-    manager = SlotManager("c", chance.randint(1, 3), CPU, 100, chance.random() < 0.5)
+    fixed = chance.choice([None, 1, 2, 3])
+    manager = SlotManager("c", fixed, CPU, 100, chance.random() < 0.5)
+    largest = 1.0  # CPUs that any node has had, as far as it was told
+    now = 0
     jobs = [JOB, OTHER]
     coming: list[StartTaskExecutor] = []
     held: list[AllocateSlot] = []
@@ -272,14 +346,17 @@ def test_whatever_happens_no_request_waits_beside_a_slot_that_fits(seed: int) ->
             match command:
                 case StartTaskExecutor():
                     coming.append(command)
+                    assert command.slots == (fixed or command.slots)
+                    assert fixed or command.slots == 1 or command.slots * command.profile.cpus <= largest
                 case AllocateSlot():
                     held.append(command)
                 case ReleaseTaskExecutor():
                     coming[:] = [start for start in coming if start.task_executor != command.task_executor]
                     assert all(allocation.task_executor != command.task_executor for allocation in held)
 
-    for now in range(300):
-        event = chance.randrange(6)
+    for _ in range(300):
+        now += 1 if chance.random() < 0.98 else int(ROOM_TIMEOUT_MS)
+        event = chance.randrange(7)
         if event == 0:
             labels = chance.sample("abcdef", chance.randint(0, 4))
             follow(manager.declare(chance.choice(jobs), requests(*labels, cpus=chance.choice([1, 2])), now))
@@ -295,6 +372,10 @@ def test_whatever_happens_no_request_waits_beside_a_slot_that_fits(seed: int) ->
             victim = chance.choice(held).task_executor
             held[:] = [allocation for allocation in held if allocation.task_executor != victim]
             follow(manager.remove_task_executor(victim, "kill -9", now))
+        elif event == 5:
+            room = [chance.choice([0.0, 0.5, 1.0, 3.0, 5.0]) for _ in range(chance.randint(0, 3))]
+            largest = max([largest, *room])
+            manager.set_room(room)
         else:
             follow(manager.tick(now))
         manager.check()
