@@ -18,6 +18,7 @@ $(INSTALLED): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable ".[spark,rocksdb,dev]"
+	$(BIN)/python -m compileall -q flinkray graphs actors  # pip compiles what it copies; each process of a job would
 	@touch $@
 
 pipeline: setup
