@@ -362,7 +362,7 @@ def _hash_slices(
     long_rows = np.flatnonzero(lengths > _LONG_VALUE_BYTES)
     if len(long_rows):
         places = zip((starts[long_rows] - base).tolist(), lengths[long_rows].tolist(), strict=True)
-        digests = [hashlib.blake2b(data[at : at + length], digest_size=8).digest() for at, length in places]
+        digests = [hashlib.blake2b(data[at : at + length].tobytes(), digest_size=8).digest() for at, length in places]
         hashes[long_rows] = _mix(np.frombuffer(b"".join(digests), "<u8").astype(np.uint64))
     return hashes
 

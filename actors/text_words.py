@@ -45,7 +45,7 @@ class TextWords:
     def at(self, starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Words:
         """The first bytes, up to eight, of the texts at these places; where they are fewer, zeros are behind them."""
         if len(starts) < _FEW_WORDS:
-            few = self._words_anywhere[starts - self._base].astype(np.uint64, copy=False)
+            few: Words = self._words_anywhere[starts - self._base].astype(np.uint64, copy=False)
             few &= _TAIL_MASKS.take(lengths, mode="clip")
             return few
         read = np.empty(len(starts), np.uint64)
