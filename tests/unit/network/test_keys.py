@@ -206,3 +206,14 @@ def test_keys_of_mixed_types_are_refused_with_the_way_out() -> None:
 def test_tuples_of_different_width_are_refused() -> None:
     with pytest.raises(TypeMismatchError, match=r"tuple of 1 values for every row, not \(2, 2\)"):
         key_columns(scalars(1, 2), FunctionKey(lambda value: (value,) * value), "map (1/2)")
+
+
+def test_a_text_hashes_the_same_whatever_rows_are_beside_it() -> None:
+    texts = pa.array([None if row % 7 == 6 else "ä" * (row % 23) + str(row) * (row % 5) for row in range(30_000)])
+    together = hashes_of(texts)
+    assert together[:500].tolist() == [hashes_of(texts.slice(row, 1))[0] for row in range(500)]
+    assert (together == np.concatenate([hashes_of(texts.slice(row, 700)) for row in range(0, 30_000, 700)])).all()
+
+
+def hashes_of(column: pa.Array) -> Any:
+    return key_hashes(pa.RecordBatch.from_arrays([column], names=["k"]))

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from actors.operators import text_splitting
 from actors.operators.registry import create_operator
 from actors.operators.text_splitting import is_split, split_texts
 from flinkray.batch import Batch
@@ -35,6 +36,19 @@ def test_the_words_of_ascii_texts_are_those_of_python(seed: int) -> None:
         words.validate(full=True)
         assert words.to_pylist() == [word for text in texts[start:] for word in text.split()]
         assert counts.tolist() == [len(text.split()) for text in texts[start:]]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_where_one_block_of_text_ends_and_the_next_begins_does_not_show(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = random_texts(seed, "ab \n") * 3
+    for block_bytes in (1, 7, 50):
+        monkeypatch.setattr(text_splitting, "_BLOCK_BYTES", block_bytes)
+        split = split_texts(pa.array(texts))
+        assert split is not None
+        assert split[0].to_pylist() == [word for text in texts for word in text.split()]
+        assert split[1].tolist() == [len(text.split()) for text in texts]
 
 
 @pytest.mark.parametrize("texts", [[], [None], ["a b", None], ["a\u00a0b"], ["\u2003"], ["gr\u00fc\u00df dich"]])
