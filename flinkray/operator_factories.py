@@ -18,6 +18,7 @@ from flinkray.connectors.source import Source
 from flinkray.evictors import Evictor
 from flinkray.expressions import Expression
 from flinkray.functions import Function
+from flinkray.keys import ColumnKey
 from flinkray.state import MapStateDescriptor
 from flinkray.triggers import Trigger
 from flinkray.types import Millis, OutputTag, RecordType
@@ -254,6 +255,16 @@ class WindowFactory(OperatorFactory):
     trigger: Trigger | None = None
     """None: the assigner's default."""
     evictor: Evictor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LocalWindowAggregateFactory(OperatorFactory):
+    """The first of two phases of a window: before the exchange, rows of a batch become partial aggregates of what the
+    window will merge. The compiler puts it there; no call of the API does."""
+
+    window: WindowFactory
+    key: ColumnKey | None
+    """Of the window; None: it has no key."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,15 @@ BATCH_SHUFFLE_MODE = option(
     "or while they are made (all-exchanges-pipelined), which takes the slots of all stages at the same time.",
     valid=one_of("all-exchanges-blocking", "all-exchanges-pipelined"),
 )
+AGG_PHASE_STRATEGY = option(
+    "table.optimizer.agg-phase-strategy",
+    lambda raw: _str(raw).strip().upper(),
+    "AUTO",
+    "Whether built-in aggregates of event-time windows are computed in two phases, within each batch before the "
+    "exchange and then over what comes of all batches: wherever there is an exchange (TWO_PHASE), where rows may go to "
+    "another process (AUTO), or nowhere (ONE_PHASE).",
+    valid=one_of("AUTO", "TWO_PHASE", "ONE_PHASE"),
+)
 SORTED_INPUTS = option(
     "execution.sorted-inputs.enabled",
     _bool,
@@ -206,7 +215,11 @@ STALL_TIMEOUT = option(
 # -- the cluster -------------------------------------------------------------------------------------------------
 
 SLOTS_PER_TASK_MANAGER = option(
-    "taskmanager.numberOfTaskSlots", _int, 1, "Slots of one TaskExecutor.", valid=at_least(1)
+    "taskmanager.numberOfTaskSlots",
+    _int,
+    1,
+    "Slots of one TaskExecutor. Where it is not set, a job on Ray gets TaskExecutors as large as a node has room for.",
+    valid=at_least(1),
 )
 SLOT_CPUS = option(
     "flinkray.slot.cpus", _float, 1.0, "CPUs that one slot takes from Ray's pool.", valid=at_least(0), unit="CPUs"

@@ -6,6 +6,7 @@ properties of the edges that run through them.
 
 from __future__ import annotations
 
+import copy
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -156,6 +157,15 @@ class StreamGraph:
         self._side_outputs: dict[int, _VirtualSideOutput] = {}
         self._partitions: dict[int, _VirtualPartition] = {}
         self._last_virtual_id = 0
+
+    def copy(self) -> StreamGraph:
+        """A graph that can be changed without changing this one; their edges, and what nodes hold, are shared."""
+        copied = copy.copy(self)
+        copied.nodes = {
+            node_id: replace(node, in_edges=list(node.in_edges), out_edges=list(node.out_edges))
+            for node_id, node in self.nodes.items()
+        }
+        return copied
 
     @property
     def source_ids(self) -> list[int]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -27,23 +26,53 @@ class AggregateTypeError(Exception):
     """An aggregate cannot take this type, or a result does not fit; the operator adds where it happened."""
 
 
-@dataclass(frozen=True, slots=True)
 class Rows:
     """The rows of a batch, as an aggregate of one column gets them: without those where the column is null.
 
     Attributes:
         cells: the cell of each row.
-        positions: the number of each row since the operator started, ascending.
         values: the column, no nulls; None for an aggregate without a column.
     """
 
-    cells: Cells
-    positions: npt.NDArray[np.int64]
-    values: Any
+    __slots__ = ("_counts", "_first_position", "_picked", "cells", "values")
+
+    def __init__(self, cells: Cells, first_position: int, values: Any) -> None:
+        """Rows are numbered from `first_position` in order of arrival."""
+        self.cells = cells
+        self.values = values
+        self._first_position = first_position
+        self._picked: Any = None
+        self._counts: list[npt.NDArray[np.int64]] = []
+
+    @property
+    def positions(self) -> npt.NDArray[np.int64]:
+        """The number of each row since the operator started, ascending."""
+        if self._picked is not None:
+            return self._picked + self._first_position  # type: ignore[no-any-return]
+        return np.arange(self._first_position, self._first_position + len(self.cells), dtype=np.int64)
+
+    def with_values(self, values: Any) -> Rows:
+        """The same rows of another column."""
+        rows = copy.copy(self)
+        rows.values = values
+        return rows
 
     def take(self, rows: Any) -> Rows:
-        values = None if self.values is None else self.values.take(pa.array(rows))
-        return Rows(self.cells[rows], self.positions[rows], values)
+        """Some of the rows, ascending; of these that the batch has, not of some that were taken before."""
+        assert self._picked is None
+        taken = Rows(self.cells[rows], self._first_position, None)
+        taken._picked = rows
+        taken.values = None if self.values is None else self.values.take(pa.array(rows))
+        return taken
+
+    def count_into(self, counts: npt.NDArray[np.int64]) -> None:
+        """Adds one to `counts` at the cell of each row. Several aggregates have the rows of few cells counted once."""
+        if len(counts) > 2 * len(self.cells):
+            np.add.at(counts, self.cells, 1)
+            return
+        if not self._counts:
+            self._counts.append(np.bincount(self.cells))
+        counts[: len(self._counts[0])] += self._counts[0]
 
 
 class ColumnAccumulator(ABC):

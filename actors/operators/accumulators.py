@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -95,8 +96,7 @@ class AggregateColumns:
             UnknownColumnError, TypeMismatchError: a column is missing, or an aggregate cannot take its type; names
                 operator, aggregate and column.
         """
-        positions = np.arange(first_position, first_position + data.num_rows, dtype=np.int64)
-        everything = Rows(cells, positions, None)
+        everything = Rows(cells, first_position, None)
         seen: dict[object, Rows] = {}
         for slot in self._slots:
             key = slot.columns_key
@@ -147,7 +147,9 @@ class AggregateColumns:
     def metadata(self) -> dict[str, bytes]:
         """What `loaded` needs beside the columns."""
         types = {slot.name: slot.type for slot in self._slots if slot.type is not None}
-        return {_TYPES: types_to_bytes(types)} | {slot.title: slot.kind.encode() for slot in self._slots}
+        return {_TYPES: _types_to_bytes(tuple(types.items()))} | {
+            slot.title: slot.kind.encode() for slot in self._slots
+        }
 
     def loaded(self, part: StateRows) -> AggregateColumns:
         """New aggregates like these, whose cells 0, 1, ... are the rows of a snapshot.
@@ -158,7 +160,7 @@ class AggregateColumns:
             CheckpointError: an aggregate of that name computed something else.
         """
         loaded = AggregateColumns(self._aggregates, self._where)
-        types = types_from_bytes(part.metadata[_TYPES])
+        types = _types_from_bytes(part.metadata[_TYPES])
         for slot in loaded._slots:
             if slot.title in part.metadata:
                 check_same(part, slot.title, slot.kind, f"operator {self._where!r}")
@@ -172,7 +174,7 @@ class AggregateColumns:
             return everything
         required = columns[-1]  # the value, or what it is chosen by
         values = columns[0] if len(columns) == 1 else pa.StructArray.from_arrays(columns, ["value", "by"])
-        rows = Rows(everything.cells, everything.positions, values)
+        rows = everything.with_values(values)
         if not required.null_count:
             return rows
         return rows.take(np.flatnonzero(required.is_valid().to_numpy(zero_copy_only=False)))
@@ -241,7 +243,7 @@ class _Slot:
             values = self._typed(rows.values, size)
             if values is None:
                 return
-            rows = Rows(rows.cells, rows.positions, values)
+            rows = rows.with_values(values)
         assert self._accumulator is not None
         self._accumulator.add(rows)
 
@@ -316,6 +318,14 @@ class _Slot:
             self._accumulator = self._accumulator.widened(merged)
             self.type = merged
         return merged
+
+
+@functools.lru_cache(maxsize=256)
+def _types_to_bytes(types: tuple[tuple[str, pa.DataType], ...]) -> bytes:
+    return types_to_bytes(dict(types))
+
+
+_types_from_bytes = functools.lru_cache(maxsize=256)(types_from_bytes)
 
 
 def _parts(arrow_type: pa.DataType) -> list[pa.DataType]:

@@ -124,7 +124,7 @@ class EntryAccumulator(ColumnAccumulator):
 
     def _empty_columns(self) -> dict[str, pa.Array]:
         none = np.empty(0, np.int64)
-        columns = self._columns(Rows(none, none, self._empty_values()))
+        columns = self._columns(Rows(none, 0, self._empty_values()))
         return {
             name: pa.array(column) if isinstance(column, np.ndarray) else column for name, column in columns.items()
         }

@@ -41,7 +41,7 @@ class CountAccumulator(ArrayAccumulator):
         self._counts = grown(self._counts, size, 0)
 
     def add(self, rows: Rows) -> None:
-        np.add.at(self._counts, rows.cells, 1)
+        rows.count_into(self._counts)
 
     def merge(self, other: CountAccumulator, cells: Cells, targets: Cells) -> None:
         np.add.at(self._counts, targets, other._counts[cells])
@@ -161,7 +161,7 @@ class FloatSumAccumulator(ArrayAccumulator):
     def add(self, rows: Rows) -> None:
         values = rows.values.cast(pa.float64(), safe=False) if pa.types.is_decimal(rows.values.type) else rows.values
         np.add.at(self._sums, rows.cells, to_numpy(values).astype(np.float64, copy=False))
-        np.add.at(self._counts, rows.cells, 1)
+        rows.count_into(self._counts)
 
     def merge(self, other: FloatSumAccumulator, cells: Cells, targets: Cells) -> None:
         np.add.at(self._sums, targets, other._sums[cells])

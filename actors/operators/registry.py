@@ -67,6 +67,13 @@ def _window(code: OperatorCode) -> Operator:
     return create_window_operator(code)
 
 
+def _local_window_aggregate(code: OperatorCode) -> Operator:
+    from actors.operators.window_local import LocalWindowAggregateOperator
+
+    assert isinstance(code.factory, factories.LocalWindowAggregateFactory)
+    return LocalWindowAggregateOperator(code.factory)
+
+
 def _co_group(code: OperatorCode) -> Operator:
     from actors.operators.window_join import create_co_group_operator
 
@@ -109,6 +116,7 @@ _OPERATORS: dict[type[factories.OperatorFactory], Callable[[OperatorCode], Opera
     factories.CoProcessFactory: _co_process,
     factories.BroadcastProcessFactory: _broadcast_process,
     factories.WindowFactory: _window,
+    factories.LocalWindowAggregateFactory: _local_window_aggregate,
     factories.WindowCoGroupFactory: _co_group,
     factories.IntervalJoinFactory: _interval_join,
     factories.IterationInputFactory: _of_factory(IterationInputOperator),

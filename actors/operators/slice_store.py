@@ -14,6 +14,7 @@ from actors.operators.accumulator_base import Cells, grown
 from actors.operators.accumulators import AggregateColumns
 from actors.operators.keyed_tables import KeyedTables, StateRows
 from actors.operators.merged_slices import Piece
+from actors.operators.partial_aggregates import is_partial, state_of
 from actors.state.integer_index import PairIndex
 from actors.state.key_index import Ids, KeyIndex
 from actors.state.snapshot import KeyedTable
@@ -69,7 +70,7 @@ class SliceStore:
     def add(
         self, data: pa.RecordBatch, keys: pa.RecordBatch | None, starts: list[int], which: npt.NDArray[Any] | None
     ) -> Cells:
-        """Adds rows to their cells, which are returned.
+        """Adds rows, or partial aggregates, to their cells, which are returned.
 
         Args:
             keys: the key columns; None: one key for all.
@@ -81,9 +82,17 @@ class SliceStore:
         if self._fired_until is not None:  # what has come now has not been in any firing
             self._fired_until = grown(self._fired_until, self._cell_count, MIN_TIMESTAMP)
             self._fired_until[cells] = MIN_TIMESTAMP
-        self._aggregates.add(data, cells, self._next_position)
+        if is_partial(data):
+            self._merge(state_of(data), cells)
+        else:
+            self._aggregates.add(data, cells, self._next_position)
         self._next_position += data.num_rows
         return cells
+
+    def _merge(self, rows: StateRows, cells: Cells) -> None:
+        """Adds row i of a snapshot, or of partial aggregates, to `cells[i]`."""
+        source = np.arange(rows.num_rows, dtype=np.int64)
+        self._aggregates.merge(self._aggregates.loaded(rows), source, cells)
 
     def _number(self, slice_start: int) -> int:
         number = self._numbers.get(slice_start)
@@ -250,8 +259,7 @@ class SliceStore:
             key_ids = np.zeros(part.num_rows, np.int64) if part.keys is None else self._keys.ids(part.keys)
             starts, slice_of = np.unique(part.columns[_SLICE].to_numpy(), return_inverse=True)
             cells = self._restore_cells(key_ids, slice_of, starts.tolist())
-            source = np.arange(part.num_rows, dtype=np.int64)
-            self._aggregates.merge(self._aggregates.loaded(part), source, cells)
+            self._merge(part, cells)
             fired_until = part.columns[_FIRED_UNTIL].to_numpy()
             if int(fired_until.max()) > watermark and self._fired_until is None:
                 self._fired_until = np.empty(0, np.int64)

@@ -16,6 +16,7 @@ from actors.operators.base import OperatorContext, Output
 from actors.operators.columns import operator_label
 from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
 from actors.operators.merged_slices import MergedSlices, Piece, combine
+from actors.operators.partial_aggregates import is_partial, rows_behind
 from actors.operators.slice_store import SliceStore
 from actors.operators.window_base import WindowOperatorBase
 from actors.operators.window_results import emit_windows
@@ -40,7 +41,8 @@ class ColumnarWindowOperator(WindowOperatorBase):
 
     Result columns: the key's, `window_start` and `window_end` (ms), then the aggregates; ordered by window, then by
     first arrival of the key. A late row that is still allowed makes its (key, window) fire again, once per batch. In
-    processing time a batch is in the windows of the moment at which it arrives.
+    processing time a batch is in the windows of the moment at which it arrives. A batch may have partial aggregates in
+    place of rows, of a key and slice each.
     """
 
     def __init__(self, factory: WindowFactory) -> None:
@@ -73,6 +75,12 @@ class ColumnarWindowOperator(WindowOperatorBase):
         if self._times.is_due(self._times.starts_over_slice(starts[0])[0], self._watermark):
             self._fire_again(cells, starts, which)
         self._await_clock()
+
+    def _emit_late(self, late: Batch) -> None:
+        if is_partial(late.data):
+            self.context.metrics.count("late_records_dropped", rows_behind(late.data))
+        else:
+            super()._emit_late(late)
 
     def _earliest_end(self) -> int | None:
         start = self._waiting.earliest()

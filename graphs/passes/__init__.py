@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from graphs.passes.chaining import chain_operators
 from graphs.passes.checkpointing import assign_checkpoint_settings
+from graphs.passes.local_aggregation import aggregate_locally
 from graphs.passes.managed_memory import assign_managed_memory
 from graphs.passes.operator_ids import assign_operator_ids
 from graphs.passes.plan import Plan
@@ -19,6 +20,7 @@ __all__ = ["PASSES", "Plan", "run_passes"]
 PASSES: tuple[Callable[[Plan], Plan], ...] = (
     validate,
     assign_operator_ids,
+    aggregate_locally,
     chain_operators,
     assign_result_types,
     assign_slot_sharing_groups,

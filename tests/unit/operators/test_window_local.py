@@ -1,0 +1,348 @@
+"""Windows in two phases give what they give in one: results, their order, late rows, and snapshots."""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from actors.network.buffers import Coalescer
+from actors.operators import window_local
+from actors.operators.partial_aggregates import is_partial, rows_behind
+from actors.operators.registry import create_operator
+from actors.operators.window_operator import create_window_operator
+from flinkray.aggregates import Aggregate, Avg, Count, Max, Min, Sum
+from flinkray.batch import Batch
+from flinkray.errors import NullTimestampError, TypeMismatchError, UnknownColumnError
+from flinkray.expressions import col
+from flinkray.keys import ColumnKey
+from flinkray.operator_factories import LocalWindowAggregateFactory, WindowFactory
+from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Millis
+from flinkray.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
+from tests.support.operators import OperatorHarness, as_batch, code
+from tests.support.rescaling import Subtasks
+from tests.support.window_cases import WindowCase, random_case
+
+ASSIGNERS: list[WindowAssigner] = [
+    TumblingEventTimeWindows.of(10),
+    TumblingEventTimeWindows.of(25, 7),
+    SlidingEventTimeWindows.of(20, 5),
+    SlidingEventTimeWindows.of(10, 4, 1),
+]
+AGGREGATES: tuple[tuple[str, Aggregate], ...] = (
+    ("rows", Count()),
+    ("values", Count("value")),
+    ("total", Sum("value")),
+    ("twice", Sum(col("value") * 2)),
+    ("mean", Avg("value")),
+    ("low", Min("value")),
+    ("high", Max("value")),
+)
+KEY = ColumnKey(("key",))
+
+
+@pytest.fixture(params=[1 << 18, 0], ids=["by place", "by lookup"])
+def always(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every batch is aggregated, however small."""
+    monkeypatch.setattr(window_local, "_FEWEST_ROWS", 0)
+    monkeypatch.setattr(window_local, "_LARGEST_SHARE", 1.0)
+    monkeypatch.setattr(window_local, "_MOST_PLACES", request.param)
+
+
+class TwoPhases:
+    """A window, with or without the local phase before it. What crosses between them is pickled on the way."""
+
+    def __init__(
+        self, factory: WindowFactory, key: ColumnKey | None = KEY, *, is_local: bool, restored: Any = None
+    ) -> None:
+        local = LocalWindowAggregateFactory(factory, key)
+        self.local = OperatorHarness(create_operator([code(local)], ["local"])) if is_local else None
+        self.window = OperatorHarness(create_window_operator(code(factory)), keys=(key,), restored=restored)
+        self.crossed: list[Batch] = []
+
+    def push(self, rows: Any, times: list[int] | None = None) -> None:
+        for batch in self._crossing(as_batch(rows, times)):
+            self.crossed.append(batch)
+            self.window.push(pickle.loads(pickle.dumps(batch, protocol=5)))
+
+    def _crossing(self, batch: Batch) -> list[Batch]:
+        if self.local is None:
+            return [batch]
+        self.local.output.elements.clear()
+        self.local.push(batch)
+        return self.local.output.batches
+
+    def watermark(self, timestamp: int) -> None:
+        self.window.watermark(timestamp)
+
+    @property
+    def results(self) -> list[list[dict[str, Any]]]:
+        return [batch.data.to_pylist() for batch in self.window.output.batches]
+
+    @property
+    def late_rows(self) -> float:
+        return self.window.context.metrics.counters.get("late_records_dropped", 0)
+
+
+def factory_of(
+    assigner: WindowAssigner, aggregates: tuple[tuple[str, Aggregate], ...] = AGGREGATES, lateness: int = 0
+) -> WindowFactory:
+    return WindowFactory(assigner, aggregates=aggregates, allowed_lateness_ms=Millis(lateness))
+
+
+def run(case: WindowCase, window: TwoPhases, types: list[pa.DataType | None]) -> None:
+    """Pushes the case; the values of each batch in the type that is listed for it, if any."""
+    for (data, times), watermark, arrow_type in zip(case.batches, case.watermarks, types, strict=True):
+        if arrow_type is not None:
+            place = data.schema.get_field_index("value")
+            data = data.set_column(place, "value", data.column(place).cast(arrow_type))
+        window.push(data, times)
+        if watermark is not None:
+            window.watermark(watermark)
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("seed", range(14))
+def test_two_phases_give_the_rows_of_one_in_the_same_order(seed: int) -> None:
+    chance = random.Random(seed)
+    case = random_case(seed, 200)
+    factory = factory_of(chance.choice(ASSIGNERS), lateness=chance.choice((0, 0, 8, 60)))
+    widened = chance.choice((None, pa.float64(), pa.int32()))
+    types = [widened if chance.random() < 0.5 else None for _ in case.batches]
+    key = ColumnKey(case.key_names)
+    one, two = (TwoPhases(factory, key, is_local=is_local) for is_local in (False, True))
+    for window in (one, two):
+        run(case, window, types)
+    assert two.results == one.results
+    assert two.late_rows == one.late_rows
+    assert all(is_partial(batch.data) for batch in two.crossed)
+    assert sum(rows_behind(batch.data) for batch in two.crossed) == len(case.rows)
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("seed", range(3))
+def test_windows_of_a_stream_without_key_take_partial_rows_too(seed: int) -> None:
+    case = random_case(seed, 200)
+    one, two = (TwoPhases(factory_of(ASSIGNERS[seed % 4]), None, is_local=each) for each in (False, True))
+    for window in (one, two):
+        run(case, window, [None] * len(case.batches))
+    assert two.results == one.results
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize(
+    ("values", "aggregate"),
+    [
+        (pa.array([True, None, True, False]), Sum("value")),
+        (pa.array([1, None, 2**63, 5], pa.uint64()), Max("value")),
+        (pa.array([1, None, 2, 5], pa.duration("ms")), Sum("value")),
+        (pa.array([1, None, 2, 5], pa.timestamp("s")), Min("value")),
+        (pa.array([float("nan"), None, 2.0, -0.0]), Max("value")),
+        (pa.array([1.5, None, 2.5, 3.5], pa.float32()), Avg("value")),
+        (pa.nulls(4), Sum("value")),
+        (pa.array(["b", None, "a", "c"]), Min("value")),
+        (pa.array(["1.5", None, "2.50", "3"]).cast(pa.decimal128(9, 2)), Sum("value")),
+    ],
+    ids=str,
+)
+def test_a_type_is_the_same_whether_its_rows_came_plain_or_in_partial_rows(
+    values: pa.Array, aggregate: Aggregate
+) -> None:
+    found = []
+    for phases in ((False, False), (True, True), (True, False), (False, True)):
+        window = TwoPhases(factory_of(ASSIGNERS[0], (("result", aggregate),)), is_local=True)
+        local = window.local
+        for is_local in phases:
+            window.local = local if is_local else None
+            data = pa.RecordBatch.from_arrays([pa.array([1, 2, 1, 1]), values], names=["key", "value"])
+            window.push(data, [1, 2, 3, 11])
+        window.watermark(int(MAX_TIMESTAMP))
+        (batch,) = window.window.output.batches
+        found.append((batch.data.schema, str(batch.data.to_pylist())))
+    assert found == [found[0]] * 4
+
+
+@pytest.mark.usefixtures("always")
+def test_late_rows_are_counted_as_often_as_they_came() -> None:
+    one, two = (TwoPhases(factory_of(ASSIGNERS[0]), is_local=each) for each in (False, True))
+    for window in (one, two):
+        window.watermark(19)
+        window.push({"key": ["a", "a", "b", "a", "a"], "value": [1, 2, 3, 4, 5]}, [3, 4, 15, 25, 9])
+    assert two.late_rows == one.late_rows == 4
+    assert two.crossed[0].num_rows == 3
+
+
+@pytest.mark.usefixtures("always")
+def test_what_a_late_row_alone_cannot_be_is_no_error() -> None:
+    factory = factory_of(ASSIGNERS[0], (("total", Sum(col("value") // col("divisor"))),))
+    two = TwoPhases(factory, is_local=True)
+    two.watermark(9)
+    two.push({"key": [1, 1], "value": [6, 6], "divisor": [0, 2]}, [5, 15])
+    two.watermark(int(MAX_TIMESTAMP))
+    assert [row["total"] for (row,) in two.results] == [3]
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize(
+    ("rows", "times", "error"),
+    [
+        ({"key": [1, 1], "value": ["a", "b"]}, [1, 2], TypeMismatchError),
+        ({"key": [1, 1], "amount": [1, 2]}, [1, 2], UnknownColumnError),
+        ({"name": [1, 1], "value": [1, 2]}, [1, 2], UnknownColumnError),
+        ({"key": [1, 1], "value": [1, 2]}, [1, int(MIN_TIMESTAMP)], NullTimestampError),
+        ({"key": [1, 1], "value": [1, 2]}, None, NullTimestampError),
+        ({"key": [1, 1], "value": [2**62, 2**62]}, [1, 2], TypeMismatchError),
+    ],
+)
+def test_the_window_says_what_is_wrong_with_a_row(rows: Any, times: list[int] | None, error: type[Exception]) -> None:
+    messages = []
+    for is_local in (False, True):
+        window = TwoPhases(factory_of(ASSIGNERS[0], (("total", Sum("value")),)), is_local=is_local)
+        with pytest.raises(error) as caught:
+            window.push(rows, times)
+        messages.append(str(caught.value))
+    assert messages[0] == messages[1]
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("seed", range(3))
+def test_plain_and_partial_rows_do_not_mix_in_a_buffer(seed: int) -> None:
+    case, chance = random_case(seed, 150), random.Random(seed)
+    key, factory = ColumnKey(case.key_names), factory_of(ASSIGNERS[seed % 4])
+    one, two = (TwoPhases(factory, key, is_local=each) for each in (False, True))
+    coalescer = Coalescer(10_000, 1 << 20)
+    buffers = []
+    for data, times in case.batches:
+        batch = as_batch(data, times)
+        one.push(batch)
+        for crossing in two._crossing(batch) if chance.random() < 0.6 else [batch]:
+            buffers += coalescer.add(crossing)
+    for buffer in [*buffers, *coalescer.finish()]:
+        two.window.push(pickle.loads(pickle.dumps(buffer.batch, protocol=5)))
+    for window in (one, two):
+        window.watermark(int(MAX_TIMESTAMP))
+    assert two.results == one.results
+
+
+# -- snapshots
+
+
+@pytest.mark.usefixtures("always")
+@pytest.mark.parametrize("phases", [(False, True), (True, False), (True, True)], ids=str)
+@pytest.mark.parametrize("seed", range(2))
+def test_snapshots_of_either_kind_restore_into_the_other_at_another_parallelism(
+    seed: int, phases: tuple[bool, bool]
+) -> None:
+    chance = random.Random(seed)
+    factory = factory_of(chance.choice(ASSIGNERS), lateness=chance.choice((0, 15)))
+    steps = [(rows_at(chance, now), now - 5) for now in range(0, 200, 20)]
+    expected = TwoPhases(factory, is_local=False)
+    subtasks = Subtasks(lambda: create_window_operator(code(factory)), (KEY,), 2)
+    found: list[Any] = []
+    for number, (batch, watermark) in enumerate(steps):
+        if number == len(steps) // 2:
+            found += subtasks.take()
+            subtasks = subtasks.rescaled(3)
+        expected.push(batch)
+        local = TwoPhases(factory, is_local=phases[number >= len(steps) // 2])
+        for crossing in local._crossing(batch):
+            subtasks.push(crossing)
+        for each in (expected, subtasks):
+            each.watermark(watermark)
+    for each in (expected, subtasks):
+        each.watermark(int(MAX_TIMESTAMP))
+    found += subtasks.take()
+    output = expected.window.output
+    assert sorted(map(str, found)) == sorted(map(str, zip(output.rows, output.timestamps, strict=True)))
+
+
+def rows_at(chance: random.Random, now: int) -> Batch:
+    rows = chance.randrange(1, 60)
+    columns = {
+        "key": [chance.choice(["a", "b", None, "c"]) for _ in range(rows)],
+        "value": pa.array([chance.choice([None, 1, 2, 3]) for _ in range(rows)], pa.int64()),
+    }
+    return as_batch(columns, [now + chance.randrange(-30, 20) for _ in range(rows)])
+
+
+# -- when it is worth it
+
+
+def big_batch(keys: np.ndarray[Any, Any], first_time: int = 0) -> Batch:
+    rows = len(keys)
+    return as_batch({"key": keys, "value": np.arange(rows)}, (first_time + np.arange(rows) * 5 // rows).tolist())
+
+
+@pytest.fixture
+def local() -> Iterator[OperatorHarness]:
+    factory = LocalWindowAggregateFactory(factory_of(ASSIGNERS[0]), KEY)
+    with OperatorHarness(create_operator([code(factory)], ["local"])) as harness:
+        yield harness
+
+
+def test_batches_of_few_rows_pass_as_they_are(local: OperatorHarness) -> None:
+    batch = big_batch(np.zeros(window_local._FEWEST_ROWS - 1, np.int64))
+    local.push(batch)
+    assert local.output.batches == [batch]
+    assert local.output.batches[0] is batch
+
+
+def test_a_row_per_group_passes_and_is_tried_ever_more_seldom(
+    local: OperatorHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
+    aggregated = window_local.LocalWindowAggregateOperator._aggregated
+
+    def noted(self: window_local.LocalWindowAggregateOperator, batch: Batch) -> Batch | None:
+        tried.append(len(local.output.batches))
+        return aggregated(self, batch)
+
+    monkeypatch.setattr(window_local.LocalWindowAggregateOperator, "_aggregated", noted)
+    for _ in range(100):
+        local.push(big_batch(np.arange(2000)))
+    assert tried == [0, 5, 14, 31, 64]
+    assert not any(is_partial(batch.data) for batch in local.output.batches)
+    for _ in range(40):
+        local.push(big_batch(np.arange(2000) % 10))
+    assert sum(is_partial(batch.data) for batch in local.output.batches) > 5
+    local.push(big_batch(np.arange(2000)))
+    local.push(big_batch(np.arange(2000) % 10))
+    for _ in range(4):
+        assert not is_partial(local.output.batches[-1].data), "after a good one it begins with few again"
+        local.push(big_batch(np.arange(2000) % 10))
+    assert is_partial(local.output.batches[-1].data)
+
+
+def test_a_key_that_half_of_the_rows_have_is_one_partial_row(local: OperatorHarness) -> None:
+    chance = np.random.default_rng(1)
+    keys = np.where(chance.random(10_000) < 0.5, 0, chance.integers(1, 10**6, 10_000))
+    local.push(big_batch(keys))
+    (batch,) = local.output.batches
+    assert is_partial(batch.data)
+    hot = np.flatnonzero(batch.data.column("key").to_numpy() == 0)
+    assert batch.data.column(0).to_numpy()[hot].sum() == (keys == 0).sum()
+    assert len(hot) == 1
+
+
+def test_numbers_of_keys_are_forgotten_when_there_are_many(
+    local: OperatorHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(window_local, "_MOST_KEYS", 1000)
+    operator = local.operator
+    assert isinstance(operator, window_local.LocalWindowAggregateOperator)
+    for first in range(0, 20_000, 500):
+        keys = np.array([f"key {number}" for number in range(first, first + 500)] * 4)
+        local.push(big_batch(keys))
+        assert len(operator._keys) <= 1500
+    assert all(is_partial(batch.data) for batch in local.output.batches)
+
+
+def test_it_keeps_nothing(local: OperatorHarness) -> None:
+    local.push(big_batch(np.zeros(2000, np.int64)))
+    assert local.output.batches[0].num_rows == 1
+    assert local.snapshot() is None
