@@ -53,8 +53,8 @@ class Rows:
 
     def with_values(self, values: Any) -> Rows:
         """The same rows of another column."""
-        rows = copy.copy(self)
-        rows.values = values
+        rows = Rows(self.cells, self._first_position, values)
+        rows._picked, rows._counts = self._picked, self._counts
         return rows
 
     def take(self, rows: Any) -> Rows:

@@ -25,11 +25,11 @@ from flinkray.types import MIN_TIMESTAMP, Kind
 from flinkray.windowing import AlignedWindows
 
 # Below so many rows in a batch the fixed costs of both phases are more than the exchange costs.
-_FEWEST_ROWS = 512
+_FEWEST_ROWS = 8192
 
-# A batch is worth aggregating if its groups are at most this share of its rows: a partial row is wider than a row,
-# and merging it costs as much as adding one.
-_LARGEST_SHARE = 0.6
+# A batch is worth aggregating if its groups are at most this share of its rows: numbering keys that are mostly new, and
+# rows that are wider than before, cost more than half as many of them save.
+_LARGEST_SHARE = 0.4
 
 # Batches that pass after one that was not worth it: twice as many each time, up to the last.
 _FIRST_PASSING = 4
