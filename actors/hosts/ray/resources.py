@@ -17,7 +17,7 @@ SETTLE_SECONDS = 15.0
 
 def free_cpus_by_node() -> tuple[float, ...]:
     """CPUs that nobody has reserved, of each node that lives; as Ray knew it a moment ago."""
-    by_node: dict[str, dict[str, float]] = available_resources_per_node()
+    by_node: dict[str, dict[str, float]] = available_resources_per_node()  # type: ignore[no-untyped-call]
     return tuple(sorted((float(free.get("CPU", 0.0)) for free in by_node.values()), reverse=True))
 
 
