@@ -2,8 +2,9 @@
 
     python -m benchmarks.steps [--batches 100] [--ray]
 
-Each step on its own in one thread, on the batches that W2d makes at parallelism 2. With `--ray` also what it costs all
-processes of a local cluster to move frames of several sizes from one actor to another.
+Each step on its own in one thread, on the batches that W2d makes at parallelism 2. From the local phase on they have
+one row per key and slice; what is printed is per row of the source. With `--ray` also what it costs all processes of a
+cluster of one node to move frames of several sizes from one actor to another.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ import pyarrow as pa
 
 from actors.network.buffers import Coalescer
 from actors.network.partitioners import create_selector
+from actors.operators.base import Operator
 from actors.operators.window_columnar import ColumnarWindowOperator
+from actors.operators.window_local import LocalWindowAggregateOperator
 from actors.tasks.memory import keep_freed_memory
 from actors.testing.context import HarnessContext
 from benchmarks.counting_output import CountingOutput
@@ -29,15 +32,17 @@ from benchmarks.definitions import DISORDER_MS, ROWS_PER_MS
 from benchmarks.process_tree import TreeSampler
 from benchmarks.workloads.base import FIELDS, WINDOWS
 from flinkray.aggregates import Count, Sum
-from flinkray.batch import Batch
+from flinkray.batch import Batch, concat
 from flinkray.connectors.datagen import DataGenSource
 from flinkray.keys import ColumnKey
-from flinkray.operator_factories import WindowFactory
+from flinkray.operator_factories import LocalWindowAggregateFactory, WindowFactory
 from flinkray.partitioning import KeyGroupPartitioner
 from flinkray.types import Kind, Timestamp
 
 BATCH_ROWS = 65_536
 CHANNELS = 2
+PARTS = 6
+"""That make a buffer."""
 KEY = ColumnKey(("k",))
 FRAMES_MIB = (1, 4, 8)
 BYTES_PER_FRAME_TEST = 400 << 20
@@ -72,22 +77,44 @@ class Steps:
         partitioner = KeyGroupPartitioner(KEY, 128)
         self.selector = create_selector(partitioner, CHANNELS, random.Random(0), "steps")
         self.coalescer = Coalescer(BATCH_ROWS, 1 << 20)
-        aggregates = (("total", Sum("v")), ("n", Count()))
-        self.window = ColumnarWindowOperator(WindowFactory(WINDOWS, aggregates))
-        self.output = CountingOutput()
-        self.window.setup(HarnessContext(keys=(KEY,)), self.output)
+        window = WindowFactory(WINDOWS, (("total", Sum("v")), ("n", Count())))
+        self.sent = LastOutput()
+        self.local = _set_up(LocalWindowAggregateOperator(LocalWindowAggregateFactory(window, KEY)), self.sent)
+        self.window = _set_up(ColumnarWindowOperator(window), CountingOutput())
+
+    def aggregated(self, number: int) -> Batch:
+        """A source's batch as it comes to the exchange."""
+        self.local.process_batch(generated(number))
+        return self.sent.batch
 
     def part(self, number: int) -> Batch:
         """What one source sends one window subtask of one batch."""
-        return dict(self.selector.split(generated(number)))[0]
+        return dict(self.selector.split(self.aggregated(number)))[0]
+
+    def joined(self, number: int) -> Batch:
+        """Parts that have waited for each other."""
+        return concat([self.part(number * PARTS + index) for index in range(PARTS)])
 
     def pickled(self, batch: Batch) -> tuple[bytes, list[pickle.PickleBuffer]]:
         buffers: list[pickle.PickleBuffer] = []
         return pickle.dumps(batch, protocol=5, buffer_callback=buffers.append), buffers
 
     def fire(self, batch: Batch) -> None:
-        highest = int(batch.timestamps.to_numpy().max()) if batch.timestamps is not None else 0
-        self.window.on_watermark(Timestamp(highest - DISORDER_MS))
+        self.window.on_watermark(Timestamp(_highest(batch) - DISORDER_MS))
+
+
+class LastOutput(CountingOutput):
+    """Keeps the last batch."""
+
+    batch: Batch
+
+    def emit(self, batch: Batch) -> None:
+        self.batch = batch
+
+
+def _set_up(operator: Operator, output: CountingOutput) -> Operator:
+    operator.setup(HarnessContext(keys=(KEY,)), output)
+    return operator
 
 
 def report(name: str, seconds: float, rows: int) -> None:
@@ -99,18 +126,21 @@ def local_steps(batches: int) -> None:
     half = BATCH_ROWS // CHANNELS
     report("source: makes 64 Ki rows of three columns", measured(row_numbers, _made, batches), BATCH_ROWS)
     report("watermark: the highest event time", measured(generated, _highest, batches), BATCH_ROWS)
-    report(
-        "split by key group into 2", measured(generated, lambda b: list(steps.selector.split(b)), batches), BATCH_ROWS
-    )
+    report("local phase: a row per key and slice", measured(generated, steps.local.process_batch, batches), BATCH_ROWS)
+    split = measured(steps.aggregated, lambda batch: list(steps.selector.split(batch)), batches)
+    report("split by key group into 2", split, BATCH_ROWS)
     report("buffer: a part waits for others", measured(steps.part, steps.coalescer.add, batches), half)
-    report("written down (plain columns are not copied)", measured(steps.part, steps.pickled, batches), half)
-    report(
-        "read again (in place)",
-        measured(lambda number: steps.pickled(steps.part(number)), lambda p: pickle.loads(p[0], buffers=p[1]), batches),
-        half,
-    )
-    report("window: rows into accumulators", measured(steps.part, steps.window.process_batch, batches), half)
-    report("window: what the watermark fires", measured(steps.part, steps.fire, batches), half)
+    written = measured(steps.joined, steps.pickled, batches)
+    report("written down (plain columns are not copied)", written, PARTS * half)
+    read = measured(lambda number: steps.pickled(steps.joined(number)), _read, batches)
+    report("read again (in place)", read, PARTS * half)
+    merged = measured(steps.joined, steps.window.process_batch, batches)
+    report("window: merged into accumulators", merged, PARTS * half)
+    report("window: what the watermark fires", measured(steps.joined, steps.fire, batches), PARTS * half)
+
+
+def _read(pickled: tuple[bytes, list[pickle.PickleBuffer]]) -> None:
+    pickle.loads(pickled[0], buffers=pickled[1])
 
 
 def _made(rows: Any) -> Batch:
