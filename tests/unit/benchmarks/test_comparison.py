@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from benchmarks.__main__ import contenders
-from benchmarks.comparison import Contender, Figures, Settings, best_modes, calibrated_rows, compare, turns
+from benchmarks.comparison import (
+    Contender,
+    Figures,
+    Settings,
+    best_modes,
+    calibrated_rows,
+    compare,
+    fastest_modes,
+    turns,
+)
 from benchmarks.engines import ENGINES
 from benchmarks.process_tree import Measured, RunFailed
 from benchmarks.workloads.catalog import THROUGHPUT
@@ -97,6 +106,14 @@ def test_of_several_modes_the_fastest_is_reported() -> None:
         for mode, rate in (("process", 1.0), ("thread", 2.0))
     )
     assert best_modes([slow, fast]) == [fast]
+
+
+def test_after_the_first_round_only_the_fastest_mode_goes_on() -> None:
+    slow, fast = (Contender(ENGINES["pyflink"], mode) for mode in ("process", "thread"))
+    own = Contender(ENGINES["flinkray"], "ray", rates=[1.0])
+    assert fastest_modes([own, slow, fast]) == [own, slow, fast]
+    slow.rates, fast.rates = [1.0], [2.0]
+    assert fastest_modes([own, slow, fast]) == [own, fast]
 
 
 def test_an_engine_is_asked_only_for_what_it_can_express() -> None:
