@@ -44,9 +44,6 @@ _NAN_BITS = np.uint64(0x7FF8000000000000)
 _LONG_VALUE_BYTES = 256
 """Longer strings are hashed one by one: the vectorised loop runs as often as the longest value has words."""
 
-# Words that are mixed at a time: they and a scratch array of as many stay in the cache of a core.
-_WORDS_AT_ONCE = 1 << 14
-
 _SHIFT_33 = np.uint64(33)
 _SHIFT_32 = np.uint64(32)
 
@@ -207,9 +204,9 @@ def _combine(parts: Sequence[Hashes], rows: int) -> Hashes:
 
 def _mix(values: Hashes) -> Hashes:
     """MurmurHash3's finaliser, in place: every input bit changes every output bit with probability one half."""
-    scratch = np.empty(min(len(values), _WORDS_AT_ONCE), np.uint64)
-    for start in range(0, len(values), _WORDS_AT_ONCE):
-        words = values[start : start + _WORDS_AT_ONCE]
+    scratch = np.empty(min(len(values), WORDS_AT_ONCE), np.uint64)
+    for start in range(0, len(values), WORDS_AT_ONCE):
+        words = values[start : start + WORDS_AT_ONCE]
         shifted = scratch[: len(words)]
         words ^= np.right_shift(words, _SHIFT_33, out=shifted)
         words *= _MIX_1
@@ -219,10 +216,14 @@ def _mix(values: Hashes) -> Hashes:
     return values
 
 
+class _NoStableHashError(Exception):
+    """There are no keys of that type."""
+
+
 def _hash_column(column: pa.Array, name: str) -> Hashes:
     try:
         return _hash_array(column)
-    except NotImplementedError as error:
+    except (_NoStableHashError, pa.ArrowNotImplementedError) as error:
         raise TypeMismatchError(
             f"column {name!r} of type {column.type} cannot be a key: {error}; key by a function of it instead"
         ) from error
@@ -284,7 +285,7 @@ def _hash_nested(array: pa.Array) -> Hashes:
         return _hash_lists(_hash_array(array.values), offsets)
     if isinstance(arrow_type, pa.BaseExtensionType):
         return _hash_array(array.storage)
-    raise NotImplementedError("its values have no stable hash")
+    raise _NoStableHashError("its values have no stable hash")
 
 
 def _fixed_width(array: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 Words = npt.NDArray[np.uint64]
-Ints = npt.NDArray[np.int64]
 
 WORD_BYTES = 8
 

@@ -1,4 +1,4 @@
-"""The benchmarks of checkpoints run, at a size that measures nothing, and print what they promise."""
+"""Benchmarks run, at a size that measures nothing, and print what they promise."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from benchmarks import back_pressure, checkpoint_overhead
+from benchmarks import back_pressure, checkpoint_overhead, shapes, steps
 
 
 def test_the_cost_of_checkpoints_is_printed_per_run_and_as_a_ratio(capsys: pytest.CaptureFixture[str]) -> None:
@@ -29,3 +29,15 @@ def test_a_checkpoint_under_back_pressure_is_measured_in_every_mode(capsys: pyte
     assert titles == ["aligned", "unaligned", "aligned for 500 ms"]
     share = r"back-pressured \d+% of its [\d.]+ s, busy \d+%"
     assert all(re.match(rf" +source {share}; sink {share}; work in the channels: ", line) for line in lines[1::2])
+
+
+@pytest.mark.parametrize("name", shapes.SHAPES)
+def test_a_job_of_every_shape_runs(name: str) -> None:
+    assert shapes.SHAPES[name].run(20, "local", 1) > 0
+
+
+def test_every_step_of_a_row_has_its_cost(capsys: pytest.CaptureFixture[str]) -> None:
+    steps.local_steps(1)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 9
+    assert all(re.fullmatch(r"\S.* +\d+ us per batch +\d+\.\d ns per row", line) for line in lines)
