@@ -31,7 +31,7 @@ from actors.checkpoints.commands import (
 )
 from actors.checkpoints.completed import CompletedCheckpoint
 from actors.checkpoints.failures import CheckpointFailure, FailureCounter, FailureReason, StoppingFailedError
-from actors.checkpoints.pending import Acknowledgement, PendingCheckpoint, first_not_running, plan_checkpoint
+from actors.checkpoints.pending import Acknowledgement, PendingCheckpoint, first_not_running, is_starting, plan_checkpoint
 from actors.checkpoints.statistics import (
     CheckpointKind,
     CheckpointOverview,
@@ -250,6 +250,10 @@ class CheckpointCoordinator:
     def _on_execution(self, execution: Execution, _former: ExecutionState, now: int) -> None:
         """The graph's listener."""
         attempt, state = execution.attempt_id, execution.state
+        if state is ExecutionState.RUNNING:
+            # A savepoint may have waited for it.
+            self._go_on(now)
+            return
         is_lost = state in (ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.FAILED)
         if not is_lost and state is not ExecutionState.FINISHED:
             return
@@ -307,7 +311,8 @@ class CheckpointCoordinator:
             assert self._periodic_due is None, "a checkpoint is due in a job that does not run"
         elif self._settings.is_periodic and self._stop is None and not self._graph.all_finished:
             assert self._periodic_due is not None, "no checkpoint will be triggered any more"
-        assert not self._requests or self._pending or self._covered, "a savepoint waits for nothing"
+        waits = self._pending or self._covered or is_starting(self._graph)
+        assert not self._requests or waits, "a savepoint waits for nothing"
         if self._stop is not None and self._stop.directory is None:
             is_queued = any(request.request_id == self._stop.request_id for request in self._requests)
             is_pending = any(pending.stops_job for pending in self._pending.values())
@@ -348,8 +353,11 @@ class CheckpointCoordinator:
 
     def _may_save(self) -> bool:
         """Tasks that are about to finish would not answer any more, and a savepoint that is to stop the job is not
-        begun again; it has only to wait until they have."""
-        return not self._covered and (self._has_room() or not self._settings.is_unaligned)
+        begun again; it has only to wait until they have. Tasks that are being started answer as soon as they run:
+        a job is RUNNING before all of them are."""
+        if self._covered or is_starting(self._graph):
+            return False
+        return self._has_room() or not self._settings.is_unaligned
 
     def _has_room(self) -> bool:
         return len(self._pending) < self._settings.max_concurrent

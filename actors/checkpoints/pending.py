@@ -40,6 +40,12 @@ def first_not_running(graph: ExecutionGraph) -> Execution | None:
     return next((execution for execution in graph.executions.values() if execution.state not in fit), None)
 
 
+def is_starting(graph: ExecutionGraph) -> bool:
+    """A task is on its way to running, and no other is asked for to let it run."""
+    on_their_way = (ExecutionState.SCHEDULED, ExecutionState.DEPLOYING, ExecutionState.INITIALIZING)
+    return any(execution.state in on_their_way for execution in graph.executions.values())
+
+
 def plan_checkpoint(graph: ExecutionGraph) -> CheckpointPlan:
     """For a graph of which every task is running or finished."""
     running = {

@@ -626,6 +626,36 @@ def test_a_savepoint_is_refused_while_not_every_task_runs() -> None:
     assert "the job is RESTARTING; ask again when it runs" in done.error.message  # type: ignore[union-attr]
 
 
+STARTING = ("SCHEDULED", "DEPLOYING", "INITIALIZING")
+
+
+@pytest.mark.parametrize("stop", StopMode)
+def test_a_savepoint_waits_for_tasks_that_are_being_started(stop: StopMode) -> None:
+    """A job is RUNNING, and may show results, before all its tasks are."""
+    job = Job(starts=False)
+    for name in ALL:
+        job.move(name, *STARTING)
+    job.move("Source 0", "RUNNING")
+    job.savepoint(stop)
+    assert job.commands(SavepointDone) == []
+    job.move("Source 1", "RUNNING")
+    assert triggered(job) == []
+    job.run_all()
+    assert triggered(job) == [1]
+
+
+def test_a_savepoint_that_waits_for_a_task_which_fails_to_start_goes_with_the_job() -> None:
+    job = Job(starts=False)
+    for name in ALL:
+        job.move(name, *STARTING)
+    job.savepoint(StopMode.SUSPEND)
+    job.move("count 0", "FAILED")
+    job.graph.transition_job(JobStatus.RESTARTING, job.now)
+    job.settle()
+    (done,) = job.commands(SavepointDone)
+    assert "the job is RESTARTING" in done.error.message  # type: ignore[union-attr]
+
+
 @pytest.mark.parametrize("stop", StopMode)
 def test_a_savepoint_waits_for_tasks_that_are_about_to_finish(stop: StopMode) -> None:
     """They could not answer any more, and the savepoint would fail."""

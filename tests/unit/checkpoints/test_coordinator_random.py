@@ -28,7 +28,7 @@ from flinkray.execution import JobStatus
 from flinkray.types import Millis, OperatorId
 from graphs.execution_graph import AttemptId, Execution
 from graphs.states import ExecutionState
-from tests.support.checkpoint_coordination import JOB, Job, settings, snapshot_of
+from tests.support.checkpoint_coordination import JOB, ROAD, Job, settings, snapshot_of
 
 STEPS = 250
 
@@ -200,7 +200,7 @@ class World:
         target = self.random.choice(["", "nowhere"])
         self.coordinator.trigger_savepoint(request, target, stop, self.job.now)
 
-    def restart(self) -> None:
+    def restart(self, is_healthy: bool = False) -> None:
         self.must_restart = False
         if self.job.graph.status.current is JobStatus.RUNNING:
             self.job.graph.transition_job(JobStatus.RESTARTING, self.job.now)
@@ -211,14 +211,12 @@ class World:
                 execution.transition(ExecutionState.CANCELED, self.job.now)
             execution.vertex.new_attempt(self.job.now)
         self.job.graph.transition_job(JobStatus.RUNNING, self.job.now)
-        for execution in self.job.executions:
-            for state in (
-                ExecutionState.SCHEDULED,
-                ExecutionState.DEPLOYING,
-                ExecutionState.INITIALIZING,
-                ExecutionState.RUNNING,
-            ):
+        for state in ROAD:
+            for execution in self.job.executions:
                 execution.transition(state, self.job.now)
+                if not is_healthy and self.random.random() < 0.01:
+                    self.ask()
+                self.settle()
         self.settle()
 
     # -- what must be true at the end ----------------------------------------------------------------------------
@@ -227,7 +225,7 @@ class World:
         """With all well from now on, everything under way comes to its end, and checkpoints go on."""
         self.store(is_healthy=True)
         self.settle()
-        self.restart()
+        self.restart(is_healthy=True)
         completed = len(self.completed)
         for _ in range(40):
             self.pass_time()
