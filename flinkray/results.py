@@ -48,7 +48,11 @@ class CollectedRows(Iterator[Any]):
         for row in self._rows:
             return row
         while self._cancel.alive:
-            batch = next(self._batches, None)
+            try:
+                batch = next(self._batches, None)
+            except BaseException:
+                self.close()  # of a job that has failed, nothing more is to come
+                raise
             if batch is None:
                 self._finish()
                 break

@@ -36,6 +36,8 @@ class IntervalJoinOperator(TimedOperator):
     the other side's buffer.
     """
 
+    _NEEDS_TIME_FOR = "cannot be joined within an interval"
+
     def __init__(self, code: OperatorCode) -> None:
         factory = code.factory
         assert isinstance(factory, IntervalJoinFactory)

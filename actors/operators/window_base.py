@@ -28,6 +28,8 @@ class TimedOperator(Operator):
     dropped, as Flink drops processing-time timers (its task quiesces the timer service before it finishes operators).
     """
 
+    _NEEDS_TIME_FOR = "cannot be put into an event-time window"
+
     def __init__(self, is_event_time: bool, late_tag: OutputTag | None) -> None:
         self._is_event_time = is_event_time
         self._late_tag = late_tag
@@ -81,9 +83,9 @@ class TimedOperator(Operator):
             timestamps = batch.timestamps.to_numpy(zero_copy_only=False)
         if timestamps is None or int(timestamps.min()) == MIN_TIMESTAMP:
             raise NullTimestampError(
-                f"operator {self._where!r}: a row without event time cannot be put into an event-time window; call "
-                "assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(...)) before the window, or give "
-                "the source a watermark strategy with a timestamp assigner"
+                f"operator {self._where!r}: a row without event time {self._NEEDS_TIME_FOR}; call "
+                "assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(...)) before it, or give the "
+                "source a watermark strategy with a timestamp assigner"
             )
         return timestamps
 

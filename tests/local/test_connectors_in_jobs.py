@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -102,3 +103,14 @@ def test_the_plan_of_a_program_is_text(env: StreamExecutionEnvironment) -> None:
     plans: list[Any] = [env.get_execution_plan(graph) for graph in ("stream", "job", "execution")]
     assert all("Map" in plan for plan in plans)
     assert env.get_execution_plan("job", "mermaid").startswith("flowchart")
+
+
+def test_the_cluster_of_a_job_that_fails_while_its_rows_are_read_has_ended_when_the_error_comes(
+    env: StreamExecutionEnvironment,
+) -> None:
+    before = set(threading.enumerate())
+    rows = env.from_sequence(0, 9).map(lambda value: 1 // (5 - value)).execute_and_collect()
+    with pytest.raises(JobExecutionError):
+        list(rows)
+    assert [thread.name for thread in set(threading.enumerate()) - before] == []
+    assert list(rows) == []

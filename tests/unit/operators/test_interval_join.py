@@ -192,7 +192,7 @@ def test_bounds_between_which_nothing_lies_join_nothing() -> None:
 @pytest.mark.parametrize("times", [None, [MIN_TIMESTAMP]])
 def test_a_row_without_event_time_is_an_error_that_says_what_to_do(times: Any) -> None:
     harness = harness_of(0, 5)
-    with pytest.raises(NullTimestampError, match=r"'op \(1/1\)'.*assign_timestamps_and_watermarks"):
+    with pytest.raises(NullTimestampError, match=r"'op \(1/1\)'.*within an interval.*assign_timestamps_and_watermarks"):
         harness.push(columns_of([Event("a", 1, 0)], 0, pa.string()), times, 0)
 
 
