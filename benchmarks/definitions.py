@@ -13,7 +13,7 @@ import random
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ LEAST_Z = 1_000.0
 WORDS = 10_000
 WORDS_PER_LINE = 10
 WORDS_SEED = 20
+WORDS_AT_ONCE = 100_000
 BENCH_DIRECTORY = Path(__file__).resolve().parent.parent / ".bench"
 
 
@@ -77,11 +78,12 @@ def checked_sum(workload: str, results: Iterable[tuple[Any, ...]]) -> Result:
     return Result(count, float(sum(largest.values()) if largest else total))
 
 
-def words(count: int) -> list[str]:
+def words(count: int) -> Iterator[str]:
     """So many words of 10,000 distinct ones, the word of rank r with a probability in proportion to 1 / r."""
     weights = list(accumulate(1 / rank for rank in range(1, WORDS + 1)))
-    ranks = random.Random(WORDS_SEED).choices(range(WORDS), cum_weights=weights, k=count)
-    return [f"word{rank}" for rank in ranks]
+    generator, distinct = random.Random(WORDS_SEED), [f"word{rank}" for rank in range(WORDS)]
+    for at in range(0, count, WORDS_AT_ONCE):
+        yield from generator.choices(distinct, cum_weights=weights, k=min(WORDS_AT_ONCE, count - at))
 
 
 def text_file(count: int, directory: Path = BENCH_DIRECTORY / "text") -> Path:
@@ -90,9 +92,10 @@ def text_file(count: int, directory: Path = BENCH_DIRECTORY / "text") -> Path:
     if not path.exists():
         directory.mkdir(parents=True, exist_ok=True)
         all_words = words(count)
-        lines = (" ".join(all_words[at : at + WORDS_PER_LINE]) + "\n" for at in range(0, count, WORDS_PER_LINE))
         partial = path.with_suffix(f".{os.getpid()}")
-        partial.write_text("".join(lines))
+        with partial.open("w") as file:
+            while line := list(islice(all_words, WORDS_PER_LINE)):
+                file.write(" ".join(line) + "\n")
         partial.rename(path)
     return path
 
