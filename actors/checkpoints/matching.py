@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from actors.checkpoints.completed import CompletedCheckpoint, OperatorState
 from actors.checkpoints.handles import PartKind
 from flinkray.errors import CheckpointError
+from flinkray.operator_factories import LocalWindowAggregateFactory
 from flinkray.types import OperatorId
 from graphs.execution_graph import ExecutionGraph, ExecutionJobVertex
 from graphs.job_graph import JobVertexId
+
+_COMPILERS_OWN = (LocalWindowAggregateFactory.__name__,)
+"""Operators without state that the compiler puts into a program, or leaves out, as parallelism and options say."""
 
 _IGNORE = "set execution.state-recovery.ignore-unclaimed-state (allow_non_restored_state) to leave it behind"
 
@@ -109,7 +113,11 @@ def _check_parallelism(what: str, vertex: ExecutionJobVertex, states: Mapping[Op
 
 def _is_finished(what: str, vertex: ExecutionJobVertex, states: Mapping[OperatorId, OperatorState]) -> bool:
     finished = {each for each, state in states.items() if state.is_finished}
-    unfinished = [each.name for each in vertex.job_vertex.operators if each.operator_id not in finished]
+    unfinished = [
+        each.name
+        for each in vertex.job_vertex.operators
+        if each.operator_id not in finished and each.factory_name not in _COMPILERS_OWN
+    ]
     if finished and unfinished:
         names = ", ".join(repr(states[each].name) for each in sorted(finished))
         raise CheckpointError(

@@ -183,11 +183,12 @@ class LocalWindowAggregateOperator(Operator):
         end = int(values.max()) - int(lowest) + 1
         if end > _MOST_PLACES:
             return None
-        if values.dtype != np.int64:
+        if values.dtype == np.uint64:  # which may have no counterpart in int64, unlike the distance
             return (values - lowest).astype(np.int64), end
         if len(values) > len(self._distances):
             self._distances = np.empty(len(values), np.int64)
-        return np.subtract(values, lowest, out=self._distances[: len(values)]), end
+        # In 64 bits also where the values, but not their distance, fit fewer.
+        return np.subtract(values, lowest, out=self._distances[: len(values)], dtype=np.int64), end
 
     def _by_place(self, places: Ids, size: int) -> _Found | None:
         rows = len(places)

@@ -13,7 +13,14 @@ from flinkray.aggregates import Avg, Count, Max, Min, Sum
 from flinkray.keys import ColumnKey
 from flinkray.operator_factories import ChainingStrategy, LocalWindowAggregateFactory, WindowFactory
 from flinkray.options import AGG_PHASE_STRATEGY
-from flinkray.partitioning import ForwardPartitioner, KeyGroupPartitioner
+from flinkray.partitioning import (
+    ForwardPartitioner,
+    GlobalPartitioner,
+    KeyGroupPartitioner,
+    RebalancePartitioner,
+    RescalePartitioner,
+    ShufflePartitioner,
+)
 from flinkray.transformations import ResourceSpec
 from flinkray.types import OperatorId
 from flinkray.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows
@@ -25,6 +32,8 @@ from graphs.stream_graph import ExchangeMode, StreamEdge, StreamGraph, StreamNod
 
 _COMBINABLE = (Count, Sum, Min, Max, Avg)
 """Aggregates of one number or two, whatever was added in which order."""
+_REGARDLESS_OF_ROWS = (RescalePartitioner, RebalancePartitioner, ShufflePartitioner, GlobalPartitioner)
+"""They send rows somewhere without a look at what is in them, which the local phase changes."""
 _ASSIGNERS = (TumblingEventTimeWindows, SlidingEventTimeWindows)
 
 
@@ -66,7 +75,7 @@ def _is_exchange(edge: StreamEdge, graph: StreamGraph, is_forced: bool) -> bool:
     source, target = graph.nodes[edge.source], graph.nodes[edge.target]
     key = target.keys[edge.input_index]
     is_keyed = isinstance(key, ColumnKey) and edge.partitioner == KeyGroupPartitioner(key, target.max_parallelism)
-    is_all = key is None and target.parallelism == 1 and not isinstance(edge.partitioner, ForwardPartitioner)
+    is_all = key is None and target.parallelism == 1 and isinstance(edge.partitioner, _REGARDLESS_OF_ROWS)
     # Where there is one subtask on either side, and both share a slot, rows cross by reference: nothing is saved.
     is_remote = (
         max(source.parallelism, target.parallelism) > 1 or source.slot_sharing_group != target.slot_sharing_group

@@ -15,8 +15,10 @@ from actors.checkpoints.assignment import Assignment, assign
 from actors.checkpoints.completed import CompletedCheckpoint, OperatorState
 from actors.checkpoints.handles import InlineState, PartKind, StatePart
 from actors.checkpoints.state_writers import MemoryStateWriter
+from flinkray.aggregates import Count
 from flinkray.errors import CheckpointError
 from flinkray.keys import ColumnKey
+from flinkray.operator_factories import WindowFactory
 from flinkray.partitioning import (
     BroadcastPartitioner,
     ForwardPartitioner,
@@ -26,6 +28,7 @@ from flinkray.partitioning import (
     RescalePartitioner,
 )
 from flinkray.types import OperatorId
+from flinkray.windowing import TumblingEventTimeWindows
 from graphs.execution_graph import ExecutionGraph, ExecutionJobVertex, ExecutionVertexId
 from graphs.key_groups import subtask_for_key_group
 from tests.support.checkpoints import (
@@ -400,6 +403,25 @@ def test_a_task_of_which_only_some_operators_had_finished_is_refused() -> None:
     graph = keyed_graph(1)
     with pytest.raises(CheckpointError, match="'map' had finished there, but 'Sink: out', which shares a task with it"):
         assign(finished(graph, {"numbers": [0, 1], "map": [0]}), graph)
+
+
+def test_a_local_phase_is_with_what_has_finished_whether_it_was_there_or_not() -> None:
+    """The compiler puts it beside a source, or leaves it out, as parallelism and options say."""
+
+    def graph(strategy: str) -> ExecutionGraph:
+        program = Program({"parallelism.default": 2, "table.optimizer.agg-phase-strategy": strategy})
+        window = WindowFactory(TumblingEventTimeWindows.of(10), aggregates=(("rows", Count()),))
+        keyed = program.key_by(program.source("numbers", uid="numbers"), "key")
+        key = ColumnKey(("key",))
+        program.sink(program.operator("window", window, keyed, uid="window", keys=(key,)), uid="sink")
+        return program.execution_graph()
+
+    one, two = graph("ONE_PHASE"), graph("TWO_PHASE")
+    local = next(each.name for each in vertex_of(two, "numbers").job_vertex.operators if each.name != "numbers")
+    for old, new in ((one, two), (two, one), (two, two)):
+        tasks = assign(finished(old, {"numbers": [0, 1], local: [0, 1]}), new).tasks
+        assert all(tasks[each.id].is_finished for each in vertex_of(new, "numbers").subtasks)
+        assert not any(tasks[each.id].is_finished for each in vertex_of(new, "window").subtasks)
 
 
 def test_a_task_that_had_finished_behind_one_that_had_not_is_refused() -> None:

@@ -23,7 +23,7 @@ from flinkray.aggregates import (
 from flinkray.evictors import CountEvictor
 from flinkray.keys import ColumnKey, FunctionKey
 from flinkray.operator_factories import ChainingStrategy, LocalWindowAggregateFactory, WindowFactory
-from flinkray.partitioning import KeyGroupPartitioner, RebalancePartitioner
+from flinkray.partitioning import CustomPartitioner, KeyGroupPartitioner, RebalancePartitioner
 from flinkray.transformations import Transformation
 from flinkray.triggers import CountTrigger, EventTimeTrigger
 from flinkray.types import Millis, OutputTag
@@ -179,6 +179,14 @@ def test_a_window_of_all_rows_has_a_local_phase_too() -> None:
     spread = built.partition(built.source(), RebalancePartitioner())
     built.sink(built.operator("window", window(), spread, parallelism=1, keys=(None,)))
     assert names(built) == ["Source: numbers -> Local window", "window", "Sink: out"]
+
+
+def test_a_partitioner_that_looks_at_the_rows_gets_them_as_they_are() -> None:
+    for partitioner in (CustomPartitioner(lambda key, channels: 0, KEY), KeyGroupPartitioner(KEY)):
+        built = Program({"parallelism.default": 2})
+        sent = built.partition(built.source(), partitioner)
+        built.sink(built.operator("window", window(), sent, parallelism=1, keys=(None,)))
+        assert names(built) == ["Source: numbers", "window", "Sink: out"]
 
 
 def test_every_stream_of_a_union_has_its_own() -> None:

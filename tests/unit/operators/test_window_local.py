@@ -330,6 +330,21 @@ def test_a_key_that_most_rows_have_is_one_partial_row(local: OperatorHarness) ->
     assert len(hot) == 1
 
 
+@pytest.mark.parametrize(
+    "dtype", [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64], ids=str
+)
+def test_integers_at_both_ends_of_their_type_are_keys_of_their_own(local: OperatorHarness, dtype: Any) -> None:
+    limits = np.iinfo(dtype)
+    for lowest in (limits.min, limits.max - 200):
+        numbers = range(int(lowest), min(int(lowest) + 200, int(limits.max) + 1))
+        local.push(big_batch(np.array([*numbers] * 10, dtype)))
+        batch = local.output.batches[-1]
+        assert is_partial(batch.data)
+        found = sorted(set(batch.data.column("key").to_pylist()))
+        assert found == [*numbers]
+        assert sum(batch.data.column(0).to_pylist()) == 10 * len(found)
+
+
 def test_numbers_of_keys_are_forgotten_when_there_are_many(
     local: OperatorHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
