@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import cloudpickle
@@ -19,7 +19,7 @@ from actors.messages import (
 )
 from actors.operators.base import Operator
 from actors.operators.input_status import InputStatus
-from actors.operators.source_gathering import Polled, gathered
+from actors.operators.source_gathering import Given, Polled, gathered
 from actors.operators.split_watermarks import SplitState, SplitWatermarks
 from actors.operators.timestamps import Progress, with_event_time
 from actors.state.snapshot import OperatorSnapshot, RestoredState
@@ -120,25 +120,29 @@ class SourceOperator(Operator):
         if self._watermarks_of_splits.watermark > self._watermarks_of_splits.limit:
             return InputStatus.NOTHING_AVAILABLE
         status = InputStatus.MORE_AVAILABLE
-        for polled in gathered(self._poll, self.context.batch_rows, self.context.clock.monotonic_ms):
-            status = self._take(polled)
+        context = self.context
+        for polled in gathered(self._poll, context.batch_rows, context.batch_bytes, context.clock.monotonic_ms):
+            status = self._take(polled.given, polled.finished_splits)
         return status
 
     def _poll(self) -> Polled:
         try:
-            return self._opened_reader.poll()
+            given = self._opened_reader.poll()
         except Exception as error:
             self._raise(error)
+        finished = tuple(self._finished_splits)
+        del self._finished_splits[: len(finished)]
+        return Polled(given, finished)
 
-    def _take(self, polled: Polled) -> InputStatus:
-        if isinstance(polled, SourceBatch):
-            if polled.batch.num_rows:
-                self._emit_batch(polled)
-        elif isinstance(polled, SourceProgress):
-            self._emit_source_progress(polled)
-        if self._finished_splits:
-            self._remove_finished_splits()
-        match polled:
+    def _take(self, given: Given, finished_splits: Sequence[str]) -> InputStatus:
+        if isinstance(given, SourceBatch):
+            if given.batch.num_rows:
+                self._emit_batch(given)
+        elif isinstance(given, SourceProgress):
+            self._emit_source_progress(given)
+        for split_id in finished_splits:
+            self._remove_split(split_id)
+        match given:
             case SourceBatch() | SourceProgress():
                 return InputStatus.MORE_AVAILABLE
             case ReaderStatus.NOTHING_AVAILABLE:
@@ -147,7 +151,7 @@ class SourceOperator(Operator):
                 return self._end_data()
         raise TypeError(
             f"operator {self._where!r}: poll of {type(self._reader).__name__} must give a SourceBatch, a "
-            f"SourceProgress or a ReaderStatus, not {polled!r}"
+            f"SourceProgress or a ReaderStatus, not {given!r}"
         )
 
     def _end_data(self) -> InputStatus:
@@ -227,12 +231,10 @@ class SourceOperator(Operator):
         self._splits.add(split_id)
         self._emit_progress(self._watermarks_of_splits.add_split(split_id))
 
-    def _remove_finished_splits(self) -> None:
-        while self._finished_splits:
-            split_id = self._finished_splits.pop()
-            self._splits.discard(split_id)
-            self._paused.discard(split_id)
-            self._emit_progress(self._watermarks_of_splits.remove_split(split_id))
+    def _remove_split(self, split_id: str) -> None:
+        self._splits.discard(split_id)
+        self._paused.discard(split_id)
+        self._emit_progress(self._watermarks_of_splits.remove_split(split_id))
 
     def _emit_source_progress(self, polled: SourceProgress) -> None:
         if polled.split_id not in self._splits:

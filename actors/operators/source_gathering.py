@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from flinkray.batch import Batch, concat, is_same_layout
 from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceProgress
 
-Polled = SourceBatch | SourceProgress | ReaderStatus
+Given = SourceBatch | SourceProgress | ReaderStatus
 
 FEW_ROWS = 1024
 LONGEST_MS = 1.0
@@ -15,45 +16,58 @@ LONGEST_MS = 1.0
 a second time."""
 
 
-def gathered(poll: Callable[[], Polled], batch_rows: int, now_ms: Callable[[], float]) -> Iterator[Polled]:
+@dataclass(frozen=True, slots=True)
+class Polled:
+    """What polls of a reader gave."""
+
+    given: Given
+    finished_splits: tuple[str, ...] = ()
+    """The reader is through with these. They hold the watermark until what was given has gone on, as it may be the
+    last of one of them."""
+
+
+def gathered(
+    poll: Callable[[], Polled], batch_rows: int, batch_bytes: int, now_ms: Callable[[], float]
+) -> Iterator[Polled]:
     """What a reader gives, at least one thing: small batches of one split that are there already come as one.
 
     All that was polled must be taken before the reader's state is looked at. What `poll` raises comes behind the rows
     that were polled before.
 
     Args:
-        batch_rows: what a batch aims at; there are no larger ones because of this.
+        batch_rows, batch_bytes: what a batch aims at; there are no larger ones because of this.
     """
     began = now_ms()
     polled = poll()
-    enough = min(FEW_ROWS, batch_rows)
-    if not isinstance(polled, SourceBatch) or polled.batch.num_rows >= enough:
+    first = polled.given
+    if not isinstance(first, SourceBatch):
         yield polled
         return
-    parts, rows, following = [polled.batch], polled.batch.num_rows, None
-    while rows < enough and now_ms() - began < LONGEST_MS:
+    enough, room = min(FEW_ROWS, batch_rows), batch_bytes - first.batch.nbytes
+    parts, batches, rows = [polled], [first.batch], first.batch.num_rows
+    following: Polled | None = None
+    while rows < enough and room > 0 and now_ms() - began < LONGEST_MS:
         try:
             following = poll()
         except Exception:
-            yield _joined(polled, parts)
+            yield _joined(first.split_id, parts, batches)
             raise
-        if not isinstance(following, SourceBatch) or not _fits(following, polled, batch_rows - rows):
+        given = following.given
+        if not isinstance(given, SourceBatch) or given.split_id != first.split_id:
             break
-        parts.append(following.batch)
-        rows += following.batch.num_rows
+        rows, room = rows + given.batch.num_rows, room - given.batch.nbytes
+        if rows > batch_rows or room < 0 or not is_same_layout(given.batch, first.batch):
+            break
+        parts.append(following)
+        batches.append(given.batch)
         following = None
-    yield _joined(polled, parts)
+    yield _joined(first.split_id, parts, batches)
     if following is not None:
         yield following
 
 
-def _fits(following: SourceBatch, first: SourceBatch, room: int) -> bool:
-    return (
-        following.split_id == first.split_id
-        and following.batch.num_rows <= room
-        and is_same_layout(following.batch, first.batch)
-    )
-
-
-def _joined(first: SourceBatch, parts: list[Batch]) -> SourceBatch:
-    return first if len(parts) == 1 else SourceBatch(concat(parts), first.split_id)
+def _joined(split_id: str, parts: Sequence[Polled], batches: Sequence[Batch]) -> Polled:
+    if len(parts) == 1:
+        return parts[0]
+    finished = tuple(split for part in parts for split in part.finished_splits)
+    return Polled(SourceBatch(concat(batches), split_id), finished)

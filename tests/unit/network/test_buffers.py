@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 from actors.elements import CheckpointBarrier, CheckpointOptions, EndOfData, Watermark
 from actors.network.buffers import Buffer, Coalescer
+from flinkray.batch import Batch
 from flinkray.types import Timestamp
 from tests.support.network import FakeStore, numbers, values_of
 
@@ -46,6 +48,21 @@ def test_a_batch_of_another_layout_finishes_what_waits() -> None:
     assert contents(coalescer.add(other)) == [[1]]
     assert contents(coalescer.finish()) == [[2]]
     assert coalescer.finish() == []
+
+
+def test_batches_with_other_dictionaries_stay_apart() -> None:
+    """Two dictionaries of 100 texts each do not fit one with an index of 8 bits."""
+    coalescer = Coalescer(target_rows=1_000, target_bytes=1 << 20)
+    texts = [pa.array([f"{letter}{number}" for number in range(100)]) for letter in "ab"]
+    first, second = (
+        Batch(pa.record_batch({"text": pa.DictionaryArray.from_arrays(pa.array(range(100), pa.int8()), each)}))
+        for each in texts
+    )
+    buffers = [*coalescer.add(first), *coalescer.add(first), *coalescer.add(second), *coalescer.finish()]
+    assert [buffer.batch.data.column("text").to_pylist() for buffer in buffers] == [
+        texts[0].to_pylist() * 2,
+        texts[1].to_pylist(),
+    ]
 
 
 def test_a_buffer_of_several_batches_has_their_rows_and_bytes() -> None:

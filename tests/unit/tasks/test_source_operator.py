@@ -233,6 +233,21 @@ def test_a_watermark_never_overtakes_the_last_batch_of_a_finished_split() -> Non
     assert plain(task.out()) == [[7], ("mark", 99)]
 
 
+def test_a_split_that_finishes_in_the_same_look_holds_the_watermark_for_its_last_batch() -> None:
+    task = source_task(MONOTONOUS)
+    give(task, Split("fast", (numbers(100),)), Split("slow", (numbers(5),)))
+    task.advance(200)
+    task.out()
+    READERS[0].add_items("fast", numbers(101))
+    READERS[0].add_items("slow", numbers(7), FINISHED)
+    task.run_until_idle()
+    assert plain(task.out()) == [[101], [7], ("mark", 99)]
+    READERS[0].add_items("fast", numbers(200))
+    task.run_until_idle()
+    task.advance(200)
+    assert plain(task.out()) == [[200], ("mark", 199)]
+
+
 def test_an_idle_split_does_not_hold_the_watermark_and_all_idle_makes_the_source_idle() -> None:
     task = source_task(MONOTONOUS.with_idleness(300))
     give(task, Split("quiet", (numbers(5),)), Split("busy", (numbers(100),)))
