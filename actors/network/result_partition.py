@@ -310,6 +310,8 @@ class ResultPartition:
                 )
             self._listeners[index] = listener
             self._subpartitions[index].frame_bytes = frame_bytes
+            # No flush is due for rows that came before anyone could have read them.
+            self._subpartitions[index].hurry()
         return SubpartitionView(self, index)
 
     def _poll(self, index: int, only_priority: bool) -> Polled | None:

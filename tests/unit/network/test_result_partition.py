@@ -354,6 +354,16 @@ def test_a_flush_and_an_event_end_the_lingering() -> None:
     assert (read(view), told) == ([5, 6, 7, 8, MARK], [0, 0])
 
 
+def test_rows_that_came_before_their_reader_do_not_linger() -> None:
+    """No flush was due for them then, and none may ever be."""
+    result = partition(1, target_rows=4)
+    result.emit(0, numbers(1, 2, 3, 4))
+    (view,), told = lingering(result)
+    assert (read(view), told) == ([1, 2, 3, 4], [])
+    result.emit(0, numbers(5, 6, 7, 8))
+    assert (view.poll(), result.has_tail) == (None, True)
+
+
 def test_nothing_lingers_without_room() -> None:
     result = partition(3, target_rows=1, max_buffers=2)
     (first, second, third), told = lingering(result)
