@@ -36,6 +36,9 @@ class KeyIndex:
         self._types: list[pa.DataType] = []
         self._chunks: list[pa.RecordBatch] = []
         self._size = 0
+        self._places: Ids | None = None
+        """The numbers of the keys by what the columns' indices found, where these are not the same: of texts with one
+        hash in a batch, all but the first are found behind the batch's other keys."""
 
     def __len__(self) -> int:
         """How many keys there are; their numbers are 0 ... len - 1."""
@@ -50,12 +53,20 @@ class KeyIndex:
         if not columns.num_rows:
             return np.empty(0, np.int64)
         columns = self._adapt(columns)
+        found = self._found(columns)
+        if self._found_size() > self._size:
+            self._remember(columns, found)
+        return found if self._places is None else self._places[found]
+
+    def _found(self, columns: pa.RecordBatch) -> Ids:
         ids = self._columns[0].ids(columns.column(0))
         for column, index, pairs in zip(columns.columns[1:], self._columns[1:], self._pairs, strict=True):
             seconds = index.ids(column)
             ids = pairs.ids(ids, seconds, index.size)
-        self._remember(columns, ids)
         return ids
+
+    def _found_size(self) -> int:
+        return (self._pairs[-1] if self._pairs else self._columns[0]).size
 
     def key_columns(self) -> pa.RecordBatch | None:
         """All keys in the order of their numbers: what `ids` of a new index restores. None before the first."""
@@ -75,13 +86,18 @@ class KeyIndex:
         if self._size:
             self._rebuild(self.take(ids), self._types)
 
-    def _remember(self, columns: pa.RecordBatch, ids: Ids) -> None:
-        size = (self._pairs[-1] if self._pairs else self._columns[0]).size
-        if size == self._size:
-            return
-        rows = np.flatnonzero(ids >= self._size)[::-1]
+    def _remember(self, columns: pa.RecordBatch, found: Ids) -> None:
+        """Numbers the keys that are new among those found, and keeps them."""
+        size = self._found_size()
+        rows = np.flatnonzero(found >= self._size)[::-1]
         first_rows = np.empty(size - self._size, np.int64)
-        first_rows[ids[rows] - self._size] = rows  # the last write wins, which is the first row of each
+        first_rows[found[rows] - self._size] = rows  # the last write wins, which is the first row of each
+        if self._places is not None or np.any(first_rows[1:] < first_rows[:-1]):
+            order = np.argsort(first_rows)
+            places = np.empty(size, np.int64)
+            places[: self._size] = np.arange(self._size) if self._places is None else self._places
+            places[self._size + order] = np.arange(self._size, size)
+            self._places, first_rows = places, first_rows[order]
         self._chunks.append(columns.take(pa.array(first_rows)))
         self._size = size
 
@@ -111,6 +127,7 @@ class KeyIndex:
         return merged
 
     def _build(self, types: list[pa.DataType]) -> None:
+        self._places = None
         self._types = types
         self._columns = [_column_index(arrow_type) for arrow_type in types]
         self._pairs = [PairIndex() for _ in types[1:]]

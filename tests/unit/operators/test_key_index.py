@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.keys import key_hashes
 from actors.state.key_index import KeyIndex
 from flinkray.errors import TypeMismatchError
 
@@ -110,3 +111,19 @@ def test_retained_keys_are_numbered_anew_and_the_others_forgotten() -> None:
     index.retain(np.array([2, 0]))
     assert index.ids(one([10, 20, 30])).tolist() == [1, 2, 0]
     assert index.take(np.array([2, 2, 0])).column(0).to_pylist() == [20, 20, 30]
+
+
+def test_texts_with_one_hash_are_numbered_in_order_of_arrival_too() -> None:
+    """A text of eight bytes is known by them, a longer one by its hash: which is the other's bytes here."""
+    long = b"a long text"
+    own_hash = int(key_hashes(one([long], pa.binary()))[0]).to_bytes(8, "little")
+    assert not own_hash.endswith(b"\0")
+    arrived = one([b"x", long, b"y", own_hash, long, b"z"], pa.binary())
+    index = KeyIndex()
+    assert index.ids(arrived).tolist() == [0, 1, 2, 3, 1, 4]
+    assert index.ids(one([b"new", own_hash, long], pa.binary())).tolist() == [5, 3, 1]
+    assert index.take(np.array([5, 3, 1])).column(0).to_pylist() == [b"new", own_hash, long]
+    index.retain(np.array([1, 3, 4]))
+    assert index.ids(arrived).tolist() == [3, 0, 4, 1, 0, 2]
+    both = pa.RecordBatch.from_arrays([*arrived.columns, pa.array([1, 1, 1, 1, 2, 1])], names=["k", "n"])
+    assert KeyIndex().ids(both).tolist() == [0, 1, 2, 3, 4, 5]
