@@ -18,7 +18,7 @@ from flinkray.functions import (
 from flinkray.keyed_stream import result_columns
 from flinkray.known_types import KnownType
 from flinkray.window_operations import WINDOW_COLUMNS, WindowOperations, WrappedWindowFunction
-from flinkray.windowing import AnyWindow
+from flinkray.windowing import AnyWindow, WindowAssigner
 
 ProcessAllCallable = ProcessAllWindowFunction | Callable[[WindowContext, Iterable[Any]], Any]
 
@@ -30,6 +30,9 @@ class AllWindowedStream(WindowOperations):
     """
 
     _function_parameters = MappingProxyType({"process": ("context", "elements"), "apply": ("window", "inputs")})
+
+    def __init__(self, stream: DataStream, assigner: WindowAssigner) -> None:
+        super().__init__(stream._without_key, assigner)
 
     def process(self, function: ProcessAllCallable, output_type: Any = None) -> DataStream:
         """All rows of each window at once: `function(context, rows)` yields results."""

@@ -364,6 +364,10 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
         return None
 
     @property
+    def _without_key(self) -> DataStream:
+        return self
+
+    @property
     def _process_name(self) -> str:
         return "Process"
 

@@ -41,6 +41,7 @@ class KeyedStream(DataStream):
         )
         super().__init__(stream._environment, partition, stream._known)
         self._key_selector_of_stream = key
+        self._before_key = stream
 
     # -- functions
 
@@ -151,6 +152,10 @@ class KeyedStream(DataStream):
     @property
     def _key(self) -> KeySelector | None:
         return self._key_selector_of_stream
+
+    @property
+    def _without_key(self) -> DataStream:
+        return self._before_key
 
     @property
     def _process_name(self) -> str:

@@ -112,11 +112,12 @@ def test_count_windows(parallelism: int) -> None:
 @pytest.mark.parametrize("parallelism", PARALLELISMS)
 def test_windows_over_all_rows(parallelism: int) -> None:
     stream, found = many(parallelism)
-    result = stream.window_all(TEN).aggregate(rows=Count(), total=Sum("value"))
     expected: dict[int, list[int]] = {}
     for _, value, time in found:
         expected.setdefault(time // 10 * 10, []).append(value)
-    assert sorted(tuples(result)) == [(at, at + 10, len(v), sum(v)) for at, v in sorted(expected.items())]
+    for each in (stream, stream.key_by("key"), stream.partition_custom(lambda key, channels: key % channels, "key")):
+        result = each.window_all(TEN).aggregate(rows=Count(), total=Sum("value"))
+        assert sorted(tuples(result)) == [(at, at + 10, len(v), sum(v)) for at, v in sorted(expected.items())]
 
 
 def test_count_windows_over_all_rows() -> None:
