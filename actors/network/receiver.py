@@ -215,10 +215,10 @@ class PartitionReceiver:
         self._producers.pop(address, None)
 
     def fail_channels(self, channel_ids: tuple[ChannelId, ...], cause: str) -> None:
-        """A message about these channels could not be delivered to their producer."""
+        """A message about these channels could not be delivered to their producer. Those that have everything go on."""
         for channel_id in channel_ids:
             channel = self._channels.get(channel_id)
-            if channel is not None:
+            if channel is not None and not channel.has_ended:
                 self._fail(channel, PartitionError(f"{channel}: its producer cannot be reached: {cause}"))
 
     def send_round(self) -> bool:

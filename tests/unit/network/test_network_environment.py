@@ -390,6 +390,16 @@ def test_a_slot_that_goes_after_everything_has_arrived_fails_nobody() -> None:
     assert pair.world["down"].statistics().bytes_reserved == 0
 
 
+def test_a_credit_that_does_not_arrive_fails_no_channel_that_has_everything() -> None:
+    pair = Pair()
+    pair.put(1)
+    pair.partition.finish()
+    pair.world.settle()
+    lost = DeliveryFailed(Address("up"), AddCredit(((CHANNEL, 1),)), "ActorUnavailableError")
+    pair.world["down"].on_delivery_failed(lost)
+    assert drain(pair.world, pair.gate) == [(0, 1), (0, END)]
+
+
 def test_a_lost_consumer_slot_fails_the_writers_that_fed_it() -> None:
     pair = Pair(subpartitions=2)
     pair.world.kill("down")
