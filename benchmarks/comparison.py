@@ -34,6 +34,7 @@ class Figures:
     parallelism: int
     rows: int
     unit: str
+    runs: int
     median: float | None
     """None: not timed; `problem` says why."""
     min: float | None
@@ -64,6 +65,7 @@ class Contender:
             parallelism=parallelism,
             rows=self.rows,
             unit=workload.unit,
+            runs=len(rates),
             median=median(rates) if rates else None,
             min=min(rates, default=None),
             max=max(rates, default=None),
@@ -128,19 +130,20 @@ def turns(contenders: Sequence[Contender]) -> list[Contender]:
 
 
 def fastest_modes(contenders: Sequence[Contender]) -> list[Contender]:
-    """Of an engine that runs in several modes the one that was fastest so far; all that have not been timed yet."""
+    """Of an engine that runs in several modes the one that was fastest in its first run; all that had none yet."""
     best: dict[str, float] = {}
     for each in contenders:
-        best[each.engine.name] = max(best.get(each.engine.name, 0.0), *each.rates, 0.0)
-    return [each for each in contenders if not each.rates or max(each.rates) == best[each.engine.name]]
+        best[each.engine.name] = max(best.get(each.engine.name, 0.0), *each.rates[:1], 0.0)
+    return [each for each in contenders if not each.rates or each.rates[0] == best[each.engine.name]]
 
 
 def best_modes(figures: Sequence[Figures]) -> list[Figures]:
-    """Of an engine that ran in several modes the fastest; of one that never did, the first."""
+    """Of an engine that ran in several modes the fastest, which is the one that ran on; of one that never did, the
+    first."""
     best: dict[str, Figures] = {}
     for each in figures:
         other = best.get(each.engine)
-        if other is None or (each.median or 0.0) > (other.median or 0.0):
+        if other is None or (each.runs, each.median or 0.0) > (other.runs, other.median or 0.0):
             best[each.engine] = each
     return list(best.values())
 

@@ -81,6 +81,7 @@ def _figures(workload: str, case: str, unit: str, rows: int, parallelism: int, v
             parallelism=parallelism,
             rows=rows,
             unit=unit,
+            runs=len(each),
             median=median(each) if each else None,
             min=min(each, default=None),
             max=max(each, default=None),
