@@ -20,8 +20,8 @@ from benchmarks.report import ChartUnavailable, append_lines, draw, print_table,
 
 def figures(engine: str, median: float | None, problem: str = "") -> Figures:
     return Figures(
-        workload="W3", engine=engine, mode="", parallelism=2, rows=1_000, unit="rows/s", runs=3, median=median, min=median,
-        max=median, cpu_s_per_million=None, problem=problem,
+        workload="W3", engine=engine, mode="", parallelism=2, rows=1_000, unit="rows/s", runs=3, median=median,
+        min=median, max=median, cpu_s_per_million=None, problem=problem,
     )  # fmt: skip
 
 
