@@ -222,8 +222,8 @@ _INFERENCES: dict[str, Callable[[list[Any]], pa.DataType]] = {
 def merge_types(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """The narrowest type that holds what either holds, or None.
 
-    int64 and double give double, uint64 and int64 give int64: whether the numbers fit it exactly shows when they are
-    converted.
+    int64 and double give double, uint64 and int64 give int64, a decimal of full width (see `_merge_decimals`) stays as
+    wide: whether the numbers fit exactly shows when they are converted.
     """
     if left.equals(right) or pa.types.is_null(right):
         return left
@@ -234,10 +234,8 @@ def merge_types(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         return pa.float64() if has_float else _wider_integer(left, right)
     if _is_text(left) and _is_text(right):
         return pa.large_string()
-    if pa.types.is_decimal(left) and (pa.types.is_integer(right) or pa.types.is_decimal(right)):
-        return left if pa.types.is_integer(right) or left.scale >= right.scale else right
-    if pa.types.is_decimal(right) and pa.types.is_integer(left):
-        return right
+    if all(pa.types.is_integer(side) or pa.types.is_decimal(side) for side in (left, right)):
+        return _merge_decimals(left, right)
     if pa.types.is_timestamp(left) and pa.types.is_timestamp(right) and (left.tz is None) == (right.tz is None):
         finest = max(left.unit, right.unit, key=("s", "ms", "us", "ns").index)
         return pa.timestamp(finest, left.tz)
@@ -264,6 +262,38 @@ def _wider_integer(left: pa.DataType, right: pa.DataType) -> pa.DataType:
     if pa.types.is_signed_integer(left) == pa.types.is_signed_integer(right):
         return left if left.bit_width >= right.bit_width else right
     return pa.int64()
+
+
+_INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
+_FULL_DIGITS = {128: 38, 256: 76}
+
+
+def _merge_decimals(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """Of two decimals, or a decimal and an integer: with the digits of both on either side of the point.
+
+    A decimal of full width, 38 or 76 digits, keeps it and loses digits before the point: Python's decimals come with
+    that type whatever they are, and Spark and Parquet have no more than 38 digits.
+    """
+    (left_whole, left_scale), (right_whole, right_scale) = _digits(left), _digits(right)
+    whole, scale = max(left_whole, right_whole), max(left_scale, right_scale)
+    decimals = [side for side in (left, right) if pa.types.is_decimal(side)]
+    for known in decimals:
+        if _digits(known) == (whole, scale):
+            return known
+    width = max(128, *(known.bit_width for known in decimals))
+    digits = whole + scale
+    if any(known.precision == _FULL_DIGITS.get(known.bit_width) for known in decimals):
+        digits = min(digits, _FULL_DIGITS[width])
+    if width == 128 and digits <= _FULL_DIGITS[128]:
+        return pa.decimal128(digits, scale)
+    return pa.decimal256(digits, scale) if digits <= _FULL_DIGITS[256] else None
+
+
+def _digits(number: pa.DataType) -> tuple[int, int]:
+    """Before and after the point."""
+    if pa.types.is_decimal(number):
+        return number.precision - number.scale, number.scale
+    return 20 if pa.types.is_uint64(number) else _INTEGER_DIGITS[number.bit_width], 0
 
 
 def _merge_structs(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:

@@ -82,8 +82,8 @@ def _decode_rest(schema: bytes | None, body: object) -> pa.RecordBatch:
     return pa.ipc.read_record_batch(buffer, _schema(schema))
 
 
-@functools.lru_cache(maxsize=1024)
 def _schema_bytes(schema: pa.Schema) -> bytes:
+    # Not cached: hashing the schema takes longer, and schemas that differ in their fields' metadata only are equal.
     serialized: bytes = schema.serialize().to_pybytes()
     return serialized
 

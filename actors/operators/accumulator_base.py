@@ -36,12 +36,12 @@ class Rows:
 
     __slots__ = ("_counts", "_first_position", "_picked", "cells", "values")
 
-    def __init__(self, cells: Cells, first_position: int, values: Any) -> None:
-        """Rows are numbered from `first_position` in order of arrival."""
+    def __init__(self, cells: Cells, first_position: int, values: Any, picked: Any = None) -> None:
+        """Rows are numbered from `first_position` in order of arrival; `picked`: which these are, if not all."""
         self.cells = cells
         self.values = values
         self._first_position = first_position
-        self._picked: Any = None
+        self._picked = picked
         self._counts: list[npt.NDArray[np.int64]] = []
 
     @property
@@ -53,17 +53,15 @@ class Rows:
 
     def with_values(self, values: Any) -> Rows:
         """The same rows of another column."""
-        rows = Rows(self.cells, self._first_position, values)
-        rows._picked, rows._counts = self._picked, self._counts
+        rows = Rows(self.cells, self._first_position, values, self._picked)
+        rows._counts = self._counts
         return rows
 
     def take(self, rows: Any) -> Rows:
         """Some of the rows, ascending; of these that the batch has, not of some that were taken before."""
         assert self._picked is None
-        taken = Rows(self.cells[rows], self._first_position, None)
-        taken._picked = rows
-        taken.values = None if self.values is None else self.values.take(pa.array(rows))
-        return taken
+        values = None if self.values is None else self.values.take(pa.array(rows))
+        return Rows(self.cells[rows], self._first_position, values, rows)
 
     def count_into(self, counts: npt.NDArray[np.int64]) -> None:
         """Adds one to `counts` at the cell of each row. Several aggregates have the rows of few cells counted once."""
@@ -77,6 +75,9 @@ class Rows:
 
 class ColumnAccumulator(ABC):
     """One aggregate. Cells that `grow` made room for are empty until something is added."""
+
+    takes_narrower: ClassVar[bool] = False
+    """Whether `add` also takes values of the types that it was widened from; else they are cast before."""
 
     @abstractmethod
     def fresh(self) -> ColumnAccumulator:
@@ -96,7 +97,11 @@ class ColumnAccumulator(ABC):
 
     @abstractmethod
     def widened(self, arrow_type: pa.DataType) -> ColumnAccumulator:
-        """The same state for values of a type that holds all of the present one's; this one is not used any more."""
+        """The same state for values of that type, what `make_accumulator` gives for it; this one is not used any more.
+
+        Raises:
+            AggregateTypeError: a value that is kept does not fit the type.
+        """
 
     @abstractmethod
     def results(self, cells: Cells) -> pa.Array:
@@ -163,6 +168,27 @@ def _raw(values: pa.Array) -> pa.Array:
     if types.is_temporal(arrow_type) and arrow_type.bit_width == 32:
         return values.cast(pa.int32()).cast(pa.int64())
     return values.cast(pa.int64())
+
+
+def cast_exactly(values: Any, arrow_type: pa.DataType) -> Any:
+    """Values (an array, chunked or not) of a column whose type changed, in the type merged from all of its types.
+
+    Raises:
+        AggregateTypeError: one of them does not fit it.
+    """
+    if values.type.equals(arrow_type):
+        return values
+    try:
+        if not pa.types.is_decimal128(arrow_type):
+            return values.cast(arrow_type)
+        # Arrow takes no int64, not even 0, as decimal128(38, 20), and rescales within 128 bits with an overflow that it
+        # does not always see. 76 digits have room for whatever comes.
+        return values.cast(pa.decimal256(76, arrow_type.scale)).cast(arrow_type)
+    except pa.ArrowException as error:
+        raise AggregateTypeError(
+            f"the type of its column changed, and not every {values.type} fits {arrow_type} ({error}); cast it to one "
+            "type on the operator that makes it, or set output_type= there"
+        ) from error
 
 
 def numpy_type(arrow_type: pa.DataType) -> np.dtype[Any]:

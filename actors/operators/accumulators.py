@@ -16,6 +16,7 @@ from actors.operators.accumulator_base import (
     Cells,
     ColumnAccumulator,
     Rows,
+    cast_exactly,
     is_fixed_width,
 )
 from actors.operators.columns import evaluate
@@ -294,7 +295,7 @@ class _Slot:
         return pa.nulls(len(cells))
 
     def _typed(self, values: pa.Array, size: int) -> pa.Array | None:
-        """The values in the accumulator's type, widened if need be; None while their type is not known at all."""
+        """The values as the accumulator, widened if need be, takes them; None while their type is not known at all."""
         if self.type is not None and values.type.equals(self.type):
             return values
         if self._accumulator is None or self.type is None:
@@ -304,7 +305,8 @@ class _Slot:
             self._accumulator = make_accumulator(self._aggregate, values.type)
             self._accumulator.grow(size)
             return values
-        return values.cast(self._widen(values.type))
+        merged = self._widen(values.type)
+        return values if self._accumulator.takes_narrower else cast_exactly(values, merged)
 
     def _widen(self, arrow_type: pa.DataType) -> pa.DataType:
         """Makes room for values of that type too; gives the type that holds both."""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors.operators.accumulator_base import AggregateTypeError, Cells, ColumnAccumulator, Rows
+from actors.operators.accumulator_base import AggregateTypeError, Cells, ColumnAccumulator, Rows, cast_exactly
 
 _CELL = "cell"
 _POSITION = "position"
@@ -47,7 +47,9 @@ class EntryAccumulator(ColumnAccumulator):
     def widened(self, arrow_type: pa.DataType) -> EntryAccumulator:
         wider = self._of_type(arrow_type)
         schema = pa.table(wider._empty_columns()).schema
-        wider._chunks = [chunk.cast(schema) for chunk in self._chunks]
+        for chunk in self._chunks:
+            columns = [cast_exactly(*both) for both in zip(chunk.columns, schema.types, strict=True)]
+            wider._chunks.append(pa.table(columns, schema=schema))
         wider._reduced_rows, wider._appended_rows = self._reduced_rows, self._appended_rows
         return wider
 
@@ -254,6 +256,8 @@ class DecimalSumAccumulator(_OfType):
     Added up with 76 digits, so that it shows when 38 are not enough.
     """
 
+    takes_narrower = True
+
     def __init__(self, arrow_type: pa.DataType) -> None:
         super().__init__(arrow_type)
         is_wide = pa.types.is_decimal256(arrow_type)
@@ -267,7 +271,7 @@ class DecimalSumAccumulator(_OfType):
         return DecimalSumAccumulator(arrow_type)
 
     def _columns(self, rows: Rows) -> dict[str, Any]:
-        return {**super()._columns(rows), _VALUE: rows.values.cast(self._sum_type)}
+        return {**super()._columns(rows), _VALUE: cast_exactly(rows.values, self._sum_type)}
 
     def _reduce(self, entries: pa.Table) -> pa.Table:
         sums = entries.group_by([_CELL], use_threads=False).aggregate([(_POSITION, "min"), (_VALUE, "sum")])

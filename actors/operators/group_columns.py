@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors.operators.accumulator_base import is_fixed_width, numpy_type, to_arrow, to_numpy
+from actors.operators.accumulator_base import cast_exactly, is_fixed_width, numpy_type, to_arrow, to_numpy
 from actors.operators.group_array import GroupArray
 from actors.operators.segments import Flags, Ints, Segments, Values
 from flinkray.value_columns import to_array, to_values
@@ -103,7 +103,7 @@ class Choice:
 
     def restore(self, state: State) -> None:
         for index, kept in enumerate(self._carried):
-            values = state[f"c{index}"].cast(kept.type)
+            values = cast_exactly(state[f"c{index}"], kept.type)
             kept.put(np.arange(len(values)), values, len(values))
 
 
@@ -134,7 +134,7 @@ class Improvements:
         return self._best.capture(size)
 
     def restore(self, best: pa.Array) -> None:
-        self._best.put(np.arange(len(best)), best.cast(self._best.type), len(best))
+        self._best.put(np.arange(len(best)), cast_exactly(best, self._best.type), len(best))
 
 
 def _improves(segments: Segments, values: pa.Array, carried: pa.Array, is_max: bool) -> Flags:

@@ -16,11 +16,14 @@ from actors.operators.accumulator_base import (
     ColumnAccumulator,
     Rows,
     Values,
+    cast_exactly,
     grown,
+    is_fixed_width,
     numpy_type,
     to_arrow,
     to_numpy,
 )
+from actors.operators.entry_accumulators import BestAccumulator, DecimalSumAccumulator
 
 _INT64_MAX = 2**63 - 1
 _INT64_MIN = -(2**63)
@@ -61,6 +64,7 @@ class IntegerSumAccumulator(ArrayAccumulator):
     """
 
     arrays = (("sum", "_sums"), ("filled", "_is_filled"))
+    takes_narrower = True
 
     def __init__(self, arrow_type: pa.DataType) -> None:
         self._type = arrow_type
@@ -83,6 +87,11 @@ class IntegerSumAccumulator(ArrayAccumulator):
         self._add(targets[filled], other._sums[cells[filled]])
 
     def widened(self, arrow_type: pa.DataType) -> ColumnAccumulator:
+        if pa.types.is_decimal(arrow_type):
+            filled = np.flatnonzero(self._is_filled)
+            exact = DecimalSumAccumulator(arrow_type)
+            exact.add(Rows(filled, 0, pa.array(self._sums[filled])))
+            return exact
         if not pa.types.is_floating(arrow_type):
             return self
         sums = FloatSumAccumulator(is_mean=False)
@@ -145,6 +154,7 @@ class FloatSumAccumulator(ArrayAccumulator):
     """Sums of floats; with `is_mean`, means of any numbers (sums and counts)."""
 
     arrays = (("sum", "_sums"), ("count", "_counts"))
+    takes_narrower = True
 
     def __init__(self, is_mean: bool) -> None:
         self._is_mean = is_mean
@@ -211,10 +221,16 @@ class ExtremeAccumulator(ArrayAccumulator):
         self._kernel.at(self._best, targets[filled], other._best[cells[filled]])
         self._is_filled[targets[filled]] = True
 
-    def widened(self, arrow_type: pa.DataType) -> ExtremeAccumulator:
-        wider = ExtremeAccumulator(arrow_type, self._is_max)
-        best = self._best.astype(wider._best.dtype)
-        wider._best, wider._is_filled = np.where(self._is_filled, best, wider._start), self._is_filled
+    def widened(self, arrow_type: pa.DataType) -> ColumnAccumulator:
+        filled = np.flatnonzero(self._is_filled)
+        best = Rows(filled, 0, cast_exactly(self.results(filled), arrow_type))
+        wider: ColumnAccumulator = (
+            ExtremeAccumulator(arrow_type, self._is_max)
+            if is_fixed_width(arrow_type)
+            else BestAccumulator(arrow_type, "descending" if self._is_max else "ascending")
+        )
+        wider.grow(len(self._best))
+        wider.add(best)
         return wider
 
     def results(self, cells: Cells) -> pa.Array:
@@ -260,9 +276,17 @@ class EndAccumulator(ArrayAccumulator):
         self._values[targets[order]] = other._values[cells[order]]
         self._positions[targets[order]] = positions[order]
 
-    def widened(self, arrow_type: pa.DataType) -> EndAccumulator:
-        wider = EndAccumulator(arrow_type, self._is_last)
-        wider._values, wider._positions = self._values.astype(wider._values.dtype), self._positions
+    def widened(self, arrow_type: pa.DataType) -> ColumnAccumulator:
+        filled = np.flatnonzero(self._positions != _NEVER)
+        positions = -self._positions[filled] if self._is_last else self._positions[filled]
+        ends = Rows(filled, 0, cast_exactly(self.results(filled), arrow_type), positions)
+        wider: ColumnAccumulator = (
+            EndAccumulator(arrow_type, self._is_last)
+            if is_fixed_width(arrow_type)
+            else BestAccumulator(arrow_type, None, is_last=self._is_last)
+        )
+        wider.grow(len(self._positions))
+        wider.add(ends)
         return wider
 
     def results(self, cells: Cells) -> pa.Array:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from actors.elements import CheckpointOptions
 from actors.keys import key_columns
+from actors.operators.accumulator_base import AggregateTypeError, cast_exactly
 from actors.operators.base import Operator
 from actors.operators.columns import Evaluator, operator_label
 from actors.operators.group_columns import Choice, Improvements, State
@@ -25,12 +26,7 @@ from actors.operators.keyed_tables import (
     types_from_bytes,
     types_to_bytes,
 )
-from actors.operators.running_aggregates import (
-    Running,
-    RunningError,
-    create_running,
-    widened_type,
-)
+from actors.operators.running_aggregates import Running, create_running, widened_type
 from actors.operators.segments import Segments
 from actors.state.key_index import Ids, KeyIndex
 from actors.state.snapshot import OperatorSnapshot, RestoredState
@@ -177,8 +173,8 @@ class _Cell:
     def add(self, values: pa.Array, segments: Segments, size: int, known: int) -> pa.Array:
         try:
             running = self._of_type(values.type, known)
-            return running.add(segments, values if values.type == self._type else values.cast(self._type), size)
-        except (RunningError, pa.ArrowInvalid) as error:
+            return running.add(segments, values if running.takes_narrower else cast_exactly(values, self._type), size)
+        except (AggregateTypeError, pa.ArrowInvalid) as error:
             kind = type(self._aggregate).__name__
             raise TypeMismatchError(f"{self._label}: {kind} for column {self.name!r}: {error}") from error
 
@@ -215,7 +211,7 @@ class _Cell:
         try:
             merged = functools.reduce(widened_type, known)
             states = [self._state_of(part, its_type, merged) for part, its_type in zip(parts, types, strict=True)]
-        except (RunningError, pa.ArrowInvalid) as error:
+        except (AggregateTypeError, pa.ArrowInvalid) as error:
             raise CheckpointError(f"{self._label}: aggregate {self.name!r} cannot be restored: {error}") from error
         self._type, self._running = merged, create_running(self._aggregate, merged)
         self._running.restore({name: pa.concat_arrays([state[name] for state in states]) for name in states[0]})
@@ -354,10 +350,13 @@ class RunningColumnOperator(_RunningOperator):
         types = [column.type for column in columns]
         if self._schema is None:
             self._use(pa.schema(list(zip(names, types, strict=True))))
-        elif self._schema.types != types or self._schema.names != names:
-            self._widen(names, types, known)
         assert self._schema is not None
-        return [column.cast(target) for column, target in zip(columns, self._schema.types, strict=True)]
+        try:
+            if self._schema.types != types or self._schema.names != names:
+                self._widen(names, types, known)
+            return [cast_exactly(*both) for both in zip(columns, self._schema.types, strict=True)]
+        except AggregateTypeError as error:
+            raise TypeMismatchError(f"{self._label}: {error}") from error
 
     def _widen(self, names: list[str], types: list[pa.DataType], known: int) -> None:
         assert self._schema is not None
@@ -365,10 +364,7 @@ class RunningColumnOperator(_RunningOperator):
             raise TypeMismatchError(
                 f"{self._label}: rows had columns {', '.join(self._schema.names)} and have {', '.join(names)} now"
             )
-        try:
-            merged = [widened_type(old, new) for old, new in zip(self._schema.types, types, strict=True)]
-        except RunningError as error:
-            raise TypeMismatchError(f"{self._label}: {error}") from error
+        merged = [widened_type(old, new) for old, new in zip(self._schema.types, types, strict=True)]
         if merged != self._schema.types:
             rows, best = self._choice.capture(known)(), self._captured_best(known)
             self._use(pa.schema(list(zip(names, merged, strict=True))))
@@ -438,4 +434,4 @@ class RunningColumnOperator(_RunningOperator):
 
 
 def _joined(parts: Sequence[StateRows], name: str, arrow_type: pa.DataType) -> pa.Array:
-    return pa.concat_arrays([part.columns[name].cast(arrow_type) for part in parts])
+    return pa.concat_arrays([cast_exactly(part.columns[name], arrow_type) for part in parts])

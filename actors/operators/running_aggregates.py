@@ -6,13 +6,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from actors.operators.accumulator_base import grown, is_fixed_width, numpy_type, to_arrow
+from actors.operators.accumulator_base import (
+    AggregateTypeError,
+    cast_exactly,
+    grown,
+    is_fixed_width,
+    numpy_type,
+    to_arrow,
+)
 from actors.operators.group_array import GroupArray
 from actors.operators.group_columns import Choice, GroupColumn, Improvements, State, extreme_of, numbers_of, valid_flags
 from actors.operators.segments import Flags, Ints, Segments, Values
@@ -22,12 +29,11 @@ from flinkray.value_columns import to_array, to_values
 from flinkray.value_types import merge_types
 
 
-class RunningError(Exception):
-    """An aggregate cannot take a type, or a result does not fit; the operator adds its name."""
-
-
 class Running(ABC):
     """One aggregate of one column type. Groups are 0 ... size - 1; new ones are empty."""
+
+    takes_narrower: ClassVar[bool] = False
+    """Whether `add` also takes values of types from which its own was merged; else they are cast before."""
 
     @abstractmethod
     def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
@@ -65,6 +71,8 @@ class RunningCount(Running):
 
 class RunningSum(Running):
     """Integers (checked), floats and durations; with `is_mean`, means of any numbers."""
+
+    takes_narrower = True
 
     def __init__(self, arrow_type: pa.DataType, is_mean: bool = False) -> None:
         is_integer = pa.types.is_integer(arrow_type) or pa.types.is_duration(arrow_type)
@@ -110,7 +118,9 @@ class RunningSum(Running):
         try:
             return numbers_of(values.cast(pa.int64()))
         except pa.ArrowInvalid as error:
-            raise RunningError(f"a value does not fit an int64 sum ({error}); cast the column to double") from error
+            raise AggregateTypeError(
+                f"a value does not fit an int64 sum ({error}); cast the column to double"
+            ) from error
 
     def capture(self, size: int) -> Callable[[], State]:
         captured_sums, captured_counts = self._sums.capture(size), self._counts.capture(size)
@@ -146,11 +156,13 @@ def _cannot_overflow(addends: Ints, carried: Ints) -> bool:
 def _check_overflow(addends: Ints, sums: Ints) -> None:
     before = sums - addends  # wraps back to the exact sum before, also where the sum wrapped
     if np.any(((before ^ sums) & (addends ^ sums)) < 0):
-        raise RunningError("an int64 sum overflows; cast the column to double or decimal128 before summing")
+        raise AggregateTypeError("an int64 sum overflows; cast the column to double or decimal128 before summing")
 
 
 class RunningDecimalSum(Running):
     """Exact sums of decimals, as limbs of 32 bits: the limbs of a whole batch add up without overflow."""
+
+    takes_narrower = True
 
     def __init__(self, arrow_type: pa.DataType) -> None:
         is_wide = pa.types.is_decimal256(arrow_type)
@@ -173,7 +185,7 @@ class RunningDecimalSum(Running):
         return sums.take(pa.array(positions))
 
     def _limbs(self, values: pa.Array) -> npt.NDArray[np.int64]:
-        values = values.cast(self._result_type).fill_null(pa.scalar(0, self._result_type))
+        values = cast_exactly(values, self._result_type).fill_null(pa.scalar(0, self._result_type))
         buffer = values.buffers()[1]
         words = np.frombuffer(buffer, np.uint32, len(values) * self._limb_count, values.offset * self._limb_count * 4)
         limbs = words.reshape(len(values), self._limb_count).astype(np.int64)
@@ -194,7 +206,9 @@ class RunningDecimalSum(Running):
         except pa.ArrowInvalid:
             fits = False
         if not fits:
-            raise RunningError(f"a sum does not fit {self._result_type}; cast the column to double before summing")
+            raise AggregateTypeError(
+                f"a sum does not fit {self._result_type}; cast the column to double before summing"
+            )
         return result
 
     def capture(self, size: int) -> Callable[[], State]:
@@ -202,7 +216,7 @@ class RunningDecimalSum(Running):
         return lambda: {"sum": sums()}
 
     def restore(self, state: State) -> None:
-        sums = state["sum"].cast(self._result_type)
+        sums = cast_exactly(state["sum"], self._result_type)
         self._sums.put(np.arange(len(sums)), sums, len(sums))
 
 
@@ -234,7 +248,7 @@ class RunningExtreme(Running):
         return lambda: {"best": best()}
 
     def restore(self, state: State) -> None:
-        best = state["best"].cast(self._column.type)
+        best = cast_exactly(state["best"], self._column.type)
         self._column.put(np.arange(len(best)), best, len(best))
 
 
@@ -344,7 +358,7 @@ class RunningDistinct(Running):
         lists = state["values"]
         lengths = np.diff(lists.offsets.to_numpy())
         groups = np.repeat(np.arange(len(lists)), lengths)
-        self._new_pairs(groups, lists.flatten().cast(self._type))
+        self._new_pairs(groups, cast_exactly(lists.flatten(), self._type))
         self._counts = lengths.astype(np.int64)
 
 
@@ -416,7 +430,7 @@ def create_running(aggregate: described.Aggregate, arrow_type: pa.DataType) -> R
     """The running form of an aggregate for a column of that type (for ArgMin and ArgMax a struct of (column, by)).
 
     Raises:
-        RunningError: the aggregate has no meaning for the type.
+        AggregateTypeError: the aggregate has no meaning for the type.
     """
     match aggregate:
         case described.Count():
@@ -441,7 +455,7 @@ def create_running(aggregate: described.Aggregate, arrow_type: pa.DataType) -> R
             return RunningList(arrow_type, aggregate.n)
         case described.CollectList():
             return RunningList(arrow_type, None)
-    raise RunningError(f"{type(aggregate).__name__} has no running form")
+    raise AggregateTypeError(f"{type(aggregate).__name__} has no running form")
 
 
 def _sum_of(aggregate: described.Aggregate, arrow_type: pa.DataType) -> Running:
@@ -460,12 +474,12 @@ def _is_ordered(arrow_type: pa.DataType) -> bool:
 
 def _need(holds: bool, aggregate: described.Aggregate, arrow_type: pa.DataType) -> None:
     if not holds:
-        raise RunningError(f"{type(aggregate).__name__} cannot take a column of {arrow_type}")
+        raise AggregateTypeError(f"{type(aggregate).__name__} cannot take a column of {arrow_type}")
 
 
 def widened_type(old: pa.DataType, new: pa.DataType) -> pa.DataType:
     """A type for the values of both batches."""
     merged = merge_types(old, new)
     if merged is None:
-        raise RunningError(f"the column was {old} and is {new} now; cast it to one type")
+        raise AggregateTypeError(f"the column was {old} and is {new} now; cast it to one type")
     return merged

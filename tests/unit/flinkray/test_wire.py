@@ -76,3 +76,24 @@ def test_event_time_that_is_a_column_of_the_rows_is_sent_once() -> None:
     received, views = sent(batch)
     assert [len(view) for view in views] == [50 * 8]
     check(received, batch)
+
+
+def test_fields_that_differ_in_metadata_only_are_not_taken_for_each_other() -> None:
+    """Equality and hash of a pa.Schema leave the metadata of fields out, so it is no key of a cache."""
+
+    def struct_of(metadata: dict[str, str] | None) -> Batch:
+        field = pa.field("x", pa.int64(), metadata=metadata)
+        return Batch(pa.record_batch({"plain": [1], "v": pa.StructArray.from_arrays([pa.array([1])], fields=[field])}))
+
+    def plain(metadata: dict[str, str] | None) -> Batch:
+        schema = pa.schema([pa.field("x", pa.int64(), metadata=metadata)])
+        return Batch(pa.RecordBatch.from_arrays([pa.array([1])], schema=schema))
+
+    for metadata in ({"flinkray": "row"}, None, {"flinkray": "other"}, None):
+        for batch in (struct_of(metadata), plain(metadata)):
+            received, _ = sent(batch)
+            check(received, batch)
+            assert received.data.schema.equals(batch.data.schema, check_metadata=True)
+        assert sent(struct_of(metadata))[0].data.schema.field("v").type.field(0).metadata == (
+            None if metadata is None else {b"flinkray": metadata["flinkray"].encode()}
+        )

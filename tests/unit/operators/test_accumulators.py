@@ -14,6 +14,7 @@ import pytest
 
 from actors.operators.accumulators import AggregateColumns
 from actors.operators.entry_accumulators import ListAccumulator
+from actors.operators.keyed_tables import StateRows
 from flinkray.aggregates import (
     Aggregate,
     ArgMax,
@@ -254,6 +255,121 @@ def test_a_column_that_widens_from_whole_numbers_to_floats_keeps_its_state() -> 
 def test_a_column_that_changes_to_another_type_is_an_error() -> None:
     with pytest.raises(TypeMismatchError, match="its column was int64 and is string now"):
         one(Max("x"), [1], ["a"])
+
+
+VALUE_AGGREGATES: dict[str, Aggregate] = {
+    "low": Min("x"), "high": Max("x"), "first": First("x"), "last": Last("x"), "top": TopN("x", 1),
+    "list": CollectList("x"), "distinct": CountDistinct("x"), "at_min": ArgMin("x", by="x"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("units", [("s", "ms"), ("ms", "s"), ("us", "ns")])
+def test_times_stay_the_same_times_when_their_unit_changes(units: tuple[str, str]) -> None:
+    times = [datetime.datetime(2024, 1, 1, 0, 0, second) for second in (30, 1, 59)]
+    table = Table(3, **VALUE_AGGREGATES).add({"x": pa.array(times, pa.timestamp(units[0]))}, [0, 0, 1])
+    table.add({"x": pa.array([datetime.datetime(2024, 1, 1, 0, 1)], pa.timestamp(units[1]))})
+    late = datetime.datetime(2024, 1, 1, 0, 1)
+    assert {name: values[0] for name, values in table.result().items()} == {
+        "low": times[1], "high": late, "first": times[0], "last": late, "top": [late], "list": [*times[:2], late],
+        "distinct": 3, "at_min": times[1],
+    }  # fmt: skip
+    assert {name: table.result()[name][1] for name in ("low", "high", "first", "last")} == dict.fromkeys(
+        ("low", "high", "first", "last"), times[2]
+    )
+    assert table.result()["low"][2] is None
+
+
+def test_a_time_that_a_finer_unit_cannot_hold_is_an_error_that_names_the_way_out() -> None:
+    far = pa.array([datetime.datetime(9000, 1, 1)], pa.timestamp("s"))
+    near = pa.array([datetime.datetime(2024, 1, 1)], pa.timestamp("ns"))
+    for aggregate in VALUE_AGGREGATES.values():
+        for batches in ((far, near), (near, far)):
+            with pytest.raises(TypeMismatchError, match=r"not every .*p\[s\].* fits .*p\[ns\].*cast it"):
+                one(aggregate, *batches)
+
+
+D = decimal.Decimal
+DECIMALS = pa.array([D("4.50"), D("-1.25")], pa.decimal128(10, 2))
+
+
+@pytest.mark.parametrize("arrow_type", [pa.int8(), pa.int64(), pa.uint64()])
+@pytest.mark.parametrize("is_whole_first", [True, False])
+def test_whole_numbers_and_decimals_in_one_column_aggregate_as_decimals(
+    arrow_type: pa.DataType, is_whole_first: bool
+) -> None:
+    batches = [pa.array([3, 2], arrow_type), DECIMALS][:: 1 if is_whole_first else -1]
+    table = Table(3, total=Sum("x"), mean=Avg("x"), **VALUE_AGGREGATES)
+    for batch in batches:
+        table.add({"x": batch}, [0, 0])
+    table.add({"x": batches[0]}, [0, 1])
+    order = [value for batch in batches for value in batch.to_pylist()] + [batches[0][0].as_py()]
+    assert {name: values[0] for name, values in table.result().items()} == {
+        "total": sum(order), "mean": float(sum(order)) / 5, "low": D("-1.25"), "high": D("4.50"), "first": order[0],
+        "last": order[-1], "top": [D("4.50")], "list": order, "distinct": 4, "at_min": D("-1.25"),
+    }  # fmt: skip
+    assert [table.result()[name][1:] for name in ("total", "first", "high")] == [[batches[0][1].as_py(), None]] * 3
+
+
+def test_decimals_of_two_scales_keep_the_digits_of_both() -> None:
+    batches = [
+        pa.array([D("12345678.67")], pa.decimal128(10, 2)),
+        pa.array([D("1.2345")], pa.decimal128(5, 4)),
+        pa.array([D("-12345678.67")], pa.decimal128(10, 2)),
+    ]
+    assert one(Sum("x"), *batches) == D("1.2345")
+    assert (one(Max("x"), *batches), one(First("x"), *batches)) == (D("12345678.67"),) * 2
+    assert one(CollectList("x"), *batches) == [D("12345678.67"), D("1.2345"), D("-12345678.67")]
+
+
+def test_a_decimal_whose_digits_do_not_fit_any_more_is_an_error_and_never_another_number() -> None:
+    # Arrow's own cast gives 955136920807832054.185...
+    large = pa.array([D("123456789012345678901")], pa.decimal128(38, 0))
+    fine = pa.array([D(1).scaleb(-20)], pa.decimal128(38, 20))
+    for aggregate in (Max("x"), Last("x"), TopN("x", 2), CollectList("x")):
+        for batches in ((large, fine), (fine, large)):
+            with pytest.raises(TypeMismatchError, match=r"fits decimal128\(38, 20\)"):
+                one(aggregate, *batches)
+    assert one(Max("x"), pa.array([7]), fine) == 7
+
+
+@pytest.mark.parametrize(
+    ("narrow", "other"),
+    [(pa.array([2**63 + 5], pa.uint64()), pa.array([7])), (pa.array([2**53 + 1]), pa.array([0.5]))],
+    ids=["uint64 and int64", "int64 and double"],
+)
+def test_a_number_that_the_common_type_cannot_hold_is_an_error_for_all_that_give_values_back(
+    narrow: pa.Array, other: pa.Array
+) -> None:
+    for aggregate in VALUE_AGGREGATES.values():
+        for batches in ((narrow, other), (other, narrow)):
+            with pytest.raises(TypeMismatchError, match=rf"every .*{narrow.type}.* fits .*{other.type}.*output_type="):
+                one(aggregate, *batches)
+
+
+def test_sums_and_means_take_any_numbers_as_their_sum_does() -> None:
+    large, huge = pa.array([2**53 + 1]), pa.array([2**63 + 5], pa.uint64())
+    for batches in ((large, [0.5]), ([0.5], large)):
+        assert one(Sum("x"), *batches) == float(2**53)
+        assert one(Avg("x"), *batches) == float(2**52)
+    for batches in ((huge, [7]), ([7], huge)):
+        assert one(Avg("x"), *batches) == float(2**62)
+        with pytest.raises(TypeMismatchError, match="a uint64 value does not fit an int64 sum"):
+            one(Sum("x"), *batches)
+
+
+def test_a_state_that_became_decimal_is_merged_saved_and_loaded_as_such() -> None:
+    aggregates: dict[str, Aggregate] = {"total": Sum("x"), "high": Max("x"), "first": First("x"), "last": Last("x")}
+    whole = Table(2, **aggregates).add({"x": [3, 9]}, [0, 1])
+    exact = Table(1, **aggregates)
+    exact.position = 5
+    exact.add({"x": DECIMALS})
+    whole.columns.merge(exact.columns, np.array([0]), np.array([0]))
+    expected = {"total": [D("6.25"), 9], "high": [D("4.50"), 9], "first": [3, 9], "last": [D("-1.25"), 9]}
+    assert whole.result() == expected
+    cells = np.arange(2)
+    saved = StateRows(None, whole.columns.columns(cells), whole.columns.metadata(), len(cells))
+    whole.columns = whole.columns.loaded(saved)
+    assert whole.result() == expected
 
 
 # -- refused

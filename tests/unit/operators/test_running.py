@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -165,6 +166,53 @@ def test_a_column_may_widen_between_batches() -> None:
         {"k": "a", "sum": 3.5, "max": 3.0, "first": 3.0},
         {"k": "b", "sum": 1.5, "max": 1.5, "first": 1.5},
     ]
+
+
+VALUES_OF_V: dict[str, Aggregate] = {
+    "min": Min("v"), "max": Max("v"), "first": First("v"), "last": Last("v"), "at_min": ArgMin("v", by="v"),
+    "list": CollectList("v"), "top": TopN("v", 1), "distinct": CountDistinct("v"),
+}  # fmt: skip
+
+
+def test_times_stay_the_same_times_when_their_unit_becomes_finer() -> None:
+    driven = harness(RunningAggregateFactory(tuple(VALUES_OF_V.items())))
+    early, middle, late = (datetime(2024, 1, 1, 0, 0, second) for second in (1, 30, 59))
+    driven.push({"k": ["a", "a"], "v": pa.array([middle, early], pa.timestamp("s"))})
+    driven.push({"k": ["a"], "v": pa.array([late], pa.timestamp("ms"))})
+    assert driven.output.dicts[-1] == {
+        "k": "a", "min": early, "max": late, "first": middle, "last": late, "at_min": early,
+        "list": [middle, early, late], "top": [late], "distinct": 3,
+    }  # fmt: skip
+
+
+def test_whole_numbers_and_then_decimals_aggregate_as_decimals() -> None:
+    driven = harness(RunningAggregateFactory((*VALUES_OF_V.items(), ("sum", Sum("v")), ("avg", Avg("v")))))
+    driven.push({"k": ["a", "a"], "v": [3, -7]})
+    driven.push({"k": ["a"], "v": pa.array([Decimal("4.5")], pa.decimal128(5, 1))})
+    driven.push({"k": ["a"], "v": pa.array([Decimal("0.25")], pa.decimal128(2, 2))})
+    assert driven.output.dicts[-1] == {
+        "k": "a", "min": -7, "max": Decimal("4.5"), "first": 3, "last": Decimal("0.25"), "at_min": -7,
+        "list": [3, -7, Decimal("4.5"), Decimal("0.25")], "top": [Decimal("4.5")], "distinct": 4,
+        "sum": Decimal("0.75"), "avg": 0.1875,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["min", "max", "first", "last", "at_min", "distinct"])
+def test_a_number_that_the_wider_type_cannot_hold_is_an_error(name: str) -> None:
+    too_large = (pa.array([2**63 + 5], pa.uint64()), pa.array([7])), (pa.array([2**53 + 1]), pa.array([0.5]))
+    for before, after in too_large:
+        driven = harness(RunningAggregateFactory(((name, VALUES_OF_V[name]),)))
+        driven.push({"k": ["a"], "v": before})
+        with pytest.raises(TypeMismatchError, match=rf"for column '{name}'"):
+            driven.push({"k": ["a"], "v": after})
+
+
+def test_a_decimal_sum_that_a_larger_scale_cannot_hold_is_an_error_and_never_another_number() -> None:
+    # Arrow's own cast gives 955136920807832054.185...
+    driven = harness(RunningAggregateFactory((("sum", Sum("v")),)))
+    driven.push({"k": ["a"], "v": pa.array([Decimal("123456789012345678901")], pa.decimal128(38, 0))})
+    with pytest.raises(TypeMismatchError, match=r"for column 'sum'.*fits decimal128\(38, 20\).*output_type="):
+        driven.push({"k": ["a"], "v": pa.array([Decimal(1)], pa.decimal128(38, 20))})
 
 
 @pytest.mark.parametrize("values", [[2**63 - 1, 1], [-(2**63), -1]])

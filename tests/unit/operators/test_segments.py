@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators.running_aggregates import RunningError, create_running
+from actors.operators.accumulator_base import AggregateTypeError
+from actors.operators.running_aggregates import create_running
 from actors.operators.segments import Segments
 from flinkray.aggregates import Avg, Count, Sum
 
@@ -120,7 +121,7 @@ def test_an_integer_sum_overflows_where_one_of_its_rows_does_and_nowhere_else(
             found.extend(running.add(segments, pa.array([value for _, value in part]), 2).to_pylist())
 
     if not fits:
-        with pytest.raises(RunningError, match="overflows"):
+        with pytest.raises(AggregateTypeError, match="overflows"):
             run()
         return
     run()
