@@ -33,6 +33,9 @@ if TYPE_CHECKING:  # with them, masters and workers would load Arrow and all of 
 OfferId = NewType("OfferId", int)
 """Counts the offers of one TaskExecutor to one JobMaster; only the newest may be answered."""
 
+# How long after a message was lost whose receiver lives, and waits for it, that is said again.
+RESEND_MS = 1_000.0
+
 
 # -- resources ---------------------------------------------------------------------------------------------------
 
@@ -420,6 +423,8 @@ class ResourcesMissing:
     job_session: SessionId
     reason: str
     overview: ClusterOverview
+    is_about_starts: bool = False
+    """No TaskExecutor comes up, whatever room there is: a job that could do with fewer slots gets none either."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from actors.control_messages import (
+    RESEND_MS,
     AllTaskExecutorsReleased,
     CancelExecutionGraph,
     CancelJob,
@@ -93,6 +94,14 @@ class _ReleaseAgain:
     """To itself."""
 
 
+@dataclass(frozen=True, slots=True)
+class _TellAgain:
+    """To itself: the JobMaster did not get it."""
+
+    job_master: Address
+    lost: CancelExecutionGraph | ReportJob
+
+
 class Dispatcher(Endpoint):
     """See the module.
 
@@ -165,9 +174,7 @@ class Dispatcher(Endpoint):
             case JobEnded():
                 self._on_job_ended(message)
             case CollectedRowsTaken():
-                job = self._current(message.job_id, message.session)
-                if job is not None:
-                    self.context.kill(job.job_master)
+                self._on_rows_taken(message)
             case HeartbeatRequested():
                 self.context.tell(message.sender, HeartbeatAnswered(message.session, self.context.address))
             case AllTaskExecutorsReleased():
@@ -175,9 +182,7 @@ class Dispatcher(Endpoint):
             case EndpointDied():
                 self._on_endpoint_died(message)
             case DeliveryFailed():
-                log.debug("%s did not get %r: %s", message.address, message.message, message.cause)
-                if isinstance(message.message, ReleaseAllTaskExecutors):
-                    self._release_later()
+                self._on_delivery_failed(message)
             case _:
                 self._on_own_message(message)
 
@@ -191,6 +196,8 @@ class Dispatcher(Endpoint):
                 self._on_replacement_due(message)
             case _ReleaseAgain():
                 self._release()
+            case _TellAgain():
+                self._tell_again(message)
             case StoreWorkDone():
                 self._queue.on_done(message)
             case StoreRetryDue():
@@ -298,6 +305,26 @@ class Dispatcher(Endpoint):
         job = self._current(message.details.job_id, message.session)
         if job is not None and job.archived is None and job.ending is None:
             self._end(job, message.details, message.has_rows_to_take)
+
+    def _on_rows_taken(self, message: CollectedRowsTaken) -> None:
+        """Without effect before the end of the job has come, which says so too: nobody else knows of that."""
+        job = self._current(message.job_id, message.session)
+        if job is not None and (job.archived is not None or job.ending is not None):
+            self.context.kill(job.job_master)
+
+    def _on_delivery_failed(self, message: DeliveryFailed) -> None:
+        log.debug("%s did not get %r: %s", message.address, message.message, message.cause)
+        lost = message.message
+        if isinstance(lost, ReleaseAllTaskExecutors):
+            self._release_later()
+        elif isinstance(lost, CancelExecutionGraph | ReportJob):
+            self.context.tell_self_later(RESEND_MS, _TellAgain(message.address, lost))
+
+    def _tell_again(self, message: _TellAgain) -> None:
+        """If the JobMaster is dead, its job has ended or has another one by then, or soon."""
+        for job in self._jobs.values():
+            if job.job_master == message.job_master and not job.status.is_terminal:
+                self.context.tell(job.job_master, message.lost)
 
     def _on_endpoint_died(self, message: EndpointDied) -> None:
         if message.address == self._resource_manager:

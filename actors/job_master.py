@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from actors import messages
 from actors.checkpoints.recovery import Recovered, recover
 from actors.control_messages import (
+    RESEND_MS,
     CancelExecutionGraph,
     ClusterOverview,
     Collected,
@@ -145,6 +146,16 @@ _TO_TASKS = (
     NotifyCheckpointAborted,
 )
 
+# Repeated to a peer that lives and did not get it.
+_REPEATED = (
+    DeclareRequirements,
+    DisconnectJobMaster,
+    JobStatusChanged,
+    JobEnded,
+    CollectedRowsTaken,
+    FreeSlot,
+)
+
 
 class JobMaster(Endpoint):
     """See the module. It lives until its Dispatcher ends it."""
@@ -182,6 +193,7 @@ class JobMaster(Endpoint):
         self._requirements: tuple[SlotRequest, ...] = ()
         self._is_overview_wanted = False
         self._dispatcher_losses = 0
+        self._is_dispatcher_lost = False
         self._is_ended = False
         self._end_report: JobEnded | None = None
 
@@ -379,6 +391,11 @@ class JobMaster(Endpoint):
     def _report(self) -> None:
         """To a Dispatcher that has taken another's place."""
         self._dispatcher_losses += 1
+        self._is_dispatcher_lost = False
+        self._tell_dispatcher()
+
+    def _tell_dispatcher(self) -> None:
+        """The status of the job, or its end."""
         status = JobStatus.INITIALIZING if self._job is None else self._job.scheduler.status
         if self._end_report is not None:
             self.context.tell(self._dispatcher, self._end_report)
@@ -410,7 +427,9 @@ class JobMaster(Endpoint):
         if self._job is None:
             return
         self._job.received(collect_id)
-        if self._end_report is not None and self._end_report.has_rows_to_take and not self._job.has_rows_to_take:
+        report = self._end_report
+        if report is not None and report.has_rows_to_take and not self._job.has_rows_to_take:
+            self._end_report = replace(report, has_rows_to_take=False)
             self.context.tell(self._dispatcher, CollectedRowsTaken(self._session, self._job_graph.job_id))
 
     def _now(self) -> int:
@@ -481,7 +500,10 @@ class JobMaster(Endpoint):
     def _on_overview(self, message: ResourcesMissing | OverviewReported) -> None:
         if isinstance(message, ResourcesMissing):
             reason, overview = message.reason, message.overview
-            self._with_scheduler(lambda scheduler: scheduler.fail_for_slots(overview, reason, self._now()))
+            is_about_starts = message.is_about_starts
+            self._with_scheduler(
+                lambda each: each.fail_for_slots(overview, reason, self._now(), is_about_starts=is_about_starts)
+            )
         else:
             self._fail_for_slots(message.overview)
 
@@ -553,6 +575,7 @@ class JobMaster(Endpoint):
             self._is_cancel_wanted = True
             self._with_scheduler(lambda scheduler: scheduler.cancel(self._now()))
         self._dispatcher_losses += 1
+        self._is_dispatcher_lost = True
         self.context.tell_self_later(DISPATCHER_TIMEOUT_MS, _DispatcherOverdue(self._dispatcher_losses))
 
     def _end_without_dispatcher(self) -> None:
@@ -564,11 +587,27 @@ class JobMaster(Endpoint):
         self._on_dispatcher_lost()
 
     def _on_delivery_failed(self, message: DeliveryFailed) -> None:
-        """What waits for a task's answer to that message would wait for ever."""
+        """What waits for an answer to that message, or for what it leads to, would wait for ever."""
         log.debug("%s did not get %r: %s", message.address, message.message, message.cause)
         lost = message.message
         if isinstance(lost, _TO_TASKS):
             self._give_up_slot(lost.allocation_id, message)
+        elif isinstance(lost, _REPEATED):
+            self.context.tell_self_later(RESEND_MS, Call(lambda: self._repeat(message.address, lost)))
+
+    def _repeat(self, address: Address, lost: Any) -> None:
+        """Says what is true now, to one that lives as far as is known; if it died, another one is told all anew."""
+        match lost:
+            case DeclareRequirements() if lost.session == self._rm_session:
+                self._declare()
+            case DisconnectJobMaster() if lost.session == self._rm_session:
+                self.context.tell(address, lost)
+            case JobStatusChanged() | JobEnded() if not self._is_dispatcher_lost:
+                self._tell_dispatcher()
+            case CollectedRowsTaken() if not self._is_dispatcher_lost:
+                self.context.tell(address, lost)
+            case FreeSlot() if self._job is not None and self._job.scheduler.pool.slots_of(address):
+                self.context.tell(address, lost)  # of one without slots it hears no heartbeats, and frees them all
 
     def _give_up_slot(self, allocation_id: AllocationId, failed: DeliveryFailed) -> None:
         cause = f"{failed.address} did not get {type(failed.message).__name__}: {failed.cause}"

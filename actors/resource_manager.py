@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.control_messages import (
+    RESEND_MS,
     AllTaskExecutorsReleased,
     ClusterResources,
     DeclareRequirements,
@@ -84,6 +85,14 @@ class _StopExpired:
     """To itself."""
 
 
+@dataclass(frozen=True, slots=True)
+class _RequestSlotAgain:
+    """To itself: the TaskExecutor did not get the request."""
+
+    task_executor: Address
+    lost: RequestSlot
+
+
 class ResourceManager(Endpoint):
     """See the module."""
 
@@ -146,7 +155,10 @@ class ResourceManager(Endpoint):
             case EndpointDied():
                 self._on_lost(message.address, message.cause)
             case DeliveryFailed():
-                log.debug("%s did not get %r: %s", message.address, message.message, message.cause)
+                self._on_delivery_failed(message)
+            case _RequestSlotAgain():
+                again = (message.task_executor, message.lost.slot_index, message.lost.allocation_id)
+                self._run(self._manager.repeat_allocation(*again, self._now()))
             case _TickDue():
                 self._run(self._manager.tick(self._now()))
                 self.context.tell_self_later(self._tick_ms, _TickDue())
@@ -219,6 +231,15 @@ class ResourceManager(Endpoint):
         self._run(self._manager.remove_task_executor(address, cause, self._now()))
         self._on_stopped(address)
 
+    def _on_delivery_failed(self, message: DeliveryFailed) -> None:
+        """If the receiver is dead a death notice says so as well; one that lives is to hear what nobody repeats."""
+        log.debug("%s did not get %r: %s", message.address, message.message, message.cause)
+        lost = message.message
+        if isinstance(lost, RequestSlot):
+            self.context.tell_self_later(RESEND_MS, _RequestSlotAgain(message.address, lost))
+        elif isinstance(lost, TaskExecutorRegistered):
+            self._manager.doubt_registration(message.address, lost.registration)
+
     # -- jobs ----------------------------------------------------------------------------------------------------
 
     def _on_register_job_master(self, message: RegisterJobMaster) -> None:
@@ -290,7 +311,8 @@ class ResourceManager(Endpoint):
                 case AllocateSlot():
                     self._request_slot(command)
                 case ReportShortage():
-                    missing = ResourcesMissing(command.job.session, command.reason, self._manager.overview())
+                    overview, is_about_starts = self._manager.overview(), command.is_about_starts
+                    missing = ResourcesMissing(command.job.session, command.reason, overview, is_about_starts)
                     self.context.tell(command.job.job_master, missing)
 
     def _start(self, command: StartTaskExecutor) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.control_messages import (
+    RESEND_MS,
     FreeSlot,
     HeartbeatAnswered,
     HeartbeatRequested,
@@ -84,6 +85,13 @@ class _ReservationExpired:
     allocation_id: AllocationId
 
 
+@dataclass(frozen=True, slots=True)
+class _TellAgain:
+    """To itself: what the JobMaster did not get."""
+
+    job_master: Address
+
+
 @dataclass(slots=True)
 class _Job:
     """A job that has slots here."""
@@ -117,6 +125,8 @@ class TaskExecutor(Endpoint):
         self._registration = Registration(context.clock.monotonic_ms())
         self._unreported: list[Lease] = []
         """Ended while there was no session."""
+        self._unheard: dict[Address, list[SlotFailed | TaskStateChanged | EndOfDataReached]] = {}
+        """By JobMaster: what it did not get, and is told again unless it is dead."""
         self._is_stopping = False
         self._slots_started = 0
         self._offers_made = 0
@@ -156,6 +166,8 @@ class TaskExecutor(Endpoint):
                 self._on_endpoint_died(message)
             case DeliveryFailed():
                 self._on_delivery_failed(message)
+            case _TellAgain():
+                self._tell_again(message.job_master)
             case _ReservationExpired():
                 self._on_reservation_expired(message.allocation_id)
             case _RegisterAgain():
@@ -222,6 +234,10 @@ class TaskExecutor(Endpoint):
         if self._is_stopping:
             self.context.kill(self.context.address)
             return
+        self._register_anew()
+
+    def _register_anew(self) -> None:
+        """The ResourceManager is to believe what this says of its slots, rather than what it knows."""
         self._heartbeats.remove(self._resource_manager)
         self._registration.lose(self.context.clock.monotonic_ms())
         self._register()
@@ -275,6 +291,7 @@ class TaskExecutor(Endpoint):
         # an offer before that must not be taken for one to its first.
         self._offers_made += 1
         job.newest_offer = OfferId(self._offers_made)
+        self._tell_again(job.job_master)  # it wants no slot in place of one that it does not know to be lost
         offers = self._table.offers(job_id)
         self.context.tell(job.job_master, OfferSlots(job.session, self.context.address, job.newest_offer, offers))
 
@@ -367,6 +384,7 @@ class TaskExecutor(Endpoint):
         self.context.tell(job.job_master, message)
 
     def _on_endpoint_died(self, message: EndpointDied) -> None:
+        self._unheard.pop(message.address, None)
         lease = self._table.lease_at(message.address)
         if lease is None:
             self._on_peer_lost(message.address, message.cause)
@@ -374,14 +392,35 @@ class TaskExecutor(Endpoint):
             self._fail_slot(lease, f"its process died ({message.cause})")
 
     def _on_delivery_failed(self, message: DeliveryFailed) -> None:
-        """Its receiver is gone, which a death notice says as well, except to those whom nobody watches."""
+        """Its receiver is gone, which a death notice says as well, or could not be reached and waits for it."""
         log.debug("%s: %s did not get %r: %s", self.context.address, message.address, message.message, message.cause)
-        lease = self._table.lease_at(message.address)
+        lease, lost = self._table.lease_at(message.address), message.message
         if lease is not None:
             # Whatever it was, the JobMaster goes by it: a task that never starts, or is never told of a checkpoint.
-            self._fail_slot(lease, f"it did not get its {type(message.message).__name__} ({message.cause})")
-        elif isinstance(message.message, OfferSlots):
+            self._fail_slot(lease, f"it did not get its {type(lost).__name__} ({message.cause})")
+        elif isinstance(lost, SlotFreed | SlotRequestRefused):
+            self._on_report_lost(lost.session)
+        elif isinstance(lost, SlotFailed | TaskStateChanged | EndOfDataReached):
+            self._tell_again_later(message.address, lost)
+        elif isinstance(lost, OfferSlots | OperatorEventSent):
+            # An event must not come twice, and may have come all the same: the job's tasks here start again instead.
             self._on_peer_lost(message.address, message.cause)
+
+    def _tell_again_later(self, job_master: Address, lost: SlotFailed | TaskStateChanged | EndOfDataReached) -> None:
+        """It counts once however often it comes, and whatever comes before it."""
+        if job_master not in self._unheard:
+            self.context.watch(job_master)  # who is dead is said to be so once more
+            self.context.tell_self_later(RESEND_MS, _TellAgain(job_master))
+        self._unheard.setdefault(job_master, []).append(lost)
+
+    def _tell_again(self, job_master: Address) -> None:
+        for unheard in self._unheard.pop(job_master, ()):
+            self.context.tell(job_master, unheard)
+
+    def _on_report_lost(self, session: SessionId) -> None:
+        """The ResourceManager would hold a slot for taken for ever, unless it has heard of all slots since then."""
+        if session == self._registration.session and not self._is_stopping:
+            self._register_anew()
 
     def _fail_slot(self, lease: Lease, cause: str) -> None:
         """Nothing of the slot can be used any more, and the JobMaster hears of it."""

@@ -5,12 +5,23 @@ from __future__ import annotations
 from actors.messages import AllocationId
 from actors.ports import Address
 from actors.scheduling.commands import ReleasePartitions
-from graphs.execution_graph import Execution, ExecutionGraph, ExecutionVertexId, PartitionId, ResultPartitionKey
+from graphs.execution_graph import (
+    AttemptId,
+    Execution,
+    ExecutionGraph,
+    ExecutionVertexId,
+    PartitionId,
+    ResultPartitionKey,
+)
 from graphs.regions import PartitionReleaseStrategy, RegionTopology
+from graphs.states import ExecutionState
 
 
 class ResultTracker:
     """The blocking results of tasks that have finished. A result is in the slot that its task ran in.
+
+    Pipelined ones go by themselves when they have been read. Those of a task that has finished stay if their reader
+    ends before it asks for them, so they are released when the task is to run again.
 
     Not thread-safe.
     """
@@ -20,6 +31,8 @@ class ResultTracker:
         self._release_strategy = PartitionReleaseStrategy(topology)
         self._held: dict[ResultPartitionKey, Execution] = {}
         """By result: the attempt that made it."""
+        self._late: set[AttemptId] = set()
+        """Attempts that finished although they were cancelled."""
 
     def on_finished(self, execution: Execution) -> list[ReleasePartitions]:
         """The attempt's results can be read; gives what need not be kept any more, as it has read that."""
@@ -28,10 +41,23 @@ class ResultTracker:
                 self._held[partition.key] = execution
         return self._release(self._release_strategy.vertex_finished(execution.vertex.id))
 
+    def on_finished_late(self, execution: Execution) -> None:
+        """It was to end, and finished before it heard of that: what it has made stays until it is reset, unless the
+        job ends and its slots with it."""
+        self._late.add(execution.attempt_id)
+
     def on_reset(self, execution: Execution) -> list[ReleasePartitions]:
-        """The subtask is to run again: what it reads is needed again, and what this attempt has made is not."""
+        """The subtask is to run again, and all that read from it while it ran have ended: what it reads is needed
+        again, and what this attempt has made is not."""
         self._release_strategy.vertex_unfinished(execution.vertex.id)
-        return self._release(tuple(partition.key for partition in execution.vertex.results))
+        made = execution.vertex.results
+        released = self._release(tuple(partition.key for partition in made))
+        is_late = execution.attempt_id in self._late
+        self._late.discard(execution.attempt_id)
+        if is_late or execution.state is ExecutionState.FINISHED:
+            left = [each for each in made if is_late or each.result.result_type.is_pipelined]
+            released += _release_of(execution, [each.id_for(execution.attempt_id) for each in left])
+        return released
 
     def on_slot_lost(self, allocation_id: AllocationId) -> tuple[ExecutionVertexId, ...]:
         """The slot is gone; gives the subtasks whose results, which are still needed, are gone with it."""
@@ -49,6 +75,7 @@ class ResultTracker:
     def clear(self) -> None:
         """The job has ended, and its slots with it."""
         self._held.clear()
+        self._late.clear()
 
     def _release(self, keys: tuple[ResultPartitionKey, ...]) -> list[ReleasePartitions]:
         by_slot: dict[tuple[str, str], list[PartitionId]] = {}
@@ -64,10 +91,8 @@ class ResultTracker:
         ]
 
 
-def results_of(execution: Execution) -> ReleasePartitions | None:
-    """Releases what an attempt has made that finished where it should not have; None: nothing stays of it."""
-    made = [each for each in execution.vertex.results if not each.result.result_type.is_pipelined]
-    if not made:
-        return None
-    ids = tuple(partition.id_for(execution.attempt_id) for partition in made)
-    return ReleasePartitions(Address(execution.location or ""), AllocationId(execution.allocation_id or ""), ids)
+def _release_of(execution: Execution, ids: list[PartitionId]) -> list[ReleasePartitions]:
+    if not ids:
+        return []
+    location, allocation_id = execution.location or "", execution.allocation_id or ""
+    return [ReleasePartitions(Address(location), AllocationId(allocation_id), tuple(ids))]

@@ -44,7 +44,7 @@ from actors.scheduling.failover import FailoverStrategy, PendingRestart, Restart
 from actors.scheduling.failure_handler import FailureHandler
 from actors.scheduling.failure_history import FailureRecord, TaskFailure
 from actors.scheduling.restart_strategies import NoRestart, RestartStrategy
-from actors.scheduling.result_tracker import ResultTracker, results_of
+from actors.scheduling.result_tracker import ResultTracker
 from actors.scheduling.shortage import shortage_error
 from actors.scheduling.slot_pool import PooledSlot, SlotPool
 from actors.scheduling.slot_sharing import SharedSlot, share_slots
@@ -180,7 +180,13 @@ class Scheduler:
         self._go_on(now)
 
     def fail_for_slots(
-        self, overview: ClusterOverview | None, reason: str, now: int, *, is_timeout: bool = False
+        self,
+        overview: ClusterOverview | None,
+        reason: str,
+        now: int,
+        *,
+        is_timeout: bool = False,
+        is_about_starts: bool = False,
     ) -> None:
         """The slots will not come; without effect when they have come meanwhile.
 
@@ -188,9 +194,14 @@ class Scheduler:
             overview: what the cluster has; None where nobody could be asked.
             reason: why waiting longer does not help.
             is_timeout: it answers SlotsTimedOut: without effect when nothing waits for so long any more.
+            is_about_starts: see ResourcesMissing.
         """
         self._is_timeout_reported = False
-        if self._late_bulks(now) if is_timeout else self._waiting and not self._may_go_on_with(overview):
+        if is_timeout:
+            is_hopeless = bool(self._late_bulks(now))
+        else:
+            is_hopeless = bool(self._waiting) and (is_about_starts or not self._may_go_on_with(overview))
+        if is_hopeless:
             needed = [shared.request for shared in self.shared_slots]
             error = shortage_error(self.graph.name, needed, len(self.pool.unserved()), overview, reason)
             self.fail(ErrorInfo.of(error), now)
@@ -426,9 +437,7 @@ class Scheduler:
         if execution.state is ExecutionState.CANCELING:
             # It was faster than the cancellation; what it was cancelled with has not, so the job has not finished.
             execution.transition(ExecutionState.CANCELED, now)
-            release = results_of(execution)
-            if release is not None:
-                self._commands.append(release)
+            self._results.on_finished_late(execution)
             return
         self._advance(execution, ExecutionState.FINISHED, now)
         self._commands += self._results.on_finished(execution)

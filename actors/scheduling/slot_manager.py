@@ -27,6 +27,9 @@ ROOM_TIMEOUT_MS = 15_000.0
 # A TaskExecutor that dies before it registers is replaced; one that does so every time never will come.
 MAX_FAILED_STARTS = 3
 
+# What a TaskExecutor that is ended before it has registered has sent by then is long there after this.
+GIVEN_UP_MS = 60_000.0
+
 
 @dataclass(frozen=True, slots=True)
 class StartTaskExecutor:
@@ -63,6 +66,8 @@ class ReportShortage:
 
     job: JobTarget
     reason: str
+    is_about_starts: bool = False
+    """See ResourcesMissing."""
 
 
 Command = StartTaskExecutor | ReleaseTaskExecutor | AllocateSlot | ReportShortage
@@ -142,8 +147,8 @@ class SlotManager:
         self._task_executors: dict[Address, _TaskExecutor] = {}
         self._pending: dict[Address, _Pending] = {}
         self._room = NodeRoom()
-        self._released: set[Address] = set()
-        """TaskExecutors that were given up before they had registered."""
+        self._given_up: dict[Address, float] = {}
+        """TaskExecutors that were not needed any more before they had registered, and when that was."""
         self._requirements: dict[JobId, _Requirements] = {}
         self._had_requirements = False
         self._expected: tuple[SlotRequest, ...] = ()
@@ -212,6 +217,13 @@ class SlotManager:
         self._task_executors[task_executor] = _TaskExecutor(entries, now if is_idle else None, registration)
         return self._balance(now)
 
+    def doubt_registration(self, task_executor: Address, registration: int) -> None:
+        """It may not know that it is registered, and has not listened then: what it reports when it registers again
+        counts, though it is the same registration to it."""
+        known = self._task_executors.get(task_executor)
+        if known is not None and known.registration == registration:
+            known.registration -= 1
+
     def remove_task_executor(self, task_executor: Address, cause: str, now: float) -> list[Command]:
         """It died or was lost; what it had is needed from elsewhere."""
         commands: list[Command] = []
@@ -220,7 +232,7 @@ class SlotManager:
             if self._failed_starts >= MAX_FAILED_STARTS:
                 commands += self._report_failed_starts(cause)
         self._task_executors.pop(task_executor, None)
-        self._released.discard(task_executor)
+        self._given_up.pop(task_executor, None)
         self._room.lose(task_executor)
         return commands + self._balance(now)
 
@@ -233,6 +245,23 @@ class SlotManager:
             return []
         self._set(task_executor, slot_index, SlotReport(slot_index, slot.profile), now)
         return self._balance(now)
+
+    def repeat_allocation(
+        self, task_executor: Address, slot_index: int, allocation_id: AllocationId, now: float
+    ) -> list[Command]:
+        """The TaskExecutor may not have heard of this allocation: it is asked for the same slot again, unless all is
+        over meanwhile.
+
+        Under a new id: if it has heard after all, it refuses and says what it has, and what it says of the former
+        allocation is of no effect whenever it comes.
+        """
+        slot = self._slot(task_executor, slot_index)
+        if slot is None or slot.allocation_id != allocation_id or slot.job_id is None:
+            return []
+        requirements = self._requirements.get(slot.job_id)
+        if requirements is None:
+            return self.free_slot(task_executor, slot_index, allocation_id, now)
+        return [self._allocate_slot(task_executor, slot_index, requirements.job, slot.label, now)]
 
     def refuse_allocation(
         self, task_executor: Address, allocation_id: AllocationId, actual: SlotReport, now: float
@@ -257,7 +286,6 @@ class SlotManager:
     def release_all(self) -> tuple[list[Address], list[Address]]:
         """Forgets everything; gives the TaskExecutors that are registered, and those that have not come yet."""
         registered, pending = list(self._task_executors), list(self._pending)
-        self._released.update(pending)
         self._requirements.clear()
         self._task_executors.clear()
         self._pending.clear()
@@ -270,13 +298,14 @@ class SlotManager:
 
     def is_given_up(self, task_executor: Address) -> bool:
         """Whether it was started here, and was not needed any more before it had registered."""
-        return task_executor in self._released
+        return task_executor in self._given_up
 
     # -- time ----------------------------------------------------------------------------------------------------
 
     def tick(self, now: float) -> list[Command]:
         """Called now and then: releases what has been idle for too long, and finds jobs that can never fit."""
         commands: list[Command] = []
+        self._given_up = {address: since for address, since in self._given_up.items() if now - since < GIVEN_UP_MS}
         for requirements in self._requirements.values():
             reason = self._why_it_never_fits(requirements)
             waited = now - requirements.declared_at >= SHORTAGE_GRACE_MS
@@ -362,12 +391,15 @@ class SlotManager:
         for address, executor in candidates:
             for index, slot in enumerate(executor.slots):
                 if slot.is_free and slot.profile.covers(request.profile):
-                    self._allocations += 1
-                    allocation_id = AllocationId(f"{job.job_id}-{self._allocations}{self._life}")
-                    report = SlotReport(index, slot.profile, allocation_id, job.job_id, request.label)
-                    self._set(address, index, report, now)
-                    return AllocateSlot(address, index, allocation_id, job, request.label)
+                    return self._allocate_slot(address, index, job, request.label, now)
         return None
+
+    def _allocate_slot(self, address: Address, index: int, job: JobTarget, label: str, now: float) -> AllocateSlot:
+        self._allocations += 1
+        allocation_id = AllocationId(f"{job.job_id}-{self._allocations}{self._life}")
+        profile = self._task_executors[address].slots[index].profile
+        self._set(address, index, SlotReport(index, profile, allocation_id, job.job_id, label), now)
+        return AllocateSlot(address, index, allocation_id, job, label)
 
     def _balance_pending(self, unserved: list[SlotRequest], now: float) -> list[Command]:
         commands: list[Command] = []
@@ -383,11 +415,11 @@ class SlotManager:
             coming.remove(match)
             needed.add(match[0])
         unneeded = [address for address in self._pending if address not in needed]
-        return commands + [self._give_up(address, "it is not needed any more") for address in unneeded]
+        return commands + [self._give_up(address, "it is not needed any more", now) for address in unneeded]
 
-    def _give_up(self, address: Address, reason: str) -> ReleaseTaskExecutor:
+    def _give_up(self, address: Address, reason: str, now: float) -> ReleaseTaskExecutor:
         del self._pending[address]
-        self._released.add(address)
+        self._given_up[address] = now
         self._room.give_back(address)
         return ReleaseTaskExecutor(address, reason)
 
@@ -413,7 +445,7 @@ class SlotManager:
         ]
         if self._slots_per_task_executor is not None or not late:
             return []
-        commands = [self._give_up(address, "there is no room for it in one place") for address in late]
+        commands = [self._give_up(address, "there is no room for it in one place", now) for address in late]
         self._room.tell(())
         return commands + self._balance(now)
 
@@ -448,15 +480,12 @@ class SlotManager:
         return f"its TaskExecutors take {cpus:g} CPUs, and the whole cluster has {self._total_cpus:g}"
 
     def _report_failed_starts(self, cause: str) -> list[Command]:
-        """Jobs that wait are told, once; then they have failed and want nothing."""
-        waiting = {requirements.job.job_id: requirements for requirements, _ in self._open_requests()}
-        commands: list[Command] = []
-        for job_id, requirements in waiting.items():
-            reason = f"{self._failed_starts} TaskExecutors in a row died before they could register; the last: {cause}"
-            commands.append(ReportShortage(requirements.job, reason))
-            del self._requirements[job_id]
+        """Jobs that wait are told. What they want is kept until they want something else, as one that is about to
+        restart does not wait right now: it is told when as many have died again."""
+        waiting = dict.fromkeys(requirements.job for requirements, _ in self._open_requests())
+        reason = f"{self._failed_starts} TaskExecutors in a row died before they could register; the last: {cause}"
         self._failed_starts = 0
-        return commands
+        return [ReportShortage(job, reason, is_about_starts=True) for job in waiting]
 
 
 def _without_slot(requests: Iterable[SlotRequest], slots: list[_Slot]) -> list[SlotRequest]:

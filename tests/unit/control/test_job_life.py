@@ -9,6 +9,8 @@ import pytest
 from actors.client.cluster import dispatcher_of, resource_manager_of, start_cluster
 from actors.control_messages import CancelJob, ClusterResources, ShutDownCluster
 from actors.messages import TaskDeployment
+from actors.ports import Payloads
+from actors.task_executor import TaskExecutor
 from flinkray.config import Configuration
 from flinkray.errors import InvalidProgramError
 from flinkray.execution import JobStatus
@@ -115,6 +117,32 @@ def test_no_task_is_deployed_before_the_whole_region_has_its_slots(seed: int) ->
     details = world.await_end()
     assert details.status is JobStatus.FAILED
     assert world.deployed == []
+    assert_everything_is_given_back(world)
+
+
+class BrokenTaskExecutor(TaskExecutor):
+    """Cannot even start, as where a module is missing."""
+
+    def on_start(self) -> None:
+        self.context.fatal(ModuleNotFoundError("no module named 'pandas'"))
+
+    def on_message(self, message: Any, payloads: Payloads) -> None: ...
+
+
+@pytest.mark.parametrize("mode", ["streaming", "batch"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_workers_that_never_come_up_fail_every_job_at_once_with_the_cause(seed: int, mode: str) -> None:
+    world = World(seed)
+    world.replaced[TaskExecutor] = BrokenTaskExecutor
+    world.start()
+    world.tell(resource_manager_of(CLUSTER), ClusterResources(64.0))
+    world.submit(four_vertices(2, **{"execution.runtime-mode": mode}))
+    world.run_until(lambda: world.status().is_terminal, max_ms=10_000)
+    details = world.await_end()
+    assert details.status is JobStatus.FAILED
+    assert details.error is not None
+    assert "3 TaskExecutors in a row died before they could register; the last: " in details.error.message
+    assert "no module named 'pandas'" in details.error.message
     assert_everything_is_given_back(world)
 
 

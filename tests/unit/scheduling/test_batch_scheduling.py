@@ -104,6 +104,22 @@ def test_a_cluster_that_has_room_for_one_region_is_large_enough() -> None:
     assert driver.scheduler.status is JobStatus.FAILED
 
 
+def test_workers_that_do_not_come_up_at_all_fail_a_job_that_could_do_with_fewer() -> None:
+    driver = started(three_stages(2))
+    overview = ClusterOverview(0, 1, 0, 0, 0.0, 1, ResourceProfile(1.0), total_cpus=8.0)
+    driver.scheduler.fail_for_slots(overview, "3 TaskExecutors died: no such module", 0, is_about_starts=True)
+    assert driver.scheduler.status is JobStatus.FAILED
+    assert driver.scheduler.failure is not None
+    assert "no such module" in driver.scheduler.failure.message
+
+
+def test_a_job_that_does_not_wait_for_slots_does_not_mind_workers_that_do_not_come_up() -> None:
+    driver = started(three_stages(2))
+    driver.offer()
+    driver.scheduler.fail_for_slots(ClusterOverview(), "3 TaskExecutors died", 0, is_about_starts=True)
+    assert driver.scheduler.status is JobStatus.RUNNING
+
+
 def test_results_are_released_when_all_that_read_them_have_finished() -> None:
     driver = started(three_stages(2))
     driver.offer()

@@ -17,6 +17,7 @@ from actors.scheduling.scheduler import (
     CancelAttempt,
     DeployTask,
     KillSlot,
+    ReleasePartitions,
     ReleaseSlot,
     SlotsTimedOut,
     StatusChanged,
@@ -165,6 +166,35 @@ def test_finished_tasks_of_the_region_run_again(driver: Driver) -> None:
     driver.now = DELAY_MS
     driver.scheduler.tick(DELAY_MS)
     assert driver.answer(driver.reset()) == ["Source: numbers (1/2)", "Sink: out (1/2)"]
+
+
+@pytest.mark.parametrize("mode", ["PIPELINED", "BATCH"])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_what_a_finished_task_has_made_and_nobody_has_read_is_released_when_it_is_to_run_again(
+    mode: str, is_late: bool
+) -> None:
+    """Its consumer may have failed before it asked for it."""
+    driver = running(pairs(mode))
+    source = next(each for each in driver.scheduler.graph.vertices.values() if each.name == "Source: numbers (1/2)")
+    former = source.current
+    if is_late:
+        driver.scheduler.fail(ErrorInfo.of(ValueError("the enumerator broke")), driver.now)
+        assert not driver.report(source.name, "RUNNING")
+        driver.report(source.name, "FINISHED")
+        assert driver.state(source.name) == "CANCELED"
+    else:
+        driver.report(source.name, "FINISHED")
+        driver.scheduler.fail(ErrorInfo.of(ValueError("the enumerator broke")), driver.now)
+    assert releases(driver) == [], "it may still be read"
+    driver.stop_cancelled()
+    driver.now += DELAY_MS
+    driver.scheduler.tick(driver.now)
+    (release,) = releases(driver)
+    assert release == ReleasePartitions(TE, AllocationId("allocation-1"), former.partition_ids)
+
+
+def releases(driver: Driver) -> list[ReleasePartitions]:
+    return [command for command in driver.commands() if isinstance(command, ReleasePartitions)]
 
 
 def test_a_job_whose_last_tasks_restart_has_not_finished(driver: Driver) -> None:

@@ -11,6 +11,7 @@ from actors.control_messages import ResourceProfile, SlotReport, SlotRequest
 from actors.messages import AllocationId, SessionId
 from actors.ports import Address
 from actors.scheduling.slot_manager import (
+    GIVEN_UP_MS,
     ROOM_TIMEOUT_MS,
     AllocateSlot,
     Command,
@@ -325,9 +326,83 @@ def test_workers_that_never_come_up_fail_the_jobs_that_wait(make: Make) -> None:
         assert isinstance(start, StartTaskExecutor)
         (start,) = manager.remove_task_executor(start.task_executor, "no such module", 1)
     assert isinstance(start, StartTaskExecutor)
-    (shortage,) = manager.remove_task_executor(start.task_executor, "no such module", 2)
-    assert isinstance(shortage, ReportShortage)
-    assert "3 TaskExecutors in a row died before they could register; the last: no such module" in shortage.reason
+    shortage, start = manager.remove_task_executor(start.task_executor, "no such module", 2)
+    reason = "3 TaskExecutors in a row died before they could register; the last: no such module"
+    assert shortage == ReportShortage(JOB, reason, is_about_starts=True)
+    assert isinstance(start, StartTaskExecutor)
+    assert released(manager.declare(JOB, [], 3)) == [start.task_executor]
+
+
+def test_a_job_that_did_not_wait_when_workers_died_is_told_when_as_many_have_died_again(make: Make) -> None:
+    manager = make(slots=1)
+    commands = manager.declare(JOB, requests("a"), 0)
+    told = []
+    for death in range(7):
+        commands = manager.remove_task_executor(*started(commands), "no such module", death)
+        if any(isinstance(command, ReportShortage) for command in commands):
+            told.append(death)
+    assert told == [2, 5]
+
+
+def test_a_request_that_its_worker_did_not_hear_is_made_again_for_the_same_slot(make: Make) -> None:
+    manager = make(slots=2)
+    manager.declare(JOB, requests("a"), 0)
+    (lost,) = manager.register(Address("c/te-1"), reports(2), 1)
+    assert isinstance(lost, AllocateSlot)
+    (again,) = manager.repeat_allocation(Address("c/te-1"), 0, lost.allocation_id, 2)
+    assert isinstance(again, AllocateSlot)
+    assert (again.slot_index, again.job, again.label) == (0, JOB, "a")
+    assert again.allocation_id != lost.allocation_id
+    # The worker has heard of the first one after all, and is believed.
+    held = SlotReport(0, CPU, lost.allocation_id, JOB.job_id, "a")
+    assert manager.refuse_allocation(Address("c/te-1"), again.allocation_id, held, 3) == []
+    assert manager.repeat_allocation(Address("c/te-1"), 0, again.allocation_id, 4) == []
+    assert manager.overview().free_slots == 1
+
+
+def test_a_request_that_nobody_heard_is_made_for_the_job_master_that_there_is_now(make: Make) -> None:
+    manager = make(slots=1)
+    manager.declare(JOB, requests("a"), 0)
+    (lost,) = manager.register(Address("c/te-1"), reports(1), 1)
+    assert isinstance(lost, AllocateSlot)
+    successor = JobTarget(JOB.job_id, Address("c/job-master.2"), SessionId("s2"))
+    manager.remove_job(JOB.job_id, 2, is_lost=True)
+    manager.declare(successor, requests("a"), 3)
+    (again,) = manager.repeat_allocation(Address("c/te-1"), 0, lost.allocation_id, 4)
+    assert isinstance(again, AllocateSlot)
+    assert again.job == successor
+
+
+def test_a_slot_that_its_worker_never_heard_of_is_free_when_the_job_is_over(make: Make) -> None:
+    manager = make(slots=1)
+    manager.declare(JOB, requests("a"), 0)
+    (lost,) = manager.register(Address("c/te-1"), reports(1), 1)
+    assert isinstance(lost, AllocateSlot)
+    manager.remove_job(JOB.job_id, 2)
+    assert manager.repeat_allocation(Address("c/te-1"), 0, lost.allocation_id, 3) == []
+    assert manager.overview().free_slots == 1
+    manager.remove_task_executor(Address("c/te-1"), "kill -9", 4)
+    assert manager.repeat_allocation(Address("c/te-1"), 0, lost.allocation_id, 5) == []
+
+
+def test_a_worker_that_may_not_know_that_it_is_registered_is_believed_when_it_registers_again(make: Make) -> None:
+    manager = make(slots=1)
+    manager.declare(JOB, requests("a"), 0)
+    manager.register(Address("c/te-1"), reports(1), 1, registration=1)
+    manager.doubt_registration(Address("c/te-1"), 1)
+    manager.doubt_registration(Address("c/te-1"), 1)
+    assert allocated(manager.register(Address("c/te-1"), reports(1), 2, registration=1)) == [("a", "c/te-1", 0)]
+    assert manager.register(Address("c/te-1"), reports(1), 3, registration=1) == []
+
+
+def test_a_worker_that_was_given_up_before_it_came_is_not_remembered_for_ever(make: Make) -> None:
+    manager = make(slots=1)
+    manager.declare(JOB, requests("a"), 0)
+    manager.declare(JOB, [], 1)
+    manager.tick(GIVEN_UP_MS)
+    assert manager.is_given_up(Address("c/te-1"))
+    manager.tick(1 + GIVEN_UP_MS)
+    assert not manager.is_given_up(Address("c/te-1"))
 
 
 @pytest.mark.parametrize("seed", range(30))
