@@ -31,7 +31,13 @@ from actors.checkpoints.commands import (
 )
 from actors.checkpoints.completed import CompletedCheckpoint
 from actors.checkpoints.failures import CheckpointFailure, FailureCounter, FailureReason, StoppingFailedError
-from actors.checkpoints.pending import Acknowledgement, PendingCheckpoint, first_not_running, is_starting, plan_checkpoint
+from actors.checkpoints.pending import (
+    Acknowledgement,
+    PendingCheckpoint,
+    first_not_running,
+    is_starting,
+    plan_checkpoint,
+)
 from actors.checkpoints.statistics import (
     CheckpointKind,
     CheckpointOverview,

@@ -182,7 +182,7 @@ def test_a_window_of_all_rows_has_a_local_phase_too() -> None:
 
 
 def test_a_partitioner_that_looks_at_the_rows_gets_them_as_they_are() -> None:
-    for partitioner in (CustomPartitioner(lambda key, channels: 0, KEY), KeyGroupPartitioner(KEY)):
+    for partitioner in (CustomPartitioner(lambda key, channels: key % channels, KEY), KeyGroupPartitioner(KEY)):
         built = Program({"parallelism.default": 2})
         sent = built.partition(built.source(), partitioner)
         built.sink(built.operator("window", window(), sent, parallelism=1, keys=(None,)))
