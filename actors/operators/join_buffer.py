@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -17,7 +18,8 @@ from actors.state.snapshot import KeyedTable
 from actors.taking import take
 from flinkray.batch import Batch
 from flinkray.keys import KeySelector
-from flinkray.types import MIN_TIMESTAMP, Kind
+from flinkray.row_codec import decode
+from flinkray.types import MIN_TIMESTAMP, SCALAR_COLUMN, Kind
 
 # Columns of snapshots beside the key; those of the rows have `row:` before their names.
 _SLICE = "slice"
@@ -58,6 +60,13 @@ class KeyedRows:
     def batch(self) -> Batch:
         """Without event times."""
         return Batch(_as_batch(self.data), self.kind)
+
+    def as_objects(self) -> KeyedRows:
+        """The same values pickled, for rows of which some are of another kind: nulls before the first tuple, say."""
+        if self.kind is Kind.OBJECT:
+            return self
+        pickles = pa.array([cloudpickle.dumps(value) for value in decode(self.batch())], pa.binary())
+        return replace(self, data=pa.table({SCALAR_COLUMN: pickles}), kind=Kind.OBJECT)
 
 
 class JoinKeys:
@@ -212,6 +221,8 @@ def concat_rows(parts: list[KeyedRows]) -> KeyedRows:
     """All of them, in their order."""
     if len(parts) == 1:
         return parts[0]
+    if any(part.kind is not parts[0].kind for part in parts):
+        parts = [part.as_objects() for part in parts]
     # Types may have been widened between batches.
     table = pa.concat_tables([part.data for part in parts], promote_options="permissive").combine_chunks()
     key_ids = np.concatenate([part.key_ids for part in parts])

@@ -18,8 +18,10 @@ from flinkray import (
     NullTimestampError,
     OutputTag,
     ProcessJoinFunction,
+    Row,
     RuntimeContext,
     StreamExecutionEnvironment,
+    TumblingEventTimeWindows,
     Types,
     WatermarkStrategy,
     col,
@@ -27,6 +29,7 @@ from flinkray import (
 from flinkray.functions import ProcessContext, ProcessJoinContext
 from flinkray.interval_join import IntervalJoined
 from flinkray.operator_factories import IntervalJoinFactory
+from flinkray.testing import TwoInputHarness
 from tests.support.api import factory
 from tests.support.jobs import environment
 from tests.support.whole_jobs import ONE_ROW_BATCHES, rows, rows_of, timed
@@ -236,3 +239,37 @@ def test_functions_and_tags_are_checked(env: StreamExecutionEnvironment) -> None
         paid(env).process("f")  # type: ignore[arg-type]
     with pytest.raises(InvalidProgramError, match="side_output_left_late_data takes an OutputTag"):
         paid(env).side_output_left_late_data("late")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [(1, 2), Row(a=1), {1}, "text"], ids=repr)
+def test_rows_of_different_kinds_meet_as_they_are(value: Any) -> None:
+    """Nothing but None in a batch is a scalar to it, whatever comes later."""
+
+    def everything(_value: Any) -> int:
+        return 0
+
+    def interval_join(left: DataStream, right: DataStream) -> DataStream:
+        pairs = left.map(lambda each: each).key_by(everything).interval_join(right.key_by(everything)).between(-9, 9)
+        return pairs.process(lambda one, other, _context: [repr((one, other))])
+
+    def co_group(left: DataStream, right: DataStream) -> DataStream:
+        both = left.map(lambda each: each).co_group(right).where(everything).equal_to(everything)
+        return both.window(TumblingEventTimeWindows.of(10)).apply(
+            lambda ones, others: [repr((one, other)) for one in ones for other in others]
+        )
+
+    with TwoInputHarness.of(interval_join) as harness:
+        harness.first.process(None, 1)
+        harness.first.process(value, 1)
+        harness.second.process(7, 1)
+        saved = harness.snapshot()
+        assert sorted(harness.results()) == sorted([repr((None, 7)), repr((value, 7))])
+    with TwoInputHarness.of(interval_join, restore_from=saved) as harness:
+        harness.second.process(8, 1)
+        assert sorted(harness.results()) == sorted([repr((None, 8)), repr((value, 8))])
+    with TwoInputHarness.of(co_group) as harness:
+        harness.first.process(None, 1)
+        harness.first.process(value, 1)
+        harness.second.process(7, 1)
+        harness.watermark(100)
+        assert sorted(harness.results()) == sorted([repr((None, 7)), repr((value, 7))])
