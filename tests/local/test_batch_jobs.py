@@ -97,7 +97,7 @@ def test_three_stages_of_four_subtasks_run_one_after_another_in_four_slots() -> 
 
 
 class FailsOnce(MapFunction):
-    """Subtask 0 fails at its first row, in its first attempt."""
+    """Subtask 0 fails in its first attempt, also where the others have taken all rows by then."""
 
     attempts: Counter[tuple[str, int]] = Counter()  # noqa: RUF012 - of all tasks of the process
 
@@ -106,13 +106,12 @@ class FailsOnce(MapFunction):
         self._fails = fails
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        self._subtask = runtime_context.get_index_of_this_subtask()
-        self._attempt = runtime_context.get_attempt_number()
-        FailsOnce.attempts[self._stage, self._subtask] += 1
+        subtask, attempt = runtime_context.get_index_of_this_subtask(), runtime_context.get_attempt_number()
+        FailsOnce.attempts[self._stage, subtask] += 1
+        if self._fails and subtask == 0 and attempt == 0:
+            raise ValueError("a bad start, once")
 
     def map(self, value: Any) -> Any:
-        if self._fails and self._subtask == 0 and self._attempt == 0:
-            raise ValueError("a bad row, once")
         return value
 
 
@@ -136,7 +135,7 @@ def test_a_failure_runs_only_its_own_region_again(failing: str) -> None:
 
 def test_without_a_restart_strategy_the_first_failure_ends_the_job() -> None:
     env = environment(BATCH)
-    with pytest.raises(JobExecutionError, match="a bad row, once"):
+    with pytest.raises(JobExecutionError, match="a bad start, once"):
         rows(env.from_sequence(1, 10).key_by(lambda n: n).map(FailsOnce("only", True)))
 
 
