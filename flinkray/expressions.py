@@ -137,7 +137,10 @@ class Expression:
         return _call("abs", self)
 
     def round(self, digits: int = 0) -> Expression:
-        """To `digits` decimal places, halves to the even neighbour as in Python; the type stays."""
+        """To `digits` decimal places, halves to the even neighbour; the type stays.
+
+        A float is a half where `value * 10**digits` is one as a double: 2.675 gives 2.68, where Python gives 2.67.
+        """
         return _call("round", self, digits=digits)
 
     def floor(self) -> Expression:
@@ -219,7 +222,10 @@ class Expression:
         return (self >= low) & (self <= high)
 
     def is_in(self, values: Iterable[object]) -> Expression:
-        """Whether it is one of the values; never null: a null is in exactly where the values have None."""
+        """Whether it is one of the values; never null: a null is in exactly where the values have None.
+
+        Takes the types that `==` takes.
+        """
         if isinstance(values, str | bytes):
             raise InvalidProgramError(f"is_in takes a collection of values, not {values!r}; did you mean [{values!r}]?")
         return _call("is_in", self, values=tuple(values))
@@ -372,6 +378,10 @@ class StringFunctions:
 
     def replace(self, old: str, new: str) -> Expression:
         """With every `old` replaced, as it is (no pattern)."""
+        if not old:
+            raise InvalidProgramError(
+                "str.replace needs a text to replace, not ''; to put text before or behind it, use lit(text) + column"
+            )
         return _call("str.replace", self.expression, old=old, new=new)
 
     def split(self, separator: str | None = None) -> Expression:
@@ -424,7 +434,8 @@ class TemporalFunctions:
         """The start of the period that it is in, of the same type.
 
         `unit` is "second", "minute", "hour", "day", "week" (from Monday), "month", "quarter" or "year" of the
-        timestamp's own time zone; or a duration such as "15 min", whose periods count from the epoch.
+        timestamp's own time zone; or a duration such as "15 min", whose periods count from the epoch (for a time of
+        day, from midnight). Where clocks skip the start, the period starts when they go on.
         """
         if isinstance(unit, str) and unit.lower() in _CALENDAR_UNITS:
             return _call("dt.floor", self.expression, unit=unit.lower())

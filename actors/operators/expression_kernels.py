@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ import pyarrow.compute as pc
 Datum = Any
 """A pa.Array or, for a constant, a pa.Scalar."""
 _MILLIS = pa.timestamp("ms")
+_DAY_MS = 86_400_000
 
 
 class Unsuited(Exception):
@@ -23,9 +25,27 @@ class Unsuited(Exception):
 
 
 def _add(left: Datum, right: Datum) -> Datum:
-    if _is_text(left) and _is_text(right):
-        return pc.binary_join_element_wise(left, right, "")
-    return pc.add_checked(left, right)
+    texts = [value for value in (left, right) if _is_text(value)]
+    if texts and all(_is_text(value) or _is_untyped(value) for value in (left, right)):
+        is_large = any(pa.types.is_large_string(text.type) for text in texts)
+        target = pa.large_string() if is_large else pa.string()
+        return pc.binary_join_element_wise(_cast(left, target), _cast(right, target), pa.scalar("", target))
+    return _ADD(left, right)
+
+
+def _beside_time(kernel: Callable[[Datum, Datum], Datum]) -> Callable[[Datum, Datum], Datum]:
+    """Untyped nulls beside a time give untyped nulls.
+
+    Arrow would give them the type of the time; but other batches may hold a duration there, or a date.
+    """
+
+    def checked(left: Datum, right: Datum) -> Datum:
+        has_time = pa.types.is_temporal(left.type) or pa.types.is_temporal(right.type)
+        if has_time and (_is_untyped(left) or _is_untyped(right)):
+            return _nulls(left, right)
+        return kernel(left, right)
+
+    return checked
 
 
 def _divide(left: Datum, right: Datum) -> Datum:
@@ -133,7 +153,16 @@ def _with_nulls(result: npt.NDArray[Any], is_null: npt.NDArray[np.bool_] | None)
 
 
 def _rounded(value: Datum, digits: int) -> Datum:
-    return pc.round(value, digits, "half_to_even")
+    if digits < 0 or not pa.types.is_floating(value.type):
+        return pc.round(value, digits, "half_to_even")
+    # Arrow multiplies by 10**digits, and what overflows there is an error; but such floats have nothing to round.
+    largest = float(np.finfo(value.type.to_pandas_dtype()).max)
+    if digits > math.log10(largest):
+        return value
+    limit = pa.scalar(min(2.0**52, largest / 10.0**digits), value.type)
+    is_whole = pc.greater_equal(pc.abs(value), limit)
+    rounded = pc.round(pc.if_else(is_whole, pa.scalar(0, value.type), value), digits, "half_to_even")
+    return pc.if_else(is_whole, value, rounded)
 
 
 def _unless_integer(kernel: Callable[[Datum], Datum]) -> Callable[[Datum], Datum]:
@@ -144,35 +173,75 @@ def _unless_integer(kernel: Callable[[Datum], Datum]) -> Callable[[Datum], Datum
 # -- logic and nulls ---------------------------------------------------------------------------------------------
 
 
+def _logical(kernel: Callable[..., Datum]) -> Callable[..., Datum]:
+    """Untyped nulls count as null booleans."""
+    return lambda *values: kernel(*map(_as_condition, values))
+
+
+def _as_condition(value: Datum) -> Datum:
+    return value.cast(pa.bool_()) if _is_untyped(value) else value
+
+
+def _comparison(kernel: Callable[[Datum, Datum], Datum]) -> Callable[[Datum, Datum], Datum]:
+    """Arrow cannot compare two columns of untyped nulls; beside another type it takes them for that."""
+
+    def compare(left: Datum, right: Datum) -> Datum:
+        if _is_untyped(left) and _is_untyped(right):
+            return kernel(_as_condition(left), _as_condition(right))
+        return kernel(left, right)
+
+    return compare
+
+
 def _if_else(condition: Datum, then: Datum, otherwise: Datum) -> Datum:
     # SQL's CASE: a null condition does not hold.
-    return pc.if_else(pc.fill_null(condition, False), *_same_type(then, otherwise))
+    return pc.if_else(pc.fill_null(_as_condition(condition), False), *_same_type(then, otherwise))
 
 
 def _coalesce(*values: Datum) -> Datum:
     return pc.coalesce(*_same_type(*values))
 
 
-def _least(*values: Datum) -> Datum:
-    return pc.min_element_wise(*_same_type(*values), skip_nulls=True)
+def _extreme(kernel: Callable[..., Datum]) -> Callable[..., Datum]:
+    def checked(*values: Datum) -> Datum:
+        if all(map(_is_untyped, values)):
+            return _nulls(*values)
+        return kernel(*_same_type(*values), skip_nulls=True)
 
-
-def _greatest(*values: Datum) -> Datum:
-    return pc.max_element_wise(*_same_type(*values), skip_nulls=True)
+    return checked
 
 
 def _same_type(*values: Datum) -> list[Datum]:
     """Untyped nulls take the type of the others."""
-    typed = [value.type for value in values if not pa.types.is_null(value.type)]
+    typed = [value.type for value in values if not _is_untyped(value)]
     if not typed:
         return list(values)
-    return [value.cast(typed[0]) if pa.types.is_null(value.type) else value for value in values]
+    return [value.cast(typed[0]) if _is_untyped(value) else value for value in values]
+
+
+def _is_untyped(value: Datum) -> bool:
+    """Whether it is null in each row, of Arrow's type `null`: any column of which a batch has no value may be."""
+    return bool(pa.types.is_null(value.type))
+
+
+def _nulls(*values: Datum) -> Datum:
+    """Untyped nulls, as many as the values have rows."""
+    rows = [len(value) for value in values if not isinstance(value, pa.Scalar)]
+    return pa.nulls(rows[0]) if rows else pa.scalar(None)
+
+
+def _field(value: Datum, name: str) -> Datum:
+    return value if _is_untyped(value) else pc.struct_field(value, [name])
 
 
 def _is_in(value: Datum, values: tuple[Any, ...]) -> Datum:
-    members = pa.array(values)
-    if pa.types.is_null(members.type):
-        members = members.cast(value.type)
+    value, members = _same_type(value, pa.array(values))
+    if not value.type.equals(members.type):
+        # As `==`: it refuses what it cannot compare, and the others meet in the type that both fit in.
+        samples = pa.nulls(1, value.type), pa.nulls(1, members.type)
+        pc.equal(*samples)
+        common = pc.coalesce(*samples).type
+        value, members = _cast(value, common), _cast(members, common)
     return pc.is_in(value, value_set=members)
 
 
@@ -189,7 +258,7 @@ def _split(value: Datum, separator: str | None) -> Datum:
 
 def _on_text(kernel: Callable[..., Datum]) -> Callable[..., Datum]:
     def checked(value: Datum, **options: Any) -> Datum:
-        if pa.types.is_null(value.type):
+        if _is_untyped(value):
             value = value.cast(pa.string())
         if pa.types.is_dictionary(value.type):
             value = value.cast(value.type.value_type)
@@ -218,19 +287,43 @@ def _as_time(value: Datum) -> Datum:
 
 
 def _floor_time(value: Datum, unit: str | int) -> Datum:
+    if _is_untyped(value):
+        return value
     time = _as_time(value)
     if isinstance(unit, str):
-        floored = pc.floor_temporal(time, unit=unit)
-    elif getattr(time.type, "unit", "") in ("s", "ms") or not pa.types.is_timestamp(time.type):
-        floored = _floor_epoch(time.cast(pa.timestamp("ms", getattr(time.type, "tz", None))), unit)
+        has_zone = pa.types.is_timestamp(time.type) and time.type.tz not in (None, "UTC")
+        floored = _floor_local(time, unit) if has_zone else pc.floor_temporal(time, unit=unit)
+    elif pa.types.is_date(value.type) and unit < _DAY_MS:
+        return value  # a day is all that a date can say
     else:
-        floored = _floor_epoch(time, unit * {"us": 1_000, "ns": 1_000_000}[time.type.unit])
+        floored = _floor_epoch(time, unit)
     return floored.cast(value.type)
 
 
-def _floor_epoch(time: Datum, length: int) -> Datum:
-    ticks = time.cast(pa.int64())
-    return pc.subtract(ticks, _MODULO(ticks, pa.scalar(length, pa.int64()))).cast(time.type)
+def _floor_local(time: Datum, unit: str) -> Datum:
+    """As the clocks of its zone show it; Arrow's floor refuses what clocks show twice or never.
+
+    A start in a gap moves to the gap's end. An hour (or less) that comes twice starts twice; a day starts once.
+    """
+    floored = pc.floor_temporal(pc.local_timestamp(time), unit=unit)
+    first = pc.assume_timezone(floored, time.type.tz, ambiguous="earliest", nonexistent="latest")
+    if unit not in ("second", "minute", "hour"):
+        return first
+    second = pc.assume_timezone(floored, time.type.tz, ambiguous="latest", nonexistent="latest")
+    return pc.if_else(pc.less_equal(second, time), second, first)
+
+
+def _floor_epoch(time: Datum, millis: int) -> Datum:
+    """Timestamps count from the epoch, times of day from midnight."""
+    arrow_type = time.type
+    if arrow_type.unit == "s":
+        is_timestamp = pa.types.is_timestamp(arrow_type)
+        arrow_type = pa.timestamp("ms", arrow_type.tz) if is_timestamp else pa.time32("ms")
+        time = time.cast(arrow_type)
+    length = pa.scalar(millis * {"ms": 1, "us": 1_000, "ns": 1_000_000}[arrow_type.unit], pa.int64())
+    storage = pa.int32() if pa.types.is_time32(arrow_type) else pa.int64()
+    ticks = time.cast(storage).cast(pa.int64())
+    return pc.subtract(ticks, _MODULO(ticks, length)).cast(storage).cast(arrow_type)
 
 
 def _epoch_ms(value: Datum) -> Datum:
@@ -256,13 +349,14 @@ def _is_text(value: Datum) -> bool:
     return bool(pa.types.is_string(value.type) or pa.types.is_large_string(value.type))
 
 
+_ADD = _beside_time(pc.add_checked)
 _FLOOR_DIVIDE = _with_floor(np.floor_divide)
 _MODULO = _with_floor(_modulo)
 
 KERNELS: dict[str, Callable[..., Datum]] = {
     "add": _add,
-    "subtract": pc.subtract_checked,
-    "multiply": pc.multiply_checked,
+    "subtract": _beside_time(pc.subtract_checked),
+    "multiply": _beside_time(pc.multiply_checked),
     "divide": _divide,
     "floor_divide": _FLOOR_DIVIDE,
     "modulo": _MODULO,
@@ -278,25 +372,25 @@ KERNELS: dict[str, Callable[..., Datum]] = {
     "log": pc.ln,
     "log2": pc.log2,
     "log10": pc.log10,
-    "equal": pc.equal,
-    "not_equal": pc.not_equal,
-    "less": pc.less,
-    "less_equal": pc.less_equal,
-    "greater": pc.greater,
-    "greater_equal": pc.greater_equal,
-    "and": pc.and_kleene,
-    "or": pc.or_kleene,
-    "invert": pc.invert,
+    "equal": _comparison(pc.equal),
+    "not_equal": _comparison(pc.not_equal),
+    "less": _comparison(pc.less),
+    "less_equal": _comparison(pc.less_equal),
+    "greater": _comparison(pc.greater),
+    "greater_equal": _comparison(pc.greater_equal),
+    "and": _logical(pc.and_kleene),
+    "or": _logical(pc.or_kleene),
+    "invert": _logical(pc.invert),
     "is_null": pc.is_null,
     "is_not_null": pc.is_valid,
     "is_nan": pc.is_nan,
     "is_in": _is_in,
     "if_else": _if_else,
     "coalesce": _coalesce,
-    "least": _least,
-    "greatest": _greatest,
+    "least": _extreme(pc.min_element_wise),
+    "greatest": _extreme(pc.max_element_wise),
     "cast": lambda value, target: value.cast(target),
-    "field": lambda value, name: pc.struct_field(value, [name]),
+    "field": _field,
     "str.lower": _on_text(pc.utf8_lower),
     "str.upper": _on_text(pc.utf8_upper),
     "str.strip": _on_text(_strip),
