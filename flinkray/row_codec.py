@@ -25,7 +25,7 @@ from flinkray.errors import TypeMismatchError
 from flinkray.rows import Row, row_class
 from flinkray.types import SCALAR_COLUMN, Kind, RecordType, tuple_columns
 from flinkray.value_columns import decoded_form, to_array, to_values, types_of
-from flinkray.value_types import Misfit, Unholdable, family, infer_type, merge_types, named_fields
+from flinkray.value_types import Misfit, Unholdable, infer_type, merge_types, named_fields
 
 _LOG = logging.getLogger(__name__)
 
@@ -69,12 +69,14 @@ def as_row(value: Any) -> Any:
     if is_settled and PLAIN_TYPES.issuperset(map(type, value)):
         return value
     names = tuple(value) if type(value) is dict else named_fields(type(value))
+    if names == ():
+        return value  # rows without columns travel pickled
     if not names or not all(isinstance(name, str) for name in names):
         return decoded_form(value)
     fields = value.values() if type(value) is dict else [getattr(value, name, None) for name in names]
-    if any(family(type(field)) == "other" for field in fields):
-        return value  # it travels pickled
-    return row_class(names)._maker()(tuple(map(decoded_form, fields)))
+    undecoded = tuple(fields)
+    forms = decoded_form(undecoded)
+    return value if forms is undecoded else row_class(names)._maker()(forms)  # what cannot be held travels pickled
 
 
 def form_of(declared: RecordType | None) -> Callable[[Any], Any]:
@@ -167,7 +169,10 @@ class RowEncoder:
         if kind is Kind.OBJECT:
             return self._pickled(values, timestamps)
         try:
-            arrays = [self._array(name, column) for name, column in self._columns(kind, values)]
+            columns = self._columns(kind, values)
+            if not columns and not self._is_declared:
+                raise Unholdable(values[0])  # a table without columns does not say how many rows it has
+            arrays = [self._array(name, column) for name, column in columns]
         except Unholdable as unholdable:
             if self._kind is None:
                 return self._fall_back_to_objects(values, timestamps, unholdable.args[0])
@@ -176,7 +181,9 @@ class RowEncoder:
         if not arrays:  # rows without columns still count
             empty = pa.StructArray.from_arrays([], fields=[], mask=pa.array([False] * len(values), pa.bool_()))
             return Batch(pa.RecordBatch.from_struct_array(empty), kind, timestamps)
-        return Batch(pa.RecordBatch.from_arrays(arrays, schema=self._current_schema()), kind, timestamps)
+        data = pa.RecordBatch.from_arrays(arrays, schema=self._current_schema())
+        assert data.num_rows == len(values), f"{data.num_rows} of {len(values)} rows in {data.schema}"
+        return Batch(data, kind, timestamps)
 
     # -- the kind
 

@@ -19,7 +19,15 @@ import numpy as np
 import pyarrow as pa
 
 from flinkray.rows import Row, row_class
-from flinkray.value_types import Misfit, Unholdable, family, is_row_struct, is_tuple_struct, named_fields
+from flinkray.value_types import (
+    Misfit,
+    Unholdable,
+    family,
+    is_row_struct,
+    is_tuple_struct,
+    named_fields,
+    names_a_tuple,
+)
 
 
 def types_of(values: Sequence[Any]) -> set[type]:
@@ -47,6 +55,8 @@ def to_array(values: Sequence[Any], target: pa.DataType, python_types: set[type]
         return _nested_array(values, target)
     families = {family(python_type) for python_type in python_types}
     _check_families(values, families, target)
+    if "time" in families:
+        _refuse_zones(values, target)
     try:
         if pa.types.is_dictionary(target):
             return pa.array(values, target.value_type).cast(target)
@@ -103,6 +113,13 @@ def _check_families(values: Sequence[Any], families: set[str], target: pa.DataTy
             raise Misfit(value, str(target))
 
 
+def _refuse_zones(values: Sequence[Any], target: pa.DataType) -> None:
+    """Arrow's times have no zone, and it drops that of Python's."""
+    for value in values:
+        if value is not None and value.tzinfo is not None:
+            raise Misfit(value, str(target))
+
+
 def _culprit(values: Sequence[Any], target: pa.DataType) -> Misfit:
     """Which of the values it was; runs only once something has failed."""
     for value in values:
@@ -122,6 +139,8 @@ def _nested_array(values: Sequence[Any], target: pa.DataType) -> pa.Array:
         items = [() if value is None else value.items() for value in _checked(values, {"dict"}, target)]
         flat = list(itertools.chain.from_iterable(items))
         keys = to_array([key for key, _ in flat], target.key_type)
+        if keys.null_count:
+            raise Misfit(next(value for value in values if value is not None and None in value), str(target))
         return pa.MapArray.from_arrays(
             _offsets(items, missing), keys, to_array([item for _, item in flat], target.item_type), type=target
         )
@@ -129,7 +148,11 @@ def _nested_array(values: Sequence[Any], target: pa.DataType) -> pa.Array:
         return pa.array(values, target)
     parts = [() if value is None else value for value in _checked(values, {"list", "tuple"}, target)]
     try:
-        child = to_array(list(itertools.chain.from_iterable(parts)), target.value_type)
+        items = list(itertools.chain.from_iterable(parts))
+    except TypeError:  # an array of numpy's without dimensions
+        raise _culprit(values, target) from None
+    try:
+        child = to_array(items, target.value_type)
     except Misfit as misfit:
         raise Misfit(misfit.value, misfit.expected, f"[]{misfit.field}") from misfit
     array = pa.ListArray.from_arrays(_offsets(parts, missing), child)
@@ -145,7 +168,8 @@ def _struct_array(values: Sequence[Any], target: pa.DataType, missing: np.ndarra
             columns.append(to_array(column, field.type))
         except Misfit as misfit:
             raise Misfit(misfit.value, misfit.expected, f".{field.name}{misfit.field}") from misfit
-    mask = pa.array(missing) if missing.any() else None
+    # Without fields, only the mask says how many values there are.
+    mask = pa.array(missing) if missing.any() or not columns else None
     return pa.StructArray.from_arrays(columns, fields=list(target), mask=mask)
 
 
@@ -186,7 +210,8 @@ def decoded_form(value: Any) -> Any:
 
 def _decoded_form(value: Any) -> Any:
     name = family(type(value))
-    if name == "other":
+    check = _UNHOLDABLE.get(name)
+    if name == "other" or (check is not None and check(value)):
         raise Unholdable(value)
     if name == "list":
         return [_decoded_form(item) for item in value]
@@ -199,6 +224,15 @@ def _decoded_form(value: Any) -> Any:
     if isinstance(value, np.generic | bytearray):
         return bytes(value) if isinstance(value, bytearray) else value.item()
     return value
+
+
+_UNHOLDABLE: dict[str, Callable[[Any], bool]] = {
+    "tuple": lambda value: not value,
+    "dict": lambda value: None in value or names_a_tuple(list(value)),
+    "list": lambda value: isinstance(value, np.ndarray) and not value.ndim,
+    "time": lambda value: value.tzinfo is not None,
+}
+"""What of these families `infer_type` finds no type for, whatever is in it."""
 
 
 # -- columns to values -------------------------------------------------------------------------------------------

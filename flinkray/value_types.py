@@ -1,7 +1,8 @@
 """Which Arrow type holds Python values exactly, and which type holds what either of two types holds.
 
 Each Python type has a family, each family the Arrow types that hold it without change. A tuple inside a value is a
-struct of f0, f1, ..., a dict with text keys a struct, any other dict a map.
+struct of f0, f1, ..., a dict with text keys a struct, any other dict a map. An empty dict is a struct without fields,
+which merges with either.
 """
 
 from __future__ import annotations
@@ -77,7 +78,6 @@ _FIXED_TYPES = {
     "str": pa.string(),
     "bytes": pa.binary(),
     "date": pa.date32(),
-    "time": pa.time64("us"),
     "timedelta": pa.duration("us"),
 }
 
@@ -179,17 +179,30 @@ def _datetime_type(values: list[Any]) -> pa.DataType:
         raise Misfit(odd, "times that all have a zone, or all have none")
     try:
         return pa.array(values).type
-    except (pa.ArrowException, ValueError) as error:
+    except (pa.ArrowException, ValueError, TypeError) as error:  # a TypeError: numpy's days
         raise Unholdable(values[0]) from error
 
 
+def _time_type(values: list[Any]) -> pa.DataType:
+    for value in values:
+        if value.tzinfo is not None:
+            raise Unholdable(value)  # Arrow's times have no zone
+    return pa.time64("us")
+
+
 def _list_type(values: list[Any]) -> pa.DataType:
-    return pa.list_(infer_type(list(itertools.chain.from_iterable(values))))
+    try:
+        items = list(itertools.chain.from_iterable(values))
+    except TypeError as error:
+        raise Unholdable(values[0]) from error  # an array of numpy's without dimensions
+    return pa.list_(infer_type(items))
 
 
 def _tuple_type(values: list[Any]) -> pa.DataType:
     if len({len(value) for value in values}) > 1:
         raise Unholdable(values[0])  # tuples of different lengths are no struct
+    if not values[0]:
+        raise Unholdable(values[0])  # a struct without fields comes back as an empty dict
     columns = list(zip(*values, strict=True))
     return pa.struct(
         [(name, infer_type(column)) for name, column in zip(tuple_columns(len(columns)), columns, strict=True)]
@@ -199,7 +212,11 @@ def _tuple_type(values: list[Any]) -> pa.DataType:
 def _dict_type(values: list[Any]) -> pa.DataType:
     keys = list(dict.fromkeys(itertools.chain.from_iterable(values)))
     if all(isinstance(key, str) for key in keys):
+        if names_a_tuple(keys):
+            raise Unholdable(values[0])  # it would come back as a tuple
         return pa.struct([(key, infer_type([value.get(key) for value in values])) for key in keys])
+    if None in keys:
+        raise Unholdable(next(value for value in values if None in value))  # no map has a null as a key
     items = list(itertools.chain.from_iterable(value.items() for value in values))
     return pa.map_(infer_type([key for key, _ in items]), infer_type([item for _, item in items]))
 
@@ -212,6 +229,7 @@ def _record_type(values: list[Any]) -> pa.DataType:
 _INFERENCES: dict[str, Callable[[list[Any]], pa.DataType]] = {
     "decimal": _decimal_type,
     "datetime": _datetime_type,
+    "time": _time_type,
     "list": _list_type,
     "tuple": _tuple_type,
     "dict": _dict_type,
@@ -247,6 +265,9 @@ def merge_types(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         return None if key is None or item is None else pa.map_(key, item)
     if pa.types.is_struct(left) and pa.types.is_struct(right):
         return _merge_structs(left, right)
+    for empty, other in ((left, right), (right, left)):
+        if pa.types.is_struct(empty) and not empty.num_fields and pa.types.is_map(other):
+            return other  # an empty dict is an empty map, too
     return None
 
 
@@ -322,4 +343,9 @@ def is_row_struct(struct: pa.DataType) -> bool:
 
 def is_tuple_struct(struct: pa.DataType) -> bool:
     """Whether it holds what were tuples: its fields are f0, f1, ..."""
-    return struct.num_fields > 0 and [field.name for field in struct] == tuple_columns(struct.num_fields)
+    return names_a_tuple([field.name for field in struct])
+
+
+def names_a_tuple(names: Sequence[Any]) -> bool:
+    """Whether a struct of these fields comes back as a tuple."""
+    return len(names) > 0 and names[0] == "f0" and names == tuple_columns(len(names))

@@ -85,7 +85,7 @@ class KeyPickler:
         return stream.getvalue()
 
     def canonical(self, key: Any) -> Any:
-        """The one of all equal keys that stands for them: 1 for 1.0 and True, 0 for -0.0, NAN for every NaN, ..."""
+        """The one of all equal keys that stands for them: 1 for 1.0 and True, 0 for -0.0, NAN for any NaN, UTC, ..."""
         python_type = type(key)
         if python_type in _CANONICAL:
             return key
@@ -104,6 +104,16 @@ class KeyPickler:
             return key if isinstance(simple, np.generic) else self.canonical(simple)
         if python_type is Decimal and key.is_finite():
             return int(key) if key == key.to_integral_value() else key.normalize()
+        if python_type is datetime.datetime and key.utcoffset() is not None:
+            return _in_utc(key)
         if isinstance(key, frozenset):
             return "frozenset", *sorted(self.dumps(part) for part in key)
         return key
+
+
+def _in_utc(time: datetime.datetime) -> datetime.datetime:
+    """The same moment: times of different zones are equal where their moments are."""
+    try:
+        return time.astimezone(datetime.UTC)
+    except OverflowError:  # the first or last hours that there are: its moment has no date in UTC
+        return time

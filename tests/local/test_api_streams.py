@@ -200,6 +200,21 @@ class IsEven(FilterFunction):
         return value % 2 == 0
 
 
+@pytest.mark.parametrize(
+    "value", [{}, (), {"a": {}}, {"a": ()}, {"id": 1, "a": {}}, ("k", {}), ("k", ()), [{}]], ids=repr
+)
+def test_a_row_is_not_lost_for_what_is_empty_in_it(env: StreamExecutionEnvironment, value: Any) -> None:
+    def texts(stream: DataStream) -> list[str]:
+        return list(stream.rebalance().map(str).execute_and_collect())
+
+    (one, *others) = texts(env.from_collection([value, value]))
+    assert others == [one]
+    ones = env.from_collection([1, 2])
+    assert texts(ones.map(lambda _: value)) == [one] * 2
+    assert texts(ones.flat_map(lambda _: [value] * 2)) == [one] * 4
+    assert texts(ones.key_by(lambda number: number).process(lambda _row, _ctx: [value])) == [one] * 2
+
+
 @pytest.mark.parametrize("function", [IsEven(), lambda value: value % 2 == 0, lambda value: np.bool_(value % 2 == 0)])
 def test_filter_keeps_what_it_says(env: StreamExecutionEnvironment, function: Any) -> None:
     assert rows(env.from_sequence(1, 6).filter(function)) == [2, 4, 6]

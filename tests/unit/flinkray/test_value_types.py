@@ -61,6 +61,13 @@ def test_decimals_of_python_values_stay_in_38_digits_when_the_scale_grows() -> N
     assert merge_types(tenths, tiny) == merge_types(tiny, pa.int64()) == D256(76, 40)
 
 
+def test_a_struct_without_fields_merges_with_a_map_and_with_a_struct() -> None:
+    empty = pa.struct([])
+    for other in (pa.map_(pa.int64(), pa.string()), pa.struct([("a", pa.int64())])):
+        assert merge_types(empty, other) == merge_types(other, empty) == other
+        assert merge_types(pa.list_(empty), pa.list_(other)) == pa.list_(other)
+
+
 def test_a_type_that_holds_both_already_is_given_back_itself() -> None:
     for arrow_type in (D128(10, 2), pa.decimal64(10, 2), D256(10, 2)):
         same = type(arrow_type)

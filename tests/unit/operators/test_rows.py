@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import math
-from collections.abc import Iterator
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -15,6 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flinkray.batch import concat
 from flinkray.errors import TypeMismatchError
 from flinkray.row_codec import RowEncoder, as_row, decode
 from flinkray.rows import Row, row_class
@@ -69,6 +72,10 @@ def nested(element: st.SearchStrategy[Any]) -> list[st.SearchStrategy[Any]]:
     ]
 
 
+def plain(value: Any) -> Any:
+    return value.as_dict() if isinstance(value, Row) else value
+
+
 kinds = st.sampled_from(leaves).flatmap(lambda leaf: st.sampled_from([leaf, *nested(leaf), *nested(st.lists(leaf))]))
 
 
@@ -80,7 +87,7 @@ def test_values_come_back_as_they_went_in(values: list[Any]) -> None:
     if dicts and all(isinstance(key, str) for value in dicts for key in value):
         # At the top a dict makes a row, and None is no row.
         expected = [value for value in values if value is not None]
-        assert [row.as_dict() for row in round_trip(expected)] == expected
+        assert list(map(plain, round_trip(expected))) == expected
         return
     if any(isinstance(value, tuple | dict) for value in values):
         expected = [value for value in values if value is not None]
@@ -218,6 +225,9 @@ def test_declared_types_hold_from_the_first_batch() -> None:
         (pa.decimal128(4, 2), Decimal("1.234")),
         (pa.bool_(), 1),
         (pa.list_(pa.int64()), [1.5]),
+        (pa.list_(pa.int64()), np.array(5)),
+        (pa.time64("us"), dt.time(1, 2, tzinfo=UTC)),
+        (pa.map_(pa.int64(), pa.int64()), {None: 1}),
     ],
 )
 def test_no_value_is_changed_to_fit_a_declared_type(arrow_type: pa.DataType, value: Any) -> None:
@@ -250,6 +260,88 @@ def test_special_floats_and_slices_and_dictionaries_decode() -> None:
 
 def test_rows_without_columns_still_count() -> None:
     assert round_trip([(), ()]) == [(), ()]
+
+
+def test_rows_without_columns_survive_the_way_to_another_process() -> None:
+    collections: list[list[Any]] = [[(), ()], [{}, {}]]
+    for values in collections:
+        assert decode(pickle.loads(pickle.dumps(encoder().encode(values, None)))) == values
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [{"a": {}}, {"a": {}}],
+        [{"id": 1, "a": {}}, {"id": 2, "a": {}}],
+        [({},), ({},)],
+        [({},), (None,)],
+        [("k", {}), ("l", {})],
+        [[{}], [{}, {}], [], [None]],
+        [({1: {}},), ({2: {}},)],
+        [({"a": {}},), ({"a": {}},)],
+        [(({}, 1),), (({}, 2),)],
+    ],
+    ids=repr,
+)
+def test_empty_dicts_are_held_in_columns_and_none_is_lost(values: list[Any]) -> None:
+    batch = encoder().encode(values, None)
+    assert batch.kind is not Kind.OBJECT
+    backwards = pa.array(range(len(values))[::-1])
+    for same in (batch, pickle.loads(pickle.dumps(batch)), batch.take(backwards).take(backwards)):
+        assert list(map(plain, decode(same))) == values
+    assert list(map(plain, decode(concat([batch.slice(1), batch.slice(0, 1)])))) == [*values[1:], values[0]]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [("k", ())],
+        [((),)],
+        [{"a": ()}, {"a": ()}],
+        [[()], [(), ()]],
+        [({None: 1},)],
+        [({1: 2, None: 3},)],
+        [("k", {"f0": 1, "f1": 2})],
+        [{"k": {"f0": 1}}],
+        [("k", {"f0": 1}), ("k", {"f1": 1})],
+        [OrderedDict(f0=1)],
+        [dt.time(1, 2, tzinfo=UTC), dt.time(1, 2)],
+        [("k", [dt.time(1, 2, tzinfo=UTC)])],
+        [np.datetime64("2020-01-01")],
+        [("k", np.datetime64("2020-01-01"))],
+        [np.array(5)],
+    ],
+    ids=repr,
+)
+def test_what_would_come_back_changed_travels_pickled(values: list[Any]) -> None:
+    batch = encoder().encode(values, None)
+    assert batch.kind is Kind.OBJECT
+    back = decode(batch)
+    assert back == values
+    assert repr(back) == repr(values)
+
+
+def test_as_row_leaves_what_travels_pickled() -> None:
+    for value in ({}, Row(), {"a": ()}, {"a": [{1}]}, {"k": {"f0": 1}}, ("k", dt.time(1, tzinfo=UTC)), np.array(5)):
+        assert as_row(value) is value
+        assert repr(round_trip([value])[0]) == repr(value)
+
+
+@pytest.mark.parametrize("first", [{}, {1: 2}])
+@pytest.mark.parametrize("around", [lambda value: (value,), lambda value: [value], lambda value: {"a": [value]}])
+def test_an_empty_dict_is_an_empty_map_too(first: dict[int, int], around: Callable[[Any], Any]) -> None:
+    codec = encoder()
+    for value in (first, {}, {1: 2}, {}, {3: 4}):
+        assert plain(decode(codec.encode([around(value)], None))[0]) == around(value)
+
+
+def test_after_an_empty_dict_may_come_one_with_text_keys() -> None:
+    codec = encoder()
+    for value in ({}, {"a": 1}):
+        assert decode(codec.encode([("k", value)], None)) == [("k", value)]
+    assert decode(codec.encode([("k", {})], None)) == [("k", {"a": None})]
+    with pytest.raises(TypeMismatchError, match="does not fit struct<a: int64>"):
+        codec.encode([("k", {1: 2})], None)
 
 
 def test_numpy_values_become_pythons() -> None:

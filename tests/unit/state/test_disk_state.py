@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
@@ -299,6 +300,17 @@ def test_every_nan_has_the_same_bytes() -> None:
     pickler, nan, negative_nan = KeyPickler(), float("nan"), float("-nan")
     for keys in ([nan, negative_nan, np.float32("nan")], [("a", nan), ("a", negative_nan)]):
         assert len({pickler.dumps(key) for key in keys}) == 1
+
+
+def test_times_of_one_moment_have_the_same_bytes_whatever_their_zones() -> None:
+    pickler, noon = KeyPickler(), datetime.datetime(2024, 1, 1, 12, tzinfo=UTC)
+    for zone in (ZoneInfo("Europe/Berlin"), datetime.timezone(datetime.timedelta(hours=5, minutes=30))):
+        there = noon.astimezone(zone)
+        assert there == noon
+        assert pickler.dumps(there) == pickler.dumps(noon)
+        assert pickler.dumps(("k", there)) == pickler.dumps(("k", noon))
+        assert pickler.dumps(there) != pickler.dumps(there.replace(tzinfo=None))
+        assert pickler.canonical(datetime.datetime.min.replace(tzinfo=zone)).tzinfo is zone
 
 
 def test_the_length_of_a_key_is_found_again() -> None:
