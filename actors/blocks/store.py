@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 # Large enough that the cost per block (a message or a file, about 5 ms) vanishes, small enough that a reader, which
 # holds one and fetches the next, stays far below a slot's memory.
-BLOCK_BYTES = 16 << 20
+BLOCK_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,5 +97,24 @@ def coalesce(batches: Iterable[pa.RecordBatch], block_bytes: int = BLOCK_BYTES) 
         yield pa.concat_batches(pending)
 
 
+class _Checksum(io.RawIOBase):
+    """CRC-32 of what is written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.value = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.value = zlib.crc32(data, self.value)
+        return len(data)
+
+
 def _checksum(rows: pa.RecordBatch) -> int:
-    return zlib.crc32(rows.serialize())
+    """Of the rows as Arrow streams them, column by column: a second copy of a block would be its writer's peak."""
+    checksum = _Checksum()
+    with pa.ipc.new_stream(pa.PythonFile(checksum, "w"), rows.schema) as stream:
+        stream.write_batch(rows)
+    return checksum.value

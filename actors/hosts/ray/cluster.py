@@ -20,6 +20,10 @@ NAMESPACE = "flinkray"
 # and they mostly wait for each other, so a small machine may hold more of them than it has cores.
 LOCAL_CPUS = 8
 
+# Ray frees objects that nobody refers to once a second, in batches; a stream makes hundreds of megabytes of them in that
+# time. At once, memory is used again while it is warm, and the store stays a third smaller.
+_FREE_AT_ONCE = ("RAY_free_objects_period_milliseconds", "0")
+
 _started_here = False
 
 
@@ -48,6 +52,7 @@ def ensure_ray(extra_cpus: float = 0.0) -> None:
 def start_local_cluster(extra_cpus: float = 0.0) -> None:
     """Starts a Ray cluster of this process's own, which ends with it."""
     _prepare_java()
+    os.environ.setdefault(*_FREE_AT_ONCE)
     cpus = max(LOCAL_CPUS, os.cpu_count() or 1) + math.ceil(extra_cpus)
     ray.init(address="local", num_cpus=cpus, namespace=NAMESPACE, logging_level=logging.WARNING)
     global _started_here
