@@ -20,8 +20,8 @@ NAMESPACE = "flinkray"
 # and they mostly wait for each other, so a small machine may hold more of them than it has cores.
 LOCAL_CPUS = 8
 
-# Ray frees objects that nobody refers to once a second, in batches; a stream makes hundreds of megabytes of them in that
-# time. At once, memory is used again while it is warm, and the store stays a third smaller.
+# Ray frees objects that nobody refers to once a second; a stream makes hundreds of megabytes of them in that time.
+# Freed at once, their memory is used again while it is warm, and the store stays a third smaller.
 _FREE_AT_ONCE = ("RAY_free_objects_period_milliseconds", "0")
 
 _started_here = False
