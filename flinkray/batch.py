@@ -126,8 +126,9 @@ def is_same_layout(left: Batch, right: Batch) -> bool:
 
 
 def _are_alike(left: pa.RecordBatch, right: pa.RecordBatch) -> bool:
-    """Of one schema, and of one dictionary where they have one: two might not fit the type of their indices."""
-    if not left.schema.equals(right.schema):
+    """Of one schema, with the marks by which fields are decoded, and of one dictionary where they have one: two might
+    not fit the type of their indices."""
+    if not left.schema.equals(right.schema, check_metadata=True):
         return False
     if "dictionary<" not in str(left.schema):  # asking each type takes longer than all the rest
         return True

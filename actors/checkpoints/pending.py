@@ -41,7 +41,7 @@ def first_not_running(graph: ExecutionGraph) -> Execution | None:
 
 
 def is_starting(graph: ExecutionGraph) -> bool:
-    """A task is on its way to running, and no other is asked for to let it run."""
+    """A task is on its way to running."""
     on_their_way = (ExecutionState.SCHEDULED, ExecutionState.DEPLOYING, ExecutionState.INITIALIZING)
     return any(execution.state in on_their_way for execution in graph.executions.values())
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from flinkray.batch import Batch
+from flinkray.batch import Batch, is_same_layout
 from flinkray.types import Kind
 
 
@@ -54,3 +54,14 @@ def test_a_batch_without_event_time_or_keys_stays_without(rows: int) -> None:
     assert again.timestamps is None
     assert again.keys is None
     assert again.num_rows == rows
+
+
+def test_batches_whose_structs_are_decoded_differently_are_not_put_together() -> None:
+    def struct_of(metadata: dict[str, str] | None) -> Batch:
+        field = pa.field("x", pa.int64(), metadata=metadata)
+        return batch_of(pa.record_batch({"v": pa.StructArray.from_arrays([pa.array([1])], fields=[field])}))
+
+    rows, dicts = struct_of({"flinkray": "row"}), struct_of(None)
+    assert is_same_layout(rows, rows)
+    assert is_same_layout(dicts, dicts)
+    assert not is_same_layout(rows, dicts)
