@@ -428,3 +428,11 @@ class WorldContext(EndpointContext):
 
     def fatal(self, error: BaseException) -> None:
         self.world.end(self._address, None, str(error), may_restart=True)
+
+
+def run_all_tasks(world: World, **start: Any) -> None:
+    """Starts the cluster with a job of `four_vertices`, whose eight tasks then run until somebody ends them."""
+    world.behaviour = lambda _deployment: "run"
+    world.start(**start)
+    world.submit(four_vertices())
+    world.run_until(lambda: len(world.deployed) == 8)

@@ -21,7 +21,7 @@ from actors.control_messages import (
 from actors.messages import AllocationId, CancelTask, SessionId
 from actors.ports import Address
 from flinkray.execution import JobStatus
-from tests.support.control import CLUSTER, JOB, World, four_vertices
+from tests.support.control import CLUSTER, JOB, World, run_all_tasks
 
 PAST = SessionId("past")
 
@@ -30,10 +30,7 @@ PAST = SessionId("past")
 def world() -> World:
     """A job that runs, with nothing under way."""
     world = World(11)
-    world.behaviour = lambda _deployment: "run"
-    world.start()
-    world.submit(four_vertices())
-    world.run_until(lambda: len(world.deployed) == 8)
+    run_all_tasks(world)
     world.run_for(100)
     return world
 
@@ -89,10 +86,7 @@ def test_a_dispatcher_ignores_the_end_that_a_past_job_master_reports(world: Worl
 
 def test_a_slot_that_the_job_rejects_is_freed_and_reported() -> None:
     world = World(12)
-    world.behaviour = lambda _deployment: "run"
-    world.start(is_per_job=False)
-    world.submit(four_vertices())
-    world.run_until(lambda: len(world.deployed) == 8)
+    run_all_tasks(world, is_per_job=False)
     (job_master,) = world.alive("JobMaster")
     (resource_manager,) = world.alive("ResourceManager")
     endpoint = world.endpoint(resource_manager)

@@ -15,7 +15,7 @@ from flinkray.config import Configuration
 from flinkray.errors import InvalidProgramError
 from flinkray.execution import JobStatus
 from flinkray.types import JobId
-from tests.support.control import CLUSTER, World, four_vertices
+from tests.support.control import CLUSTER, World, four_vertices, run_all_tasks
 
 SEEDS = range(12)
 
@@ -276,10 +276,7 @@ def test_an_autoscaled_cluster_is_given_time() -> None:
 
 def test_a_task_executor_that_hangs_is_noticed_by_its_heartbeats() -> None:
     world = World(4)
-    world.behaviour = lambda _deployment: "run"
-    world.start()
-    world.submit(four_vertices())
-    world.run_until(lambda: len(world.deployed) == 8)
+    run_all_tasks(world)
     world.silenced.add(world.alive("TaskExecutor")[0])
     details = world.await_end()
     assert details.status is JobStatus.FAILED

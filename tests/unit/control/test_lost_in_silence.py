@@ -6,17 +6,14 @@ import pytest
 
 from actors.control_messages import SlotFailed, SlotFreed, TaskExecutorRegistered
 from actors.ports import EndpointDied
-from tests.support.control import World, four_vertices
+from tests.support.control import World, run_all_tasks
 
 
 @pytest.fixture
 def world() -> World:
     """A job that runs, with nothing under way."""
     world = World(11)
-    world.behaviour = lambda _deployment: "run"
-    world.start()
-    world.submit(four_vertices())
-    world.run_until(lambda: len(world.deployed) == 8)
+    run_all_tasks(world)
     world.run_for(100)
     return world
 

@@ -30,7 +30,7 @@ from flinkray.connectors.collect import CollectSink
 from flinkray.execution import JobStatus
 from flinkray.operator_factories import SinkFactory
 from graphs.job_graph import JobGraph
-from tests.support.control import CLUSTER, JOB, CollectingSlot, QuietSource, World, four_vertices
+from tests.support.control import CLUSTER, JOB, CollectingSlot, QuietSource, World, four_vertices, run_all_tasks
 from tests.support.graphs import Program
 
 DISPATCHER = dispatcher_of(CLUSTER)
@@ -129,10 +129,7 @@ def test_a_freed_slot_serves_the_next_job_though_the_word_of_it_was_lost(arrives
 
 def test_a_refusal_that_was_lost_leaves_no_slot_to_a_job_that_does_not_have_it() -> None:
     world = LossyWorld(6, SlotRequestRefused)
-    world.behaviour = lambda _deployment: "run"
-    world.start(is_per_job=False)
-    world.submit(four_vertices())
-    world.run_until(lambda: len(world.deployed) == 8)
+    run_all_tasks(world, is_per_job=False)
     manager = world.endpoint(RESOURCE_MANAGER)._manager
     (task_executor, entry) = next(iter(manager._task_executors.items()))
     held = entry.slots[0].allocation_id
@@ -160,10 +157,7 @@ def test_a_slot_request_that_was_lost_is_not_repeated_for_a_job_that_is_gone() -
 
 def test_a_job_is_cancelled_though_its_job_master_did_not_hear_of_it_at_first() -> None:
     world = LossyWorld(8, CancelExecutionGraph, times=2)
-    world.behaviour = lambda _deployment: "run"
-    world.start()
-    world.submit(four_vertices())
-    world.run_until(lambda: len(world.deployed) == 8)
+    run_all_tasks(world)
     world.run_for(1_000)
     world.ask_dispatcher(CancelJob(JOB))
     run_until_ended(world)
@@ -172,10 +166,7 @@ def test_a_job_is_cancelled_though_its_job_master_did_not_hear_of_it_at_first() 
 
 def test_a_dispatcher_that_is_gone_is_not_told_of_the_end_again_and_again() -> None:
     world = LossyWorld(9)
-    world.behaviour = lambda _deployment: "run"
-    world.start()
-    world.submit(four_vertices())
-    world.run_until(lambda: len(world.deployed) == 8)
+    run_all_tasks(world)
     (job_master,) = world.alive("JobMaster")
     world.kill(DISPATCHER)
     world.run_for(60_000)
@@ -186,10 +177,7 @@ def test_a_dispatcher_that_is_gone_is_not_told_of_the_end_again_and_again() -> N
 @pytest.mark.parametrize("arrives", [False, True])
 def test_a_job_master_hears_of_a_lost_slot_though_the_word_of_it_was_lost(arrives: bool) -> None:
     world = LossyWorld(10, SlotFailed, times=3, arrives=arrives)
-    world.behaviour = lambda _deployment: "run"
-    world.start()
-    world.submit(four_vertices())
-    world.run_until(lambda: len(world.deployed) == 8)
+    run_all_tasks(world)
     world.run_for(100)
     world.crash(world.alive("TaskSlot")[0])
     run_until_ended(world)
@@ -218,10 +206,7 @@ def test_an_event_for_a_coordinator_that_was_lost_is_not_waited_for() -> None:
 
 def test_a_job_master_that_is_dead_is_not_told_of_its_slots_again_and_again() -> None:
     world = LossyWorld(12)
-    world.behaviour = lambda _deployment: "run"
-    world.start(is_per_job=False)
-    world.submit(four_vertices())
-    world.run_until(lambda: len(world.deployed) == 8)
+    run_all_tasks(world, is_per_job=False)
     world.kill(world.alive("JobMaster")[0])
     world.run_for(30_000)
     for task_executor in world.alive("TaskExecutor"):

@@ -8,7 +8,7 @@ from actors.client.cluster import dispatcher_of
 from actors.control_messages import JobStatusChanged
 from actors.messages import SessionId
 from flinkray.execution import JobStatus
-from tests.support.control import CLUSTER, JOB, World, four_vertices
+from tests.support.control import CLUSTER, JOB, World, four_vertices, run_all_tasks
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 3, 5, 8])
@@ -34,10 +34,7 @@ def test_a_slot_that_dies_before_its_first_task_is_replaced_or_fails_the_job(see
 
 def test_a_status_that_comes_after_the_death_of_its_job_master_does_not_revive_the_job() -> None:
     world = World(3)
-    world.behaviour = lambda _deployment: "run"
-    world.start()
-    world.submit(four_vertices())
-    world.run_until(lambda: len(world.deployed) == 8)
+    run_all_tasks(world)
     (job_master,) = world.alive("JobMaster")
     session: SessionId = world.endpoint(job_master)._session
     world.kill(job_master)

@@ -17,7 +17,7 @@ from actors.messages import (
     TaskStateChanged,
 )
 from actors.ports import Address, DeliveryFailed, Endpoint, EndpointSpec, Payloads
-from tests.support.control import JOB, World, four_vertices
+from tests.support.control import JOB, World, run_all_tasks
 
 SECOND = Address("c/job-master-job.2")
 SECOND_SESSION = SessionId("000002-x")
@@ -37,10 +37,7 @@ class Listener(Endpoint):
 def world() -> World:
     """A job that runs, with nothing under way."""
     world = World(11)
-    world.behaviour = lambda _deployment: "run"
-    world.start(**{"taskmanager.numberOfTaskSlots": 3})
-    world.submit(four_vertices())
-    world.run_until(lambda: len(world.deployed) == 8)
+    run_all_tasks(world, **{"taskmanager.numberOfTaskSlots": 3})
     world.run_for(100)
     return world
 
