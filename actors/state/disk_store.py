@@ -82,8 +82,14 @@ class DiskStore:
         self._rocksdict.Checkpoint(self._db).create_checkpoint(directory)
 
     def close(self) -> None:
-        """Also deletes the files."""
-        self._db.close()
+        """Also deletes the files; what is frozen can be read on."""
+        # That keeps the database open, which would go on making and deleting files while they are deleted here.
+        self._db.cancel_all_background(wait=True)
+        try:
+            self._db.close()
+        except Exception as error:  # it is closed, and says that it could not flush what is not needed any more
+            if "Shutdown in progress" not in str(error):
+                raise
         shutil.rmtree(self._directory)
 
 

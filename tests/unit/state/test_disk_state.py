@@ -20,6 +20,7 @@ from actors.checkpoints.handles import OperatorSubtaskState, PartKind, SharedFil
 from actors.elements import CheckpointOptions
 from actors.state.disk_files import UploadedFiles
 from actors.state.disk_states import Codec, pickled_length
+from actors.state.disk_store import DiskStore
 from actors.state.keyed_state import KeyedStateBackend
 from actors.state.pickling import KeyPickler, dumps, loads
 from actors.state.snapshot import OperatorSnapshot
@@ -328,3 +329,18 @@ def test_what_is_stored_comes_apart_again(kind: str, has_ttl: bool, map_key: byt
     stored = codec.encode(b"\0value", renewed, map_key)
     assert (codec.pickled(stored), codec.renewed(stored)) == (b"\0value", renewed)
     assert kind != "map" or codec.map_key(stored) == map_key
+
+
+def test_a_store_that_is_closed_while_a_snapshot_reads_it_leaves_no_file_and_fails_nobody(tmp_path: Path) -> None:
+    """RocksDB's own threads flush and compact until the last reader is done."""
+    for number in range(30):
+        store = DiskStore(str(tmp_path / f"db-{number}"), 1 << 20)
+        for key in range(3_000):
+            store.put(b"%08d" % key, b"before" * 30)
+        frozen = store.frozen()
+        store.checkpoint(str(tmp_path / f"copy-{number}"))
+        for key in range(3_000):
+            store.put(b"%08d" % (key * 7), b"after" * 40)
+        store.close()
+        assert not (tmp_path / f"db-{number}").exists()
+        assert [value for _, value in frozen(b"", b"")] == [b"before" * 30] * 3_000
