@@ -468,8 +468,9 @@ class CheckpointCoordinator:
                 self._abort(older, CheckpointFailure(FailureReason.SUBSUMED, f"checkpoint {checkpoint_id}"), now)
 
     def _notify_complete(self, pending: PendingCheckpoint) -> None:
-        self._covered |= pending.at_end & self._at_end
-        self._commands.extend(SendComplete(each, pending.checkpoint_id) for each in self._running(pending))
+        running = self._running(pending)
+        self._covered.update(pending.finishing.intersection(running))
+        self._commands.extend(SendComplete(each, pending.checkpoint_id) for each in running)
         self._commands.append(CoordinatorsNotified(pending.checkpoint_id, is_complete=True))
 
     def _abort(self, pending: PendingCheckpoint, failure: CheckpointFailure, now: int) -> None:

@@ -116,6 +116,8 @@ class TaskSnapshot:
     operators: Mapping[OperatorId, OperatorSubtaskState]
     is_finished: bool = False
     """All rows of the subtask were processed before this checkpoint, and its operators have finished."""
+    is_at_end: bool = False
+    """All rows were processed, so that the task finishes when this checkpoint, if not a savepoint, is complete."""
 
     @property
     def nbytes(self) -> int:

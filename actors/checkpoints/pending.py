@@ -110,6 +110,12 @@ class PendingCheckpoint:
         return len(self._snapshots) == len(self.plan.to_acknowledge)
 
     @property
+    def finishing(self) -> set[AttemptId]:
+        """Attempts that finish once it is complete; some of them had not said that they were at their end before it
+        was triggered."""
+        return {*self.at_end, *(attempt for attempt, snapshot in self._snapshots.items() if snapshot.is_at_end)}
+
+    @property
     def snapshots(self) -> tuple[TaskSnapshot, ...]:
         return tuple(self._snapshots.values())
 

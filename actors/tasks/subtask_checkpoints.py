@@ -49,11 +49,12 @@ class SubtaskCheckpoints:
         metrics: CheckpointMetrics,
         *,
         is_finished: bool,
+        is_at_end: bool,
         waits_for: Iterable[str] = (),
     ) -> None:
         """The snapshot has been taken. It is written as soon as everything in `waits_for` has been added."""
         begun_ms = self._services.clock.monotonic_ms()
-        part = _Part(barrier, snapshots, list(in_flight), metrics, is_finished, set(waits_for), begun_ms)
+        part = _Part(barrier, snapshots, list(in_flight), metrics, is_finished, is_at_end, set(waits_for), begun_ms)
         with self._lock:
             assert barrier.checkpoint_id not in self._parts, f"checkpoint {barrier.checkpoint_id} was begun already"
             self._parts[barrier.checkpoint_id] = part
@@ -134,7 +135,7 @@ class SubtaskCheckpoints:
                 return
             part.stage = _Stage.WRITING
         if part.is_empty:
-            self._written(part, TaskSnapshot({}, part.is_finished), None)
+            self._written(part, TaskSnapshot({}, part.is_finished, part.is_at_end), None)
             return
         self._services.run_blocking(lambda: self._write(part), lambda result, error: self._written(part, result, error))
 
@@ -150,7 +151,7 @@ class SubtaskCheckpoints:
                 raise
         finally:
             part.discard()
-        return TaskSnapshot(states, part.is_finished)
+        return TaskSnapshot(states, part.is_finished, part.is_at_end)
 
     def _write_parts(self, part: _Part, writer: SnapshotWriter) -> dict[OperatorId, OperatorSubtaskState]:
         written: dict[OperatorId, list[StatePart]] = {}
@@ -220,12 +221,14 @@ class _Part:
         in_flight: list[InFlightPart],
         metrics: CheckpointMetrics,
         is_finished: bool,
+        is_at_end: bool,
         waits_for: set[str],
         begun_ms: float,
     ) -> None:
         self.barrier = barrier
         self.metrics = metrics
         self.is_finished = is_finished
+        self.is_at_end = is_at_end
         self.waits_for = waits_for
         self.in_flight = in_flight
         self.stage = _Stage.COLLECTING

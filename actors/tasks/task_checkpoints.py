@@ -217,6 +217,7 @@ class TaskCheckpoints:
             overtaken,
             CheckpointMetrics(take.start_delay_ms, take.alignment_ms, sync_ms),
             is_finished=self._end.is_finished or not self._runs_operators,
+            is_at_end=self._end.has_data_ended,
             waits_for=waits_for,
         )
         for index, writer in outputs:

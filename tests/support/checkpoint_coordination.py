@@ -63,11 +63,15 @@ def settings(**changes: Any) -> CheckpointSettings:
 
 
 def snapshot_of(
-    text: str, operator: OperatorId, kind: PartKind = PartKind.SPLIT, is_finished: bool = False
+    text: str,
+    operator: OperatorId,
+    kind: PartKind = PartKind.SPLIT,
+    is_finished: bool = False,
+    is_at_end: bool = False,
 ) -> TaskSnapshot:
     data = text.encode()
     part = StatePart("state", kind, InlineState(data, zlib.crc32(data)), 1)
-    return TaskSnapshot({operator: OperatorSubtaskState((part,))}, is_finished)
+    return TaskSnapshot({operator: OperatorSubtaskState((part,))}, is_finished, is_at_end)
 
 
 class Job:

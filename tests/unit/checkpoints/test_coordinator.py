@@ -672,6 +672,26 @@ def test_a_savepoint_waits_for_tasks_that_are_about_to_finish(stop: StopMode) ->
     assert len(job.commands(SavepointDone)) == (stop is StopMode.GO_ON)
 
 
+@pytest.mark.parametrize("is_heard", [True, False])
+@pytest.mark.parametrize("stop", StopMode)
+def test_a_savepoint_waits_for_a_task_that_was_at_its_end_before_the_coordinator_knew(
+    stop: StopMode, is_heard: bool
+) -> None:
+    """Its word and the trigger have crossed, or it is yet to come; it finishes with that checkpoint all the same."""
+    job = Job()
+    job.advance(1_000)
+    assert triggered(job) == [1]
+    if is_heard:
+        job.end_data("Source 0")
+    job.acknowledge(1, "Source 0", is_finished=True, is_at_end=True)
+    job.acknowledge(1, *ALL[1:])
+    job.stored(1)
+    job.savepoint(stop)
+    assert triggered(job) == []
+    job.move("Source 0", "FINISHED")
+    assert triggered(job) == [2]
+
+
 def test_a_savepoint_that_waits_for_tasks_which_fail_instead_goes_with_the_job() -> None:
     job = Job()
     job.end_data("Source 0", "Source 1")
