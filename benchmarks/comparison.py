@@ -2,7 +2,7 @@
 
 Each engine is first checked on a small input; one whose result is wrong is not timed. Its rows are chosen so that a run
 takes some seconds, its start-up (the same job on a tiny input) is measured and subtracted, from CPU time too. Then the
-peers and flinkray take turns, so that what else the machine does meets all of them.
+engines take turns, so that what else the machine does meets all of them.
 """
 
 from __future__ import annotations
@@ -110,23 +110,15 @@ def compare(
     run: Runner,
     tell: Callable[[str], None] = lambda _: None,
 ) -> list[Figures]:
-    """Checks, calibrates and times; flinkray's contender comes first, and runs after each peer."""
+    """Checks, calibrates and times, in rounds that each of them takes part in once."""
     for contender in contenders:
         tell(f"{workload.name}: {contender.engine.name} {contender.mode}: check and calibration")
         _guarded(contender, lambda each: _prepare(workload, each, settings, run))
     for number in range(1, settings.runs + 1):
-        for contender in turns(fastest_modes([each for each in contenders if not each.problem])):
+        for contender in fastest_modes([each for each in contenders if not each.problem]):
             tell(f"{workload.name}: run {number}: {contender.engine.name} {contender.mode}")
-            if not contender.problem:
-                _guarded(contender, lambda each: _time(workload, each, run))
+            _guarded(contender, lambda each: _time(workload, each, run))
     return best_modes([contender.figures(workload, settings.parallelism) for contender in contenders])
-
-
-def turns(contenders: Sequence[Contender]) -> list[Contender]:
-    """One round: each peer, and flinkray after it."""
-    own = [each for each in contenders if each.engine.name == "flinkray"]
-    peers = [each for each in contenders if each.engine.name != "flinkray"]
-    return [each for peer in peers for each in (peer, *own)] or own
 
 
 def fastest_modes(contenders: Sequence[Contender]) -> list[Contender]:
