@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from benchmarks import back_pressure, checkpoint_overhead, shapes, steps
+from benchmarks import back_pressure, checkpoint_overhead, growth, shapes, steps
 
 
 def test_the_cost_of_checkpoints_is_printed_per_run_and_as_a_ratio(capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,3 +41,12 @@ def test_every_step_of_a_row_has_its_cost(capsys: pytest.CaptureFixture[str]) ->
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 9
     assert all(re.fullmatch(r"\S.* +\d+ us per batch +\d+\.\d ns per row", line) for line in lines)
+
+
+def test_what_a_row_costs_is_printed_for_every_size(capsys: pytest.CaptureFixture[str]) -> None:
+    growth.main(["--runs", "1", "--rows", "500000", "--parallelism", "1"])
+    lines = capsys.readouterr().out.splitlines()[1:]
+    sizes = [line.split()[:2] for line in lines]
+    by_rows = [["10,000", "10,000"], ["50,000", "10,000"], ["100,000", "10,000"], ["500,000", "10,000"]]
+    assert sizes == [*by_rows, ["500,000", "10,000"], ["500,000", "100,000"], ["500,000", "1,000,000"]]
+    assert all(re.fullmatch(r"( +-?\d+\.\d+){3}", line[26:]) for line in lines)

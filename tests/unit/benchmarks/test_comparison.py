@@ -88,6 +88,22 @@ def test_rows_that_take_no_longer_than_start_up_are_a_problem_not_a_rate() -> No
     assert "no longer than start-up" in figures.problem
 
 
+def test_an_engine_that_was_calibrated_in_a_slow_minute_is_given_more_rows() -> None:
+    class FasterByAndBy(Scripts):
+        """Two seconds per million rows until it has been calibrated, then a tenth of one."""
+
+        def __call__(self, contender: Contender, workload: str, rows: int, purpose: str) -> Measured:
+            super().__call__(contender, workload, rows, purpose)
+            pace = 2.0 if len(self.calls) <= 5 else 0.1
+            output = {"count": EXPECTED.count, "sum": EXPECTED.sum, "seconds": 2 + pace * rows / 1e6}
+            return Measured(output, cpu_s=1.0, peak_mib=0.0)
+
+    scripts = FasterByAndBy()
+    (figures,) = compare(W3X, contenders("W3x", ["flinkray"], "ray"), Settings(runs=2), scripts)
+    assert [rows for _, rows, _ in scripts.calls[5:]] == [4_000_000, 16_000_000, 64_000_000, 64_000_000]
+    assert (figures.rows, figures.runs, figures.median) == (64_000_000, 2, pytest.approx(1e7, rel=1e-3))
+
+
 def test_calibration_grows_rows_until_a_run_is_long_enough_to_scale() -> None:
     tried: list[int] = []
 

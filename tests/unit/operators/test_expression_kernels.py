@@ -163,3 +163,5 @@ def test_dates_and_times_of_day_have_floors() -> None:
 def test_replacing_the_empty_text_is_refused_at_once() -> None:
     with pytest.raises(InvalidProgramError, match=r"str.replace needs a text to replace, not ''"):
         s.str.replace("", "-")
+    with pytest.raises(InvalidProgramError, match=r"str.split needs a text to split at, not ''"):
+        s.str.split("")
