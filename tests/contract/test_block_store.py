@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -88,16 +89,46 @@ def test_a_closed_store_says_that_it_is_gone_and_closes_again(store: BlockStore)
 
 @pytest.mark.ray
 @pytest.mark.usefixtures("ray_cluster")
-def test_a_holder_that_outlives_the_driver_ends_when_its_lease_does(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_own_cluster", [True, False])
+def test_a_store_that_may_outlive_the_driver_ends_when_its_lease_does(
+    is_own_cluster: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
     from actors.hosts.ray import block_store
 
     monkeypatch.setattr(block_store, "GRACE_SECONDS", 0.0)
+    monkeypatch.setattr(block_store, "is_own_cluster", lambda: is_own_cluster)
     held = block_store.RayBlockStore.create(outlives_driver=True)
     held.put("a", rows(1))
     held.renew_lease()
     assert held.get("a").equals(rows(1))
     held.end_lease()
     eventually(lambda: is_gone(held), deadline_s=30)
+    if is_own_cluster:  # one holder for all stores
+        assert block_store.RayBlockStore.create(outlives_driver=False)._holder_name == held._holder_name
+    else:
+
+        def has_ended() -> bool:
+            with contextlib.suppress(ValueError):
+                ray.get_actor(held._holder_name, namespace=block_store.NAMESPACE)
+                return False
+            return True
+
+        eventually(has_ended, deadline_s=30)
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("ray_cluster")
+def test_a_block_of_another_node_than_the_holders_is_copied_by_a_task() -> None:
+    import ray
+
+    from actors.hosts.ray.block_store import RayBlockStore
+
+    held = RayBlockStore.create(outlives_driver=False)
+    assert held._ask("put", "a", [ray.put(rows(1, 2))], "another node")
+    assert held.get("a").equals(rows(1, 2))
+    held.close()
 
 
 def is_gone(store: BlockStore) -> bool:

@@ -1,11 +1,13 @@
 """Blocks of rows in Ray's object store, owned by an actor that outlives whoever wrote them.
 
 An object of the store dies with the process that made it, and Spark's Python workers and a job's slots end before
-their rows are read. So the holder has a task copy each block: the copy belongs to the holder, and lies on the node
-where the block was written (Ray runs the task where its argument is). The rows never pass through the holder itself.
+their rows are read. So the holder copies each block: the copy belongs to the holder, and lies on the node where the
+block was written. On another node than the holder's a task makes it (Ray runs the task where its argument is), so that
+no rows cross the network for it.
 
 A driver has two holders at most, each for any number of stores: one that ends with the driver, and a detached one for
-what a job may still need after it, which gives up a store whose lease has run out and ends when it has none.
+what a job may still need after it, which ends when it has no store. Both give up a store whose lease has run out. In a
+cluster that ends with the driver nothing outlives it, and there is one holder.
 """
 
 from __future__ import annotations
@@ -24,9 +26,8 @@ from typing import Any, cast
 import pyarrow as pa
 import ray
 
+from actors.hosts.ray.cluster import NAMESPACE, is_own_cluster
 from flinkray.errors import PartitionError
-
-NAMESPACE = "flinkray"
 
 # Until a job's first renewal: longer than a job may wait for its slots. After it: three renewals may be missed.
 FIRST_LEASE_SECONDS = 900.0
@@ -52,9 +53,11 @@ class _Store:
 
 
 class _BlockHolder:
-    """The actor: knows each block's reference. Its methods never wait for data, and name their store first."""
+    """The actor: knows each block's reference. Its methods name their store first; only `put` waits for data."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_detached: bool) -> None:
+        self._is_detached = is_detached
+        self._node_id = ray.get_runtime_context().get_node_id()
         self._stores: dict[str, _Store] = {}
         # One copy at a time on each node: more would each map the node's shared memory in a process of its own.
         self._copying: dict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(1))
@@ -62,8 +65,8 @@ class _BlockHolder:
 
     async def open(self, store_id: str, has_lease: bool) -> None:
         self._stores[store_id] = _Store(time.monotonic() + FIRST_LEASE_SECONDS if has_lease else math.inf)
-        if has_lease and self._watch is None:
-            self._watch = asyncio.get_running_loop().create_task(self._end_when_unused())
+        if self._watch is None:
+            self._watch = asyncio.get_running_loop().create_task(self._watch_leases())
 
     async def close(self, store_id: str) -> None:
         self._stores.pop(store_id, None)
@@ -71,8 +74,7 @@ class _BlockHolder:
     async def put(self, store_id: str, block_id: str, references: list[Any], node_id: str) -> bool:
         """Whether the store is there."""
         async with self._copying[node_id]:
-            copy, is_there = cast(Sequence[Any], _copy.remote(references[0]))
-            await is_there
+            copy = await self._copied(references[0], node_id)
         if store_id in self._stores:
             self._stores[store_id].blocks[block_id] = copy
         return store_id in self._stores
@@ -106,8 +108,16 @@ class _BlockHolder:
         if store_id in self._stores:
             self._stores[store_id].expires = time.monotonic() + seconds
 
-    async def _end_when_unused(self) -> None:
-        while self._stores:
+    async def _copied(self, reference: Any, node_id: str) -> Any:
+        """An object of this actor's with the same rows, on their node."""
+        if node_id == self._node_id:
+            return await asyncio.to_thread(lambda: ray.put(ray.get(reference)))
+        copy, is_there = cast(Sequence[Any], _copy.remote(reference))
+        await is_there
+        return copy
+
+    async def _watch_leases(self) -> None:
+        while self._stores or not self._is_detached:
             await asyncio.sleep(WATCH_SECONDS)
             now = time.monotonic()
             self._stores = {name: store for name, store in self._stores.items() if store.expires > now}
@@ -135,19 +145,20 @@ class RayBlockStore:
         """
         store_id = f"blocks-{uuid.uuid4().hex[:12]}"
         address = ray.get_runtime_context().gcs_address
-        known = _own_holders.get((address, outlives_driver))
+        is_detached = outlives_driver and not is_own_cluster()
+        known = _own_holders.get((address, is_detached))
         if known is not None:
             # A detached holder that had no store any more may have ended since; then there must be a new one.
             with contextlib.suppress(ray.exceptions.RayActorError):
                 ray.get(known._holder.open.remote(store_id, outlives_driver))
                 return known._sibling(store_id)
         store = RayBlockStore(store_id, f"flinkray-{uuid.uuid4().hex[:12]}", address)
-        lifetime = {"lifetime": "detached"} if outlives_driver else {}
+        lifetime = {"lifetime": "detached"} if is_detached else {}
         remote = ray.remote(num_cpus=0, max_restarts=0)(_BlockHolder)
         store._is_own = True
-        store._holder = remote.options(name=store._holder_name, namespace=NAMESPACE, **lifetime).remote()
+        store._holder = remote.options(name=store._holder_name, namespace=NAMESPACE, **lifetime).remote(is_detached)
         ray.get(store._holder.open.remote(store_id, outlives_driver))
-        _own_holders[address, outlives_driver] = store
+        _own_holders[address, is_detached] = store
         return store
 
     @property
@@ -250,6 +261,6 @@ class RayBlockStore:
             ray.init(address=self._address, namespace=NAMESPACE, logging_level=logging.ERROR, log_to_driver=False)
 
 
-# This process's holders, by cluster and whether they outlive it: a store in each, which also keeps the handle that a
+# This process's holders, by cluster and whether they are detached: a store in each, which also keeps the handle that a
 # holder that is not detached lives by.
 _own_holders: dict[tuple[str, bool], RayBlockStore] = {}

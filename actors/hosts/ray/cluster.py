@@ -24,7 +24,8 @@ LOCAL_CPUS = 8
 # Freed at once, their memory is used again while it is warm, and the store stays a third smaller.
 _FREE_AT_ONCE = ("RAY_free_objects_period_milliseconds", "0")
 
-_started_here = False
+_own_address: str | None = None
+"""Of the cluster that this process started last."""
 
 
 def ensure_ray(extra_cpus: float = 0.0) -> None:
@@ -55,8 +56,8 @@ def start_local_cluster(extra_cpus: float = 0.0) -> None:
     os.environ.setdefault(*_FREE_AT_ONCE)
     cpus = max(LOCAL_CPUS, os.cpu_count() or 1) + math.ceil(extra_cpus)
     ray.init(address="local", num_cpus=cpus, namespace=NAMESPACE, logging_level=logging.WARNING)
-    global _started_here
-    _started_here = True
+    global _own_address
+    _own_address = ray.get_runtime_context().gcs_address
     log.info("started a local Ray cluster with %d logical CPUs", cpus)
 
 
@@ -84,8 +85,8 @@ def dashboard_hint() -> str:
 
 
 def is_own_cluster() -> bool:
-    """Whether this process started the Ray cluster that it is connected to, so that nothing can be added to it."""
-    return _started_here and ray.is_initialized()
+    """Whether this process started the Ray cluster that it is connected to: it ends with it, and stays as it is."""
+    return ray.is_initialized() and ray.get_runtime_context().gcs_address == _own_address
 
 
 def total_cpus() -> float:
