@@ -84,7 +84,7 @@ class TaskDeployment:
     gates: tuple[GateDescriptor, ...]
     """By gate index."""
     configuration: Configuration
-    cached_files: dict[str, str] = field(default_factory=dict)
+    cached_files: dict[str, bytes] = field(default_factory=dict)
     restore: TaskRestore | None = None
     """None: it starts without state."""
     has_checkpoints: bool = False

@@ -64,9 +64,9 @@ def _from_file(environ: Mapping[str, str]) -> Configuration:
 
 
 def _flat(values: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    """Dotted keys of nested mappings."""
+    """Dotted keys of nested mappings, down to options, whose value may be a mapping."""
     for key, value in values.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and f"{prefix}{key}" not in declared_options():
             yield from _flat(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value

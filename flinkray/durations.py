@@ -25,6 +25,7 @@ _UNITS_MS = {
     "d": 86_400_000,
     "day": 86_400_000,
 }
+NEVER_MS = 365 * _UNITS_MS["day"]
 _TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
 
 
@@ -51,6 +52,11 @@ def to_millis(duration: Duration, name: str = "duration") -> Millis:
     if millis != int(millis):
         raise ValueError(f"{name} must be a whole number of milliseconds, got {duration!r}")
     return Millis(int(millis))
+
+
+def without_minus_one(timeout: Duration) -> Duration:
+    """The same, or a time that never passes for -1, which is Flink's for no timeout."""
+    return NEVER_MS if timeout == -1 else timeout
 
 
 def _parse(text: str, name: str) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from flinkray.cached_files import pack
 from flinkray.config import Configuration
 from flinkray.configuration_sources import load_configuration
 from flinkray.connectors.collection import ArrowSource, CollectionSource, PandasSource
@@ -80,7 +81,11 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         return cls(code.with_fallback(load_configuration()))
 
     def register_cached_file(self, file_path: str | Path, name: str, executable: bool = False) -> None:
-        """Ships a file of the driver to every task, where `runtime_context.get_cached_file(name)` gives its path.
+        """Ships a file or directory of the driver to the tasks: `runtime_context.get_cached_file(name)` gives the path
+        of a copy, which is there until the task ends.
+
+        It is read when the program is submitted, and goes along with each task as functions do: what is very large
+        belongs in storage that every node reaches.
 
         Args:
             executable: taken for PyFlink's programs; files keep their permissions.
@@ -313,11 +318,12 @@ class StreamExecutionEnvironment(EnvironmentSettings):
                 "was added since the last call); add a source, and a sink such as print()"
             )
         recorded = tuple(self._transformations)
+        files = self._cached_files if should_prepare else {}
         return Pipeline(
             name=name,
             transformations=prepared(recorded) if should_prepare else recorded,
             configuration=_with_absolute_places(self._configuration),
-            cached_files=dict(self._cached_files),
+            cached_files={name: pack(Path(path)) for name, path in files.items()},
         )
 
 

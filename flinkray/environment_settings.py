@@ -9,7 +9,7 @@ from typing import Self
 
 from flinkray.checkpoint_config import CheckpointConfig, CheckpointingMode
 from flinkray.config import Configuration
-from flinkray.durations import Duration
+from flinkray.durations import Duration, without_minus_one
 from flinkray.errors import ConfigurationError
 from flinkray.operator_settings import check_parallelism
 from flinkray.options import (
@@ -73,8 +73,8 @@ class EnvironmentSettings:
         return self._configuration.get(MAX_PARALLELISM)
 
     def set_buffer_timeout(self, timeout: Duration) -> Self:
-        """How long rows may wait for more before they are sent; 0: sent after every batch."""
-        self._configuration.set(BUFFER_TIMEOUT, timeout)
+        """How long rows may wait for more before they are sent; 0: after every batch; -1: until a buffer is full."""
+        self._configuration.set(BUFFER_TIMEOUT, without_minus_one(timeout))
         return self
 
     def get_buffer_timeout(self) -> int:

@@ -58,8 +58,8 @@ class Pipeline:
     name: str
     transformations: tuple[Transformation, ...]
     configuration: Configuration
-    cached_files: dict[str, str] = field(default_factory=dict)
-    """name -> path, visible to tasks by name."""
+    cached_files: dict[str, bytes] = field(default_factory=dict)
+    """By name, packed (`flinkray.cached_files`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from typing import Self
 
-from flinkray.durations import Duration, to_millis
+from flinkray.durations import Duration, to_millis, without_minus_one
 from flinkray.errors import InvalidProgramError
 from flinkray.operator_factories import ChainingStrategy, SinkFactory, SourceFactory
 from flinkray.transformations import PhysicalTransformation, ResourceSpec
@@ -111,9 +111,11 @@ class OperatorSettings(ABC):
         return self
 
     def set_buffer_timeout(self, timeout: Duration) -> Self:
-        """How long its rows may wait for more before they are sent; 0: sent after every batch."""
+        """How long its rows may wait for more before they are sent; 0: sent after every batch; -1: until a buffer is
+        full."""
         operator = self._operator("set_buffer_timeout")
-        operator.buffer_timeout_ms = to_millis(timeout, f"operator {operator.name!r}: buffer timeout")
+        name = f"operator {operator.name!r}: buffer timeout"
+        operator.buffer_timeout_ms = to_millis(without_minus_one(timeout), name)
         return self
 
     def set_resources(self, min_resources: ResourceSpec, preferred_resources: ResourceSpec | None = None) -> Self:

@@ -72,7 +72,7 @@ class JobInformation:
     job_id: JobId
     job_name: str
     configuration: Configuration
-    cached_files: dict[str, str] = field(default_factory=dict)
+    cached_files: dict[str, bytes] = field(default_factory=dict)
     checkpoint_settings: CheckpointSettings = CheckpointSettings()
 
 

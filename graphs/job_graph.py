@@ -281,7 +281,7 @@ class JobGraph:
     vertices: tuple[JobVertex, ...]
     configuration: Configuration
     checkpoint_settings: CheckpointSettings = CheckpointSettings()
-    cached_files: dict[str, str] = field(default_factory=dict)
+    cached_files: dict[str, bytes] = field(default_factory=dict)
 
     def vertex(self, vertex_id: JobVertexId) -> JobVertex:
         return next(vertex for vertex in self.vertices if vertex.id == vertex_id)

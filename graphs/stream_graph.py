@@ -145,7 +145,7 @@ class StreamGraph:
         chaining_enabled: bool = True,
         is_batch: bool = False,
         global_exchange_mode: GlobalExchangeMode = GlobalExchangeMode.ALL_EDGES_PIPELINED,
-        cached_files: Mapping[str, str] | None = None,
+        cached_files: Mapping[str, bytes] | None = None,
     ) -> None:
         self.name = name
         self.configuration = configuration

@@ -25,6 +25,7 @@ from actors.operators.base import Operator
 from actors.ports import Cancellable, Clock, Loop, Timers
 from actors.state.options import StateOptions
 from actors.state.snapshot import RestoredState, StateWriter
+from actors.tasks.cached_files import CachedFiles
 from actors.tasks.latencies import Granularity, OperatorLatencies
 from actors.tasks.metrics import OperatorFigures, TaskAccumulator, TaskFigures
 from actors.tasks.timers import TaskTimers
@@ -106,6 +107,7 @@ class TaskOperatorContext:
         name: str,
         keys: tuple[KeySelector | None, ...],
         deployment: TaskDeployment,
+        cached_files: CachedFiles,
         services: TaskServices,
         figures: TaskFigures,
         executor: MailboxExecutor,
@@ -116,6 +118,7 @@ class TaskOperatorContext:
         self._name = name
         self._keys = keys
         self._deployment = deployment
+        self._cached_files = cached_files
         self._services = services
         self._figures = figures
         self._executor = executor
@@ -273,13 +276,13 @@ class TaskOperatorContext:
         return self._figures.accumulator(name, initial)
 
     def cached_file(self, name: str) -> str:
-        files = self._deployment.cached_files
-        if name not in files:
+        names = self._cached_files.names
+        if name not in names:
             raise InvalidProgramError(
-                f"operator {self._name!r}: no cached file {name!r}{did_you_mean(name, files)}; register it with "
-                f"env.register_cached_file (registered: {', '.join(sorted(files)) or 'none'})"
+                f"operator {self._name!r}: no cached file {name!r}{did_you_mean(name, names)}; register it with "
+                f"env.register_cached_file (registered: {', '.join(names) or 'none'})"
             )
-        return files[name]
+        return self._cached_files.path(name)
 
     @property
     def job_parameters(self) -> Mapping[str, str]:

@@ -15,6 +15,7 @@ from actors.operators.base import Operator, Output
 from actors.operators.sink import SinkOperator
 from actors.operators.source import SourceOperator
 from actors.state.snapshot import OperatorSnapshot, RestoredState
+from actors.tasks.cached_files import CachedFiles
 from actors.tasks.chain_members import ChainMember, load_members
 from actors.tasks.environment import TaskOperatorContext, TaskServices
 from actors.tasks.metrics import OperatorFigures, TaskFigures
@@ -69,6 +70,7 @@ class OperatorChain:
             operator = services.create_operator(member.codes, [config.name for config in member.configs])
             self._operators[member.first.node_id] = operator
             self._by_operator_id.update((config.operator_id, operator) for config in member.configs)
+        self._cached_files = CachedFiles(deployment.cached_files)
         self._figures_of_operators: list[OperatorFigures] = []
         for member, operator in zip(members, self._operators.values(), strict=True):
             context = TaskOperatorContext(
@@ -76,6 +78,7 @@ class OperatorChain:
                 member.name,
                 member.codes[0].keys,
                 deployment,
+                self._cached_files,
                 services,
                 figures,
                 executors[member.first.operator_id],
@@ -172,6 +175,7 @@ class OperatorChain:
             except Exception as error:
                 name_operator(error, operator)
                 first = first or error
+        self._cached_files.close()
         if first is not None:
             raise first
 

@@ -17,8 +17,9 @@ from flinkray import (
     TypeMismatchError,
     Types,
 )
+from flinkray.cached_files import unpack
 from flinkray.configuration_sources import load_configuration, variable_name
-from flinkray.options import BATCH_ROWS, BUFFER_TIMEOUT, OPERATOR_CHAINING, PARALLELISM
+from flinkray.options import BATCH_ROWS, BUFFER_TIMEOUT, GLOBAL_JOB_PARAMETERS, OPERATOR_CHAINING, PARALLELISM
 from flinkray.watermarks import WatermarkStrategy
 from tests.support.api import FakeExecutor
 
@@ -39,6 +40,19 @@ def test_code_wins_over_variables_over_the_file_over_defaults(tmp_path: Path, mo
     assert settings.get(BATCH_ROWS) == 30
     assert settings.get(BUFFER_TIMEOUT) == 2000
     assert settings.get(OPERATOR_CHAINING) is True
+
+
+def test_a_mapping_in_the_file_may_be_the_value_of_an_option(tmp_path: Path) -> None:
+    text = "pipeline:\n  global-job-parameters:\n    first: 1\n    second: two\n"
+    (tmp_path / "config.yaml").write_text(text)
+    settings = load_configuration({"FLINKRAY_CONF_DIR": str(tmp_path)})
+    assert settings.get(GLOBAL_JOB_PARAMETERS) == {"first": "1", "second": "two"}
+
+
+def test_a_buffer_timeout_of_minus_one_never_passes(env: Env) -> None:
+    year = 365 * 86_400_000
+    stream = env.set_buffer_timeout(-1).from_collection([1]).map(str).set_buffer_timeout(-1)
+    assert (env.get_buffer_timeout(), stream._transformation.buffer_timeout_ms) == (year, year)
 
 
 def test_the_variable_of_an_option() -> None:
@@ -112,7 +126,7 @@ def test_a_cached_file_must_exist_and_keeps_its_name(env: Env, executor: FakeExe
         env.register_cached_file(tmp_path, "words")
     env.from_collection([1]).print()
     env.execute()
-    assert executor.pipeline.cached_files == {"words": str(file)}
+    assert unpack(executor.pipeline.cached_files["words"], tmp_path / "elsewhere").read_text() == "x"
 
 
 # -- sources

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gc
+import shutil
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from actors.elements import ACTIVE, IDLE, EndOfData, EndOfPartition, LatencyMarker, Watermark
+from flinkray.cached_files import pack
 from flinkray.config import Configuration
 from flinkray.errors import PartitionError
 from flinkray.types import MAX_TIMESTAMP, OutputTag, Timestamp
@@ -553,10 +556,26 @@ def test_settings_reach_the_operators_from_the_job_configuration() -> None:
     assert (context.subtask, context.operator_name, context.job_name) == ("1 of 2", "a", "test job")
 
 
+def test_a_cached_file_is_unpacked_once_and_gone_with_the_task(tmp_path: Path) -> None:
+    (tmp_path / "models" / "small").mkdir(parents=True)
+    script = tmp_path / "models" / "small" / "run"
+    script.write_text("x")
+    script.chmod(0o700)
+    task = chain("a").start()
+    task.deployment.cached_files["model"] = pack(tmp_path / "models")
+    shutil.rmtree(tmp_path / "models")
+    place = Path(task.operators["a"].context.cached_file("model"))
+    assert (place.name, task.operators["a"].context.cached_file("model")) == ("models", str(place))
+    copy = place / "small" / "run"
+    assert (copy.read_text(), copy.stat().st_mode & 0o777) == ("x", 0o700)
+    task.task.cancel()
+    task.run_until_idle()
+    assert not place.exists()
+
+
 def test_a_missing_cached_file_is_named_with_those_that_there_are() -> None:
     task = chain("a").start()
-    task.deployment.cached_files["model"] = "/tmp/model"
+    task.deployment.cached_files["model"] = b""
     context = task.operators["a"].context
-    assert context.cached_file("model") == "/tmp/model"
     with pytest.raises(Exception, match="no cached file 'modle'; did you mean 'model'"):
         context.cached_file("modle")
