@@ -74,7 +74,10 @@ class SparkBridge:
             InvalidProgramError: a column has no Arrow type, or two have one name.
             UnknownColumnError: `order_by` names a column that is not there.
         """
-        columns = () if order_by is None else (order_by,) if isinstance(order_by, str) else tuple(order_by)
+        if not isinstance(dataframe, DataFrame):
+            kind = type(dataframe)
+            raise InvalidProgramError(f"from_spark takes a Spark DataFrame, not {kind.__name__} of {kind.__module__}")
+        columns = () if order_by is None else tuple(order_by) if isinstance(order_by, (list, tuple)) else (order_by,)
         return SparkDataFrameSource(dataframe, columns)
 
     def stream_source(self, dataframe: DataFrame, staging: StreamStaging, ends_with_query: bool) -> Source:
@@ -125,6 +128,11 @@ class SparkDataFrameSource(Source):
         if dataframe.isStreaming:
             raise InvalidProgramError("from_spark takes a DataFrame that ends; from_spark_stream takes a streaming one")
         for column in order_by:
+            if not isinstance(column, str):
+                raise InvalidProgramError(
+                    f"from_spark(order_by=...) takes names of columns, which sort ascending, not {column!r}; add a "
+                    "column that sorts as you want, and name that"
+                )
             if column not in dataframe.columns:
                 raise UnknownColumnError(column, dataframe.columns, "from_spark(order_by=...)")
         self._dataframe = dataframe

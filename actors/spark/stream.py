@@ -132,7 +132,7 @@ def stage_stream(dataframe: DataFrame, settings: StreamStaging) -> StreamingQuer
 
 
 def _check_streaming(dataframe: DataFrame) -> None:
-    if not dataframe.isStreaming:
+    if not isinstance(dataframe, DataFrame) or not dataframe.isStreaming:
         raise InvalidProgramError(
             "from_spark_stream takes a streaming DataFrame (spark.readStream...); from_spark takes any other"
         )

@@ -74,9 +74,20 @@ def _reader(store: BlockStore, block_ids: list[str], schema: pa.Schema) -> Batch
             for number in batch.column(0).to_pylist():
                 rows = store.get(block_ids[number])
                 for offset in range(0, rows.num_rows, _ROWS_PER_BATCH):
-                    yield cast_batch(rows.slice(offset, _ROWS_PER_BATCH), schema)
+                    yield cast_batch(_arranged(rows.slice(offset, _ROWS_PER_BATCH), schema), schema)
 
     return read
+
+
+def _arranged(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """With the columns of `schema` in their order: rows of one stream may have them in another, or lack some."""
+    if rows.schema.names == schema.names:
+        return rows
+    columns = {
+        field.name: rows.column(field.name) if field.name in rows.schema.names else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    }
+    return pa.RecordBatch.from_pydict(columns)
 
 
 def _nullable(types: StructType) -> StructType:
