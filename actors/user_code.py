@@ -18,7 +18,7 @@ from actors.state.operator_state import FunctionInitialization, FunctionSnapshot
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_metrics import UserMetricGroup
 from flinkray.errors import FlinkrayError, InvalidProgramError, UserFunctionError
-from flinkray.functions import Accumulator, CheckpointedFunction, Function
+from flinkray.functions import Accumulator, CheckpointedFunction, Function, WrappedFunction
 from flinkray.metrics import MetricGroup
 from flinkray.row_codec import short_repr as short_repr
 from flinkray.state import (
@@ -116,7 +116,6 @@ class UserFunctions:
 
     Args:
         operator_name: the task's operator, or, of several that are fused into it, the one whose functions these are.
-        scope: keeps their state apart from that of other UserFunctions of the same operator.
         run: calls `open` and `close`, where that takes more than a call.
     """
 
@@ -125,7 +124,6 @@ class UserFunctions:
         context: OperatorContext,
         functions: Iterable[object],
         operator_name: str | None = None,
-        scope: str = "",
         run: Callable[[Callable[[], Any]], None] | None = None,
     ) -> None:
         self._operator_name = operator_name or context.operator_name
@@ -136,8 +134,8 @@ class UserFunctions:
         self._opened: list[Function] = []
         where = f"operator {self._operator_name!r} (subtask {self._subtask})"
         self._checkpointed = [
-            (function, OperatorStateStore(where, f"{scope}{index}", context.subtask_index))
-            for index, function in enumerate(distinct)
+            (function, OperatorStateStore(where, str(index), context.subtask_index))
+            for index, function in enumerate(map(_innermost, distinct))
             if isinstance(function, CheckpointedFunction)
         ]
         self._is_restored: bool | None = None
@@ -193,6 +191,12 @@ class UserFunctions:
                 first = first or error
         if first is not None:
             raise_attributed(self._operator_name, self._subtask, NO_VALUE, first)
+
+
+def _innermost(function: object) -> object:
+    while isinstance(function, WrappedFunction):
+        function = function.wrapped
+    return function
 
 
 def _call(call: Callable[[], Any]) -> None:

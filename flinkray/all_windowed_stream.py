@@ -10,14 +10,16 @@ from flinkray.aggregates import Aggregate
 from flinkray.datastream import DataStream
 from flinkray.functions import (
     AllWindowFunction,
+    Function,
     ProcessAllWindowFunction,
     ProcessWindowFunction,
     WindowContext,
+    WrappedFunction,
     as_callable,
 )
 from flinkray.keyed_stream import result_columns
 from flinkray.known_types import KnownType
-from flinkray.window_operations import WINDOW_COLUMNS, WindowOperations, WrappedWindowFunction
+from flinkray.window_operations import WINDOW_COLUMNS, WindowOperations
 from flinkray.windowing import AnyWindow, WindowAssigner
 
 ProcessAllCallable = ProcessAllWindowFunction | Callable[[WindowContext, Iterable[Any]], Any]
@@ -56,21 +58,21 @@ class AllWindowedStream(WindowOperations):
         return super()._windowed(known, **operation).force_non_parallel()
 
 
-class _ApplyAll(WrappedWindowFunction):
+class _ApplyAll(WrappedFunction[Function | Callable[..., Any]], ProcessWindowFunction):
     """A function of (window, rows) as one of (key, context, rows)."""
 
     def process(self, key: Any, context: WindowContext, elements: Iterable[Any]) -> Iterable[Any] | None:
-        results: Iterable[Any] | None = as_callable(self._function, "apply")(context.window(), elements)
+        results: Iterable[Any] | None = as_callable(self.wrapped, "apply")(context.window(), elements)
         return results
 
 
-class _ProcessAll(WrappedWindowFunction):
+class _ProcessAll(WrappedFunction[Function | Callable[..., Any]], ProcessWindowFunction):
     """A function of (context, rows) as one of (key, context, rows)."""
 
     def process(self, key: Any, context: WindowContext, elements: Iterable[Any]) -> Iterable[Any] | None:
-        results: Iterable[Any] | None = as_callable(self._function, "process")(context, elements)
+        results: Iterable[Any] | None = as_callable(self.wrapped, "process")(context, elements)
         return results
 
     def clear(self, context: WindowContext) -> None:
-        if isinstance(self._function, ProcessAllWindowFunction):
-            self._function.clear(context)
+        if isinstance(self.wrapped, ProcessAllWindowFunction):
+            self.wrapped.clear(context)

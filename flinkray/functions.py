@@ -10,13 +10,15 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from flinkray.metrics import MetricGroup
 from flinkray.state import KeyedStateStore, ListState, ListStateDescriptor, MapState, MapStateDescriptor
 
 if TYPE_CHECKING:
     from flinkray.windowing import Window
+
+F = TypeVar("F")
 
 
 class RuntimeContext(KeyedStateStore, Protocol):
@@ -63,6 +65,21 @@ class Function:
 
     def close(self) -> None:
         """Called once after the last row, also when the task failed or was cancelled."""
+
+
+class WrappedFunction(Function, Generic[F]):
+    """Mixed into a function of one form around one of another, or a callable, whose life it shares."""
+
+    def __init__(self, wrapped: F) -> None:
+        self.wrapped = wrapped
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        if isinstance(self.wrapped, Function):
+            self.wrapped.open(runtime_context)
+
+    def close(self) -> None:
+        if isinstance(self.wrapped, Function):
+            self.wrapped.close()
 
 
 class OperatorStateStore(Protocol):

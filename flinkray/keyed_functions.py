@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -14,6 +13,7 @@ from flinkray.functions import (
     MapFunction,
     ProcessContext,
     RuntimeContext,
+    WrappedFunction,
 )
 from flinkray.state import ValueState, ValueStateDescriptor
 
@@ -23,40 +23,19 @@ def may_have_state(function: object) -> bool:
     return isinstance(function, Function) and type(function).open is not Function.open
 
 
-class _KeyedRowFunction(KeyedProcessFunction, ABC):
-    """Base: the life of the row function inside."""
-
-    _function: Function
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        self._function.open(runtime_context)
-
-    def close(self) -> None:
-        self._function.close()
-
-
-class KeyedMap(_KeyedRowFunction):
-    def __init__(self, function: MapFunction) -> None:
-        self._function: MapFunction = function
-
+class KeyedMap(WrappedFunction[MapFunction], KeyedProcessFunction):
     def process_element(self, value: Any, ctx: ProcessContext) -> tuple[Any]:
-        return (self._function.map(value),)
+        return (self.wrapped.map(value),)
 
 
-class KeyedFlatMap(_KeyedRowFunction):
-    def __init__(self, function: FlatMapFunction) -> None:
-        self._function: FlatMapFunction = function
-
+class KeyedFlatMap(WrappedFunction[FlatMapFunction], KeyedProcessFunction):
     def process_element(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
-        return self._function.flat_map(value)
+        return self.wrapped.flat_map(value)
 
 
-class KeyedFilter(_KeyedRowFunction):
-    def __init__(self, function: FilterFunction) -> None:
-        self._function: FilterFunction = function
-
+class KeyedFilter(WrappedFunction[FilterFunction], KeyedProcessFunction):
     def process_element(self, value: Any, ctx: ProcessContext) -> tuple[Any, ...]:
-        return (value,) if self._function.filter(value) else ()
+        return (value,) if self.wrapped.filter(value) else ()
 
 
 class MapWithState(KeyedProcessFunction):

@@ -20,9 +20,9 @@ from flinkray.functions import (
     Function,
     ProcessWindowFunction,
     ReduceFunction,
-    RuntimeContext,
     WindowContext,
     WindowFunction,
+    WrappedFunction,
     as_callable,
 )
 from flinkray.keyed_stream import check_aggregates, column_name
@@ -234,26 +234,11 @@ def _has_apply(function: object) -> bool:
     return isinstance(function, Function) and hasattr(function, "apply") and not hasattr(function, "process")
 
 
-class WrappedWindowFunction(ProcessWindowFunction, ABC):
-    """Base of process functions around a function of another form, whose life it shares."""
-
-    def __init__(self, function: Function | Callable[..., Any]) -> None:
-        self._function = function
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        if isinstance(self._function, Function):
-            self._function.open(runtime_context)
-
-    def close(self) -> None:
-        if isinstance(self._function, Function):
-            self._function.close()
-
-
-class Applied(WrappedWindowFunction):
+class Applied(WrappedFunction[Function | Callable[..., Any]], ProcessWindowFunction):
     """A function of (key, window, rows) as one of (key, context, rows)."""
 
     def process(self, key: Any, context: WindowContext, elements: Iterable[Any]) -> Iterable[Any] | None:
-        results: Iterable[Any] | None = as_callable(self._function, "apply")(key, context.window(), elements)
+        results: Iterable[Any] | None = as_callable(self.wrapped, "apply")(key, context.window(), elements)
         return results
 
 

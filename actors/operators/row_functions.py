@@ -76,13 +76,7 @@ class FusedRowOperator(Operator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        names = [stage.name for stage in self._stages]
-        # The scopes are part of the savepoint format: by name, so that other functions may come and go in the chain.
-        scopes = [f"{name}/{names[:index].count(name)}/" for index, name in enumerate(names)]
-        self._functions = [
-            UserFunctions(context, [stage.function], stage.name, scope)
-            for stage, scope in zip(self._stages, scopes, strict=True)
-        ]
+        self._functions = [UserFunctions(context, [stage.function], stage.name) for stage in self._stages]
 
     def initialize_state(self, restored: RestoredState | None) -> None:
         for functions in reversed(self._functions):

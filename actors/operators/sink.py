@@ -7,12 +7,13 @@ from typing import Any, NoReturn
 
 from actors.elements import CheckpointOptions, LatencyMarker
 from actors.messages import RowsKept, RowsTaken
-from actors.operators.base import Operator, OperatorContext
+from actors.operators.base import Operator, OperatorContext, Output
 from actors.operators.collect_writer import CollectWriter
 from actors.state.snapshot import OperatorSnapshot, RestoredState
-from actors.user_code import NO_VALUE, raise_attributed
+from actors.user_code import NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.connectors.sink import Committer, SinkWriter
+from flinkray.connectors.sink_function import SinkFunctionSink
 from flinkray.operator_factories import SinkFactory
 from flinkray.types import Timestamp
 from graphs.job_graph import OperatorCode
@@ -51,7 +52,16 @@ class SinkOperator(Operator):
     def is_available(self) -> bool:
         return not isinstance(self._writer, CollectWriter) or self._writer.is_available
 
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        functions = [self._sink.function] if isinstance(self._sink, SinkFunctionSink) else []
+        self._functions = UserFunctions(context, functions)
+
     def initialize_state(self, restored: RestoredState | None) -> None:
+        self._restore(restored)
+        self._functions.initialize_state(restored)
+
+    def _restore(self, restored: RestoredState | None) -> None:
         if restored is not None:
             self._restored_committables = [each for _, prepared in restored.items(_COMMITTABLES) for each in prepared]
             self._restored_states = restored.items(_WRITER)
@@ -67,13 +77,14 @@ class SinkOperator(Operator):
                 return
             self._committer = self._sink.create_committer()
             self._commit(committables)
+            self._functions.open(TaskRuntimeContext(self.context))
             self._writer = self._sink.create_writer(_WriterContext(self.context), states)
         except Exception as error:
             self._raise(error)
 
     def recover_finished(self, restored: RestoredState) -> None:
         """Commits what the checkpoint has, and brings the driver the rows that it has."""
-        self.initialize_state(restored)
+        self._restore(restored)
         try:
             if self._collects:
                 self._collect_writer(self._restored_states).close()
@@ -137,6 +148,7 @@ class SinkOperator(Operator):
             state = writer.snapshot_state(checkpoint_id)
             if state is not None:
                 snapshot.add_list(_WRITER, [state])
+            self._functions.snapshot_state(checkpoint_id, snapshot)
         except Exception as error:
             self._raise(error)
         return snapshot
@@ -158,6 +170,7 @@ class SinkOperator(Operator):
             steps.append(committer.close)
         if writer is not None:
             steps.append(writer.close)
+        steps.append(self._functions.close)
         errors = [error for step in steps if (error := _error_of(step)) is not None]
         if errors:
             self._raise(errors[0])

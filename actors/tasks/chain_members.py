@@ -8,6 +8,7 @@ import cloudpickle
 
 from actors.messages import TaskDeployment
 from flinkray.errors import FlinkrayError
+from flinkray.functions import CheckpointedFunction
 from graphs.job_graph import OperatorCode, OperatorConfig
 
 
@@ -45,15 +46,20 @@ def load_members(deployment: TaskDeployment) -> tuple[ChainMember, ...]:
 
 
 def fuse_row_functions(members: tuple[ChainMember, ...]) -> tuple[ChainMember, ...]:
-    """Joins row functions whose only output is the next row function, so that rows become Python values once."""
+    """Joins row functions whose only output is the next row function, so that rows become Python values once.
+
+    One with state of its own begins anew: the state is found again by its operator's id, which is that of the first.
+    """
     by_node = {member.first.node_id: member for member in members}
     joined: list[ChainMember] = []
     taken: set[int] = set()
     for member in members:
         if member.first.node_id in taken:
             continue
-        while (node := _only_follower(member.last)) is not None and by_node[node].first.is_row_function:
+        while (node := _only_follower(member.last)) is not None:
             following = by_node[node]
+            if not following.first.is_row_function or _has_state(following):
+                break
             member = ChainMember(member.configs + following.configs, member.codes + following.codes)
             taken.add(node)
         joined.append(member)
@@ -66,6 +72,10 @@ def _only_follower(config: OperatorConfig) -> int | None:
         return None
     edge = config.chained_outputs[0]
     return None if edge.output_tag is not None else edge.target_node
+
+
+def _has_state(member: ChainMember) -> bool:
+    return isinstance(getattr(member.codes[0].factory, "function", None), CheckpointedFunction)
 
 
 def _load(config: OperatorConfig, deployment: TaskDeployment) -> OperatorCode:

@@ -1,4 +1,4 @@
-"""What `open` gets in functions that are a source or a sink: where they run, and nothing else."""
+"""What `open` gets in functions that are a source: where they run, and nothing else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flinkray.errors import InvalidProgramError
 
 
 class Subtask(Protocol):
-    """A reader's or a writer's context."""
+    """A reader's context."""
 
     @property
     def subtask_index(self) -> int: ...
@@ -76,6 +76,6 @@ class SubtaskRuntimeContext:
 
     def _refuse(self, what: str) -> NoReturn:
         raise InvalidProgramError(
-            f"operator {self._subtask.operator_name!r}: {what} is not available to a source or sink function; "
-            "use map or process before the sink, or after the source"
+            f"operator {self._subtask.operator_name!r}: {what} is not available to a source function; "
+            "use map or process after it"
         )

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from flinkray.batch import Batch
-from flinkray.connectors.function_context import SubtaskRuntimeContext
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
 from flinkray.errors import FlinkrayError, InvalidProgramError, UserFunctionError
 from flinkray.functions import SinkFunction, as_callable
@@ -15,7 +14,10 @@ from flinkray.row_codec import decode, short_repr
 
 
 class SinkFunctionSink(Sink):
-    """Calls a function with each value. What it has written by the time of a failure is written again after it."""
+    """Calls a function with each value. What it has written by the time of a failure is written again after it.
+
+    The operator opens and closes the function, and saves its state where it is a CheckpointedFunction.
+    """
 
     def __init__(self, function: SinkFunction | Callable[[Any], Any]) -> None:
         if not callable(function) and not isinstance(function, SinkFunction):
@@ -28,11 +30,8 @@ class SinkFunctionSink(Sink):
 
 class _FunctionWriter(SinkWriter):
     def __init__(self, function: SinkFunction | Callable[[Any], Any], context: SinkWriterContext) -> None:
-        self._function = function
         self._context = context
         self._invoke = as_callable(function, "invoke")
-        if isinstance(function, SinkFunction):
-            _open(function, context)
 
     def write(self, batch: Batch) -> None:
         invoke = self._invoke
@@ -45,8 +44,7 @@ class _FunctionWriter(SinkWriter):
                 raise self._error(value, error) from error
 
     def close(self) -> None:
-        if isinstance(self._function, SinkFunction):
-            self._function.close()
+        """The operator closes the function."""
 
     def _error(self, value: Any, error: Exception) -> UserFunctionError:
         # The first frame is this module's; the user's begin after it.
@@ -58,15 +56,3 @@ class _FunctionWriter(SinkWriter):
             f"{type(error).__name__}: {error}",
             "".join(traceback.format_exception(type(error), error, frames)).rstrip(),
         )
-
-
-def _open(function: SinkFunction, context: SinkWriterContext) -> None:
-    """One that fails is closed: what it had acquired by then is released. The first error counts."""
-    try:
-        function.open(SubtaskRuntimeContext(context))
-    except BaseException as error:
-        try:
-            function.close()
-        except Exception as another:
-            error.add_note(f"and close failed after it: {type(another).__name__}: {another}")
-        raise

@@ -14,6 +14,7 @@ from flinkray import (
     ArgMax,
     ArgMin,
     Avg,
+    CheckpointedFunction,
     CoFlatMapFunction,
     CollectList,
     CoMapFunction,
@@ -47,12 +48,30 @@ from flinkray import (
     ValueStateDescriptor,
     col,
 )
-from flinkray.functions import OnTimerContext, ProcessContext
+from flinkray.functions import FunctionInitializationContext, FunctionSnapshotContext, OnTimerContext, ProcessContext
 from tests.support.jobs import environment
 from tests.support.whole_jobs import ONE_ROW_BATCHES, in_order, rows, rows_of, timed
 
 EVENTS = [("a", 5, 1), ("b", 7, 2), ("a", 3, 3), ("a", 8, 4), ("b", 7, 5)]
 NAMES = ("key", "value", "at")
+
+
+class Counting(MapFunction, CheckpointedFunction):
+    """(the value, how many this function has seen)"""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.name = runtime_context.get_task_name()
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        self.state = context.get_list_state(ListStateDescriptor("seen"))
+        self.seen = sum(self.state.get())
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        self.state.update([self.seen])
+
+    def map(self, value: Any) -> Any:
+        self.seen += 1
+        return value, self.seen
 
 
 @pytest.fixture
@@ -444,3 +463,8 @@ def test_order_within_a_key_is_that_of_its_sender(env: StreamExecutionEnvironmen
     found = in_order(numbers.key_by("f0").map(lambda pair: pair))
     for key in range(7):
         assert [n for k, n in found if k == key] == [n for n in range(1, 2001) if n % 7 == key]
+
+
+def test_a_function_of_a_keyed_stream_may_also_have_state_without_a_key(env: StreamExecutionEnvironment) -> None:
+    results = env.from_collection(["a", "b"]).key_by(lambda _: "all").map(Counting()).execute_and_collect()
+    assert list(results) == [("a", 1), ("b", 2)]

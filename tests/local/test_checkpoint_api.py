@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from actors.client.cli import main
 from flinkray import (
+    CheckpointedFunction,
     CheckpointError,
     CheckpointingMode,
     CheckpointKind,
@@ -30,6 +31,7 @@ from flinkray import (
     JobExecutionError,
     JobStatus,
     KeyedProcessFunction,
+    ListStateDescriptor,
     MapFunction,
     ReduceFunction,
     RestartStrategies,
@@ -42,6 +44,7 @@ from flinkray import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
+from flinkray.functions import FunctionInitializationContext, FunctionSnapshotContext
 from flinkray.row_codec import decode
 from tests.support.waiting import eventually
 
@@ -188,6 +191,47 @@ def test_a_savepoint_leaves_its_job_running_and_starts_another(tmp_path: Path, b
         key, count, row = decode(next(client.collected("rows")))[0]
         assert row >= 50
         assert (key, count) == (row % KEYS, row // KEYS + 1)
+    finally:
+        client.close()
+
+
+class Numbering(MapFunction, CheckpointedFunction):
+    """(the row, how many rows this function has seen), in state that has no key."""
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        self.state = context.get_list_state(ListStateDescriptor("seen"))
+        self.seen = sum(self.state.get())
+
+    def map(self, value: Any) -> Row:
+        self.seen += 1
+        return Row(n=value.n, seen=self.seen)
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        self.state.update([self.seen])
+
+
+def test_a_function_finds_its_state_again_where_others_have_come_into_its_chain(tmp_path: Path) -> None:
+    def program(env: Env, *others: str) -> None:
+        stream = numbers(env, None)
+        for name in others:
+            stream = stream.map(lambda row: row).name(name).uid(name)
+        stream.map(Numbering()).uid("numbering").map(lambda row: row).uid("last").sink_to(CollectSink("rows")).uid(
+            "rows"
+        )
+
+    env = local()
+    program(env)
+    with running(env, 50) as (client, _):
+        saved = client.trigger_savepoint(str(tmp_path), timeout=30)
+        client.cancel()
+
+    env = local().configure({"execution.state-recovery.path": saved})
+    program(env, "first", "second")
+    client = env.execute_async()
+    try:
+        number, seen = decode(next(client.collected("rows")))[0]
+        assert number >= 50
+        assert seen == number + 1
     finally:
         client.close()
 

@@ -12,12 +12,14 @@ import pytest
 from actors.blocks.sink import BlockSink, checkpoints, committed
 from actors.spark.spill import SpillBlockStore
 from flinkray import (
+    CheckpointedFunction,
     CollectSink,
     DataGenSource,
     DataStream,
     FileSink,
     JobClient,
     JobStatus,
+    ListStateDescriptor,
     MapFunction,
     RestartStrategies,
     SequenceField,
@@ -26,6 +28,7 @@ from flinkray import (
     StreamExecutionEnvironment,
     WatermarkStrategy,
 )
+from flinkray.functions import FunctionInitializationContext, FunctionSnapshotContext
 from flinkray.row_codec import decode
 from tests.support.waiting import eventually
 
@@ -224,5 +227,30 @@ class Appending(SinkFunction):
 def test_a_sink_function_has_every_row_at_least_once(tmp_path: Path) -> None:
     env = local(1)
     failing(env, tmp_path).add_sink(Appending(tmp_path / "part-0"))
+    env.execute()
+    assert sorted(set(lines(tmp_path))) == list(range(ROWS))
+
+
+class Buffering(Appending, CheckpointedFunction):
+    """Flink's example of a stateful sink: writes when it has fifty."""
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        self.state = context.get_list_state(ListStateDescriptor("buffered"))
+        self.buffered = list(self.state.get())
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        self.state.update(self.buffered)
+
+    def invoke(self, value: Any) -> None:
+        self.buffered.append(value)
+        if len(self.buffered) == 50:
+            for each in self.buffered:
+                super().invoke(each)
+            self.buffered.clear()
+
+
+def test_what_a_sink_function_keeps_in_its_state_is_not_lost(tmp_path: Path) -> None:
+    env = local(1)
+    failing(env, tmp_path, (301, 902, 1_403)).add_sink(Buffering(tmp_path / "part-0"))
     env.execute()
     assert sorted(set(lines(tmp_path))) == list(range(ROWS))

@@ -16,8 +16,17 @@ from flinkray.batch import Batch
 from flinkray.config import Configuration
 from flinkray.connectors.collect import CollectSink
 from flinkray.connectors.sink import Committer, Sink, SinkWriter, SinkWriterContext
+from flinkray.connectors.sink_function import SinkFunctionSink
 from flinkray.errors import UserFunctionError
+from flinkray.functions import (
+    CheckpointedFunction,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    RuntimeContext,
+    SinkFunction,
+)
 from flinkray.operator_factories import SinkFactory
+from flinkray.state import ListStateDescriptor
 from flinkray.types import MAX_TIMESTAMP
 from tests.support.operators import FakeContext, OperatorHarness, RecordedOutput, code
 from tests.support.state import restored_from
@@ -361,3 +370,53 @@ def test_batches_of_another_layout_are_not_put_together() -> None:
     task.run_until_idle()
     take(task, COLLECT_WINDOW - 1)
     assert [values for _, values in sent(task)[COLLECT_WINDOW:]] == [[1], [2], [3]]
+
+
+class Keeping(SinkFunction, CheckpointedFunction):
+    """Keeps the values that it is given, in its state too."""
+
+    def initialize_state(self, context: FunctionInitializationContext) -> None:
+        self.state = context.get_list_state(ListStateDescriptor("kept"))
+        self.kept = list(self.state.get())
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        CALLS.append(("open", runtime_context.get_index_of_this_subtask(), list(self.kept)))
+        runtime_context.add_accumulator("opened").add(1)
+
+    def invoke(self, value: Any) -> None:
+        self.kept.append(value)
+
+    def snapshot_state(self, context: FunctionSnapshotContext) -> None:
+        self.state.update(self.kept)
+
+    def close(self) -> None:
+        CALLS.append(("close", self.kept))
+
+
+def test_a_sink_function_is_opened_called_and_closed_and_its_state_is_saved() -> None:
+    first = with_checkpoints(SinkFunctionSink(Keeping()), subtask_index=1, parallelism=2)
+    first.push([1, 2])
+    second = with_checkpoints(SinkFunctionSink(Keeping()), snapshot_of(first, 1))
+    second.push([3])
+    for harness in (first, second):
+        harness.operator.close()
+    assert CALLS == [("open", 1, []), ("open", 0, [1, 2]), ("close", [1, 2]), ("close", [1, 2, 3])]
+
+
+class Broken(SinkFunction):
+    def open(self, runtime_context: RuntimeContext) -> None:
+        raise OSError("no such table")
+
+    def invoke(self, value: Any) -> None: ...
+
+    def close(self) -> None:
+        CALLS.append("closed")
+        raise ValueError("not open")
+
+
+def test_a_sink_function_that_cannot_be_opened_is_closed_and_its_own_error_is_told() -> None:
+    sink = SinkOperator(code(SinkFactory(SinkFunctionSink(Broken()))))
+    task = TaskHarness([Node("sink", lambda: sink, inputs=[0])], channels=[1]).run_until_idle()
+    assert task.states[-1] == "FAILED"
+    assert "no such table" in str(task.error)
+    assert CALLS == ["closed"]
