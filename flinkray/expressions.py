@@ -387,7 +387,7 @@ class StringFunctions:
     def split(self, separator: str | None = None) -> Expression:
         """A list of its parts; None: at runs of white space."""
         if separator == "":
-            raise InvalidProgramError("str.split needs a text to split at, not ''; without one it splits at white space")
+            raise InvalidProgramError("str.split needs a text to split at, not ''; with none it splits at white space")
         return _call("str.split", self.expression, separator=separator)
 
     def length(self) -> Expression:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from flinkray.batch import Batch
 from flinkray.durations import Duration, to_millis
+from flinkray.errors import InvalidProgramError
 from flinkray.types import MIN_TIMESTAMP, Millis, Timestamp
 
 
@@ -106,6 +107,11 @@ class WatermarkStrategy:
     @staticmethod
     def for_generator(generator: Callable[[], WatermarkGenerator]) -> WatermarkStrategy:
         """`generator()` makes a WatermarkGenerator of your own, per split."""
+        if not callable(generator):
+            raise InvalidProgramError(
+                f"for_generator takes what makes generators, for example the class {type(generator).__name__} without "
+                f"(), not {generator!r}"
+            )
         return WatermarkStrategy(generator)
 
     @staticmethod

@@ -31,7 +31,7 @@ class LocalExecutor:
         if not pipeline.configuration.get(ATTACHED):
             raise ConfigurationError(
                 f"{ATTACHED.key!r} = false needs a cluster that outlives this process, and {TARGET.key!r} is 'local': "
-                "use 'ray' or 'ray-session', or execute_async()"
+                "use 'ray' or 'ray-session', or leave it out"
             )
         from actors.hosts.local import LocalHost
 

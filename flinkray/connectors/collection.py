@@ -122,6 +122,15 @@ class PandasSource(TableSource):
         super().__init__(table)
 
 
+def streamed_table(data: Any) -> pa.Table:
+    """The rows of an object with the Arrow stream interface; those of a pandas DataFrame without its index."""
+    table = pa.table(data)
+    if isinstance(data, pa.Table):
+        return table
+    index = (table.schema.pandas_metadata or {}).get("index_columns", ())
+    return table.drop_columns([name for name in index if isinstance(name, str)])
+
+
 def _as_table(data: Any) -> pa.Table:
     if isinstance(data, pa.Table):
         return data
@@ -130,7 +139,7 @@ def _as_table(data: Any) -> pa.Table:
     if isinstance(data, pa.RecordBatchReader):
         return data.read_all()
     if hasattr(data, "__arrow_c_stream__"):
-        return pa.table(data)
+        return streamed_table(data)
     raise InvalidProgramError(
         f"from_arrow takes a pa.Table, RecordBatch or RecordBatchReader, or an object with the Arrow stream interface, "
         f"not {type(data).__name__}"

@@ -13,6 +13,7 @@ import pyarrow as pa
 from flinkray.batch import Batch
 from flinkray.config import Configuration
 from flinkray.connected_streams import ConnectedStreams
+from flinkray.connectors.collection import streamed_table
 from flinkray.connectors.discard import DiscardSink
 from flinkray.datastream import DataStream
 from flinkray.durations import Duration, to_millis
@@ -97,7 +98,7 @@ class Input:
         if isinstance(values, pa.RecordBatch):
             values = pa.Table.from_batches([values])
         if hasattr(values, "__arrow_c_stream__"):
-            table = pa.table(values).replace_schema_metadata(None).combine_chunks()
+            table = streamed_table(values).replace_schema_metadata(None).combine_chunks()
             return [Batch(data, Kind.ROW, times) for data in table.to_batches()]
         return [self._encoder.encode(values, times)] if len(values) else []
 

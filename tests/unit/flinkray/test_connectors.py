@@ -27,7 +27,6 @@ from flinkray import (
     Row,
     SequenceField,
     SequenceSource,
-    SinkFunction,
     Source,
     UserFunctionError,
 )
@@ -120,7 +119,9 @@ def test_a_sequence_may_be_as_long_as_64_bits_allow() -> None:
 def test_a_data_frame_loses_its_index_and_its_metadata() -> None:
     import pandas as pd
 
-    source = PandasSource(pd.DataFrame({"a": [1, 2]}, index=["x", "y"]))
+    frame = pd.DataFrame({"a": [1, 2]}, index=["x", "y"])
+    assert rows_of(SourceRun(ArrowSource(frame)).read_batches()) == [Row(a=1), Row(a=2)]
+    source = PandasSource(frame)
     assert source.output_type is not None
     assert source.output_type.schema.metadata is None
     assert rows_of(SourceRun(source).read_batches()) == [Row(a=1), Row(a=2)]
@@ -222,6 +223,31 @@ def test_a_rate_is_shared_by_the_subtasks() -> None:
     assert [run.poll(subtask).batch.num_rows for subtask in (0, 1)] == [50, 50]  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("given_before", [(0, 1), (0,), ()])
+def test_endless_shares_go_on_together_where_fewer_subtasks_read_them(given_before: tuple[int, ...]) -> None:
+    source = DataGenSource({"i": SequenceField()})
+    former = SourceRun(source, parallelism=2)
+    before = rows_of([former.poll(subtask).batch for subtask in given_before])  # type: ignore[union-attr]
+    enumerator, readers = former.snapshot()
+    run = SourceRun(source, restored=(enumerator, [[split for splits in readers for split in splits]]))
+    after = rows_of(run.read_batches(4))
+    assert sorted(row.i for row in before + after) == list(range(len(before + after)))
+
+
+def test_a_rate_is_that_of_all_shares_where_fewer_subtasks_read_them() -> None:
+    source = DataGenSource({"i": SequenceField()}, rows_per_second=100)
+    former = SourceRun(source, parallelism=2, batch_rows=1000)
+    for subtask in (0, 1):
+        former.poll(subtask)
+    enumerator, readers = former.snapshot()
+    run = SourceRun(source, batch_rows=1000, restored=(enumerator, [[split for splits in readers for split in splits]]))
+    assert run.poll() is ReaderStatus.NOTHING_AVAILABLE
+    assert len(run.contexts[0].timers) == 1
+    run.contexts[0].advance(1000)
+    assert [run.poll().batch.num_rows for _ in range(2)] == [50, 50]  # type: ignore[union-attr]
+    assert run.poll() is ReaderStatus.NOTHING_AVAILABLE
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -267,45 +293,6 @@ def test_printing_is_one_write_per_batch(monkeypatch: pytest.MonkeyPatch) -> Non
     assert Stream.writes == 1
 
 
-def test_a_sink_function_is_opened_called_and_closed() -> None:
-    life: list[Any] = []
-
-    class Store(SinkFunction):
-        def open(self, runtime_context: Any) -> None:
-            life.append(("open", runtime_context.get_index_of_this_subtask()))
-
-        def invoke(self, value: Any) -> None:
-            life.append(value)
-
-        def close(self) -> None:
-            life.append("close")
-
-    writer = SinkFunctionSink(Store()).create_writer(SubtaskContext(1, 2))
-    writer.write(batch_of(1, 2))
-    writer.close()
-    assert life == [("open", 1), 1, 2, "close"]
-
-
-def test_a_sink_function_that_cannot_be_opened_is_closed_and_its_own_error_is_told() -> None:
-    class Store(SinkFunction):
-        is_closed = False
-
-        def open(self, runtime_context: Any) -> None:
-            raise OSError("no such table")
-
-        def invoke(self, value: Any) -> None: ...
-
-        def close(self) -> None:
-            self.is_closed = True
-            raise ValueError("not open")
-
-    store = Store()
-    with pytest.raises(OSError, match="no such table") as caught:
-        SinkFunctionSink(store).create_writer(SubtaskContext())
-    assert store.is_closed
-    assert caught.value.__notes__ == ["and close failed after it: ValueError: not open"]
-
-
 def test_the_error_of_a_sink_function_names_operator_subtask_and_value() -> None:
     def fails(value: int) -> float:
         return 1 / (value - 2)
@@ -318,17 +305,6 @@ def test_the_error_of_a_sink_function_names_operator_subtask_and_value() -> None
     assert "ZeroDivisionError" in str(error)
     assert "return 1 / (value - 2)" in str(error)
     assert "sink_function.py" not in str(error)
-
-
-def test_state_is_refused_where_there_is_none() -> None:
-    class Stateful(SinkFunction):
-        def open(self, runtime_context: Any) -> None:
-            runtime_context.add_accumulator("rows")
-
-        def invoke(self, value: Any) -> None: ...
-
-    with pytest.raises(InvalidProgramError, match="accumulator 'rows' is not available to a source or sink"):
-        SinkFunctionSink(Stateful()).create_writer(SubtaskContext())
 
 
 def test_discard_takes_everything_and_collect_belongs_to_the_runtime() -> None:

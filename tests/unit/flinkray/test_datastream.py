@@ -202,6 +202,10 @@ WRONG_CALLS: dict[str, tuple[Any, str]] = {
     "window of a duration": (lambda rows: rows.key_by("word").window("10 s"), "takes an assigner"),
     "position beyond the columns": (lambda rows: rows.key_by("word").sum(3), "no column at position 3"),
     "strategy": (lambda rows: rows.assign_timestamps_and_watermarks("n"), "watermark strategy is needed"),
+    "a generator, and not what makes one": (
+        lambda rows: rows.assign_timestamps_and_watermarks(WatermarkStrategy.for_generator(42)),  # type: ignore[arg-type]
+        "takes what makes generators",
+    ),
     "union with a list": (lambda rows: rows.union([rows]), "takes streams"),
     "parallelism 0": (lambda rows: rows.map(str).set_parallelism(0), "operator 'Map': parallelism must be between 1"),
     "parallelism of text": (lambda rows: rows.map(str).set_parallelism("2"), "whole number"),

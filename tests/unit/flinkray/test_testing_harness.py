@@ -131,7 +131,7 @@ def test_a_plain_callable_has_to_be_applied_by_the_test() -> None:
     [
         pa.table({"a": [1, 2]}),
         pa.record_batch({"a": [1, 2]}),
-        pd.DataFrame({"a": [1, 2]}),
+        pd.DataFrame({"a": [1, 2]}, index=[3, 7]),
         [{"a": 1}, {"a": 2}],
         [Row(a=1), Row(a=2)],
     ],
