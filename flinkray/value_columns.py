@@ -55,7 +55,7 @@ def to_array(values: Sequence[Any], target: pa.DataType, python_types: set[type]
         return _nested_array(values, target)
     families = {family(python_type) for python_type in python_types}
     _check_families(values, families, target)
-    if "time" in families:
+    if "time" in families or ("datetime" in families and pa.types.is_timestamp(target) and target.tz is None):
         _refuse_zones(values, target)
     try:
         if pa.types.is_dictionary(target):
@@ -114,10 +114,11 @@ def _check_families(values: Sequence[Any], families: set[str], target: pa.DataTy
 
 
 def _refuse_zones(values: Sequence[Any], target: pa.DataType) -> None:
-    """Arrow's times have no zone, and it drops that of Python's."""
+    """Arrow drops the zone of Python's times, and of its datetimes where the type has none."""
+    way_out = "; declare pa.timestamp('us', 'UTC') or another zone" if pa.types.is_timestamp(target) else ""
     for value in values:
-        if value is not None and value.tzinfo is not None:
-            raise Misfit(value, str(target))
+        if getattr(value, "tzinfo", None) is not None:  # numpy's have no such thing
+            raise Misfit(value, f"{target} (without a time zone{way_out})")
 
 
 def _culprit(values: Sequence[Any], target: pa.DataType) -> Misfit:

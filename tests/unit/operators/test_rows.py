@@ -217,6 +217,7 @@ def test_declared_types_hold_from_the_first_batch() -> None:
         (pa.int64(), Decimal("1.5")),
         (pa.date32(), dt.datetime(2020, 1, 1)),
         (pa.timestamp("us"), 5),
+        (pa.timestamp("us"), dt.datetime(2020, 1, 1, tzinfo=UTC)),
         (pa.string(), b"x"),
         (pa.binary(), "x"),
         (pa.duration("s"), dt.timedelta(microseconds=5)),
