@@ -1,4 +1,4 @@
-"""Figures as a table, as JSON lines, and as a bar chart."""
+"""Figures as a table, as JSON lines, and as a chart."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.comparison import Figures
+from benchmarks.engines import ENGINES
+from benchmarks.workloads.catalog import THROUGHPUT
 
 COLUMNS = ("workload", "engine", "mode", "rows", "median", "min - max", "unit", "CPU s per million", "of flinkray")
 
@@ -74,14 +76,18 @@ def read_lines(path: Path) -> list[Figures]:
 
 
 def draw(path: Path) -> list[Path]:
-    """Bars of each engine's ratio to flinkray, per workload, beside the JSON lines as PNG and SVG.
+    """Per workload, how many times each engine's throughput flinkray has, beside the JSON lines as PNG and SVG.
 
     Raises:
         ChartUnavailable: says what is missing.
     """
     figures = read_lines(path)
-    ratios = {(each.workload, each.engine): value for each in figures if (value := ratio(each, figures)) is not None}
-    if not ratios:
+    times = {
+        (each.workload, each.engine): 1 / value
+        for each in figures
+        if each.engine != "flinkray" and (value := ratio(each, figures)) is not None
+    }
+    if not times:
         raise ChartUnavailable(f"{path} has no workload that flinkray and another engine were timed on")
     try:
         import matplotlib
@@ -90,22 +96,36 @@ def draw(path: Path) -> list[Path]:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    return _draw_bars(pyplot, ratios, path)
+    return _draw_dots(pyplot, times, path)
 
 
-def _draw_bars(pyplot: Any, ratios: dict[tuple[str, str], float], path: Path) -> list[Path]:
-    workloads = list(dict.fromkeys(workload for workload, _ in ratios))
-    engines = list(dict.fromkeys(engine for _, engine in ratios))
-    figure, axes = pyplot.subplots(figsize=(max(6, 1.4 * len(workloads)), 4.5))
-    width = 0.8 / len(engines)
-    for index, engine in enumerate(engines):
-        places = [at for at, workload in enumerate(workloads) if (workload, engine) in ratios]
-        heights = [ratios[workloads[at], engine] for at in places]
-        axes.bar([at + index * width for at in places], heights, width, label=engine)
-    axes.set_xticks([at + width * (len(engines) - 1) / 2 for at in range(len(workloads))], workloads)
-    axes.set_yscale("log")
-    axes.set_ylabel("throughput, flinkray = 1")
-    axes.legend()
+def _draw_dots(pyplot: Any, times: dict[tuple[str, str], float], path: Path) -> list[Path]:
+    """A line per workload, and on it a dot per engine."""
+    workloads = sorted({workload for workload, _ in times}, reverse=True)
+    engines = [name for name in ENGINES if any(engine == name for _, engine in times)]
+    figure, axes = pyplot.subplots(figsize=(9, 0.6 * len(workloads) + 1.8))
+    for engine in engines:
+        dots = [(value, workloads.index(workload)) for (workload, of), value in times.items() if of == engine]
+        axes.scatter(*zip(*dots, strict=True), s=60, label=engine, zorder=3)
+        for value, place in dots:
+            axes.annotate(
+                f"{float(f'{value:.2g}'):,g}",
+                (value, place),
+                (0, 7),
+                textcoords="offset points",
+                ha="center",
+                fontsize=8,
+            )
+    axes.axvline(1, color="black", linewidth=1)
+    axes.set_xscale("log")
+    axes.set_xlim(left=0.7)
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}×")
+    axes.set_yticks(range(len(workloads)), [f"{THROUGHPUT[name].title}  {name}" for name in workloads])
+    axes.set_ylim(-0.5, len(workloads) - 0.3)
+    axes.grid(alpha=0.3)
+    axes.spines[["top", "right", "left"]].set_visible(False)
+    axes.set_xlabel("flinkray's throughput in multiples of the engine's")
+    axes.legend(ncols=len(engines), loc="lower center", bbox_to_anchor=(0.4, 1.0), frameon=False)
     figure.tight_layout()
     written = [path.with_suffix(suffix) for suffix in (".png", ".svg")]
     for each in written:

@@ -57,6 +57,8 @@ class Workload(ABC):
     """A program whose throughput is measured, and what its results must be."""
 
     name: ClassVar[str]
+    title: ClassVar[str]
+    """For a chart."""
     work: ClassVar[str]
     """What it does, for people."""
     unit: ClassVar[str] = "rows/s"

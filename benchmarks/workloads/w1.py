@@ -11,6 +11,7 @@ from flinkray import Count, DataStream, FileSource, StreamExecutionEnvironment, 
 
 class W1(Workload):
     name = "W1"
+    title = "word count"
     work = "text, 10 words a line, p(rank) ~ 1/rank: flat_map(str.split), key by word, running count"
     unit = "words/s"
     checked_columns = ("value", "n")

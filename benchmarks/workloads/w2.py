@@ -11,6 +11,7 @@ from flinkray import Count, DataStream, StreamExecutionEnvironment, Sum
 
 class W2(Workload):
     name = "W2"
+    title = "windows, 1 row per group"
     work = "10 s tumbling windows per key: sum(v), count; one row per group"
     checked_columns = ("total", "n")
 
@@ -31,4 +32,5 @@ class W2(Workload):
 
 class W2d(W2):
     name = "W2d"
+    title = "windows, 100 rows per group"
     work = "10 s tumbling windows per key: sum(v), count; 100 rows per group"

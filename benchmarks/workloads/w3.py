@@ -11,6 +11,7 @@ from flinkray import DataStream, StreamExecutionEnvironment, col
 
 class W3(Workload):
     name = "W3"
+    title = "row functions"
     work = "i -> x*2+1 -> keep x mod 3 = 0 -> x // 3 as three Python row functions"
     checked_columns = ("value",)
 
@@ -33,6 +34,7 @@ class W3(Workload):
 
 class W3x(W3):
     name = "W3x"
+    title = "column expressions"
     work = "W3 with column expressions"
 
     def stream(self, env: StreamExecutionEnvironment, rows: int) -> DataStream:

@@ -11,6 +11,7 @@ from flinkray import DataStream, StreamExecutionEnvironment, Sum
 
 class W4(Workload):
     name = "W4"
+    title = "running sums"
     work = "running sum(v) per key, one result per row"
     checked_columns = ("k", "total")
 

@@ -11,6 +11,7 @@ from flinkray import DataStream, StreamExecutionEnvironment
 
 class W5(Workload):
     name = "W5"
+    title = "numpy on columns"
     work = "z = sqrt(v) * log1p(k), keep z > 1000, as a numpy function over columns"
     checked_columns = ("z",)
     check_rows = 30_000

@@ -13,6 +13,7 @@ from flinkray import DataStream, StreamExecutionEnvironment
 
 class W6(Workload):
     name = "W6"
+    title = "window join of W2's rows"
     work = "rows as of W2 joined with a tenth as many, per key in 10 s tumbling windows"
     checked_columns = ("v", "v_right")
 
@@ -47,4 +48,5 @@ class W6(Workload):
 
 class W6d(W6):
     name = "W6d"
+    title = "window join of W2d's rows"
     work = "rows as of W2d joined with a tenth as many, per key in 10 s tumbling windows"

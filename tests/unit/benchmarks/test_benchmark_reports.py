@@ -102,6 +102,15 @@ def test_lines_are_read_back_and_a_chart_needs_matplotlib(tmp_path: Path, monkey
         draw(path)
 
 
+def test_a_chart_is_drawn_beside_the_lines(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "figures.jsonl"
+    append_lines(path, [figures("flinkray", 200.0), figures("spark", 0.5)])
+    png, svg = draw(path)
+    assert png.read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in svg.read_text()
+
+
 def test_a_file_without_ratios_gives_no_chart(tmp_path: Path) -> None:
     path = tmp_path / "figures.jsonl"
     append_lines(path, [figures("flinkray", None)])
