@@ -67,7 +67,8 @@ def key_columns(batch: Batch, selector: KeySelector, where: str) -> pa.RecordBat
 
 
 def key_values(columns: pa.RecordBatch) -> list[Any]:
-    """Each row's key as a Python value: the bare value of a single column, a tuple of several. Every NaN is NAN."""
+    """Each row's key as a Python value: the bare value of a single column, a tuple of several. Every NaN is NAN, also
+    within tuples."""
     lists = [_one_nan(to_values(column), column.type) for column in columns.columns]
     return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
 
@@ -93,9 +94,9 @@ def hashable_keys(columns: pa.RecordBatch, where: str) -> list[Any]:
 
 
 def _one_nan(values: list[Any], arrow_type: pa.DataType) -> list[Any]:
-    is_dictionary = pa.types.is_dictionary(arrow_type)
-    is_float = pa.types.is_floating(arrow_type.value_type if is_dictionary else arrow_type)
-    return [with_one_nan(value) for value in values] if is_float else values
+    held = arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
+    may_have_nan = pa.types.is_floating(held) or pa.types.is_nested(held)
+    return [with_one_nan(value) for value in values] if may_have_nan else values
 
 
 def _select(data: pa.RecordBatch, selector: ColumnKey, where: str) -> pa.RecordBatch:

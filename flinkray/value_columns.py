@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from operator import countOf
+from functools import partial
+from operator import countOf, itemgetter
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,14 @@ from flinkray.value_types import (
     Misfit,
     Unholdable,
     family,
+    field_getter,
     is_row_struct,
     is_tuple_struct,
+    map_by_type,
     named_fields,
     names_a_tuple,
+    nothing,
+    record_values,
 )
 
 
@@ -164,7 +169,7 @@ def _struct_array(values: Sequence[Any], target: pa.DataType, missing: np.ndarra
     columns = []
     _checked(values, {"tuple", "dict", "record"}, target)
     for position, field in enumerate(target):
-        column = [None if value is None else _field(value, position, field.name) for value in values]
+        column = map_by_type(values, partial(_struct_getter, position=position, name=field.name))
         try:
             columns.append(to_array(column, field.type))
         except Misfit as misfit:
@@ -174,12 +179,13 @@ def _struct_array(values: Sequence[Any], target: pa.DataType, missing: np.ndarra
     return pa.StructArray.from_arrays(columns, fields=list(target), mask=mask)
 
 
-def _field(value: Any, position: int, name: str) -> Any:
-    if isinstance(value, dict):
-        return value.get(name)
-    if type(value) is tuple or (isinstance(value, Row) and not value._is_named):
-        return value[position] if position < len(value) else None
-    return getattr(value, name, None)
+def _struct_getter(python_type: type, position: int, name: str) -> Callable[[Any], Any]:
+    """Gets a struct's field of values of that class: by position where they have no names."""
+    if python_type is tuple:
+        return itemgetter(position)
+    if issubclass(python_type, Row) and not python_type._is_named:
+        return itemgetter(position) if position < len(python_type._fields) else nothing
+    return field_getter(python_type, name)
 
 
 def _checked(values: Sequence[Any], accepted: set[str], target: pa.DataType) -> Sequence[Any]:
@@ -221,7 +227,8 @@ def _decoded_form(value: Any) -> Any:
     if name == "dict":
         return {key: _decoded_form(item) for key, item in value.items()}
     if name == "record":
-        return {field: _decoded_form(getattr(value, field)) for field in named_fields(type(value)) or ()}
+        fields = zip(named_fields(type(value)) or (), record_values(value), strict=True)
+        return {field: _decoded_form(item) for field, item in fields}
     if isinstance(value, np.generic | bytearray):
         return bytes(value) if isinstance(value, bytearray) else value.item()
     return value

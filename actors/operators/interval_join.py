@@ -11,7 +11,7 @@ import pyarrow as pa
 from actors.elements import CheckpointOptions
 from actors.operators.base import OperatorContext, Output
 from actors.operators.interval_join_buffer import IntervalBuffer, Times, buffer_table, shifted
-from actors.operators.join_buffer import JoinKeys, KeyedRows
+from actors.operators.join_buffer import JoinKeys, KeyedRows, as_batch
 from actors.operators.joined_rows import Indices, PairLayout, both_keys, pairs_of
 from actors.operators.keyed_tables import KeyedTables, state_rows
 from actors.operators.results import ResultCollector
@@ -167,6 +167,8 @@ class _ColumnPairs:
         """Row `lefts[i]` with row `rights[i]`."""
         if self._waiting_rows + len(lefts) > self._most_rows:
             self.flush()
+        for side in (left, right):  # rows of two kinds have been put together as objects
+            self._layout.check_kind(side.kind)
         kept = self._layout.kept(left.data.column_names, right.data.column_names)
         pairs = self._layout.pairs(_taken(left.data, lefts), _taken(right.data.select(kept), rights))
         if self._waiting and pairs.schema != self._waiting[0].schema:
@@ -184,7 +186,7 @@ class _ColumnPairs:
 
 
 def _taken(data: pa.Table, rows: Indices) -> pa.RecordBatch:
-    return data.take(pa.array(rows)).combine_chunks().to_batches()[0]
+    return as_batch(data.take(pa.array(rows)))
 
 
 class PairContext:

@@ -59,7 +59,7 @@ class KeyedRows:
 
     def batch(self) -> Batch:
         """Without event times."""
-        return Batch(_as_batch(self.data), self.kind)
+        return Batch(as_batch(self.data), self.kind)
 
     def as_objects(self) -> KeyedRows:
         """The same values pickled, for rows of which some are of another kind: nulls before the first tuple, say."""
@@ -239,6 +239,7 @@ def _never_fired(part: KeyedRows) -> npt.NDArray[np.int64]:
     return np.full(part.num_rows, MIN_TIMESTAMP, np.int64)
 
 
-def _as_batch(table: pa.Table) -> pa.RecordBatch:
+def as_batch(table: pa.Table) -> pa.RecordBatch:
+    """All its rows in one batch; a table without columns gives one without rows."""
     batches = table.combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)

@@ -239,7 +239,9 @@ class SourceOperator(Operator):
     def _emit_source_progress(self, polled: SourceProgress) -> None:
         if polled.split_id not in self._splits:
             self._add_split(polled.split_id)
-        self._emit_progress(self._watermarks_of_splits.on_source(polled.split_id, polled.watermark, polled.is_idle))
+        if not self.context.is_batch:  # where event time moves once, at the end
+            progress = self._watermarks_of_splits.on_source(polled.split_id, polled.watermark, polled.is_idle)
+            self._emit_progress(progress)
 
     def _emit_batch(self, polled: SourceBatch) -> None:
         if polled.split_id not in self._splits:  # a reader may make splits of its own

@@ -26,6 +26,7 @@ class TimedOperator(Operator):
     before the present millisecond is due: Flink's timers wait for a millisecond more too, so that no row comes for a
     window that has fired. A clock that is set back stands still. At the end of the input what has not fired is
     dropped, as Flink drops processing-time timers (its task quiesces the timer service before it finishes operators).
+    Not so in batch mode: there it fires at the end of its key, or of all rows where they do not come by key.
     """
 
     _NEEDS_TIME_FOR = "cannot be put into an event-time window"
@@ -42,9 +43,12 @@ class TimedOperator(Operator):
         self._where = f"{context.operator_name} ({context.subtask_index + 1}/{context.parallelism})"
 
     def on_watermark(self, timestamp: Timestamp) -> None:
-        if self._is_event_time and timestamp > self._watermark:
-            self._watermark = timestamp
-            self._fire_due(timestamp)
+        if self._is_event_time:
+            if timestamp > self._watermark:
+                self._watermark = timestamp
+                self._fire_due(timestamp)
+        elif self.context.is_batch and timestamp == MAX_TIMESTAMP:
+            self.end_keys()
         self.output.emit_watermark(timestamp)
 
     def end_keys(self) -> None:

@@ -80,9 +80,12 @@ class GeneralWindowOperator(TimedOperator):
         self._trigger_context = WindowTriggerContext(self, runtime_context, self._timers, self._own_state)
         window_state = self._window_state if self._merging is None else NoWindowState(self._label)
         self._firing = FiringContext(self, self._key_state, window_state)
+        self._begin_contents()
+
+    def _begin_contents(self) -> None:
         self._aggregates: AggregateFirings | None = None
         if self._factory.aggregates:
-            self._aggregates = AggregateFirings(self._factory.aggregates, context, output, self._where)
+            self._aggregates = AggregateFirings(self._factory.aggregates, self.context, self.output, self._where)
         self._contents = self._make_contents()
 
     def _make_contents(self) -> WindowContents:
@@ -219,6 +222,14 @@ class GeneralWindowOperator(TimedOperator):
             self._watermark = timestamp
             self._fire_due(timestamp)
         self.output.emit_watermark(timestamp)
+
+    def end_keys(self) -> None:
+        super().end_keys()
+        for backend in (self._key_state, self._window_state, self._own_state):
+            backend.drop_all()
+        if self._aggregates is not None:  # beside the state, it has the rows of windows that have not fired
+            self._begin_contents()
+            self._contents.open()
 
     def _fire_due(self, watermark: int) -> None:
         for timer in self._timers.advance_watermark(Timestamp(watermark)):

@@ -253,6 +253,8 @@ class ColumnarJoinOperator(TwoInputWindowOperator):
     def _fire_window(self, first: KeyedRows | None, second: KeyedRows | None, timestamp: int) -> None:
         if first is None or second is None or not first.num_rows or not second.num_rows:
             return
+        for side in (first, second):  # rows of two kinds have been put together as objects
+            self._layout.check_kind(side.kind)
         order, begins, counts = partners_of(first.key_ids, second.key_ids, len(self._keys))
         left_rows, right_rows = first.batch().data, second.batch().data
         right_rows = right_rows.select(self._layout.kept(left_rows.schema.names, right_rows.schema.names))

@@ -132,6 +132,11 @@ class RowWindowOperator(WindowOperatorBase):
             self._clear(start)
         self._results.flush()
 
+    def end_keys(self) -> None:
+        super().end_keys()
+        self._key_state.drop_all()
+        self._window_state.drop_all()
+
     def _fire(self, start: int, keys: Iterable[Any]) -> None:
         window = Window(start, start + self._times.size)
         self._firing.current = window

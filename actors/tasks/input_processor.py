@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from actors.elements import (
@@ -207,13 +207,18 @@ class InputProcessor:
 
     Args:
         end_input: called with the index of each input whose last row has been processed, if it drains.
+        first: the inputs whose data must have ended before anything is read of the others; empty: all take turns.
     """
 
-    def __init__(self, inputs: Sequence[TaskInput], end_input: Callable[[int], None]) -> None:
+    def __init__(
+        self, inputs: Sequence[TaskInput], end_input: Callable[[int], None], first: Collection[int] = ()
+    ) -> None:
         self._inputs = tuple(inputs)
         self._end_input = end_input
         self._with_data = set(range(len(inputs)))
-        self._open = list(range(len(inputs)))
+        self._first = first
+        self._open = [index for index in range(len(inputs)) if not first or index in first]
+        self._held_back = [index for index in range(len(inputs)) if index not in self._open]
         self._next = 0
 
     def process_input(self) -> InputStatus:
@@ -290,4 +295,7 @@ class InputProcessor:
         self._with_data.discard(index)
         if self._inputs[index].should_drain:
             self._end_input(index)
+        if self._held_back and self._with_data.isdisjoint(self._first):
+            self._open += self._held_back
+            self._held_back = []
         return InputStatus.MORE_AVAILABLE if self._with_data else InputStatus.END_OF_DATA

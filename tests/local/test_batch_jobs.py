@@ -23,6 +23,7 @@ from flinkray import (
     KeyedProcessFunction,
     MapFunction,
     OutputTag,
+    ProcessingTimeSessionWindows,
     RuntimeContext,
     StreamExecutionEnvironment,
     Sum,
@@ -217,6 +218,22 @@ def test_windows_of_processing_time_fire_at_the_end_of_the_input() -> None:
     far = windows.window(TumblingProcessingTimeWindows.of(3_600_000)).reduce(lambda a, b: (a[0], a[1] + b[1]))
     # One window, or two where the hour ends meanwhile.
     assert sum(value for _, value in rows(far)) == 6
+
+
+@pytest.mark.parametrize(
+    "assigner",
+    [TumblingProcessingTimeWindows.of(3_600_000), ProcessingTimeSessionWindows.with_gap(3_600_000)],
+)
+@pytest.mark.parametrize("is_keyed", [True, False])
+def test_aggregates_in_windows_of_processing_time_fire_where_nothing_comes_by_key(
+    assigner: Any, is_keyed: bool
+) -> None:
+    values = environment({**BATCH, "execution.sorted-inputs.enabled": False}).from_collection(["a", "b", "a"])
+    if is_keyed:
+        counted = values.key_by(lambda value: value).window(assigner).aggregate(n=Count())
+    else:
+        counted = values.window_all(assigner).aggregate(n=Count())
+    assert sum(row.n for row in rows(counted)) == 3
 
 
 def test_a_window_join_gives_the_same() -> None:

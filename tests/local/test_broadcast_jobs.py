@@ -269,3 +269,34 @@ def test_watermarks_of_a_broadcast_stream_hold_event_time_back() -> None:
     rates = env.from_arrow(pa.table({"currency": ["EUR"], "rate": [3], "at": [1]}), no_watermarks)
     stream = timed(env, amounts).key_by("customer").connect(rates.broadcast(RATES)).process(Converts())
     assert rows(stream) == [("a", 5, 21)]
+
+
+class CountsRates(BroadcastProcessFunction):
+    """For each row, how many rates it could have used."""
+
+    def process_element(self, value: int, ctx: ReadOnlyBroadcastContext) -> Iterator[int]:
+        yield len(list(ctx.get_broadcast_state(RATES).items()))
+
+    def process_broadcast_element(self, value: int, ctx: BroadcastContext) -> None:
+        ctx.get_broadcast_state(RATES)[str(value)] = value
+
+
+class CountsRatesByKey(KeyedBroadcastProcessFunction):
+    process_element = CountsRates.process_element
+    process_broadcast_element = CountsRates.process_broadcast_element
+
+
+@pytest.mark.parametrize("is_sorted", [True, False])
+@pytest.mark.parametrize("function", [CountsRates(), CountsRatesByKey()])
+def test_in_batch_mode_broadcast_state_is_complete_before_the_first_row(function: Any, is_sorted: bool) -> None:
+    env = environment(
+        {
+            "execution.runtime-mode": "batch",
+            "execution.sorted-inputs.enabled": is_sorted,
+            "flinkray.batch.target-rows": 1,
+        }
+    )
+    values = env.from_sequence(1, 50)
+    stream = values.key_by(lambda value: value % 3) if isinstance(function, CountsRatesByKey) else values
+    counted = stream.connect(env.from_sequence(1, 50).broadcast(RATES)).process(function)
+    assert rows(counted) == [50] * 50

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from actors.elements import Watermark
 from actors.operators.registry import create_operator
 from actors.state.backends import create_keyed_state
 from actors.state.options import StateOptions
@@ -16,7 +17,14 @@ from flinkray import KeyedProcessFunction, ListStateDescriptor, RuntimeContext, 
 from flinkray.aggregates import Count, Sum
 from flinkray.operator_factories import ProcessFactory, ReduceFactory, RunningAggregateFactory, WindowFactory
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP
-from flinkray.windowing import EventTimeSessionWindows, TumblingEventTimeWindows, TumblingProcessingTimeWindows
+from flinkray.windowing import (
+    CountTumblingWindowAssigner,
+    EventTimeSessionWindows,
+    ProcessingTimeSessionWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+)
 from tests.support.operators import OperatorHarness, code
 
 
@@ -120,6 +128,63 @@ def test_windows_fire_at_the_end_of_their_keys_and_nothing_is_late_for_the_next(
         harness.watermark(MAX_TIMESTAMP)
         assert harness.output.dicts == []
         assert harness.context.metrics.counters == {}
+
+
+@pytest.mark.parametrize(
+    "assigner",
+    [
+        TumblingProcessingTimeWindows.of(10),
+        SlidingProcessingTimeWindows.of(20, 10),
+        ProcessingTimeSessionWindows.with_gap(10),
+    ],
+)
+def test_without_sorted_inputs_windows_of_the_clock_fire_with_the_last_watermark(assigner: Any) -> None:
+    with batch_harness(WindowFactory(assigner, aggregates=(("n", Count()),))) as harness:
+        harness.push({"key": ["a", "b", "a"]})
+        harness.watermark(MAX_TIMESTAMP)
+        windows = 2 if isinstance(assigner, SlidingProcessingTimeWindows) else 1
+        assert [(row["key"], row["n"]) for row in harness.output.dicts] == [("a", 2), ("b", 1)] * windows
+        assert isinstance(harness.output.elements[-1], Watermark)
+        harness.output.clear()
+        harness.advance(1_000)
+        assert harness.output.elements == []
+
+
+NOTE = ValueStateDescriptor("note")
+
+
+def _counting(_key: Any, context: Any, _elements: Any) -> Iterable[int]:
+    """How often a window of the key has fired."""
+    note = context.global_state().get_state(NOTE)
+    note.update((note.value() or 0) + 1)
+    yield note.value()
+
+
+@pytest.mark.parametrize(
+    "factory",
+    [
+        WindowFactory(TumblingEventTimeWindows.of(10), process=_counting),
+        WindowFactory(EventTimeSessionWindows.with_gap(10), process=_counting),
+        WindowFactory(CountTumblingWindowAssigner.of(2), process=_counting),
+        WindowFactory(CountTumblingWindowAssigner.of(2), aggregates=(("n", Count()),)),
+    ],
+)
+def test_windows_keep_nothing_of_a_key_that_has_ended(factory: WindowFactory) -> None:
+    def parts_of_state() -> int:
+        snapshot = harness.snapshot()
+        assert snapshot is not None
+        return len(snapshot.parts)
+
+    with batch_harness(factory) as harness:
+        at_first = parts_of_state()
+        for _ in range(2):
+            harness.push({"key": ["a", "a", "a"]}, [1, 2, 3])
+            assert parts_of_state() > at_first
+            harness.operator.end_keys()
+            assert parts_of_state() == at_first
+            (result,) = harness.output.rows
+            assert result == 1 if factory.process else result.n == 2
+            harness.output.clear()
 
 
 def _first(left: Any, _right: Any) -> Any:

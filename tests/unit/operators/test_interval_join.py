@@ -85,6 +85,16 @@ def test_rows_of_the_columnar_join_are_the_lefts_columns_then_the_rights_without
     ]
 
 
+def test_a_right_side_of_nothing_but_its_key_gives_pairs_of_the_lefts_columns() -> None:
+    harness = harness_of(0, 5)
+    harness.push({"id": ["a", "b"]}, [12, 12], 1)
+    push(harness, 0, ("a", 1, 10), ("a", 2, 11))
+    harness.push({"id": ["a"]}, [13], 1)
+    assert [row["value"] for row in harness.output.dicts] == [1, 2, 1, 2]
+    assert set(harness.output.dicts[0]) == {"key", "value", "at"}
+    assert harness.output.timestamps == [12, 12, 13, 13]
+
+
 def test_partners_of_a_row_come_by_time_and_then_by_arrival() -> None:
     harness = harness_of(-50, 50)
     push(harness, 0, ("a", 1, 12), ("a", 2, 10), ("a", 3, 12), ("a", 4, 11))
@@ -352,6 +362,16 @@ def test_rows_that_are_objects_have_no_columns_to_join() -> None:
     harness.push([1], [0], 0)
     with pytest.raises(InvalidProgramError, match="objects that Arrow cannot hold"):
         harness.push([{1, 2}], [0], 1)
+
+
+@pytest.mark.parametrize("mixed", [0, 1])
+def test_rows_of_two_kinds_have_no_columns_to_join(mixed: int) -> None:
+    same = FunctionKey(lambda _value: 1)
+    harness = harness_of(-10, 10, keys=(same, same))
+    harness.push([None, None], [1, 2], mixed)
+    harness.push([(1, "x")], [3], mixed)
+    with pytest.raises(InvalidProgramError, match="no columns to join"):
+        harness.push([("other",)], [3], 1 - mixed)
 
 
 # -- against other ways of computing it

@@ -356,6 +356,16 @@ def test_every_nan_is_one_key_and_both_zeros_are_also_after_a_change_of_parallel
     assert fired == [3, 6], "each key has one timer"
 
 
+@pytest.mark.parametrize("key", [lambda row: ((row.key, 1), 2), lambda row: (1, (2, (row.key,)))])
+def test_a_nan_within_a_nested_key_is_that_key_each_time(key: Any) -> None:
+    nested = FunctionKey(key)
+    operator = create_operator([code(ProcessFactory(CountAndFire()), nested)], ["op"])
+    harness = OperatorHarness(operator, keys=[nested])
+    harness.push({"key": [float("nan"), 1.0, float("-nan")]}, [1, 2, 3])
+    harness.push({"key": [float("nan")]}, [4])
+    assert [count for _, count in harness.output.rows] == [1, 1, 2, 3]
+
+
 def test_a_key_function_is_not_called_again() -> None:
     harness = process(lambda _value, ctx: [ctx.get_current_key()], FunctionKey(lambda _value: 1 // 0))
     values = pa.record_batch({"value": [1, 2]})

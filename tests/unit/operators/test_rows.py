@@ -120,6 +120,30 @@ def test_a_later_batch_may_bring_a_further_column() -> None:
     assert batch.data.to_pylist() == [{"a": None, "b": "x"}, {"a": 2, "b": None}]
 
 
+@pytest.mark.parametrize("name", ["count", "index", "as_dict", "get_row_kind"])
+def test_a_column_that_a_row_lacks_is_null_whatever_methods_rows_have(name: str) -> None:
+    lacking: list[Any] = [Row(n=1), Point(1, 2), Fare("x", 1.0)]
+    having = Row(**{"n": 2, name: 5})
+    for row in lacking:
+        assert [each[name] for each in round_trip([row, having])] == [None, 5]
+        codec = encoder()
+        codec.encode([having], None)
+        assert codec.encode([row], None).data.column(name).to_pylist() == [None]
+        assert codec.encode([row, having], None).data.column(name).to_pylist() == [None, 5]
+    assert [each[0][name] for each in round_trip([(Row(n=1),), (having,)])] == [None, 5]
+    within = declared(Kind.TUPLE, f0=pa.struct([("n", pa.int64()), (name, pa.int64())]))
+    batch = encoder(within).encode([(Row(n=1),), (None,), (having,)], None)
+    assert batch.data.to_pylist() == [{"f0": {"n": 1, name: None}}, {"f0": None}, {"f0": {"n": 2, name: 5}}]
+
+
+def test_a_column_may_have_the_name_of_a_method_of_rows() -> None:
+    row = Row(as_dict=1, count=np.int64(2))
+    assert round_trip([row]) == [row]
+    assert [each["as_dict"] for each in round_trip([row, {"as_dict": 3}])] == [1, 3]
+    assert as_row(row) == Row(as_dict=1, count=2)
+    assert as_row(("k", row)) == round_trip([("k", row)])[0] == ("k", {"as_dict": 1, "count": 2})
+
+
 def test_nulls_alone_settle_nothing() -> None:
     codec = encoder()
     assert codec.encode([None, None], None).data.schema.types == [pa.null()]

@@ -140,6 +140,14 @@ def test_the_columnar_join_has_the_firsts_columns_then_the_seconds_without_its_k
     assert harness.output.timestamps == [9, 9, 9]
 
 
+def test_a_second_side_of_nothing_but_its_key_gives_pairs_of_the_firsts_columns() -> None:
+    harness = harness_of(None, is_join=True)
+    harness.push(left(("a", 1), ("b", 2)), [0, 1], 0)
+    harness.push({"id": ["a", "a"]}, [3, 4], 1)
+    both(harness, 9)
+    assert harness.output.dicts == [{"key": "a", "value": 1}] * 2
+
+
 def test_the_columnar_join_refuses_columns_that_would_collide() -> None:
     harness = harness_of(None, is_join=True)
     harness.push({"key": ["a"], "value": [1], "value_right": [2]}, [0], 0)
@@ -388,6 +396,17 @@ def test_rows_that_are_objects_have_no_columns_to_join() -> None:
         harness = harness_of(None, is_join=True, assigner=assigner, keys=keys)
         with pytest.raises(InvalidProgramError, match="objects that Arrow cannot hold"):
             harness.push([{1, 2}], [0], 0)
+
+
+@pytest.mark.parametrize("mixed", [0, 1])
+def test_rows_of_two_kinds_have_no_columns_to_join(mixed: int) -> None:
+    same = FunctionKey(lambda _value: 1)
+    harness = harness_of(None, is_join=True, keys=(same, same))
+    harness.push([None, None], [1, 2], mixed)
+    harness.push([(1, "x")], [3], mixed)
+    harness.push([("other",)], [3], 1 - mixed)
+    with pytest.raises(InvalidProgramError, match="no columns to join"):
+        both(harness, MAX_TIMESTAMP)
 
 
 def test_a_group_from_which_everything_was_evicted_is_empty() -> None:

@@ -29,6 +29,7 @@ from flinkray.connectors.source import (
     ReaderStatus,
     Source,
     SourceBatch,
+    SourceProgress,
     SourceReader,
     SourceReaderContext,
     SplitEnumerator,
@@ -339,6 +340,17 @@ def test_a_reader_that_gives_something_else_fails_the_task_instead_of_ending_the
     READERS[0].context.notify_available()
     task.run_until_idle()
     assert "poll of Reader must give a SourceBatch, a SourceProgress or a ReaderStatus, not None" in str(task.error)
+
+
+@pytest.mark.parametrize("is_batch", [True, False])
+def test_what_a_source_itself_says_of_event_time_counts_for_nothing_in_batch_mode(is_batch: bool) -> None:
+    task = source_task(**{"execution.runtime-mode": "batch" if is_batch else "streaming"})
+    given = [SourceProgress("a", watermark=Timestamp(50)), SourceProgress("a", is_idle=True), ReaderStatus.END_OF_INPUT]
+    READERS[0].poll = lambda: given.pop(0)  # type: ignore[method-assign,assignment,return-value]
+    READERS[0].context.notify_available()
+    task.run_until_idle()
+    said = [] if is_batch else [("mark", 50), "idle", "active"]
+    assert plain(task.out()) == [*said, ("mark", MAX_TIMESTAMP), "EndOfData", "EndOfPartition"]
 
 
 def test_an_empty_batch_of_a_reader_is_skipped() -> None:

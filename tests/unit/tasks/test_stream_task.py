@@ -12,11 +12,18 @@ from typing import Any
 import pytest
 
 from actors.elements import ACTIVE, IDLE, EndOfData, EndOfPartition, LatencyMarker, Watermark
+from actors.operators.broadcast_process import BroadcastProcessOperator
+from flinkray.broadcast_functions import BroadcastContext, BroadcastProcessFunction, ReadOnlyBroadcastContext
 from flinkray.cached_files import pack
 from flinkray.config import Configuration
 from flinkray.errors import PartitionError
+from flinkray.operator_factories import BroadcastProcessFactory
+from flinkray.state import MapStateDescriptor
 from flinkray.types import MAX_TIMESTAMP, OutputTag, Timestamp
+from tests.support.operators import code
 from tests.support.tasks import END, LOG, Node, Probe, TaskHarness, numbers, plain
+
+RULES = MapStateDescriptor("rules")
 
 
 @pytest.fixture(autouse=True)
@@ -280,6 +287,30 @@ def test_inputs_take_turns_when_both_have_data() -> None:
     probe = task.operators["co"]
     assert isinstance(probe, Probe)
     assert probe.seen == [(0, [1]), (1, [10]), (0, [2]), (1, [20]), (0, [3])]
+
+
+class CountsRules(BroadcastProcessFunction):
+    """For each row the number of rules so far."""
+
+    def process_element(self, value: int, ctx: ReadOnlyBroadcastContext) -> Iterator[int]:
+        yield len(list(ctx.get_broadcast_state(RULES).items()))
+
+    def process_broadcast_element(self, value: int, ctx: BroadcastContext) -> None:
+        ctx.get_broadcast_state(RULES)[value] = value
+
+
+def test_in_batch_mode_rows_wait_for_the_end_of_what_is_broadcast() -> None:
+    described = code(BroadcastProcessFactory(CountsRules(), (RULES,)), None, None)
+    nodes = [Node("co", lambda: BroadcastProcessOperator(described), out=[0], inputs=[0, 1])]
+    batch = Configuration({"execution.runtime-mode": "batch"})
+    task = TaskHarness(nodes, channels=[1, 1], consumers=[1], configuration=batch).start()
+    task.put(numbers(5), numbers(6), *END, gate=0)
+    task.put(numbers(1), gate=1)
+    task.run_until_idle()
+    assert task.out() == []
+    task.put(numbers(2), *END, gate=1)
+    task.run_until_idle()
+    assert plain(task.out()) == [[2], [2], "EndOfData", "EndOfPartition"]
 
 
 def test_each_input_ends_on_its_own_and_the_task_with_the_last() -> None:
