@@ -93,7 +93,7 @@ class RunningJob:
         self._reset: SubtasksReset | None = None
         """Subtasks that are to start again, once it is known what from."""
         graph = ExecutionGraph.from_job_graph(job_graph, generation=recovered.generation, now_ms=context.clock.now_ms())
-        self._coordinators = JobCoordinators(graph, self._context_of, settings.is_periodic)
+        self._coordinators = JobCoordinators(graph, self._context_of, settings.is_periodic, settings.retained)
         directories = CheckpointDirectories(
             job_graph.job_id, checkpoint_directory, settings.savepoint_directory, context.random("savepoints")
         )
@@ -176,19 +176,21 @@ class RunningJob:
     # -- tasks ---------------------------------------------------------------------------------------------------
 
     def on_task_state(self, message: TaskStateChanged) -> None:
-        message = self._without_damaged_checkpoint(message)
-        if not self.scheduler.change_task_state(message, self.clock.now_ms()):
+        error = message.error
+        is_damaged = error is not None and self._has_found_damage(message.attempt_id, error)
+        if error is not None and is_damaged and not self._checkpoints.on_damaged(error):
+            # It will not be restored the next time either.
+            message = replace(message, error=replace(error, is_recoverable=False))
+        # Coordinators have forgotten what they gave out before the damaged one: they go back to the older one as well.
+        if not self.scheduler.change_task_state(message, self.clock.now_ms(), fails_job=is_damaged):
             log.debug("ignored %s of %s", message.state, message.attempt_id)
 
-    def _without_damaged_checkpoint(self, message: TaskStateChanged) -> TaskStateChanged:
-        """A task cannot be restored, and will not be the next time either, unless there is another checkpoint."""
-        execution, error = self._execution(message.attempt_id), message.error
-        if execution is None or error is None or error.type_name != DamagedCheckpointError.__name__:
-            return message
-        is_starting = execution.state in (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING)
-        if not is_starting or self._checkpoints.on_damaged(error):
-            return message
-        return replace(message, error=replace(error, is_recoverable=False))
+    def _has_found_damage(self, attempt_id: AttemptId, error: ErrorInfo) -> bool:
+        """The task cannot be restored from the checkpoint that it was to start from."""
+        execution = self._execution(attempt_id)
+        if execution is None or error.type_name != DamagedCheckpointError.__name__:
+            return False
+        return execution.state in (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING)
 
     def on_operator_event(self, message: OperatorEventSent) -> None:
         """For an operator's coordinator; those of past attempts are ignored."""

@@ -25,6 +25,7 @@ class Recovered:
     generation: int = 0
     """JobMasters before this one."""
     first_id: int = 1
+    """Above every id that the job has used, and that of what it starts from."""
     checkpoints: tuple[CompletedCheckpoint, ...] = ()
     """The job's own, newest first."""
     initial: CompletedCheckpoint | None = None
@@ -43,15 +44,15 @@ def recover(settings: CheckpointSettings, leadership: JobLeadership | None) -> R
         CheckpointError: the job had checkpoints, or the user has named one, and none can be read.
     """
     pointers = CheckpointPointers() if leadership is None else leadership.take()
-    if leadership is not None and not pointers.ended:
-        leadership.record(replace(pointers, next_id=pointers.next_id + RESERVED_IDS))
-    recovered = Recovered(pointers.generation, pointers.next_id, ended=pointers.ended)
     if pointers.ended:
-        return recovered
+        return Recovered(pointers.generation, pointers.next_id, ended=pointers.ended)
     checkpoints = tuple(_readable(pointers.directories, may_be_none=bool(settings.restore_path)))
     # Not looked at where the job has gone on from it: it is the user's, who may have removed it since.
     initial = load(settings.restore_path) if settings.restore_path and not checkpoints else None
-    return replace(recovered, checkpoints=checkpoints, initial=initial)
+    first_id = pointers.next_id if initial is None else max(pointers.next_id, initial.checkpoint_id + 1)
+    if leadership is not None:
+        leadership.record(replace(pointers, next_id=first_id + RESERVED_IDS))
+    return Recovered(pointers.generation, first_id, checkpoints, initial)
 
 
 def _readable(directories: Iterable[str], may_be_none: bool) -> Iterable[CompletedCheckpoint]:

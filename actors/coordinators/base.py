@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 from actors.ports import Cancellable
 
@@ -35,11 +35,8 @@ class OperatorCoordinator(ABC):
     Life cycle: `restore` where the job starts from a checkpoint; `start` once before any task is deployed; per attempt
     of a subtask `subtask_started`, its events, and `subtask_failed` if another attempt will follow; `close` once when
     the job has reached its end. A job that is restarted as a whole gets new coordinators, after the `close` of the old
-    ones; but one whose `survives_restarts` goes on, with `subtask_failed` for each of its subtasks.
+    ones; but one that `survives_restart` goes on, with `subtask_failed` for each of its subtasks.
     """
-
-    survives_restarts: ClassVar[bool] = False
-    """It holds what must not be lost or forgotten when the job is restarted as a whole in the same JobMaster."""
 
     @abstractmethod
     def start(self) -> None: ...
@@ -57,6 +54,14 @@ class OperatorCoordinator(ABC):
         Args:
             checkpoint_id: the next attempt starts from that checkpoint; None: without state.
         """
+
+    def survives_restart(self, checkpoint_id: int | None) -> bool:
+        """Whether it holds what must not be lost or forgotten when the job is restarted as a whole.
+
+        Args:
+            checkpoint_id: as for `subtask_failed`.
+        """
+        return False
 
     def snapshot(self, checkpoint_id: int) -> bytes:
         """Its state for that checkpoint. The barriers of its subtasks are sent right after, with nothing in between:

@@ -6,7 +6,7 @@ import pickle
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 from actors.coordinators.base import CoordinatorContext, OperatorCoordinator
 from actors.messages import RowsCollected, RowsCut, RowsKept, RowsTaken
@@ -71,18 +71,25 @@ class CollectCoordinator(OperatorCoordinator):
 
     Args:
         has_checkpoints: the job takes checkpoints periodically.
+        retained: of how many complete ones it may start again from each.
     """
 
-    survives_restarts: ClassVar[bool] = True
-
     def __init__(
-        self, operator_name: str, collect_id: str, context: CoordinatorContext, has_checkpoints: bool = False
+        self,
+        operator_name: str,
+        collect_id: str,
+        context: CoordinatorContext,
+        has_checkpoints: bool = False,
+        retained: int = 1,
     ) -> None:
         self.collect_id = collect_id
         """Which CollectSink this is (`JobClient.collected`)."""
         self._operator_name = operator_name
         self._context = context
         self._has_checkpoints = has_checkpoints
+        # One more, as it may be a savepoint that was to end the job: nothing starts again from that.
+        self._completed: deque[int] = deque(maxlen=retained + 1)
+        """The last complete checkpoints, oldest first."""
         self._subtasks = [_Subtask() for _ in range(context.parallelism)]
         self._buffer: deque[_Entry] = deque()
         """What the driver may have."""
@@ -94,6 +101,8 @@ class CollectCoordinator(OperatorCoordinator):
         """As in `_Snapshot`: which rows that come with a former sequence are here already."""
         self._nobodys_handed = 0
         """Sequence after the last of the entries of nobody that the driver was given."""
+        self._initial_id = 0
+        """The checkpoint that this was restored from."""
         self._restored_id: int | None = None
         """Until the next is complete: the checkpoint of which only this coordinator's cut is known, not the sinks'."""
         self._is_closed = False
@@ -127,10 +136,16 @@ class CollectCoordinator(OperatorCoordinator):
         self._buffer = deque(each for each in self._buffer if each[0] != subtask_index or each[1] < cut)
         self._uncommitted = [each for each in self._uncommitted if each[0] != subtask_index or each[1] < cut]
         subtask.cuts = {each: cut for each, cut in subtask.cuts.items() if each <= (checkpoint_id or 0)}
+        while self._completed and self._completed[-1] > (checkpoint_id or 0):
+            self._completed.pop()
         subtask.expected = min(subtask.expected, cut)
         subtask.may_jump = checkpoint_id is not None
         subtask.committed = min(subtask.committed, cut)
         subtask.acknowledged = 0
+
+    def survives_restart(self, checkpoint_id: int | None) -> bool:
+        """Unless the job goes back to before the checkpoint that this was restored from: nothing is known of that."""
+        return checkpoint_id is None or checkpoint_id >= self._initial_id
 
     def snapshot(self, checkpoint_id: int) -> bytes:
         expected = tuple(subtask.expected for subtask in self._subtasks)
@@ -158,7 +173,7 @@ class CollectCoordinator(OperatorCoordinator):
             self._buffer.extend((_NOBODY, number, batch) for number, (_, _, batch) in enumerate(snapshot.entries))
             was_here = tuple(max(*each) for each in zip(snapshot.expected, snapshot.positions, strict=False))
             self._former = (was_here, *snapshot.former)
-        self._restored_id = snapshot.checkpoint_id
+        self._initial_id = self._restored_id = snapshot.checkpoint_id
         for index, subtask in enumerate(self._subtasks):
             subtask.expected = subtask.committed = snapshot.expected[index] if is_same else 0
             subtask.may_jump = True
@@ -169,12 +184,13 @@ class CollectCoordinator(OperatorCoordinator):
         if not self._has_checkpoints:
             return
         self._restored_id = None
+        self._completed.append(checkpoint_id)
         for subtask in self._subtasks:
-            cut = subtask.cut(checkpoint_id)
+            cut = subtask.cuts[checkpoint_id] = subtask.cut(checkpoint_id)
             subtask.committed = max(subtask.committed, cut)
-            # Attempts start from this one from now on, or a later one.
-            later = {each: found for each, found in subtask.cuts.items() if each > checkpoint_id}
-            subtask.cuts = {checkpoint_id: cut, **later}
+            # Attempts start from a complete one from now on, or a later one.
+            ids = (each for each in sorted(subtask.cuts) if each > checkpoint_id or self._may_be_restored(each))
+            subtask.cuts = {each: subtask.cuts[each] for each in ids}
         kept: list[_Entry] = []
         for entry in self._uncommitted:
             is_committed = entry[1] < self._subtasks[entry[0]].committed
@@ -234,6 +250,9 @@ class CollectCoordinator(OperatorCoordinator):
 
     # -- inside --------------------------------------------------------------------------------------------------
 
+    def _may_be_restored(self, checkpoint_id: int) -> bool:
+        return checkpoint_id == self._initial_id or checkpoint_id in self._completed
+
     def _on_rows(self, subtask_index: int, event: RowsCollected) -> None:
         subtask = self._subtasks[subtask_index]
         if event.sequence >= subtask.expected and subtask.may_jump:
@@ -284,4 +303,6 @@ class CollectCoordinator(OperatorCoordinator):
         for subtask_index, sequence in highest.items():
             if sequence >= self._subtasks[subtask_index].acknowledged:
                 self._subtasks[subtask_index].acknowledged = sequence + 1
+                if not self._has_checkpoints:
+                    self._context.send_event(subtask_index, RowsKept(sequence + 1))
                 self._context.send_event(subtask_index, RowsTaken(sequence))

@@ -19,12 +19,14 @@ def create_coordinator(
     context: CoordinatorContext,
     alignment: WatermarkAlignment,
     has_checkpoints: bool = False,
+    retained: int = 1,
 ) -> OperatorCoordinator:
     """The coordinator, not started yet.
 
     Args:
         alignment: shared by all coordinators of a job.
         has_checkpoints: the job takes checkpoints periodically.
+        retained: of how many complete ones it may start again from each.
 
     Raises:
         FlinkrayError: the operator's code cannot be loaded in this process; names the operator.
@@ -39,5 +41,5 @@ def create_coordinator(
     if isinstance(factory, SourceFactory):
         return SourceCoordinator(config.operator_name, factory.source, factory.watermark_strategy, context, alignment)
     if isinstance(factory, SinkFactory) and isinstance(factory.sink, CollectSink):
-        return CollectCoordinator(config.operator_name, factory.sink.collect_id, context, has_checkpoints)
+        return CollectCoordinator(config.operator_name, factory.sink.collect_id, context, has_checkpoints, retained)
     raise FlinkrayError(f"operator {config.operator_name!r} of {type(factory).__name__} has no coordinator")

@@ -23,12 +23,14 @@ class JobCoordinators:
 
     Args:
         has_checkpoints: the job takes checkpoints periodically.
+        retained: of how many complete ones it may start again from each.
     """
 
-    def __init__(self, graph: ExecutionGraph, context_of: ContextOf, has_checkpoints: bool) -> None:
+    def __init__(self, graph: ExecutionGraph, context_of: ContextOf, has_checkpoints: bool, retained: int = 1) -> None:
         self._graph = graph
         self._context_of = context_of
         self._has_checkpoints = has_checkpoints
+        self._retained = retained
         self._alignment = WatermarkAlignment()
         self._coordinators: dict[OperatorId, OperatorCoordinator] = {}
         self._of_vertex: dict[JobVertexId, tuple[OperatorId, ...]] = {
@@ -58,7 +60,7 @@ class JobCoordinators:
         for vertex in self._graph.job_vertices.values():
             for config in vertex.coordinators:
                 former = self._coordinators[config.operator_id]
-                if former.survives_restarts:
+                if former.survives_restart(checkpoint_id):
                     for subtask_index in range(vertex.parallelism):
                         former.subtask_failed(subtask_index, checkpoint_id)
                     continue
@@ -127,7 +129,7 @@ class JobCoordinators:
     def _create(self, config: CoordinatorConfig, vertex_id: JobVertexId, state: bytes | None) -> OperatorCoordinator:
         parallelism = self._graph.job_vertices[vertex_id].parallelism
         context = self._context_of(config.operator_id, vertex_id, parallelism)
-        created = create_coordinator(config, context, self._alignment, self._has_checkpoints)
+        created = create_coordinator(config, context, self._alignment, self._has_checkpoints, self._retained)
         self._coordinators[config.operator_id] = created
         if state is not None:
             created.restore(state)

@@ -50,9 +50,9 @@ class CollectWriter(SinkWriter):
     Rows that come while the window is full wait and are put together, up to COLLECT_ROWS. Once those are there too, the
     writer is not available. At a barrier and at the end of input everything is sent.
 
-    Messages are kept until a checkpoint of the coordinator has them for certain (`on_rows_kept`); without checkpoints,
-    until the driver has them. What is kept is a part of each snapshot, and sent again by an attempt that starts from
-    it: the coordinator knows each message by its sequence.
+    Messages are kept until a checkpoint of the coordinator has them for certain, or without checkpoints the driver: the
+    coordinator says when (`on_rows_kept`). What is kept is a part of each snapshot, and sent again by an attempt that
+    starts from it: the coordinator knows each message by its sequence.
     """
 
     def __init__(self, context: OperatorContext) -> None:
@@ -84,15 +84,14 @@ class CollectWriter(SinkWriter):
         self._send(COLLECT_WINDOW)
 
     def on_rows_taken(self, sequence: int) -> None:
-        """What is up to this sequence needs no room any more; without checkpoints, the driver has it."""
+        """What is up to this sequence needs no room any more."""
         self._taken = max(self._taken, sequence + 1)
-        if not self._context.has_checkpoints:
-            self._forget(sequence + 1)
         self._send(COLLECT_WINDOW)
 
     def on_rows_kept(self, sequence: int) -> None:
-        """A complete checkpoint of the coordinator has what is below this sequence."""
-        self._forget(sequence)
+        """A complete checkpoint of the coordinator, or without checkpoints the driver, has what is below this one."""
+        while self._kept and self._kept[0].sequence < sequence:
+            self._kept.popleft()
 
     def flush(self, end_of_input: bool) -> None:
         self._has_ended = self._has_ended or end_of_input
@@ -158,10 +157,6 @@ class CollectWriter(SinkWriter):
     def _tell(self, kept: KeptRows) -> None:
         event = RowsCollected(self._context.subtask_index, kept.sequence, kept.batch, kept.former)
         self._context.send_to_coordinator(event)
-
-    def _forget(self, sequence: int) -> None:
-        while self._kept and self._kept[0].sequence < sequence:
-            self._kept.popleft()
 
     def _next_batch(self) -> Batch:
         first = self._waiting.popleft()

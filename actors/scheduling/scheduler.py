@@ -227,8 +227,12 @@ class Scheduler:
 
     # -- events: tasks -------------------------------------------------------------------------------------------
 
-    def change_task_state(self, report: TaskStateChanged, now: int) -> bool:
-        """A task reports. False: it is of a past attempt or comes too late, and changes nothing."""
+    def change_task_state(self, report: TaskStateChanged, now: int, *, fails_job: bool = False) -> bool:
+        """A task reports. False: it is of a past attempt or comes too late, and changes nothing.
+
+        Args:
+            fails_job: if the task has failed, the job has failed as a whole (see `fail`).
+        """
         execution = self.graph.executions.get(report.attempt_id)
         if execution is None or execution.state.is_terminal or execution.attempt_id not in self._addresses:
             return False
@@ -243,7 +247,7 @@ class Scheduler:
             execution.transition(ExecutionState.CANCELED, now)
         elif state.is_terminal:
             error = report.error or ErrorInfo.of(FlinkrayError(f"task {execution.vertex.name!r} ended as {state.name}"))
-            self._on_execution_failed(execution, error, now)
+            self._on_execution_failed(execution, error, now, fails_job)
         else:
             return False
         self._go_on(now)
@@ -498,13 +502,13 @@ class Scheduler:
 
     # -- inside: failures ----------------------------------------------------------------------------------------
 
-    def _on_execution_failed(self, execution: Execution, error: ErrorInfo, now: int) -> None:
+    def _on_execution_failed(self, execution: Execution, error: ErrorInfo, now: int, fails_job: bool) -> None:
         was_cancelling = execution.state is ExecutionState.CANCELING
         failure = self._record_failure(execution, error, now)
         if was_cancelling:
             self._on_late_failure(failure, now)
         else:
-            self._recover([execution.vertex.id], [failure], now)
+            self._recover(None if fails_job else [execution.vertex.id], [failure], now)
 
     def _record_failure(self, execution: Execution, error: ErrorInfo, now: int) -> TaskFailure:
         execution.error = error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -76,9 +77,13 @@ class RocksDbKeyedState(BaseKeyedState):
         return self._made_directory
 
     @property
+    def _store_directory(self) -> str:
+        return os.path.join(self._directory, "db")
+
+    @property
     def _store(self) -> DiskStore:
         if self._opened is None:
-            self._opened = DiskStore(os.path.join(self._directory, "db"), self._options.memory_bytes)
+            self._opened = DiskStore(self._store_directory, self._options.memory_bytes)
         return self._opened
 
     def get_state(self, descriptor: ValueStateDescriptor) -> DiskValueState:
@@ -194,7 +199,7 @@ class RocksDbKeyedState(BaseKeyedState):
     def _open_files(self, native: NativeState) -> None:
         """The same key groups: the files are the store, and need not be uploaded again."""
         description = StoreDescription.of(native)
-        fetch(native, description, os.path.join(self._directory, "db"))
+        fetch(native, description, self._store_directory)
         self._store.sequence = description.sequence
         self._numbers = dict(description.numbers)
         self._saved = dict(description.facts)
@@ -203,9 +208,11 @@ class RocksDbKeyedState(BaseKeyedState):
     def _import_files(self, native: NativeState) -> None:
         description = StoreDescription.of(native)
         directory = os.path.join(self._directory, "import")
-        fetch(native, description, directory)
-        items, close = read_directory(directory, self._options.memory_bytes)
-        try:
+        with contextlib.ExitStack() as stack:
+            stack.callback(shutil.rmtree, directory, ignore_errors=True)
+            fetch(native, description, directory)
+            items, close = read_directory(directory, self._options.memory_bytes)
+            stack.callback(close)
             store = self._store
             # Elements of one list come from one former subtask, so that its numbers stay in order.
             store.sequence = max(store.sequence, description.sequence)
@@ -215,9 +222,6 @@ class RocksDbKeyedState(BaseKeyedState):
                     region, here = PREFIX.pack(group, former), PREFIX.pack(group, number)
                     for key, stored in items(region, region):
                         store.put(here + key[PREFIX.size :], stored)
-        finally:
-            close()
-            shutil.rmtree(directory)
 
     def _import_table(self, piece: pa.Table) -> None:
         facts = StateFacts.of_schema(piece.schema)
@@ -244,5 +248,8 @@ class RocksDbKeyedState(BaseKeyedState):
         opened, self._opened = self._opened, None
         if opened is not None:
             opened.close()
+        elif self._made_directory:
+            # What a restore that failed has fetched.
+            shutil.rmtree(self._store_directory, ignore_errors=True)
         if os.path.isdir(self._made_directory) and not os.listdir(self._made_directory):
             os.rmdir(self._made_directory)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import posixpath
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from actors.checkpoints.handles import PartKind, SharedFile, StatePart
 from actors.state.keyed_parts import StateFacts
@@ -62,15 +62,13 @@ class UploadedFiles:
 
         Files elsewhere belong to another job, which may delete them. Without its id, nothing is named after it.
         """
-        parts = urlsplit(directory)
-        prefix = (parts.netloc + parts.path).strip("/") + "/"
         with self._lock:
             known = [self._completed, *self._under_way.values()]
             usable = {
                 name: self._completed[name]
                 for name in names
                 if name in self._completed
-                and self._completed[name].path.lstrip("/").startswith(prefix)
+                and _is_in(directory, self._completed[name].path)
                 and all(files.get(name) == self._completed[name] for files in known)
             }
             if checkpoint_id is not None:
@@ -92,6 +90,15 @@ class UploadedFiles:
     def abort(self, checkpoint_id: int) -> None:
         with self._lock:
             self._under_way.pop(checkpoint_id, None)
+
+
+def _is_in(directory: str, path: str) -> bool:
+    """Whether a file is in the directory (a URI) by the last two parts of its name, of which one is the job's id.
+
+    What is before them a path may say in another way: it has no credentials, and perhaps no host.
+    """
+    parts = directory.partition("?")[0].rstrip("/").split("/")
+    return f"/{posixpath.dirname(path)}".endswith("/" + "/".join(parts[-2:]).lstrip("/"))
 
 
 class NativePart(PendingPart):

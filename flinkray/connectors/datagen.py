@@ -16,7 +16,10 @@ import pyarrow as pa
 from flinkray.batch import Batch
 from flinkray.connectors.source import (
     Boundedness,
+    ReaderStatus,
     Source,
+    SourceBatch,
+    SourceProgress,
     SourceReader,
     SourceReaderContext,
     SplitEnumerator,
@@ -173,16 +176,23 @@ def _column(name: str, field: FieldLike, seed: int, index: int) -> tuple[str, Ca
 
 
 class _ShareEnumerator(SplitListEnumerator[GeneratedRows]):
-    """Gives each reader its own share: one that was done and took another's would go back in time."""
+    """Gives each reader its own shares: one that was done and took another's would go back in time."""
 
-    def next_split(self, subtask_index: int) -> GeneratedRows | None:
-        own = (
-            split for split in self._pending if split.next_row % split.step % self._context.parallelism == subtask_index
-        )
-        return next(own, None)
+    def handle_split_request(self, subtask_index: int) -> None:
+        # All at once: a reader whose share never ends does not ask again.
+        parallelism = self._context.parallelism
+        own = [split for split in self._pending if split.next_row % split.step % parallelism == subtask_index]
+        if not own:
+            self._context.signal_no_more_splits(subtask_index)
+            return
+        for split in own:
+            self._pending.remove(split)
+        self._context.assign_splits(own, subtask_index)
 
 
 class _DataGenReader(SplitListReader[GeneratedRows]):
+    """Takes a batch of each of its shares in turn: after a restore it may have several, and none of them may end."""
+
     def __init__(
         self,
         context: SourceReaderContext,
@@ -195,6 +205,19 @@ class _DataGenReader(SplitListReader[GeneratedRows]):
         self._rows_per_second = rows_per_second
         self._batch_rows = batch_rows(context, bytes_per_row)
         self._is_waiting = False
+
+    def start(self) -> None:
+        # Also where it was restored with shares: there may be others that no reader had.
+        self._context.send_split_request()
+
+    def poll(self) -> SourceBatch | SourceProgress | ReaderStatus:
+        for _ in range(1 + len(self._waiting)):
+            polled = super().poll()
+            if self._waiting:
+                self._set_current_aside()
+            if polled is not ReaderStatus.NOTHING_AVAILABLE:
+                return polled
+        return ReaderStatus.NOTHING_AVAILABLE
 
     def read_split(self, split: GeneratedRows) -> Iterator[tuple[Batch | None, GeneratedRows]]:
         started_ms, first_row = self._context.now_ms(), split.next_row

@@ -112,7 +112,7 @@ class CsvFormat(FileFormat):
         return _without_nulls(seen)
 
     def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
-        return [(0, None)]
+        return [(0, None)] if size else []
 
     def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
         options = pa_csv.ConvertOptions(column_types=schema, include_columns=schema.names, **_NULLS)
@@ -139,13 +139,14 @@ class LineFormat(FileFormat):
         skip = split.row
         for lines, after in _line_blocks(split):
             batch = self.parse(lines, schema)
+            following = replace(split, start=after, row=0)
             for offset in range(min(skip, batch.num_rows), batch.num_rows, batch_rows):
                 piece = batch.slice(offset, batch_rows)
                 done = offset + piece.num_rows
                 # `start` is the byte where the block begins, until all of its rows are read.
-                split = replace(split, row=done) if done < batch.num_rows else replace(split, start=after, row=0)
-                yield piece, split
+                yield piece, replace(split, row=done) if done < batch.num_rows else following
             skip = max(0, skip - batch.num_rows)
+            split = following
 
 
 class JsonFormat(LineFormat):

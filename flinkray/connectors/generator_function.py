@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import itertools
 import threading
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -26,7 +28,7 @@ from flinkray.connectors.source import (
 )
 from flinkray.connectors.split_list import SplitListEnumerator
 from flinkray.errors import InvalidProgramError
-from flinkray.functions import SourceFunction
+from flinkray.functions import CheckpointedFunction, SourceFunction
 from flinkray.row_codec import RowEncoder
 from flinkray.type_hints import from_annotation, record_type
 from flinkray.types import Kind, RecordType
@@ -47,6 +49,11 @@ class GeneratorFunctionSource(Source):
     def __init__(self, function: SourceFunction | Callable[..., Any], type_info: Any = None) -> None:
         if not isinstance(function, SourceFunction) and not callable(function):
             raise InvalidProgramError(f"add_source takes a generator function or a SourceFunction, not {function!r}")
+        if isinstance(function, CheckpointedFunction):
+            raise InvalidProgramError(
+                f"{type(function).__name__} is a CheckpointedFunction, whose state add_source does not save: after a "
+                "failure the function starts over; write a Source, whose reader says its position, for from_source"
+            )
         check_serializable(function, "source")
         self._function = function
         self._type = from_annotation(function, of_items=True) if type_info is None else record_type(type_info)
@@ -78,6 +85,7 @@ class _FunctionReader(SourceReader):
         self._handover: Handover[tuple[Any, int | None]] = Handover(
             _WAITING_BATCHES * context.batch_rows, context.notify_available
         )
+        self._waiting: deque[Batch] = deque()
         subtask = f"{context.subtask_index + 1} of {context.parallelism}"
         self._encoder = RowEncoder(context.operator_name, subtask, declared, "type_info")
         self._thread = threading.Thread(
@@ -90,9 +98,10 @@ class _FunctionReader(SourceReader):
     def poll(self) -> SourceBatch | ReaderStatus:
         # Asked before, since the thread may fail and finish in between, and its error comes with the next look.
         is_drained = self._handover.is_drained
-        taken = self._handover.take_nowait(self._context.batch_rows)
-        if taken:
-            return SourceBatch(self._batch(taken), self._split_id)
+        if not self._waiting:
+            self._waiting.extend(self._batches(self._handover.take_nowait(self._context.batch_rows)))
+        if self._waiting:
+            return SourceBatch(self._waiting.popleft(), self._split_id)
         return ReaderStatus.END_OF_INPUT if is_drained else ReaderStatus.NOTHING_AVAILABLE
 
     def add_splits(self, splits: Any) -> None: ...
@@ -110,15 +119,17 @@ class _FunctionReader(SourceReader):
                 self._function.cancel()
             self._thread.join(_END_SECONDS)
 
-    def _batch(self, taken: list[tuple[Any, int | None]]) -> Batch:
+    def _batches(self, taken: list[tuple[Any, int | None]]) -> Iterator[Batch]:
+        """Of a batch all rows have a timestamp, or none has."""
         values = [value for value, _ in taken]
         if any(isinstance(value, pa.RecordBatch) for value in values):
             if not all(isinstance(value, pa.RecordBatch) for value in values):
                 raise InvalidProgramError(f"{self._context.operator_name!r} yields both RecordBatches and other values")
-            return Batch(pa.concat_batches(values), Kind.ROW)
-        times = [timestamp for _, timestamp in taken]
-        timestamps = None if None in times else pa.array(times, pa.int64())
-        return self._encoder.encode(values, timestamps)
+            yield Batch(pa.concat_batches(values), Kind.ROW)
+            return
+        for has_timestamps, run in itertools.groupby(taken, lambda each: each[1] is not None):
+            values, times = map(list, zip(*run, strict=True))
+            yield self._encoder.encode(values, pa.array(times, pa.int64()) if has_timestamps else None)
 
 
 class _SourceContext:

@@ -37,21 +37,15 @@ class SplitListEnumerator(SplitEnumerator, Generic[S]):
         self._context = context
         self._pending = deque(splits)
 
-    def next_split(self, subtask_index: int) -> S | None:
-        """The split for a reader that asks, of those that are left; None: there are no more for it."""
-        return self._pending[0] if self._pending else None
-
     def start(self) -> None: ...
 
     def add_reader(self, subtask_index: int) -> None: ...
 
     def handle_split_request(self, subtask_index: int) -> None:
-        split = self.next_split(subtask_index)
-        if split is None:
-            self._context.signal_no_more_splits(subtask_index)
+        if self._pending:
+            self._context.assign_splits([self._pending.popleft()], subtask_index)
         else:
-            self._pending.remove(split)
-            self._context.assign_splits([split], subtask_index)
+            self._context.signal_no_more_splits(subtask_index)
 
     def add_splits_back(self, splits: Sequence[Any], subtask_index: int) -> None:
         self._pending.extendleft(reversed(splits))
@@ -99,8 +93,7 @@ class SplitListReader(SourceReader, Generic[S]):
     def pause_or_resume_splits(self, to_pause: Sequence[str], to_resume: Sequence[str]) -> bool:
         self._paused = (self._paused | set(to_pause)) - set(to_resume)
         if self._current is not None and self._current.split_id in self._paused:
-            self._waiting.append((self._current, self._batches))
-            self._current, self._batches = None, iter(())
+            self._set_current_aside()
         return True
 
     def poll(self) -> SourceBatch | SourceProgress | ReaderStatus:
@@ -127,6 +120,12 @@ class SplitListReader(SourceReader, Generic[S]):
             close = getattr(batches, "close", None)
             if close is not None:
                 close()
+
+    def _set_current_aside(self) -> None:
+        """It is read on when those that wait have had their turn."""
+        if self._current is not None:
+            self._waiting.append((self._current, self._batches))
+            self._current, self._batches = None, iter(())
 
     def _begin_next(self) -> bool:
         for position, (split, batches) in enumerate(self._waiting):

@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import shutil
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from actors.checkpoints.metadata import load
 from flinkray import (
     CheckpointStatus,
     FileSink,
+    FileSource,
     FlinkrayError,
     JobCanceledError,
     JobExecutionError,
@@ -28,6 +30,7 @@ from flinkray import (
     RestartStrategies,
     Row,
     ValueStateDescriptor,
+    WatermarkStrategy,
 )
 from tests.support.saved_jobs import Env, committed, keys_of, listing, local, numbered, started
 from tests.support.troubled_storage import TroubledStorage, mounted
@@ -335,12 +338,18 @@ def test_a_job_whose_store_is_full_when_it_starts_says_so(tmp_path: Path, storag
 
 
 class FailsWhenTold(MapFunction):
-    """Once, as soon as there is a file, which it takes away."""
+    """Once, as soon as there is a file, which it takes away.
 
-    def __init__(self, file: Path) -> None:
+    Args:
+        pause_s: taken for every row.
+    """
+
+    def __init__(self, file: Path, pause_s: float = 0.0) -> None:
         self.file = file
+        self.pause_s = pause_s
 
     def map(self, value: Any) -> Any:
+        time.sleep(self.pause_s)
         if self.file.exists():
             self.file.unlink()
             raise ValueError("told to fail")
@@ -368,3 +377,28 @@ def test_a_restart_passes_over_a_damaged_checkpoint_for_an_older_one(
         assert part in warnings[0]
     # What was committed with the damaged one may be there twice, but nothing else, and nothing is missing.
     assert set(committed(tmp_path / "rows")) == set(expected())
+
+
+def test_splits_that_were_assigned_after_the_older_checkpoint_are_given_again(
+    tmp_path: Path, storage: TroubledStorage
+) -> None:
+    lines = [f"{number:03}" for number in range(300)]
+    (tmp_path / "lines").mkdir()
+    for start in range(0, len(lines), 10):
+        (tmp_path / "lines" / f"{start:03}.txt").write_text("\n".join(lines[start : start + 10]))
+    # So that a checkpoint comes in the middle of a file, which was begun after the one before.
+    options = {"execution.checkpointing.num-retained": 2, "flinkray.batch.target-rows": 1}
+    env = stored(storage, 1_000, **options)
+    env.enable_checkpointing("100 ms").set_restart_strategy(RestartStrategies.fixed_delay_restart(2, "10 ms"))
+    read = env.from_source(FileSource(tmp_path / "lines"), WatermarkStrategy.no_watermarks(), "lines")
+    slow = read.map(FailsWhenTold(tmp_path / "fail", 0.004), output_type=str)
+    slow.sink_to(FileSink(tmp_path / "rows", "text"))
+    with started(env, 50) as client:
+        completed = client.checkpoints().counts.completed
+        eventually(client.checkpoints, lambda overview: overview.counts.completed >= completed + 3)
+        storage.damages_newest = True
+        (tmp_path / "fail").touch()
+        client.result(timeout=30)
+    assert storage.damaged is not None
+    committed_lines = {line for path in (tmp_path / "rows").glob("part-*") for line in path.read_text().split()}
+    assert committed_lines == set(lines)

@@ -63,9 +63,14 @@ class _CoordinatorContext:
 class CollectedRun:
     """A job whose rows are numbers of PARTITIONS partitions, each read by one subtask, and whose rows are collected."""
 
-    def __init__(self, seed: int, has_checkpoints: bool = True) -> None:
+    def __init__(self, seed: int, has_checkpoints: bool = True, has_final: bool = True) -> None:
+        """
+        Args:
+            has_final: a checkpoint follows the end of the rows; what the writers are told.
+        """
         self.random = random.Random(seed)
         self.has_checkpoints = has_checkpoints
+        self.has_final = has_final
         self.parallelism = self.random.randrange(1, 4)
         self.read = dict.fromkeys(range(PARTITIONS), 0)
         self.got: list[int] = []
@@ -265,7 +270,7 @@ class CollectedRun:
         self.up[index].clear()
         self.down[index].clear()
         self.finished.discard(index)
-        context: Any = WriterContext(index, self.has_checkpoints, self.up[index])
+        context: Any = WriterContext(index, self.has_checkpoints and self.has_final, self.up[index])
         self.writers[index] = CollectWriter(context)
 
     def _start(self, index: int, checkpoint: Checkpoint | None) -> None:

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 from actors.checkpoints import job_checkpoints
+from actors.checkpoints.completed import CompletedCheckpoint
 from actors.checkpoints.handles import FileState, OperatorSubtaskState, PartKind, StatePart, TaskSnapshot
 from actors.checkpoints.job_checkpoints import JobCheckpoints
-from actors.checkpoints.recovery import RESERVED_IDS, Recovered
-from actors.checkpoints.storage import CheckpointDirectories
+from actors.checkpoints.recovery import RESERVED_IDS, Recovered, recover
+from actors.checkpoints.storage import CheckpointDirectories, write_metadata
 from actors.coordinators.job_coordinators import JobCoordinators
 from actors.elements import CheckpointOptions
 from actors.high_availability.pointers import CheckpointPointers, LeadershipLostError
@@ -42,6 +43,9 @@ class Leadership:
     recorded: list[CheckpointPointers] = field(default_factory=list)
     on_record: Callable[[], None] = lambda: None
 
+    def take(self) -> CheckpointPointers:
+        return self.recorded[-1] if self.recorded else CheckpointPointers()
+
     def record(self, pointers: CheckpointPointers) -> None:
         self.on_record()
         if self.error is not None:
@@ -61,7 +65,9 @@ class Timer:
 class Master:
     """A CheckpointShell with a job whose tasks run."""
 
-    def __init__(self, directory: Path, leadership: Any = None, **changes: Any) -> None:
+    def __init__(
+        self, directory: Path, leadership: Any = None, recovered: Recovered | None = None, **changes: Any
+    ) -> None:
         self.clock = ManualClock()
         self.work: list[tuple[Callable[[], Any], Done]] = []
         self.timers: list[Timer] = []
@@ -73,7 +79,7 @@ class Master:
         coordinators = JobCoordinators(self.graph, lambda *_: None, True)  # type: ignore[arg-type,return-value]
         directories = CheckpointDirectories(JOB, str(directory), "", random.Random(1))
         self.checkpoints = JobCheckpoints(
-            self, self.graph, settings(**changes), directories, coordinators, leadership, Recovered()
+            self, self.graph, settings(**changes), directories, coordinators, leadership, recovered or Recovered()
         )
         self.graph.transition_job(JobStatus.CREATED, 0)
         self.graph.transition_job(JobStatus.RUNNING, 0)
@@ -260,6 +266,22 @@ def test_without_ids_that_are_reserved_no_checkpoint_is_begun(tmp_path: Path, mo
         master.advance(1_000)
         master.run_work()
     assert "no checkpoint id of job 'three'" in str(master.given_up[0])
+
+
+def test_ids_go_on_above_that_of_the_savepoint_that_the_job_starts_from(tmp_path: Path) -> None:
+    directory = str(tmp_path / "savepoint")
+    write_metadata(CompletedCheckpoint(JOB, "former", 7_000, 0, 0, True, directory, {}))
+    leadership: Any = Leadership()
+    recovered = recover(settings(restore_path=directory), leadership)
+    assert recovered.first_id == 7_001
+    assert leadership.recorded[-1].next_id == 7_001 + RESERVED_IDS
+    master = Master(tmp_path / "checkpoints", leadership, recovered)
+    master.checkpoints.restore()
+    master.checkpoints.go_on()
+    assert not master.given_up
+    master.advance(1_000)
+    master.run_work()
+    assert [Path(each).name for each in leadership.recorded[-1].directories] == ["chk-7001"]
 
 
 @pytest.mark.parametrize("status", [JobStatus.FINISHED, JobStatus.FAILED])

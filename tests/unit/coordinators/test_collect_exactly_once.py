@@ -13,9 +13,12 @@ from tests.support.collected_rows import CollectedRun, WriterContext
 from tests.support.tasks import numbers
 
 
+@pytest.mark.parametrize("has_final", [True, False])
 @pytest.mark.parametrize("seed", range(30))
-def test_the_driver_gets_every_row_exactly_once_whoever_fails_and_however_the_job_is_rescaled(seed: int) -> None:
-    run = CollectedRun(seed)
+def test_the_driver_gets_every_row_exactly_once_whoever_fails_and_however_the_job_is_rescaled(
+    seed: int, has_final: bool
+) -> None:
+    run = CollectedRun(seed, has_final=has_final)
     for _ in range(600):
         run.step()
     run.conclude()
@@ -64,6 +67,7 @@ def test_without_checkpoints_a_savepoint_has_what_the_driver_has_not() -> None:
     writer, _ = writer_of(has_checkpoints=False)
     for value in range(7):
         writer.write(numbers(value))
+    writer.on_rows_kept(2)
     writer.on_rows_taken(1)
     kept = writer.snapshot(1).kept
     assert [value for each in kept for value in each.batch.data.column(0).to_pylist()] == [2, 3, 4, 5, 6]

@@ -221,9 +221,9 @@ def test_state_of_an_enumerator_that_cannot_be_read_is_named() -> None:
 # -- collected rows ----------------------------------------------------------------------------------------------
 
 
-def collecting(parallelism: int = 2) -> tuple[CollectCoordinator, Context]:
+def collecting(parallelism: int = 2, retained: int = 1) -> tuple[CollectCoordinator, Context]:
     context = Context(parallelism)
-    return CollectCoordinator("collect", "id", context, has_checkpoints=True), context
+    return CollectCoordinator("collect", "id", context, has_checkpoints=True, retained=retained), context
 
 
 def rows(subtask: int, sequence: int) -> RowsCollected:
@@ -281,6 +281,38 @@ def test_a_restart_from_before_what_the_driver_has_is_an_error_for_it() -> None:
     coordinator.subtask_failed(0, None)
     with pytest.raises(FlinkrayError, match=r"sink 'collect' \(subtask 1 of 2\) was restarted"):
         coordinator.take(1)
+
+
+@pytest.mark.parametrize("older", [1, 2, 3])
+def test_a_restart_from_an_older_checkpoint_keeps_the_rows_that_it_covers(older: int) -> None:
+    coordinator, _ = collecting(parallelism=1, retained=3)
+    for number in range(4):
+        coordinator.handle_event(0, rows(0, number))
+        coordinator.handle_event(0, RowsCut(number + 1, number + 1))
+        coordinator.notify_checkpoint_complete(number + 1)
+    coordinator.subtask_failed(0, older)
+    for sequence in range(older, 5):
+        coordinator.handle_event(0, rows(0, sequence))
+    coordinator.handle_event(0, RowsCut(5, 5))
+    coordinator.notify_checkpoint_complete(5)
+    assert taken(coordinator) == [0, 1, 2, 3, 4]
+    coordinator.check()
+
+
+def test_only_cuts_of_checkpoints_that_may_still_be_restored_are_kept() -> None:
+    coordinator, _ = collecting(parallelism=1, retained=2)
+    coordinator.restore(collecting(parallelism=1)[0].snapshot(7))
+    for number in range(8, 50):
+        coordinator.handle_event(0, RowsCut(number, 0))
+        if number % 2:
+            coordinator.notify_checkpoint_complete(number)
+    assert list(coordinator._subtasks[0].cuts) == [7, 45, 47, 49]
+
+
+def test_it_survives_a_restart_unless_that_goes_back_to_before_what_it_was_restored_from() -> None:
+    coordinator, _ = collecting()
+    coordinator.restore(collecting()[0].snapshot(7))
+    assert [coordinator.survives_restart(each) for each in (None, 6, 7, 8)] == [True, False, True, True]
 
 
 def test_a_sink_need_not_wait_for_what_the_driver_cannot_take_yet() -> None:

@@ -15,6 +15,7 @@ from actors.messages import (
     NoMoreSplits,
     ReaderRegistered,
     RowsCollected,
+    RowsKept,
     RowsTaken,
     SourceEvent,
     SplitRequested,
@@ -298,10 +299,10 @@ def test_rows_are_acknowledged_when_the_driver_takes_them_not_when_they_arrive(
     assert job_master.sent == []
     taken, is_end = collect.take(2)
     assert (values(taken), is_end) == ([[1], [2]], False)
-    assert job_master.sent == [(0, RowsTaken(0)), (1, RowsTaken(0))]
+    assert job_master.sent == [(0, RowsKept(1)), (0, RowsTaken(0)), (1, RowsKept(1)), (1, RowsTaken(0))]
     taken, _ = collect.take(10)
     assert values(taken) == [[3]]
-    assert job_master.sent[2:] == [(0, RowsTaken(1))]
+    assert job_master.sent[4:] == [(0, RowsKept(2)), (0, RowsTaken(1))]
 
 
 def test_a_batch_that_comes_twice_counts_once(collect: CollectCoordinator) -> None:

@@ -231,7 +231,10 @@ def test_endless_shares_go_on_together_where_fewer_subtasks_read_them(given_befo
     enumerator, readers = former.snapshot()
     run = SourceRun(source, restored=(enumerator, [[split for splits in readers for split in splits]]))
     after = rows_of(run.read_batches(4))
-    assert sorted(row.i for row in before + after) == list(range(len(before + after)))
+    for share in (0, 1):
+        rows = [row.i for row in before + after if row.i % 2 == share]
+        assert rows == list(range(share, 2 * len(rows), 2))
+        assert [row.i % 2 for row in after].count(share) == 8
 
 
 def test_a_rate_is_that_of_all_shares_where_fewer_subtasks_read_them() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import gzip
+import itertools
 import json
 import re
 import threading
@@ -23,7 +24,7 @@ from pyarrow import fs
 import flinkray.connectors.file_formats
 from flinkray import FileSink, FileSource, FlinkrayError, InvalidProgramError, RecordError, Row, UnknownColumnError
 from flinkray.batch import Batch
-from flinkray.connectors.file_formats import FileSplit
+from flinkray.connectors.file_formats import TEXT_SCHEMA, FileSplit, TextFormat
 from flinkray.connectors.json_lines import to_json_lines
 from flinkray.connectors.source import SourceBatch
 from flinkray.types import Kind
@@ -119,6 +120,21 @@ def test_ranges_of_lines_cover_each_line_once(
         assert rows_of([batch for split in splits for batch in read(source, [split])]) == lines
 
 
+def test_long_lines_are_read_once_however_often_the_reader_is_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restored reader's blocks are not those of the one before: the first may have fewer rows than were read."""
+    monkeypatch.setattr(flinkray.connectors.file_formats, "_READ_BYTES", 64)
+    lines = ["a" * 31, "b" * 120, *(f"{number:03}" for number in range(100))]
+    (tmp_path / "a.txt").write_text("\n".join(lines))
+    (split,) = splits_of(FileSource(tmp_path / "a.txt"))
+    found: list[str] = []
+    while read_now := list(itertools.islice(TextFormat().read(split, TEXT_SCHEMA, 3), 2)):
+        found += [line for piece, _ in read_now for line in piece.column(0).to_pylist()]
+        split = read_now[-1][1]
+    assert found == lines
+
+
 def test_windows_line_ends_are_no_part_of_a_line(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"a\r\nb\r\n\r\nc")
     assert rows_of(read(FileSource(tmp_path / "a.txt"))) == ["a", "b", "", "c"]
@@ -180,6 +196,13 @@ def test_columns_and_schema_say_what_is_read(tmp_path: Path) -> None:
 def test_a_column_that_begins_empty_is_text(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("a,b\n1,\n2,\n")
     assert str(FileSource(tmp_path / "a.csv").output_type) == "row<a: int64, b: string>"
+
+
+@pytest.mark.parametrize("format", ["csv", "json", "text"])
+def test_an_empty_file_among_others_has_no_rows(tmp_path: Path, format: str) -> None:
+    (tmp_path / "a").write_text({"csv": "n\n1\n", "json": '{"n": 1}\n', "text": "1\n"}[format])
+    (tmp_path / "b").touch()
+    assert sum(batch.num_rows for batch in read(FileSource(tmp_path, format=format))) == 1
 
 
 def test_a_quoted_line_break_is_part_of_a_csv_value(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from flinkray import (
+    CheckpointedFunction,
     InvalidProgramError,
     Row,
     SourceContext,
@@ -18,6 +19,7 @@ from flinkray import (
 from flinkray.connectors.generator_function import GeneratorFunctionSource
 from flinkray.connectors.handover import Handover
 from flinkray.connectors.source import ReaderStatus, SourceBatch
+from flinkray.row_codec import decode
 from tests.support.api import DEADLINE, SubtaskContext, ThreadedRun
 
 # -- functions as sources
@@ -52,6 +54,16 @@ class Counter(SourceFunction):
         self.life.append("close")
 
 
+def test_a_function_whose_state_would_not_be_saved_is_refused() -> None:
+    class Saving(Counter, CheckpointedFunction):
+        def initialize_state(self, context: Any) -> None: ...
+
+        def snapshot_state(self, context: Any) -> None: ...
+
+    with pytest.raises(InvalidProgramError, match="Saving is a CheckpointedFunction, whose state add_source does not"):
+        GeneratorFunctionSource(Saving())
+
+
 def test_what_a_function_yields_comes_in_order_and_then_the_end() -> None:
     run = ThreadedRun(GeneratorFunctionSource(counts))
     assert run.read() == list(range(10))
@@ -73,6 +85,25 @@ def test_a_source_function_collects_with_event_times_between_open_and_close() ->
     assert times == [number * 10 for number in range(len(times))]
     run.read()
     assert function.life == ["open Source: test (1/1)", "close"]
+
+
+def test_a_row_without_a_timestamp_takes_none_from_others() -> None:
+    class Mixed(SourceFunction):
+        def run(self, ctx: SourceContext) -> None:
+            for number in range(8):
+                if number in (2, 5, 6):
+                    ctx.collect(number)
+                else:
+                    ctx.collect_with_timestamp(number, number * 10)
+
+    run = ThreadedRun(GeneratorFunctionSource(Mixed()), SubtaskContext(batch_rows=4))
+    found: list[tuple[Any, int | None]] = []
+    while isinstance(polled := run.poll(), SourceBatch):
+        batch = polled.batch
+        times = [None] * batch.num_rows if batch.timestamps is None else batch.timestamps.to_pylist()
+        found += zip(decode(batch), times, strict=True)
+    assert found == [(number, None if number in (2, 5, 6) else number * 10) for number in range(8)]
+    assert polled is ReaderStatus.END_OF_INPUT
 
 
 def test_the_error_of_a_function_comes_after_its_rows_with_its_own_traceback() -> None:

@@ -93,6 +93,21 @@ def test_a_restart_waits_for_both_its_delay_and_the_end_of_all_its_tasks(driver:
     assert not reset.is_global
 
 
+def test_a_task_that_fails_the_job_as_a_whole_restarts_all_of_it_and_counts_once() -> None:
+    driver = running(pairs(), attempts=1)
+    execution = next(iter(driver.scheduler.graph.executions.values()))
+    error = ErrorInfo.of(ValueError("the checkpoint is damaged"))
+    driver.scheduler.change_task_state(TaskStateChanged(JOB, execution.attempt_id, "FAILED", error), 0, fails_job=True)
+    driver.stop_cancelled()
+    driver.now = DELAY_MS
+    driver.scheduler.tick(DELAY_MS)
+    reset = driver.reset()
+    assert reset is not None
+    assert reset.is_global
+    assert len(reset.vertices) == 4
+    assert driver.scheduler.restarts == 1
+
+
 def test_a_restart_whose_tasks_have_ended_waits_for_its_delay(driver: Driver) -> None:
     driver.fail("Source: numbers (1/2)")
     driver.stop_cancelled()

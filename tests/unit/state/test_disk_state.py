@@ -104,6 +104,25 @@ def test_a_restored_backend_goes_on_with_the_files_of_its_job_and_of_no_other(fa
         assert (writer.uploaded == []) == is_reused
 
 
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_a_restore_that_fails_leaves_none_of_the_files_that_it_fetched(
+    factory: BackendFactory, parallelism: int
+) -> None:
+    backend = factory.make("rocksdb")
+    for value in ("first", "second"):
+        fill(backend, range(100), value)
+        snapshot = snapshot_of(backend)
+        state = write_snapshot(snapshot)
+    *_, missing = state.shared_files()
+    delete_shared(missing)
+    after = factory.make("rocksdb", parallelism=parallelism)
+    with pytest.raises(KeyError):
+        after.restore(restored_from([snapshot], key_group_range(0, parallelism, MAX_PARALLELISM)))
+    after.close()
+    backend.close()
+    assert os.listdir(factory.directory) == []
+
+
 @dataclass
 class Life:
     """One checkpoint: taken, perhaps written (and acknowledged), then complete or given up."""
@@ -188,6 +207,25 @@ def test_what_a_checkpoint_has_uploaded_is_named_by_others_once_it_is_complete()
     files.abort(2)
     files.complete(1)
     assert files.begin(3, ["1.sst", "2.sst"], "memory:///shared") == {"1.sst": uploaded("a")}
+
+
+@pytest.mark.parametrize(
+    ("directory", "path"),
+    [
+        ("/checkpoints/job/shared", "/checkpoints/job/shared"),
+        ("file:///checkpoints/job/shared", "/checkpoints/job/shared"),
+        ("hdfs://namenode:8020/checkpoints/job/shared", "/checkpoints/job/shared"),
+        ("s3://key:secret@bucket/checkpoints/job/shared?region=eu", "bucket/checkpoints/job/shared"),
+        ("gs://bucket/job/shared", "bucket/job/shared"),
+        ("memory://name/job/shared", "job/shared"),
+    ],
+)
+def test_a_file_of_the_job_is_known_in_every_file_system(directory: str, path: str) -> None:
+    files = UploadedFiles()
+    file = SharedFile("1.sst", f"{path}/a-1.sst", 1, 0)
+    files.restored([file])
+    assert files.begin(1, ["1.sst"], directory) == {"1.sst": file}
+    assert files.begin(1, ["1.sst"], directory.replace("/job/", "/other-job/")) == {}
 
 
 def test_a_file_that_the_next_completed_checkpoint_may_not_have_is_not_named() -> None:
