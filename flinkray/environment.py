@@ -37,12 +37,14 @@ from flinkray.options import (
     CHECKPOINT_DIRECTORY,
     HIGH_AVAILABILITY_DIRECTORY,
     PIPELINE_NAME,
+    PYTHON_PATH,
     SAVEPOINT_DIRECTORY,
     SAVEPOINT_PATH,
     TARGET,
 )
 from flinkray.preparation import prepared
 from flinkray.progress import wait_for_result
+from flinkray.python_path import own_places
 from flinkray.transformations import PhysicalTransformation, Transformation
 from flinkray.type_hints import record_type
 from flinkray.watermarks import WatermarkStrategy
@@ -330,6 +332,8 @@ class StreamExecutionEnvironment(EnvironmentSettings):
 def _with_absolute_places(configuration: Configuration) -> Configuration:
     """A copy in which paths mean the same in processes with other working directories."""
     settled = configuration.copy()
+    if not configuration.get(PYTHON_PATH):
+        settled.set(PYTHON_PATH, own_places())
     for place in _PLACES:
         if configuration.get(place):
             settled.set(place, absolute(configuration.get(place)))

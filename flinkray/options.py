@@ -245,6 +245,13 @@ HEARTBEAT_INTERVAL = option("heartbeat.interval", _duration, Millis(10_000), "Ti
 HEARTBEAT_TIMEOUT = option(
     "heartbeat.timeout", _duration, Millis(50_000), "Silence after which a component counts as lost.", unit="ms"
 )
+PYTHON_PATH = option(
+    "python.pythonpath",
+    _str,
+    "",
+    "Where tasks find the modules of a program, on each node, beside what is installed there: directories with a colon "
+    "between them; empty: where the driver finds them.",
+)
 CLUSTER_ID = option("flinkray.cluster-id", _str, "", "Name of the session cluster to submit to.")
 METRICS_INTERVAL = option(
     "metrics.fetcher.update-interval", _duration, Millis(1_000), "How often tasks report their metrics.", unit="ms"

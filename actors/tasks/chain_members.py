@@ -9,6 +9,7 @@ import cloudpickle
 from actors.messages import TaskDeployment
 from flinkray.errors import FlinkrayError
 from flinkray.functions import CheckpointedFunction
+from flinkray.python_path import add_places
 from graphs.job_graph import OperatorCode, OperatorConfig
 
 
@@ -40,6 +41,7 @@ def load_members(deployment: TaskDeployment) -> tuple[ChainMember, ...]:
     Raises:
         FlinkrayError: the code of an operator cannot be loaded in this process; names task and operator.
     """
+    add_places(deployment.configuration)
     return fuse_row_functions(
         tuple(ChainMember((config,), (_load(config, deployment),)) for config in deployment.operators)
     )

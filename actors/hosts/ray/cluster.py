@@ -35,19 +35,29 @@ def ensure_ray(extra_cpus: float = 0.0) -> None:
     """
     if ray.is_initialized():
         return
-    address = os.environ.get("RAY_ADDRESS")
-    if address == "local":
+    if os.environ.get("RAY_ADDRESS") == "local":
         start_local_cluster(extra_cpus)
-        return
-    _prepare_java()
-    if address:
-        ray.init(namespace=NAMESPACE, log_to_driver=True, logging_level=logging.WARNING)
         return
     try:
-        ray.init(address="auto", namespace=NAMESPACE, logging_level=logging.WARNING)
-        log.info("connected to the Ray cluster that runs on this machine")
+        connect()
     except ConnectionError:
+        if os.environ.get("RAY_ADDRESS"):
+            raise
         start_local_cluster(extra_cpus)
+
+
+def connect() -> None:
+    """Connects this process to the cluster of RAY_ADDRESS, else to the one on this machine.
+
+    Raises:
+        ConnectionError: there is none.
+    """
+    address = os.environ.get("RAY_ADDRESS") or "auto"
+    if address == "local":
+        raise ConnectionError("RAY_ADDRESS=local asks for a cluster of this process's own")
+    _prepare_java()
+    ray.init(address=address, namespace=NAMESPACE, logging_level=logging.WARNING)
+    log.info("connected to the Ray cluster %s", address)
 
 
 def start_local_cluster(extra_cpus: float = 0.0) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import ray
 from ray.util import list_named_actors
 
-from actors.hosts.ray.cluster import NAMESPACE, ensure_ray
+from actors.hosts.ray.cluster import NAMESPACE, connect
 from flinkray.errors import ConfigurationError
 
 
@@ -19,11 +17,8 @@ def connect_to_running_ray() -> None:
     """
     if ray.is_initialized():
         return
-    if not os.environ.get("RAY_ADDRESS"):
-        # Ray then connects to the cluster on this machine, and never starts one.
-        os.environ["RAY_ADDRESS"] = "auto"
     try:
-        ensure_ray()
+        connect()
     except ConnectionError as error:
         raise ConfigurationError(
             "no Ray cluster is running here, and one that this process starts would end with it: start one with "

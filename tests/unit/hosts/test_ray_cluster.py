@@ -1,0 +1,57 @@
+"""Which Ray cluster a process connects to."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+import ray
+
+from actors.hosts.ray import cluster
+from actors.hosts.ray.sessions import connect_to_running_ray
+from flinkray.errors import ConfigurationError
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Where connections were tried, in a world without a Ray cluster."""
+    tried: list[str] = []
+
+    def init(address: str, **_: Any) -> None:
+        tried.append(address)
+        if address != "local":
+            raise ConnectionError(address)
+
+    monkeypatch.setattr(ray, "init", init)
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "get_runtime_context", lambda: type("Context", (), {"gcs_address": "here:1"}))
+    monkeypatch.setattr(cluster, "_prepare_java", lambda: None)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    return tried
+
+
+def test_without_a_cluster_a_job_starts_one_also_after_a_session_was_looked_for(started: list[str]) -> None:
+    with pytest.raises(ConfigurationError, match="no Ray cluster is running here"):
+        connect_to_running_ray()
+    assert "RAY_ADDRESS" not in os.environ
+    cluster.ensure_ray()
+    assert started == ["auto", "auto", "local"]
+
+
+def test_a_cluster_that_was_asked_for_is_not_replaced_by_another(
+    started: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "far:6379")
+    with pytest.raises(ConnectionError):
+        cluster.ensure_ray()
+    assert started == ["far:6379"]
+
+
+def test_a_session_is_not_looked_for_in_a_cluster_of_ones_own(
+    started: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "local")
+    with pytest.raises(ConfigurationError):
+        connect_to_running_ray()
+    assert not started
