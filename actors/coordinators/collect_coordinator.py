@@ -101,6 +101,9 @@ class CollectCoordinator(OperatorCoordinator):
         """As in `_Snapshot`: which rows that come with a former sequence are here already."""
         self._nobodys_handed = 0
         """Sequence after the last of the entries of nobody that the driver was given."""
+        self._last_positions: tuple[int, ...] = ()
+        self._last_batches: list[Batch] = []
+        """What the driver was given last, and what it had before."""
         self._initial_id = 0
         """The checkpoint that this was restored from."""
         self._restored_id: int | None = None
@@ -212,18 +215,21 @@ class CollectCoordinator(OperatorCoordinator):
         """What the driver has been given so far; it brings this along when it asks for more."""
         return (*(subtask.handed for subtask in self._subtasks), self._nobodys_handed)
 
-    def take(self, max_batches: int, positions: Sequence[int] = ()) -> tuple[list[Batch], bool]:
+    def take(self, max_batches: int, positions: Sequence[int]) -> tuple[list[Batch], bool]:
         """Up to that many batches, oldest first, and whether the driver has everything now (the job has ended).
 
         Args:
-            positions: what `positions` was after the last time; only a JobMaster that has taken the place of another
-                needs it, so as not to give rows a second time that the driver got from that one.
+            positions: what `positions` was after the last answer that came; () before the first. Where the last answer
+                did not arrive, it is given again. A JobMaster that has taken the place of another does not give rows a
+                second time that the driver got from that one.
 
         Raises:
             FlinkrayError: rows that were taken before would come again (see `subtask_failed`).
         """
         if self._error is not None:
             raise self._error
+        if self._last_batches and tuple(positions) == self._last_positions:
+            return self._last_batches, self._is_closed and not self._buffer
         self._skip(positions)
         batches: list[Batch] = []
         highest: dict[int, int] = {}
@@ -239,6 +245,7 @@ class CollectCoordinator(OperatorCoordinator):
                 subtask.handed = max(subtask.handed, sequence + 1)
                 highest[subtask_index] = sequence
         self._make_room(highest)
+        self._last_positions, self._last_batches = tuple(positions), batches
         return batches, self._is_closed and not self._buffer
 
     def check(self) -> None:

@@ -230,8 +230,8 @@ def rows(subtask: int, sequence: int) -> RowsCollected:
     return RowsCollected(subtask, sequence, numbers(10 * subtask + sequence))
 
 
-def taken(coordinator: CollectCoordinator, positions: Sequence[int] = ()) -> list[int]:
-    batches, _ = coordinator.take(1_000, positions)
+def taken(coordinator: CollectCoordinator, positions: Sequence[int] | None = None) -> list[int]:
+    batches, _ = coordinator.take(1_000, coordinator.positions if positions is None else positions)
     return [value for batch in batches for value in batch.data.column(0).to_pylist()]
 
 
@@ -254,7 +254,7 @@ def test_the_end_of_the_job_gives_the_rest() -> None:
     coordinator.handle_event(0, rows(0, 0))
     coordinator.close()
     assert taken(coordinator) == [0]
-    assert coordinator.take(1) == ([], True)
+    assert coordinator.take(1, coordinator.positions) == ([], True)
 
 
 def test_uncommitted_rows_of_a_restarted_subtask_are_dropped_and_come_again() -> None:
@@ -280,7 +280,7 @@ def test_a_restart_from_before_what_the_driver_has_is_an_error_for_it() -> None:
     assert taken(coordinator) == [0]
     coordinator.subtask_failed(0, None)
     with pytest.raises(FlinkrayError, match=r"sink 'collect' \(subtask 1 of 2\) was restarted"):
-        coordinator.take(1)
+        coordinator.take(1, coordinator.positions)
 
 
 @pytest.mark.parametrize("older", [1, 2, 3])
@@ -331,7 +331,7 @@ def test_a_sink_waits_for_a_driver_that_does_not_take_what_it_could() -> None:
     context.sent.clear()
     coordinator.handle_event(0, rows(0, BACKLOG))
     assert context.sent == []
-    coordinator.take(1)
+    coordinator.take(1, coordinator.positions)
     assert context.sent == [(0, RowsTaken(BACKLOG))]
 
 
@@ -353,7 +353,7 @@ def test_another_job_master_goes_on_with_what_was_not_taken() -> None:
     coordinator.handle_event(0, rows(0, 3))
     coordinator.handle_event(0, RowsCut(1, 4))
     coordinator.notify_checkpoint_complete(1)
-    coordinator.take(1)
+    coordinator.take(1, coordinator.positions)
     again, _ = collecting()
     again.restore(state)
     assert taken(again, coordinator.positions) == [1, 2], "the driver says what it has"
@@ -380,7 +380,7 @@ def test_without_checkpoints_a_savepoint_restores_and_the_sink_goes_on_counting(
     coordinator = CollectCoordinator("collect", "id", context)
     coordinator.handle_event(0, rows(0, 0))
     coordinator.handle_event(0, rows(0, 1))
-    coordinator.take(1)
+    coordinator.take(1, coordinator.positions)
     state = coordinator.snapshot(1)
     again = CollectCoordinator("collect", "id", context)
     again.restore(state)

@@ -297,10 +297,10 @@ def test_rows_are_acknowledged_when_the_driver_takes_them_not_when_they_arrive(
     collect.handle_event(1, rows(1, 0, 2))
     collect.handle_event(0, rows(0, 1, 3))
     assert job_master.sent == []
-    taken, is_end = collect.take(2)
+    taken, is_end = collect.take(2, collect.positions)
     assert (values(taken), is_end) == ([[1], [2]], False)
     assert job_master.sent == [(0, RowsKept(1)), (0, RowsTaken(0)), (1, RowsKept(1)), (1, RowsTaken(0))]
-    taken, _ = collect.take(10)
+    taken, _ = collect.take(10, collect.positions)
     assert values(taken) == [[3]]
     assert job_master.sent[4:] == [(0, RowsKept(2)), (0, RowsTaken(1))]
 
@@ -309,7 +309,7 @@ def test_a_batch_that_comes_twice_counts_once(collect: CollectCoordinator) -> No
     collect.handle_event(0, rows(0, 0, 1))
     collect.handle_event(0, rows(0, 0, 1))
     collect.handle_event(0, rows(0, 1, 2))
-    assert values(collect.take(10)[0]) == [[1], [2]]
+    assert values(collect.take(10, collect.positions)[0]) == [[1], [2]]
 
 
 def test_a_gap_fails_the_job(collect: CollectCoordinator, job_master: FakeJobMaster) -> None:
@@ -321,11 +321,18 @@ def test_the_end_comes_after_the_job_has_ended_and_all_rows_are_taken(collect: C
     collect.handle_event(0, rows(0, 0, 1))
     collect.handle_event(0, rows(0, 1, 2))
     collect.close()
-    assert [(values(taken), is_end) for taken, is_end in (collect.take(1), collect.take(1), collect.take(1))] == [
-        ([[1]], False),
-        ([[2]], True),
-        ([], True),
-    ]
+    found = [collect.take(1, collect.positions) for _ in range(3)]
+    assert [(values(taken), is_end) for taken, is_end in found] == [([[1]], False), ([[2]], True), ([], True)]
+
+
+def test_an_answer_that_did_not_arrive_is_given_again(collect: CollectCoordinator) -> None:
+    for number in range(3):
+        collect.handle_event(0, rows(0, number, number))
+    for positions in ((), (1, 0, 0), (2, 0, 0)):
+        taken, _ = collect.take(1, positions)
+        again, _ = collect.take(1, positions)
+        assert values(taken) == values(again) == [[sum(positions)]]
+    assert collect.take(1, (3, 0, 0)) == ([], False)
 
 
 def test_rows_of_a_lost_attempt_that_nobody_has_seen_are_replaced(collect: CollectCoordinator) -> None:
@@ -333,15 +340,15 @@ def test_rows_of_a_lost_attempt_that_nobody_has_seen_are_replaced(collect: Colle
     collect.handle_event(1, rows(1, 0, 7))
     collect.subtask_failed(0)
     collect.handle_event(0, rows(0, 0, 1))
-    assert values(collect.take(10)[0]) == [[7], [1]]
+    assert values(collect.take(10, collect.positions)[0]) == [[7], [1]]
 
 
 def test_a_restart_after_rows_were_taken_is_an_error_for_the_driver(collect: CollectCoordinator) -> None:
     collect.handle_event(0, rows(0, 0, 1))
-    collect.take(1)
+    collect.take(1, collect.positions)
     collect.subtask_failed(0)
     with pytest.raises(FlinkrayError, match=r"sink 'collect' \(subtask 1 of 2\) was restarted"):
-        collect.take(1)
+        collect.take(1, collect.positions)
 
 
 # -- making them -------------------------------------------------------------------------------------------------
