@@ -400,10 +400,15 @@ class RegisterJobMaster:
 
 @dataclass(frozen=True, slots=True)
 class JobMasterRegistered:
-    """ResourceManager -> JobMaster: `session` is the ResourceManager's."""
+    """ResourceManager -> JobMaster: `session` is the ResourceManager's.
+
+    The heartbeats are the cluster's, whatever the job's own options say, as its TaskExecutors go by them.
+    """
 
     session: SessionId
     job_session: SessionId
+    heartbeat_interval_ms: float
+    heartbeat_timeout_ms: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,8 +55,11 @@ COLLECTED_ROWS_TIMEOUT_MS = 600_000.0
 # So often, a second apart, it tries to store what somebody waits for that would do without.
 STORE_ATTEMPTS = 10
 
-# How long a cluster that ends by itself can still be asked what became of its job.
+# How long a cluster that ends by itself can still be asked what became of its job, once its rows are taken.
 LINGER_MS = 60_000.0
+
+# A cluster that ends by itself and has no job by then gets none: a client submits as soon as it has started one.
+SUBMISSION_TIMEOUT_MS = 300_000.0
 
 # A JobMaster that dies is replaced at once; after each one in a row that dies before it says anything, later by this.
 REPLACEMENT_DELAY_MS = 500.0
@@ -78,6 +81,11 @@ class _RowsExpired:
 
 @dataclass(frozen=True, slots=True)
 class _LingeredEnough:
+    """To itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _SubmissionOverdue:
     """To itself."""
 
 
@@ -122,7 +130,7 @@ class Dispatcher(Endpoint):
         """
         Args:
             is_per_job: takes one job only (Flink's MiniDispatcher).
-            ends_by_itself: ends the cluster some time after that job, as no client will.
+            ends_by_itself: ends the cluster some time after that job, or when none comes, as no client will.
             ha_directory: see `high_availability_directory`; empty: nothing outlives a master.
         """
         super().__init__(context)
@@ -146,7 +154,9 @@ class Dispatcher(Endpoint):
     def on_start(self) -> None:
         self.context.watch(self._resource_manager)
         store = self._store
-        if store is not None:
+        if store is None:
+            self._expect_job()
+        else:
             self._queue.put("recovering the jobs", lambda: recover(store), self._on_recovered)
 
     def on_request(self, request: Any) -> Any:
@@ -189,9 +199,12 @@ class Dispatcher(Endpoint):
     def _on_own_message(self, message: Any) -> None:
         match message:
             case _RowsExpired():
-                self.context.kill(self._jobs[message.job_id].job_master)
+                self._on_rows_gone(self._jobs[message.job_id])
             case _LingeredEnough():
                 self._shut_down()
+            case _SubmissionOverdue():
+                if not self._jobs:
+                    self._shut_down()
             case _ReplacementDue():
                 self._on_replacement_due(message)
             case _ReleaseAgain():
@@ -303,14 +316,18 @@ class Dispatcher(Endpoint):
 
     def _on_job_ended(self, message: JobEnded) -> None:
         job = self._current(message.details.job_id, message.session)
-        if job is not None and job.archived is None and job.ending is None:
+        if job is None:
+            return
+        if job.archived is None and job.ending is None:
             self._end(job, message.details, message.has_rows_to_take)
+        elif not message.has_rows_to_take:
+            self._on_rows_gone(job)
 
     def _on_rows_taken(self, message: CollectedRowsTaken) -> None:
         """Without effect before the end of the job has come, which says so too: nobody else knows of that."""
         job = self._current(message.job_id, message.session)
-        if job is not None and (job.archived is not None or job.ending is not None):
-            self.context.kill(job.job_master)
+        if job is not None:
+            self._on_rows_gone(job)
 
     def _on_delivery_failed(self, message: DeliveryFailed) -> None:
         log.debug("%s did not get %r: %s", message.address, message.message, message.cause)
@@ -323,7 +340,7 @@ class Dispatcher(Endpoint):
     def _tell_again(self, message: _TellAgain) -> None:
         """If the JobMaster is dead, its job has ended or has another one by then, or soon."""
         for job in self._jobs.values():
-            if job.job_master == message.job_master and not job.status.is_terminal:
+            if job.job_master == message.job_master and (not job.status.is_terminal or job.has_rows_to_take):
                 self.context.tell(job.job_master, message.lost)
 
     def _on_endpoint_died(self, message: EndpointDied) -> None:
@@ -333,8 +350,12 @@ class Dispatcher(Endpoint):
                 self._release_later()
             return
         for job in self._jobs.values():
-            if job.job_master == message.address and job.archived is None and job.ending is None:
+            if job.job_master != message.address:
+                continue
+            if job.archived is None and job.ending is None:
                 self._on_job_master_died(job, message.cause)
+            else:
+                self._on_rows_gone(job)
 
     def _on_job_master_died(self, job: DispatchedJob, cause: str) -> None:
         job.silent_deaths += 1
@@ -389,12 +410,14 @@ class Dispatcher(Endpoint):
             self._jobs[job.job_id] = job
             if details is not None:
                 self._after_end(job)
-                continue
+                if not job.has_rows_to_take:
+                    continue
             self.context.watch(job.job_master)
             self.context.tell(job.job_master, ReportJob(job.session))
             if job.is_cancelled:
                 self.context.tell(job.job_master, CancelExecutionGraph(job.session))
         self._is_ready = True
+        self._expect_job()
         if recovered:
             log.info("cluster %r has recovered %d job(s)", self._cluster_id, len(recovered))
 
@@ -422,11 +445,26 @@ class Dispatcher(Endpoint):
         if job.has_rows_to_take:
             self.context.tell_self_later(COLLECTED_ROWS_TIMEOUT_MS, _RowsExpired(job.job_id))
         else:
-            self.context.kill(job.job_master)
+            self._let_go(job)
+
+    def _on_rows_gone(self, job: DispatchedJob) -> None:
+        """The driver has them all, or will not get them any more."""
+        if job.has_rows_to_take:
+            job.has_rows_to_take = False
+            if job.archived is not None:
+                self._let_go(job)
+
+    def _let_go(self, job: DispatchedJob) -> None:
+        """Nobody needs its JobMaster any more."""
+        self.context.kill(job.job_master)
         if self._ends_by_itself:
             self.context.tell_self_later(LINGER_MS, _LingeredEnough())
 
     # -- the end of the cluster ----------------------------------------------------------------------------------
+
+    def _expect_job(self) -> None:
+        if self._ends_by_itself:
+            self.context.tell_self_later(SUBMISSION_TIMEOUT_MS, _SubmissionOverdue())
 
     def _shut_down(self) -> bool:
         if not self._is_shutting_down:
@@ -458,6 +496,8 @@ class Dispatcher(Endpoint):
             self.context.tell_self_later(RELEASE_RETRY_MS, _ReleaseAgain())
 
     def _on_released(self) -> None:
+        if not self._is_releasing:
+            return  # a life of this Dispatcher before has asked for it, and its client will ask this one
         died_at = self._resource_manager_died_at
         if died_at is not None and self.context.clock.monotonic_ms() - died_at < RELEASE_RETRY_MS:
             self._release_later()

@@ -7,6 +7,7 @@ coordinators of its sources and sinks are in `actors.coordinators`.
 from __future__ import annotations
 
 import logging
+import math
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -82,12 +83,8 @@ from actors.sealed import Sealed
 from flinkray.errors import CheckpointError, DamagedCheckpointError, ErrorInfo, FlinkrayError
 from flinkray.execution import JobProgress, JobStatus
 from flinkray.filesystems import join
-from flinkray.options import (
-    HEARTBEAT_INTERVAL,
-    HEARTBEAT_TIMEOUT,
-    RESTART_STRATEGY,
-    SLOT_REQUEST_TIMEOUT,
-)
+from flinkray.options import RESTART_STRATEGY, SLOT_REQUEST_TIMEOUT
+from flinkray.python_path import add_places
 from graphs.job_graph import CheckpointSettings, JobGraph
 
 log = logging.getLogger(__name__)
@@ -181,9 +178,9 @@ class JobMaster(Endpoint):
         self._resource_manager = resource_manager
         self._session = session
         self._job_graph = job_graph
-        configuration = job_graph.configuration
-        self._heartbeat_interval_ms = max(1.0, float(configuration.get(HEARTBEAT_INTERVAL)))
-        self._heartbeats = HeartbeatMonitor(float(configuration.get(HEARTBEAT_TIMEOUT)))
+        self._heartbeat_interval_ms = 0.0
+        """The cluster's; 0 until the ResourceManager has said so, before which there is nobody to hear from."""
+        self._heartbeats = HeartbeatMonitor(math.inf)
         self._ha_directory = ha_directory
         self._leadership = JobLeadership(ha_directory, job_graph.job_id) if ha_directory else None
         self._job: RunningJob | None = None
@@ -194,6 +191,8 @@ class JobMaster(Endpoint):
         self._is_overview_wanted = False
         self._dispatcher_losses = 0
         self._is_dispatcher_lost = False
+        self._dead: set[Address] = set()
+        """Who died. It says something of TaskExecutors only, as masters may be started again."""
         self._is_ended = False
         self._end_report: JobEnded | None = None
 
@@ -201,7 +200,6 @@ class JobMaster(Endpoint):
         self.context.watch(self._dispatcher)
         self.context.watch(self._resource_manager)
         self.context.tell_self_later(TICK_MS, _TickDue())
-        self.context.tell_self_later(self._heartbeat_interval_ms, _HeartbeatDue())
         self._register()
         if self._leadership is not None or self._settings.restore_path:
             self._recover(1)
@@ -231,6 +229,7 @@ class JobMaster(Endpoint):
                 self._heartbeats.hear(message.sender, self._monotonic())
                 self.context.tell(message.sender, HeartbeatAnswered(message.session, self.context.address))
             case EndpointDied():
+                self._dead.add(message.address)
                 self._on_peer_lost(message.address, message.cause)
             case DeliveryFailed():
                 self._on_delivery_failed(message)
@@ -337,6 +336,7 @@ class JobMaster(Endpoint):
         if self._ha_directory and not directory:
             directory = join(self._ha_directory, "checkpoints")  # in its own memory the next one would not find them
         try:
+            add_places(self._job_graph.configuration)
             self._job = RunningJob(
                 self.context,
                 self._session,
@@ -482,6 +482,10 @@ class JobMaster(Endpoint):
         if message.job_session != self._session or message.session == self._rm_session:
             return
         self._rm_session = message.session
+        if not self._heartbeat_interval_ms:
+            self._heartbeat_interval_ms = message.heartbeat_interval_ms
+            self._heartbeats = HeartbeatMonitor(message.heartbeat_timeout_ms)
+            self.context.tell_self_later(self._heartbeat_interval_ms, _HeartbeatDue())
         self._heartbeats.add(self._resource_manager, self._monotonic())
         self._declare()
 
@@ -606,8 +610,8 @@ class JobMaster(Endpoint):
                 self._tell_dispatcher()
             case CollectedRowsTaken() if not self._is_dispatcher_lost:
                 self.context.tell(address, lost)
-            case FreeSlot() if self._job is not None and self._job.scheduler.pool.slots_of(address):
-                self.context.tell(address, lost)  # of one without slots it hears no heartbeats, and frees them all
+            case FreeSlot() if address not in self._dead:
+                self.context.tell(address, lost)
 
     def _give_up_slot(self, allocation_id: AllocationId, failed: DeliveryFailed) -> None:
         cause = f"{failed.address} did not get {type(failed.message).__name__}: {failed.cause}"

@@ -352,7 +352,7 @@ class RowsTaken:
 
 @dataclass(frozen=True, slots=True)
 class RowsKept:
-    """Coordinator -> collect sink: a complete checkpoint has what is below this sequence in the coordinator's state; or,
+    """Coordinator -> collect sink: a complete checkpoint has what is below this sequence in its state, or,
     without checkpoints, the driver has it.
 
     Later snapshots of the sink need not have it. What is not below is sent again by a sink that is restored.

@@ -86,6 +86,11 @@ class _StopExpired:
 
 
 @dataclass(frozen=True, slots=True)
+class _ReportReleaseAgain:
+    """To itself: the Dispatcher did not get it."""
+
+
+@dataclass(frozen=True, slots=True)
 class _RequestSlotAgain:
     """To itself: the TaskExecutor did not get the request."""
 
@@ -132,7 +137,8 @@ class ResourceManager(Endpoint):
         self._released_for: Address | None = None
         """The Dispatcher that shuts the cluster down."""
         self._heartbeat_interval_ms = max(1.0, float(configuration.get(HEARTBEAT_INTERVAL)))
-        self._heartbeats = HeartbeatMonitor(float(configuration.get(HEARTBEAT_TIMEOUT)))
+        self._heartbeat_timeout_ms = float(configuration.get(HEARTBEAT_TIMEOUT))
+        self._heartbeats = HeartbeatMonitor(self._heartbeat_timeout_ms)
         self._dispatcher = dispatcher
         self._dispatcher_heard_at = context.clock.monotonic_ms()
 
@@ -159,6 +165,8 @@ class ResourceManager(Endpoint):
             case _RequestSlotAgain():
                 again = (message.task_executor, message.lost.slot_index, message.lost.allocation_id)
                 self._run(self._manager.repeat_allocation(*again, self._now()))
+            case _ReportReleaseAgain():
+                self._report_if_released()
             case _TickDue():
                 self._run(self._manager.tick(self._now()))
                 self.context.tell_self_later(self._tick_ms, _TickDue())
@@ -239,6 +247,8 @@ class ResourceManager(Endpoint):
             self.context.tell_self_later(RESEND_MS, _RequestSlotAgain(message.address, lost))
         elif isinstance(lost, TaskExecutorRegistered):
             self._manager.doubt_registration(message.address, lost.registration)
+        elif isinstance(lost, AllTaskExecutorsReleased):
+            self.context.tell_self_later(RESEND_MS, _ReportReleaseAgain())
 
     # -- jobs ----------------------------------------------------------------------------------------------------
 
@@ -252,7 +262,8 @@ class ResourceManager(Endpoint):
         self._jobs[message.job_id] = JobTarget(message.job_id, message.job_master, message.job_session)
         self.context.watch(message.job_master)
         self._heartbeats.add(message.job_master, self._now())
-        self.context.tell(message.job_master, JobMasterRegistered(self._session, message.job_session))
+        heartbeat = (self._heartbeat_interval_ms, self._heartbeat_timeout_ms)
+        self.context.tell(message.job_master, JobMasterRegistered(self._session, message.job_session, *heartbeat))
 
     def _on_requirements(self, message: DeclareRequirements) -> None:
         job = self._jobs.get(message.job_id)

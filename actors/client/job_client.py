@@ -225,6 +225,10 @@ class ClusterJobClient(JobClient):
             # They say what the driver has: also a JobMaster that has taken another's place goes on from there.
             positions = answer.positions
             has_ended = False
+            if answer.is_end and not self._owns_cluster:
+                # Who reads slowly may find the cluster gone after the last rows. What goes wrong is said after them.
+                with contextlib.suppress(Exception):
+                    self._await_end(None)
             yield from answer.batches
             if answer.is_end:
                 _raise_unless_finished(self._await_end(None))

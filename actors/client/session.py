@@ -54,6 +54,13 @@ def start_session(name: str, configuration: Configuration) -> None:
         raise ConfigurationError(f"there is a session {name!r} already; `flinkray session stop {name}` ends it")
     try:
         start_cluster(host, name, configuration, is_per_job=False)
+    except ValueError as error:
+        # The endpoints of that name are another client's, and stay.
+        raise ConfigurationError(
+            f"session {name!r} is being started by somebody else, or what is left of one that has died is about to "
+            "end: `flinkray session list` shows it when it takes jobs; otherwise try again in some minutes"
+        ) from error
+    try:
         ask_dispatcher(host, name, ListJobs())
     except BaseException:
         host.shutdown()

@@ -45,9 +45,11 @@ from actors.sealed import Sealed
 from actors.task_slot import TaskSlot
 from flinkray.batch import Batch
 from flinkray.config import Configuration
+from flinkray.connectors.collect import CollectSink
 from flinkray.connectors.source import SplitEnumerator, SplitEnumeratorContext
 from flinkray.errors import ErrorInfo
 from flinkray.execution import JobStatus
+from flinkray.operator_factories import SinkFactory
 from flinkray.types import JobId
 from graphs.job_graph import JobGraph
 from tests.support.graphs import NumberSource, Program
@@ -86,6 +88,14 @@ def four_vertices(parallelism: int = 2, second_group: str | None = None, **optio
     graph = program.job_graph()
     assert len(graph.vertices) == 4
     return graph
+
+
+def collecting(parallelism: int = 1) -> JobGraph:
+    """A job whose rows go to its driver."""
+    program = Program({"parallelism.default": parallelism}, name="collecting")
+    sink = SinkFactory(CollectSink("rows"))
+    program.operator("Sink: collect", sink, program.key_by(program.source(source=QuietSource()), "k"))
+    return program.job_graph()
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +298,7 @@ class World(Host):
 
     def run_for(self, ms: float) -> None:
         end = self.now + ms
-        self.run_until(lambda: self.now >= end)
+        self.run_until(lambda: self.now >= end, max_ms=ms)
 
     def check(self) -> None:
         for process in self._processes.values():
@@ -342,6 +352,10 @@ class World(Host):
 
     def endpoint(self, address: Address) -> Any:
         return self._processes[address].endpoint
+
+    def take_undelivered(self, sender: Address, address: Address) -> list[Any]:
+        """The messages between the two that are under way, which then are not any more."""
+        return list(self._channels.pop((sender, address), ()))
 
     def start(self, is_per_job: bool = True, **options: object) -> None:
         start_cluster(self, CLUSTER, Configuration(options), is_per_job=is_per_job)

@@ -165,6 +165,8 @@ class SimulatedRun:
         self.rows: dict[str, Counter[Any]] = {collect_id: Counter() for collect_id in collect_ids}
         self.details: JobDetails | None = None
         self._untaken = list(collect_ids)
+        self._positions: dict[str, tuple[int, ...]] = {}
+        """Of each, what the driver has."""
         self._error: ErrorInfo | None = None
         start_cluster(self.host, CLUSTER, job_graph.configuration, is_per_job=True)
         # Slots of a TaskExecutor of their own, all in one, and some of each.
@@ -236,12 +238,14 @@ class SimulatedRun:
 
     def _take(self, job_master: Address, collect_id: str) -> None:
         try:
-            answer: Collected = self.host.ask(job_master, TakeCollected(collect_id, 64), ASK_TIMEOUT_MS)
+            request = TakeCollected(collect_id, 64, self._positions.get(collect_id, ()))
+            answer: Collected = self.host.ask(job_master, request, ASK_TIMEOUT_MS)
         except (EndpointGone, TimeoutError):
             return  # it has not started yet, hangs, or is gone: the Dispatcher knows
         except FlinkrayError as error:
             self._error = ErrorInfo.of(error)
             return
+        self._positions[collect_id] = answer.positions
         for batch in answer.batches:
             self.rows[collect_id].update(_plain(row) for row in decode(batch))
         if answer.is_end:

@@ -144,7 +144,7 @@ class Cluster(Host):
         first = request.positions[0] if request.positions else 0
         taken = self.batches[first : first + 2]
         batches = tuple(Batch(pa.RecordBatch.from_pydict({"value": [each]})) for each in taken)
-        is_end = first + len(taken) == len(self.batches)
+        is_end = self.ended is not None and first + len(taken) == len(self.batches)
         return Collected(batches, is_end, (first + len(taken),))
 
     def spawn(self, spec: EndpointSpec) -> None: ...

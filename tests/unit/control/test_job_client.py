@@ -10,13 +10,10 @@ from actors.client import job_client
 from actors.client.cluster import submit
 from actors.client.job_client import ClusterJobClient
 from actors.ports import Address, EndpointGone
-from flinkray.connectors.collect import CollectSink
 from flinkray.errors import FlinkrayError, JobCanceledError, JobExecutionError
 from flinkray.execution import JobStatus
-from flinkray.operator_factories import SinkFactory
 from graphs.job_graph import JobGraph
-from tests.support.control import CLUSTER, CollectingSlot, QuietSource, World, four_vertices
-from tests.support.graphs import Program
+from tests.support.control import CLUSTER, CollectingSlot, World, collecting, four_vertices
 
 
 class Asked(World):
@@ -54,13 +51,6 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 def client_of(world: World, graph: JobGraph, owns_cluster: bool = True) -> ClusterJobClient:
     world.start(is_per_job=owns_cluster)
     return ClusterJobClient(world, CLUSTER, submit(world, CLUSTER, graph), owns_cluster=owns_cluster)
-
-
-def collecting(parallelism: int = 2) -> JobGraph:
-    program = Program({"parallelism.default": parallelism}, name="collecting")
-    sink = SinkFactory(CollectSink("rows"))
-    program.operator("Sink: collect", sink, program.key_by(program.source(source=QuietSource()), "k"))
-    return program.job_graph()
 
 
 def test_a_result_holds_the_sum_of_the_accumulators() -> None:
@@ -137,7 +127,7 @@ def test_a_lost_cluster_is_a_failure_of_the_job() -> None:
 def test_all_collected_rows_arrive_even_when_the_job_ends_first(seed: int) -> None:
     world = Asked(seed)
     world.slot_endpoint = CollectingSlot
-    client = client_of(world, collecting())
+    client = client_of(world, collecting(2))
     for _ in range(world.random.choice([0, 500])):
         world.step()
     # On Ray an actor's name may be known to others a moment after it was started.
@@ -147,10 +137,34 @@ def test_all_collected_rows_arrive_even_when_the_job_ends_first(seed: int) -> No
     assert client.result(timeout=30).accumulators == {"ended": 4}
 
 
+def test_a_driver_that_is_slower_with_its_last_rows_than_the_cluster_waits_has_them_all() -> None:
+    world = Asked(1)
+    world.slot_endpoint = CollectingSlot
+    client = client_of(world, collecting(2))
+    world.await_end()
+    rows = client.collected("rows")
+    first = next(rows)
+    world.kill(world.alive("Dispatcher")[0])
+    assert len([first, *rows]) == 6
+    assert client.status() is JobStatus.FINISHED
+
+
+def test_what_goes_wrong_at_the_end_of_the_rows_is_said_after_them() -> None:
+    world = Asked(1)
+    world.slot_endpoint = CollectingSlot
+    client = client_of(world, collecting(2))
+    world.await_end()
+    world.kill(world.alive("Dispatcher")[0])
+    rows = client.collected("rows")
+    assert len([next(rows) for _ in range(6)]) == 6
+    with pytest.raises(JobExecutionError, match="cluster 'c' is gone"):
+        next(rows)
+
+
 def test_rows_can_be_read_once() -> None:
     world = Asked(1)
     world.slot_endpoint = CollectingSlot
-    client = client_of(world, collecting(), owns_cluster=False)
+    client = client_of(world, collecting(2), owns_cluster=False)
     assert len(list(client.collected("rows"))) == 6
     with pytest.raises(FlinkrayError, match="they can be read once"):
         list(client.collected("rows"))
@@ -159,7 +173,7 @@ def test_rows_can_be_read_once() -> None:
 def test_reading_the_rows_of_a_job_that_fails_raises_its_failure() -> None:
     world = Asked(2)
     world.behaviour = lambda deployment: "fail" if deployment.task_name.startswith("Source") else "run"
-    client = client_of(world, collecting())
+    client = client_of(world, collecting(2))
     with pytest.raises(JobExecutionError, match="bad row in Source"):
         list(client.collected("rows"))
     client.close()

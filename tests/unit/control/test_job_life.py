@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from actors.client.cluster import dispatcher_of, resource_manager_of, start_cluster
-from actors.control_messages import CancelJob, ClusterResources, ShutDownCluster
+from actors.control_messages import CancelJob, ClusterResources, CollectedReceived, ShutDownCluster
+from actors.dispatcher import COLLECTED_ROWS_TIMEOUT_MS, LINGER_MS, SUBMISSION_TIMEOUT_MS
 from actors.messages import TaskDeployment
 from actors.ports import Payloads
 from actors.task_executor import TaskExecutor
@@ -15,7 +16,7 @@ from flinkray.config import Configuration
 from flinkray.errors import InvalidProgramError
 from flinkray.execution import JobStatus
 from flinkray.types import JobId
-from tests.support.control import CLUSTER, World, four_vertices, run_all_tasks
+from tests.support.control import CLUSTER, CollectingSlot, World, collecting, four_vertices, run_all_tasks
 
 SEEDS = range(12)
 
@@ -287,6 +288,39 @@ def test_a_task_executor_that_hangs_is_noticed_by_its_heartbeats() -> None:
     assert details.error.message.endswith(causes)
 
 
+@pytest.mark.parametrize(
+    ("of_session", "of_job"),
+    [
+        ({"heartbeat.interval": 1_000, "heartbeat.timeout": 5_000}, {}),
+        ({}, {"heartbeat.interval": 100_000, "heartbeat.timeout": 500_000}),
+    ],
+)
+def test_a_job_keeps_its_slots_whatever_its_session_or_its_own_options_say_of_heartbeats(
+    of_session: dict[str, object], of_job: dict[str, object]
+) -> None:
+    world = World(4)
+    world.behaviour = lambda _deployment: "run"
+    world.start(is_per_job=False, **of_session)
+    world.submit(four_vertices(**of_job))  # type: ignore[arg-type]
+    world.run_until(lambda: len(world.deployed) == 8)
+    slots = world.alive("TaskSlot")
+    world.run_for(120_000)
+    assert world.status() is JobStatus.RUNNING
+    assert world.alive("TaskSlot") == slots
+
+
+def test_a_worker_that_hangs_is_noticed_within_the_sessions_heartbeat_timeout() -> None:
+    world = World(4)
+    run_all_tasks(world, is_per_job=False, **{"heartbeat.interval": 1_000, "heartbeat.timeout": 5_000})
+    hanging = world.alive("TaskExecutor")[0]
+    world.silenced.add(hanging)
+    world.silenced.update(world.alive("ResourceManager"))  # which would notice as well
+    world.run_until(lambda: world.status() is not JobStatus.RUNNING, max_ms=8_000)
+    details = world.await_end()
+    assert details.error is not None
+    assert f"{hanging} is lost: its heartbeats stopped" in details.error.message
+
+
 def test_a_session_keeps_idle_workers_for_the_next_job_and_then_releases_them() -> None:
     world = World(6)
     world.start(is_per_job=False)
@@ -375,3 +409,53 @@ def test_a_detached_cluster_ends_a_while_after_its_job() -> None:
     assert world.status() is JobStatus.FINISHED
     world.run_for(10_000)
     assert world.addresses() == set()
+
+
+def end_with_rows_to_take(world: World) -> None:
+    """A detached cluster whose job has finished while its driver has not taken its rows."""
+    world.slot_endpoint = CollectingSlot
+    start_cluster(world, CLUSTER, Configuration(), is_per_job=True, ends_by_itself=True)
+    world.submit(collecting())
+    assert world.await_end().status is JobStatus.FINISHED
+
+
+def test_a_detached_cluster_stays_for_as_long_as_rows_wait_for_the_driver() -> None:
+    world = World(14)
+    end_with_rows_to_take(world)
+    world.run_for(COLLECTED_ROWS_TIMEOUT_MS - 10_000)
+    (job_master,) = world.alive("JobMaster")
+    world.tell(job_master, CollectedReceived("rows"))
+    world.run_for(LINGER_MS - 5_000)
+    assert world.alive("JobMaster") == []
+    assert world.status() is JobStatus.FINISHED
+    world.run_until(lambda: world.addresses() == set(), max_ms=15_000)
+
+
+def test_a_detached_cluster_whose_rows_nobody_takes_ends() -> None:
+    world = World(15)
+    end_with_rows_to_take(world)
+    world.run_until(lambda: world.addresses() == set(), max_ms=COLLECTED_ROWS_TIMEOUT_MS + LINGER_MS + 10_000)
+
+
+def test_a_detached_cluster_whose_rows_are_lost_ends_a_while_after_that() -> None:
+    world = World(16)
+    end_with_rows_to_take(world)
+    world.kill(world.alive("JobMaster")[0])
+    world.run_until(lambda: world.addresses() == set(), max_ms=LINGER_MS + 10_000)
+
+
+def test_a_detached_cluster_that_gets_no_job_ends() -> None:
+    world = World(17)
+    start_cluster(world, CLUSTER, Configuration(), is_per_job=True, ends_by_itself=True)
+    world.run_for(SUBMISSION_TIMEOUT_MS - 10_000)
+    assert world.alive("Dispatcher")
+    world.run_until(lambda: world.addresses() == set(), max_ms=20_000)
+
+
+def test_a_detached_cluster_whose_job_takes_long_stays() -> None:
+    world = World(18)
+    world.behaviour = lambda _deployment: "run"
+    start_cluster(world, CLUSTER, Configuration(), is_per_job=True, ends_by_itself=True)
+    world.submit(four_vertices())
+    world.run_for(SUBMISSION_TIMEOUT_MS + 20_000)
+    assert world.status() is JobStatus.RUNNING

@@ -8,6 +8,7 @@ import pytest
 
 from actors.client.cluster import dispatcher_of, resource_manager_of
 from actors.control_messages import (
+    AllTaskExecutorsReleased,
     CancelExecutionGraph,
     CancelJob,
     CollectedReceived,
@@ -19,19 +20,17 @@ from actors.control_messages import (
     JobEnded,
     JobStatusChanged,
     RequestSlot,
+    ShutDownCluster,
     SlotFailed,
     SlotFreed,
     SlotRequestRefused,
     TaskExecutorRegistered,
 )
 from actors.messages import AllocationId, OperatorEventSent, TaskStateChanged
-from actors.ports import Address, DeliveryFailed
-from flinkray.connectors.collect import CollectSink
+from actors.ports import Address, DeliveryFailed, Endpoint, EndpointDied, EndpointSpec, Payloads
+from actors.scheduling.scheduler import ReleaseSlot
 from flinkray.execution import JobStatus
-from flinkray.operator_factories import SinkFactory
-from graphs.job_graph import JobGraph
-from tests.support.control import CLUSTER, JOB, CollectingSlot, QuietSource, World, four_vertices, run_all_tasks
-from tests.support.graphs import Program
+from tests.support.control import CLUSTER, JOB, CollectingSlot, World, collecting, four_vertices, run_all_tasks
 
 DISPATCHER = dispatcher_of(CLUSTER)
 RESOURCE_MANAGER = resource_manager_of(CLUSTER)
@@ -64,14 +63,6 @@ class LossyWorld(World):
         else:
             self._channels[sender, address].popleft()
         self.send(address, sender, DeliveryFailed(address, message, "ActorUnavailableError: it cannot be reached"))
-
-
-def collecting() -> JobGraph:
-    """A job whose rows go to its driver."""
-    program = Program({"parallelism.default": 1}, name="collecting")
-    source = program.source(source=QuietSource())
-    program.operator("Sink: collect", SinkFactory(CollectSink("rows")), program.key_by(source, "k"))
-    return program.job_graph()
 
 
 def received(world: World, address: Address, kind: type) -> list[Any]:
@@ -229,3 +220,47 @@ def test_a_job_whose_rows_were_taken_ends_though_the_word_of_it_was_lost(seed: i
     run_until_ended(world)
     assert world.ask_dispatcher(GetArchivedJob(JOB)).status is JobStatus.FINISHED
     assert_everything_is_given_back(world)
+
+
+@pytest.mark.parametrize("arrives", [False, True])
+def test_a_cluster_is_down_though_the_word_of_its_released_workers_was_lost(arrives: bool) -> None:
+    world = LossyWorld(14, AllTaskExecutorsReleased, times=2, arrives=arrives)
+    run_all_tasks(world)
+    world.run_until(lambda: bool(world.ask_dispatcher(ShutDownCluster())), max_ms=SOON_MS)
+
+
+def test_released_workers_of_which_nobody_has_asked_this_dispatcher_do_not_end_it() -> None:
+    world = LossyWorld(14)
+    run_all_tasks(world, is_per_job=False)
+    world.tell(DISPATCHER, AllTaskExecutorsReleased())
+    world.run_for(1_000)
+    assert not world.endpoint(DISPATCHER)._is_down
+
+
+class IdleWorker(Endpoint):
+    """Stands for a TaskExecutor."""
+
+    def on_message(self, message: Any, payloads: Payloads) -> None: ...
+
+
+def test_the_only_slot_of_a_worker_is_given_back_though_the_word_of_it_was_lost() -> None:
+    world = LossyWorld(15, FreeSlot, times=2)
+    run_all_tasks(world, is_per_job=False)
+    (job_master,) = world.alive("JobMaster")
+    worker = Address("c/idle")
+    world.spawn(EndpointSpec(worker, IdleWorker))
+    world.endpoint(job_master)._carry_out(ReleaseSlot(worker, AllocationId("idle"), "it is idle"))
+    world.run_until(lambda: len(received(world, worker, FreeSlot)) == 1, max_ms=SOON_MS)
+
+
+def test_a_worker_that_is_dead_is_not_told_of_a_slot_again_and_again() -> None:
+    world = LossyWorld(16)
+    run_all_tasks(world, is_per_job=False)
+    (job_master,) = world.alive("JobMaster")
+    worker = Address("c/idle")
+    endpoint = world.endpoint(job_master)
+    endpoint._carry_out(ReleaseSlot(worker, AllocationId("idle"), "it is idle"))
+    endpoint.on_message(EndpointDied(worker, "kill -9"), ())
+    world.run_for(10_000)
+    failed = [each.message for each in received(world, job_master, DeliveryFailed)]
+    assert sum(isinstance(message, FreeSlot) for message in failed) == 1

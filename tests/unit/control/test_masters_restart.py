@@ -12,6 +12,7 @@ from actors.client.cluster import dispatcher_of, resource_manager_of
 from actors.control_messages import (
     AllTaskExecutorsReleased,
     CancelJob,
+    CollectedReceived,
     GetArchivedJob,
     GetJobOverview,
     JobEnded,
@@ -19,6 +20,7 @@ from actors.control_messages import (
     ListJobs,
     RegisterJobMaster,
     ReleaseAllTaskExecutors,
+    ReportJob,
     ShutDownCluster,
     SubmitJob,
 )
@@ -27,11 +29,11 @@ from actors.dispatcher_errors import DispatcherNotReadyError
 from actors.high_availability.job_store import JobStore
 from actors.hosts.simulation.storage import SimulatedStorage, new_storage
 from actors.job_master import JobMaster
-from actors.ports import Endpoint, Payloads
+from actors.ports import DeliveryFailed, Endpoint, Payloads
 from flinkray import filesystems
 from flinkray.errors import InvalidProgramError
 from flinkray.execution import JobStatus
-from tests.support.control import CLUSTER, JOB, World, four_vertices
+from tests.support.control import CLUSTER, JOB, CollectingSlot, World, collecting, four_vertices
 
 DISPATCHER = dispatcher_of(CLUSTER)
 RESOURCE_MANAGER = resource_manager_of(CLUSTER)
@@ -202,6 +204,53 @@ def test_the_data_of_an_ended_job_goes_and_its_result_stays(storage: SimulatedSt
     world.await_end()
     kept = [path for path in storage.files if "log-" not in path]
     assert kept == [f"masters/{CLUSTER}/dispatcher/{JOB}.result"]
+
+
+def end_with_rows_to_take(seed: int) -> World:
+    """A job that has finished while its driver has not taken its rows."""
+    world = World(seed)
+    world.slot_endpoint = CollectingSlot
+    world.start(**HA)
+    world.submit(collecting())
+    assert world.await_end().status is JobStatus.FINISHED
+    return world
+
+
+@pytest.mark.usefixtures("storage", "impatient")
+@pytest.mark.parametrize("times", [1, 2])
+def test_rows_of_an_ended_job_wait_for_the_driver_though_the_dispatcher_is_started_again(times: int) -> None:
+    world = end_with_rows_to_take(1)
+    job_masters = world.alive("JobMaster")
+    for _ in range(times):
+        world.crash(DISPATCHER)
+        world.run_for(30_000)
+    assert world.alive("JobMaster") == job_masters != []
+
+
+@pytest.mark.usefixtures("storage")
+@pytest.mark.parametrize("seed", range(6))
+def test_a_dispatcher_that_is_started_again_hears_that_rows_were_taken_meanwhile(seed: int) -> None:
+    world = end_with_rows_to_take(seed)
+    (job_master,) = world.alive("JobMaster")
+    world.crash(DISPATCHER)
+    world.tell(job_master, CollectedReceived("rows"))
+    world.run_for(5_000)
+    assert world.alive("JobMaster") == []
+    assert world.status() is JobStatus.FINISHED
+
+
+@pytest.mark.usefixtures("storage")
+def test_a_dispatcher_that_is_started_again_asks_an_ended_job_until_that_can_be_reached() -> None:
+    world = end_with_rows_to_take(2)
+    (job_master,) = world.alive("JobMaster")
+    world.silenced.add(job_master)
+    world.crash(DISPATCHER)
+    world.ask_dispatcher(ListJobs())
+    lost = world.take_undelivered(DISPATCHER, job_master)[-1]
+    assert isinstance(lost, ReportJob)
+    world.tell(DISPATCHER, DeliveryFailed(job_master, lost, "it cannot be reached"))
+    world.silenced.clear()
+    world.run_until(lambda: (job_master, lost) in world.delivered, max_ms=5_000)
 
 
 def test_without_a_directory_the_job_ends_with_its_dispatcher() -> None:
