@@ -241,7 +241,13 @@ TASK_MANAGER_IDLE_TIMEOUT = option(
     "When an idle TaskExecutor is released.",
     unit="ms",
 )
-HEARTBEAT_INTERVAL = option("heartbeat.interval", _duration, Millis(10_000), "Time between heartbeats.", unit="ms")
+HEARTBEAT_INTERVAL = option(
+    "heartbeat.interval",
+    _duration,
+    Millis(10_000),
+    "Time between heartbeats; a session's counts for its jobs.",
+    unit="ms",
+)
 HEARTBEAT_TIMEOUT = option(
     "heartbeat.timeout", _duration, Millis(50_000), "Silence after which a component counts as lost.", unit="ms"
 )

@@ -43,7 +43,7 @@ class RayExecutor:
     """`execution.target: ray`. Every component is a Ray actor, in a cluster for the job.
 
     It ends with the job's client or with this process; with `execution.attached` = false it outlives both, and ends a
-    minute after the job.
+    minute after the job, when its rows are taken.
     """
 
     needs_preparation = True

@@ -99,7 +99,7 @@ def test_an_engine_that_was_calibrated_in_a_slow_minute_is_given_more_rows() -> 
             return Measured(output, cpu_s=1.0, peak_mib=0.0)
 
     scripts = FasterByAndBy()
-    (figures,) = compare(W3X, contenders("W3x", ["flinkray"], "ray"), Settings(runs=2), scripts)
+    (figures,) = compare(W3X, contenders("W3x", ["spark"], "ray"), Settings(runs=2), scripts)
     assert [rows for _, rows, _ in scripts.calls[5:]] == [4_000_000, 16_000_000, 64_000_000, 64_000_000]
     assert (figures.rows, figures.runs, figures.median) == (64_000_000, 2, pytest.approx(1e7, rel=1e-3))
 

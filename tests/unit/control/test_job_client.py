@@ -140,7 +140,7 @@ def test_all_collected_rows_arrive_even_when_the_job_ends_first(seed: int) -> No
 def test_a_driver_that_is_slower_with_its_last_rows_than_the_cluster_waits_has_them_all() -> None:
     world = Asked(1)
     world.slot_endpoint = CollectingSlot
-    client = client_of(world, collecting(2))
+    client = client_of(world, collecting(2), owns_cluster=False)
     world.await_end()
     rows = client.collected("rows")
     first = next(rows)
@@ -152,7 +152,7 @@ def test_a_driver_that_is_slower_with_its_last_rows_than_the_cluster_waits_has_t
 def test_what_goes_wrong_at_the_end_of_the_rows_is_said_after_them() -> None:
     world = Asked(1)
     world.slot_endpoint = CollectingSlot
-    client = client_of(world, collecting(2))
+    client = client_of(world, collecting(2), owns_cluster=False)
     world.await_end()
     world.kill(world.alive("Dispatcher")[0])
     rows = client.collected("rows")

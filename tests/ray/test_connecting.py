@@ -12,6 +12,8 @@ from actors.hosts.ray import cluster
 from actors.hosts.ray.sessions import connect_to_running_ray
 from flinkray.errors import ConfigurationError
 
+pytestmark = pytest.mark.ray
+
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -27,6 +29,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "get_runtime_context", lambda: type("Context", (), {"gcs_address": "here:1"}))
     monkeypatch.setattr(cluster, "_prepare_java", lambda: None)
+    monkeypatch.setattr(cluster, "_own_address", None)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     return tried
 
