@@ -6,22 +6,23 @@ import os
 from typing import Any
 
 import pytest
-import ray
 
-from actors.hosts.ray import cluster
-from actors.hosts.ray.sessions import connect_to_running_ray
 from flinkray.errors import ConfigurationError
 
 pytestmark = pytest.mark.ray
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def tried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Where connections were tried, in a world without a Ray cluster."""
-    tried: list[str] = []
+    import ray
+
+    from actors.hosts.ray import cluster
+
+    addresses: list[str] = []
 
     def init(address: str, **_: Any) -> None:
-        tried.append(address)
+        addresses.append(address)
         if address != "local":
             raise ConnectionError(address)
 
@@ -31,30 +32,37 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(cluster, "_prepare_java", lambda: None)
     monkeypatch.setattr(cluster, "_own_address", None)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    return tried
+    return addresses
 
 
-def test_without_a_cluster_a_job_starts_one_also_after_a_session_was_looked_for(started: list[str]) -> None:
+def test_without_a_cluster_a_job_starts_one_also_after_a_session_was_looked_for(tried: list[str]) -> None:
+    from actors.hosts.ray.cluster import ensure_ray
+    from actors.hosts.ray.sessions import connect_to_running_ray
+
     with pytest.raises(ConfigurationError, match="no Ray cluster is running here"):
         connect_to_running_ray()
     assert "RAY_ADDRESS" not in os.environ
-    cluster.ensure_ray()
-    assert started == ["auto", "auto", "local"]
+    ensure_ray()
+    assert tried == ["auto", "auto", "local"]
 
 
 def test_a_cluster_that_was_asked_for_is_not_replaced_by_another(
-    started: list[str], monkeypatch: pytest.MonkeyPatch
+    tried: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from actors.hosts.ray.cluster import ensure_ray
+
     monkeypatch.setenv("RAY_ADDRESS", "far:6379")
     with pytest.raises(ConnectionError):
-        cluster.ensure_ray()
-    assert started == ["far:6379"]
+        ensure_ray()
+    assert tried == ["far:6379"]
 
 
 def test_a_session_is_not_looked_for_in_a_cluster_of_ones_own(
-    started: list[str], monkeypatch: pytest.MonkeyPatch
+    tried: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from actors.hosts.ray.sessions import connect_to_running_ray
+
     monkeypatch.setenv("RAY_ADDRESS", "local")
     with pytest.raises(ConfigurationError):
         connect_to_running_ray()
-    assert not started
+    assert not tried
