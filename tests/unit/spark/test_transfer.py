@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from actors.spark.spill import SpillBlockStore
-from actors.spark.transfer import _reader
+from actors.spark.transfer import _one_value, _reader
 
 
 def test_columns_of_blocks_are_matched_by_name_and_missing_ones_are_null(tmp_path: Path) -> None:
@@ -34,3 +34,10 @@ def test_columns_of_blocks_are_matched_by_name_and_missing_ones_are_null(tmp_pat
         {"low": 3, "high": None, "note": ["x"]},
     ]
     store.close()
+
+
+def test_one_value_makes_a_column() -> None:
+    for value in (0, 2**40, -1, "", "block é"):
+        column = _one_value(value)
+        column.validate(full=True)
+        assert column.equals(pa.array([value]))
