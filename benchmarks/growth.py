@@ -14,10 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from benchmarks.definitions import DISORDER_MS, KEYS, MULTIPLIER, ROWS_PER_MS
-from benchmarks.flinkray_engine import environment
-from benchmarks.workloads.base import WINDOWS, value_column
-from flinkray import Count, DataGenSource, DiscardSink, Sum, WatermarkStrategy
+from benchmarks.definitions import KEYS, MULTIPLIER
+from benchmarks.shapes import USUAL, Shape, windows
 
 MILLION = 1_000_000
 
@@ -32,20 +30,11 @@ class Size:
     cpu_s: list[float] = field(default_factory=list)
 
     def run(self, parallelism: int) -> None:
-        keys, rows_per_ms = self.keys, ROWS_PER_MS["W2d"]
-        fields = {
-            "k": lambda row: row * MULTIPLIER % keys,
-            "v": value_column,
-            "ts": lambda row: row // rows_per_ms,
-        }
-        env = environment("local", parallelism)
-        strategy = WatermarkStrategy.for_bounded_out_of_orderness(DISORDER_MS).with_timestamp_assigner("ts")
-        stream = env.from_source(DataGenSource(fields, self.rows), strategy, "rows")
-        stream.key_by("k").window(WINDOWS).aggregate(total=Sum("v"), n=Count()).sink_to(DiscardSink())
-        wall, cpu = time.perf_counter(), time.process_time()
-        env.execute("growth")
-        self.wall_s.append(time.perf_counter() - wall)
-        self.cpu_s.append(time.process_time() - cpu)
+        keys = self.keys
+        shape = Shape(self.rows, {**USUAL, "k": lambda row: row * MULTIPLIER % keys}, windows(("k",)))
+        cpu_s = time.process_time()
+        self.wall_s.append(shape.run(self.rows, "local", parallelism))
+        self.cpu_s.append(time.process_time() - cpu_s)
 
     def report(self, least: Size, first: float | None) -> tuple[float, str]:
         """CPU nanoseconds per row, and the line about this size; `first` is what they are compared with."""

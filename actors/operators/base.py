@@ -188,6 +188,11 @@ class Operator(ABC):
         return 1
 
     @property
+    def inputs_before_others(self) -> tuple[int, ...]:
+        """In batch mode their rows all come before those of the other inputs."""
+        return ()
+
+    @property
     def is_available(self) -> bool:
         """Whether more input is wanted; while not, the task gets nothing from its inputs and counts as back-pressured.
 

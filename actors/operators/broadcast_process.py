@@ -131,6 +131,10 @@ class BroadcastProcessOperator(UserFunctionOperator):
     def number_of_inputs(self) -> int:
         return 2
 
+    @property
+    def inputs_before_others(self) -> tuple[int, ...]:
+        return (1,)
+
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         where = f"operator {context.operator_name!r} (subtask {context.subtask})"

@@ -9,7 +9,7 @@ from actors.messages import TaskDeployment
 from actors.network.input_gate import InputGate, SingleInputGate, UnionInputGate
 from actors.network.record_writer import RecordWriter
 from actors.network.result_partition import ResultPartition
-from actors.operators.base import Operator, Output
+from actors.operators.base import Output
 from actors.operators.key_sorter import KeySorter
 from actors.tasks.environment import TaskServices
 from actors.tasks.input_processor import (
@@ -28,9 +28,6 @@ from flinkray import options
 from flinkray.partitioning import Partitioner
 from flinkray.types import Timestamp
 from graphs.job_graph import NetworkEdge, NetworkInput, OperatorConfig, SourceInput
-
-_BROADCAST_INPUT = 1
-"""Of an operator with broadcast state."""
 
 
 def head_config(deployment: TaskDeployment) -> OperatorConfig:
@@ -83,19 +80,10 @@ def create_input_processor(
 
     inputs = _inputs(head, gates, of_gate, lambda node_id: SourceTaskInput(chain.source(node_id)))
     if sorter is None:
-        return InputProcessor(inputs, chain.end_input, _first_inputs(chain.head))
+        first = chain.head.inputs_before_others if chain.head.context.is_batch else ()
+        return InputProcessor(inputs, chain.end_input, first)
     combined = SortedTaskInputs(inputs, sorter, sorted_outputs, chain.end_keys, chain.end_input)
     return InputProcessor([combined], _nothing_more)
-
-
-def _first_inputs(head: Operator) -> tuple[int, ...]:
-    """Those that come before the others in batch mode."""
-    if not head.context.is_batch or head.number_of_inputs != 2:
-        return ()
-    # Has heavy imports, which most tasks do without.
-    from actors.operators.broadcast_process import BroadcastProcessOperator
-
-    return (_BROADCAST_INPUT,) if isinstance(head, BroadcastProcessOperator) else ()
 
 
 def _create_sorter(deployment: TaskDeployment, chain: OperatorChain) -> KeySorter | None:
