@@ -96,6 +96,10 @@ class ColumnAccumulator(ABC):
         """Adds other's `cells[i]` to `targets[i]` here; both may repeat. `other` is of the same class."""
 
     @abstractmethod
+    def retain(self, cells: Cells, size: int) -> None:
+        """Of the cells 0 ... size - 1, all that are in use, keeps only these, ascending, as the cells 0, 1, ..."""
+
+    @abstractmethod
     def widened(self, arrow_type: pa.DataType) -> ColumnAccumulator:
         """The same state for values of that type, what `make_accumulator` gives for it; this one is not used any more.
 
@@ -127,6 +131,18 @@ class ArrayAccumulator(ColumnAccumulator):
 
     arrays: ClassVar[tuple[tuple[str, str], ...]]
     """(column in snapshots, attribute)"""
+
+    def fill(self, attribute: str) -> Any:
+        """What an element of an empty cell is."""
+        return 0
+
+    def grow(self, size: int) -> None:
+        for _, attribute in self.arrays:
+            setattr(self, attribute, grown(getattr(self, attribute), size, self.fill(attribute)))
+
+    def retain(self, cells: Cells, size: int) -> None:
+        for _, attribute in self.arrays:
+            setattr(self, attribute, retained(getattr(self, attribute), cells, size, self.fill(attribute)))
 
     def copy(self, size: int) -> Self:
         self.grow(size)
@@ -220,6 +236,19 @@ def grown(array: Values, size: int, fill: Any) -> Values:
     bigger = np.zeros(capacity, array.dtype) if not fill and fill is not None else np.full(capacity, fill, array.dtype)
     bigger[: len(array)] = array
     return bigger
+
+
+def retained(array: Values, places: npt.NDArray[np.integer], size: int, fill: Any) -> Values:
+    """The elements at these places of the first `size`, which are those in use, then `fill`.
+
+    In the same memory, and with as much room as was in use: what is kept is mostly about to grow as large again.
+    """
+    kept = array[places]
+    if 4 * size < len(array):
+        return resized(kept, max(2 * size, len(kept)), fill)
+    array[: len(kept)] = kept
+    array[len(kept) : size] = fill
+    return array
 
 
 def resized(array: Values, size: int, fill: Any) -> Values:

@@ -113,9 +113,11 @@ class AggregateColumns:
             with self._naming(slot):
                 slot.merge(source, cells, targets, self._size)
 
-    def take(self, cells: Cells) -> AggregateColumns:
-        """A copy of these distinct cells, numbered 0, 1, ... in the order given."""
-        return self.combine(cells, np.arange(len(cells), dtype=np.int64), len(cells))
+    def retain(self, cells: Cells) -> None:
+        """Keeps only these distinct cells, ascending, as the cells 0, 1, ..."""
+        for slot in self._slots:
+            slot.retain(cells, self._size)
+        self._size = len(cells)
 
     def combine(self, cells: Cells, targets: Cells, size: int) -> AggregateColumns:
         """New aggregates of `size` cells, where `targets[i]` has what `cells[i]` has here; both may repeat."""
@@ -247,6 +249,10 @@ class _Slot:
             rows = rows.with_values(values)
         assert self._accumulator is not None
         self._accumulator.add(rows)
+
+    def retain(self, cells: Cells, size: int) -> None:
+        if self._accumulator is not None:
+            self._accumulator.retain(cells, size)
 
     def merge(self, source: _Slot, cells: Cells, targets: Cells, size: int) -> None:
         if source._accumulator is None:

@@ -44,6 +44,10 @@ class EntryAccumulator(ColumnAccumulator):
     def merge(self, other: EntryAccumulator, cells: Cells, targets: Cells) -> None:
         self._append(other._entries_of(cells, targets))
 
+    def retain(self, cells: Cells, size: int) -> None:
+        entries = self._reduce(self._entries_of(cells, np.arange(len(cells), dtype=np.int64)))
+        self._chunks, self._reduced_rows, self._appended_rows = [entries], entries.num_rows, 0
+
     def widened(self, arrow_type: pa.DataType) -> EntryAccumulator:
         wider = self._of_type(arrow_type)
         schema = pa.table(wider._empty_columns()).schema

@@ -17,7 +17,6 @@ from actors.operators.accumulator_base import (
     Rows,
     Values,
     cast_exactly,
-    grown,
     is_fixed_width,
     numpy_type,
     to_arrow,
@@ -39,9 +38,6 @@ class CountAccumulator(ArrayAccumulator):
 
     def fresh(self) -> CountAccumulator:
         return CountAccumulator()
-
-    def grow(self, size: int) -> None:
-        self._counts = grown(self._counts, size, 0)
 
     def add(self, rows: Rows) -> None:
         rows.count_into(self._counts)
@@ -74,10 +70,6 @@ class IntegerSumAccumulator(ArrayAccumulator):
 
     def fresh(self) -> IntegerSumAccumulator:
         return IntegerSumAccumulator(self._type)
-
-    def grow(self, size: int) -> None:
-        self._sums = grown(self._sums, size, 0)
-        self._is_filled = grown(self._is_filled, size, False)
 
     def add(self, rows: Rows) -> None:
         self._add(rows.cells, _as_int64(rows.values))
@@ -164,10 +156,6 @@ class FloatSumAccumulator(ArrayAccumulator):
     def fresh(self) -> FloatSumAccumulator:
         return FloatSumAccumulator(self._is_mean)
 
-    def grow(self, size: int) -> None:
-        self._sums = grown(self._sums, size, 0.0)
-        self._counts = grown(self._counts, size, 0)
-
     def add(self, rows: Rows) -> None:
         values = rows.values.cast(pa.float64(), safe=False) if pa.types.is_decimal(rows.values.type) else rows.values
         np.add.at(self._sums, rows.cells, to_numpy(values).astype(np.float64, copy=False))
@@ -205,12 +193,11 @@ class ExtremeAccumulator(ArrayAccumulator):
         self._best: Values = np.zeros(0, dtype)
         self._is_filled = np.zeros(0, np.bool_)
 
+    def fill(self, attribute: str) -> Any:
+        return self._start if attribute == "_best" else False
+
     def fresh(self) -> ExtremeAccumulator:
         return ExtremeAccumulator(self._type, self._is_max)
-
-    def grow(self, size: int) -> None:
-        self._best = grown(self._best, size, self._start)
-        self._is_filled = grown(self._is_filled, size, False)
 
     def add(self, rows: Rows) -> None:
         self._kernel.at(self._best, rows.cells, to_numpy(rows.values))
@@ -252,12 +239,11 @@ class EndAccumulator(ArrayAccumulator):
         self._positions = np.zeros(0, np.int64)
         """Of the first: as they are, of the last: negated, so that in both cases the lowest wins."""
 
+    def fill(self, attribute: str) -> Any:
+        return _NEVER if attribute == "_positions" else 0
+
     def fresh(self) -> EndAccumulator:
         return EndAccumulator(self._type, self._is_last)
-
-    def grow(self, size: int) -> None:
-        self._values = grown(self._values, size, 0)
-        self._positions = grown(self._positions, size, _NEVER)
 
     def add(self, rows: Rows) -> None:
         values = to_numpy(rows.values)

@@ -29,6 +29,9 @@ _FIRED_UNTIL = "fired_until"
 # Released cells are squeezed out when there are more of them than live ones, and at least this many.
 _RELEASED_BEFORE_COMPACTING = 4096
 
+_RELEASED = -1
+"""In place of the number of a slice."""
+
 
 class SliceStore:
     """A *cell* holds the aggregates of one key in one slice; cells are numbered in order of arrival.
@@ -43,13 +46,12 @@ class SliceStore:
         self._keys = KeyIndex()
         self._aggregates = AggregateColumns(aggregates, where)
         self._next_position = 0
-        self._forget_cells()
-
-    def _forget_cells(self) -> None:
         self._pairs = PairIndex()
         """Numbers cells: a pair is the number of the slice, counted from 0 as slices appear, and that of the key."""
         self._cell_count = 0
         self._released_count = 0
+        self._most_keys = 0
+        """In one of the slices that were released since the last compacting."""
         self._numbers: dict[int, int] = {}
         self._slices: dict[int, list[Cells]] = {}
         """Slice start -> its cells, ascending, in chunks."""
@@ -139,7 +141,7 @@ class SliceStore:
             chunks[:] = [np.concatenate(chunks)]
         return chunks[0]
 
-    def key_ids(self, cells: Cells) -> Ids:
+    def key_ids(self, cells: Cells | slice) -> Ids:
         return self._pairs.seconds(cells)
 
     def key_columns(self, key_ids: Ids) -> list[pa.Array]:
@@ -173,7 +175,9 @@ class SliceStore:
     def release(self, slice_start: int) -> None:
         """The slice is not needed any more."""
         chunks = self._slices.pop(slice_start, [])
-        self._released_count += sum(len(chunk) for chunk in chunks)
+        released = sum(map(len, chunks))
+        self._released_count += released
+        self._most_keys = max(self._most_keys, released)
 
     def compact(self) -> bool:
         """Gives room back if enough was released; call it after releasing. Whether keys and cells have new numbers."""
@@ -183,31 +187,29 @@ class SliceStore:
         return True
 
     def _rebuild(self) -> None:
-        parts = {start: self.cells_of(start) for start in self._slices}
-        live = np.sort(np.concatenate([*parts.values(), np.empty(0, np.int64)]))
+        numbers = np.full(self._cell_count, _RELEASED, np.int64)
+        for number, start in enumerate(self._slices):
+            numbers[self.cells_of(start)] = number
+        live = np.flatnonzero(numbers != _RELEASED)
         place = np.empty(self._cell_count, np.int64)
         place[live] = np.arange(len(live))
-        slice_of = np.empty(len(live), np.int64)
-        for number, cells in enumerate(parts.values()):
-            slice_of[place[cells]] = number
-        aggregates = self._aggregates.take(live)
-        fired_until = None if self._fired_until is None else self._fired_until[live]
-        key_ids = self.key_ids(live)
-        if len(live) < len(self._keys) // 2:
-            live_keys = np.unique(key_ids)  # ascending: they keep their order of arrival
-            key_place = np.empty(len(self._keys), np.int64)
-            key_place[live_keys] = np.arange(len(live_keys))
-            key_ids = key_place[key_ids]
-            self._keys.retain(live_keys)
-        self._forget_cells()
-        self._aggregates = aggregates
-        self._restore_cells(key_ids, slice_of, list(parts))
-        self._fired_until = fired_until
+        self._slices = {start: [place[self.cells_of(start)]] for start in self._slices}
+        self._numbers = {start: number for number, start in enumerate(self._slices)}
+        self._aggregates.retain(live)
+        if self._fired_until is not None:
+            self._fired_until = self._fired_until[live]
+        self._pairs.renumber(numbers[live], self._retained_keys(live), max(1, len(self._keys)))
+        self._cell_count, self._released_count, self._most_keys = len(live), 0, 0
 
-    def _restore_cells(self, key_ids: Ids, slice_of: npt.NDArray[np.int64], starts: list[int]) -> Cells:
-        if not len(key_ids):
-            return np.empty(0, np.int64)
-        return self._cells(key_ids, starts, slice_of)
+    def _retained_keys(self, live: Cells) -> Ids:
+        """The keys of the cells that stay, after all keys are forgotten that have had no cell since the last time, if
+        these are most. Those of released cells are kept: they mostly come again in the next window."""
+        if 2 * self._most_keys < len(self._keys):
+            used = np.unique(self.key_ids(slice(None)))  # ascending: they keep their order of arrival
+            if 2 * len(used) < len(self._keys):
+                self._keys.retain(used)
+                return np.searchsorted(used, self.key_ids(live))
+        return self.key_ids(live)
 
     # -- windows that have fired before a restore
 
@@ -240,7 +242,7 @@ class SliceStore:
             np.maximum(fired_until, self._fired_until[: self._cell_count], out=fired_until)
         return CapturedCells(
             self._keys.key_columns(),
-            self._pairs.seconds(slice(None)),
+            self.key_ids(slice(None)),
             {start: tuple(chunks) for start, chunks in self._slices.items()},
             fired_until,
             self._aggregates.copy(self._cell_count),
@@ -258,7 +260,7 @@ class SliceStore:
             part = part.take(np.argsort(part.columns[_CELL].to_numpy(), kind="stable"))
             key_ids = np.zeros(part.num_rows, np.int64) if part.keys is None else self._keys.ids(part.keys)
             starts, slice_of = np.unique(part.columns[_SLICE].to_numpy(), return_inverse=True)
-            cells = self._restore_cells(key_ids, slice_of, starts.tolist())
+            cells = self._cells(key_ids, starts.tolist(), slice_of)
             self._merge(part, cells)
             fired_until = part.columns[_FIRED_UNTIL].to_numpy()
             if int(fired_until.max()) > watermark and self._fired_until is None:

@@ -70,6 +70,22 @@ class IntegerIndex:
             ids[missing] = self._add(words[missing], None if nulls is None else nulls[missing])
         return ids
 
+    def renumber(self, words: Ids) -> None:
+        """Forgets all others, and gives these words, distinct and none of them null, the numbers 0, 1, ...
+
+        With as much room as there was need for before: as many mostly come again.
+        """
+        before, room = self.size, len(self._table)
+        self._words = _lengthened(words, max(before, len(words)))
+        self.size, self._null_id = len(words), _EMPTY
+        self._lowest, self._highest = int(words.min(initial=_HIGHEST)), int(words.max(initial=_LOWEST))
+        places = max(0, self._highest - self._lowest + 1)
+        self._is_direct = places <= _most_places(self.size)
+        if self._is_direct:
+            self._lay_out(max(places, min(room, _most_places(before))), False)
+        else:
+            self._rebuild(_capacity(max(before, self.size)))
+
     # -- finding
 
     def _find_direct(self, words: Ids) -> Ids:
@@ -139,6 +155,11 @@ class IntegerIndex:
         if self._is_direct:
             self._table[places[::-1]] = marks[::-1]  # the last write wins, which is the first row of each
         is_first = self._table[places] == marks
+        if is_first.all():
+            ids = np.arange(self.size, self.size + len(words))
+            self._table[places] = ids
+            self._number(words)
+            return ids
         first_words = words[is_first]
         self._table[places[is_first]] = np.arange(self.size, self.size + len(first_words))
         self._number(first_words)
@@ -163,9 +184,7 @@ class IntegerIndex:
     def _number(self, words: Ids) -> None:
         size = self.size + len(words)
         if size > len(self._words):
-            longer = np.zeros(max(size, 2 * len(self._words)), np.int64)
-            longer[: self.size] = self._words[: self.size]
-            self._words = longer
+            self._words = _lengthened(self.words, max(size, 2 * len(self._words)))
         self._words[self.size : size] = words
         self.size = size
 
@@ -182,13 +201,13 @@ class IntegerIndex:
                 self._grow(self.size)
         elif places > _most_places(self.size + len(words)):
             self._is_direct = False
-            self._rebuild(max(_SMALLEST_TABLE, _power_of_two(2 * self.size + 2)))
+            self._rebuild(_capacity(self.size))
         elif self._lowest < self._low or self._highest >= self._low + len(self._table):
             self._lay_out(places, goes_down)
 
     def _grow(self, size: int) -> None:
         """A new table with room for one more integer than that at least."""
-        capacity = _power_of_two(2 * size + 2)
+        capacity = _capacity(size)
         places = self._highest - self._lowest + 1
         if places <= capacity:
             self._is_direct = True
@@ -256,6 +275,11 @@ class PairIndex:
             self._widen(end)
         return self._integers.ids((firsts << self._bits) | seconds)
 
+    def renumber(self, firsts: Ids, seconds: Ids, end: int) -> None:
+        """Forgets all others, and gives these distinct pairs the numbers 0, 1, ... All second ones are below `end`."""
+        self._bits = max(_FEWEST_BITS, (end - 1).bit_length())
+        self._integers.renumber((firsts << self._bits) | seconds)
+
     def firsts(self, ids: Ids | slice) -> Ids:
         """The first number of each of these pairs."""
         return self._integers.words[ids] >> self._bits
@@ -276,6 +300,17 @@ def _most_places(integers: int) -> int:
     """With how many places a table may be direct."""
     of_few = min(_PLACES_PER_INTEGER_OF_FEW * integers, _PLACES_OF_FEW)
     return max(_PLACES_ALWAYS, of_few, _PLACES_PER_INTEGER * integers)
+
+
+def _capacity(integers: int) -> int:
+    """Of an open table in which there is room for one more than that many."""
+    return max(_SMALLEST_TABLE, _power_of_two(2 * integers + 2))
+
+
+def _lengthened(words: Ids, size: int) -> Ids:
+    longer = np.empty(size, np.int64)
+    longer[: len(words)] = words
+    return longer
 
 
 def _power_of_two(at_least: int) -> int:

@@ -420,15 +420,29 @@ def test_cells_combine_as_if_their_rows_had_come_to_one() -> None:
     assert combined.result() == together.result()
 
 
-def test_taking_cells_copies_them_under_new_numbers_and_survives_pickling() -> None:
-    table = Table(3, **ALL).add({"x": [1, 2, 3, 4], "y": ["a", "b", "c", "d"]}, [0, 1, 2, 2])
-    taken = Table(2, **ALL)
-    taken.columns = pickle.loads(pickle.dumps(table.columns.take(np.array([2, 0]))))
-    taken.position, before = table.position, table.result()
-    taken.add({"x": [9], "y": ["z"]}, [0])
-    assert taken.result()["list"] == [[3, 4, 9], [1]]
-    assert taken.result()["sum"] == [16, 1]
-    assert table.result() == before
+def test_retained_cells_have_new_numbers_all_others_are_empty_and_copies_stay_as_they_were() -> None:
+    table = Table(4, **ALL).add({"x": [1, 2, 3, 4, 7], "y": ["a", "b", "c", "d", "g"]}, [0, 1, 2, 2, 3])
+    copied, before = Table(4, **ALL), table.result()
+    copied.columns = pickle.loads(pickle.dumps(table.columns.copy(4)))
+    table.columns.retain(np.array([0, 2]))
+    table.columns.grow(3)
+    table.cells = 3
+    table.add({"x": [9, 5], "y": ["z", "v"]}, [1, 2])
+    expected = Table(3, **ALL)
+    expected.position = copied.position
+    expected.add({"x": [1, 3, 4, 9, 5], "y": ["a", "c", "d", "z", "v"]}, [0, 1, 1, 1, 2])
+    assert table.result() == expected.result()
+    assert copied.result() == before
+
+
+def test_room_that_is_not_needed_any_more_is_given_back() -> None:
+    table = Table(1000, total=Sum("x")).add({"x": [1, 2]}, [0, 999])
+    for _ in range(2):
+        table.columns.retain(np.array([0]))
+        table.columns.grow(2)
+    accumulator: Any = table.columns._slots[0]._accumulator
+    assert len(accumulator._sums) <= 4
+    assert accumulator._sums[:2].tolist() == [1, 0]
 
 
 def test_merging_states_of_different_widths_widens_both() -> None:
