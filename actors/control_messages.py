@@ -13,8 +13,9 @@ Classes under "requests" are asked (`Host.ask`) and answered at once; all others
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NewType
+
+from msgspec import Struct, field
 
 from actors.checkpoints.statistics import CheckpointOverview
 from actors.elements import StopMode
@@ -40,8 +41,7 @@ RESEND_MS = 1_000.0
 # -- resources ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceProfile:
+class ResourceProfile(Struct, frozen=True):
     """What a slot has, or what is asked of one."""
 
     cpus: float = 0.0
@@ -56,8 +56,7 @@ class ResourceProfile:
         return f"{self.cpus:g} CPU{'' if self.cpus == 1 else 's'}{memory}"
 
 
-@dataclass(frozen=True, slots=True)
-class SlotRequest:
+class SlotRequest(Struct, frozen=True):
     """One slot that a job needs: for one execution slot sharing group."""
 
     profile: ResourceProfile
@@ -65,8 +64,7 @@ class SlotRequest:
     """Unique within the job, and how the slot reads: `word-count: Source → map (1/2), window (1/2)`."""
 
 
-@dataclass(frozen=True, slots=True)
-class SlotReport:
+class SlotReport(Struct, frozen=True):
     """A slot of a TaskExecutor as it is now."""
 
     slot_index: int
@@ -76,8 +74,7 @@ class SlotReport:
     label: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterOverview:
+class ClusterOverview(Struct, frozen=True):
     """What the ResourceManager has to give."""
 
     task_executors: int = 0
@@ -107,8 +104,7 @@ class ClusterOverview:
 # -- jobs, as they are shown -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SubtaskDetails:
+class SubtaskDetails(Struct, frozen=True):
     """One subtask's current attempt."""
 
     subtask_index: int
@@ -121,8 +117,7 @@ class SubtaskDetails:
     error: ErrorInfo | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class VertexDetails:
+class VertexDetails(Struct, frozen=True):
     """One vertex of the job."""
 
     vertex_id: str
@@ -134,8 +129,7 @@ class VertexDetails:
     subtasks: tuple[SubtaskDetails, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SavepointResult:
+class SavepointResult(Struct, frozen=True):
     """What became of a savepoint that was asked for."""
 
     request_id: str
@@ -145,8 +139,7 @@ class SavepointResult:
     """Exactly one of the two is there."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobDetails:
+class JobDetails(Struct, frozen=True):
     """A job's execution graph as a value: of a running job, or archived after its end (Flink's ArchivedExecutionGraph).
 
     `status_times` has (status, epoch milliseconds) for every status that the job has been in, oldest first.
@@ -177,8 +170,7 @@ class JobDetails:
         return self.status_times[-1][1] - self.status_times[0][1] if self.status_times else 0
 
 
-@dataclass(frozen=True, slots=True)
-class JobOverview:
+class JobOverview(Struct, frozen=True):
     """A job in a list."""
 
     job_id: JobId
@@ -191,8 +183,7 @@ class JobOverview:
 # -- requests of a client to the Dispatcher ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SubmitJob:
+class SubmitJob(Struct, frozen=True):
     """Answer: JobOverview, when the job is stored where anything is stored; before, DispatcherNotReadyError is raised.
 
     Raises InvalidProgramError for a job id whose submission this Dispatcher has answered already.
@@ -208,62 +199,52 @@ class SubmitJob:
         return cls(job_graph.job_id, job_graph.name, Sealed(job_graph))
 
 
-@dataclass(frozen=True, slots=True)
-class GetJobOverview:
+class GetJobOverview(Struct, frozen=True):
     """Answer: JobOverview. Raises UnknownJobError."""
 
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class GetArchivedJob:
+class GetArchivedJob(Struct, frozen=True):
     """Answer: JobDetails of a job that has ended, or None while it runs. Raises UnknownJobError."""
 
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class ListJobs:
+class ListJobs(Struct, frozen=True):
     """Answer: tuple[JobOverview, ...], oldest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class CancelJob:
+class CancelJob(Struct, frozen=True):
     """Answer: None. No effect on a job that has ended. Raises UnknownJobError."""
 
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class ShutDownCluster:
+class ShutDownCluster(Struct, frozen=True):
     """Answer: whether the cluster is down: jobs ended, TaskExecutors gone. The first request starts it."""
 
 
 # -- requests of a client to the ResourceManager and the JobMaster -----------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class GetClusterOverview:
+class GetClusterOverview(Struct, frozen=True):
     """Answer of the ResourceManager: ClusterOverview."""
 
 
-@dataclass(frozen=True, slots=True)
-class GetJobProgress:
+class GetJobProgress(Struct, frozen=True):
     """Answer of the JobMaster: flinkray.execution.JobProgress."""
 
 
-@dataclass(frozen=True, slots=True)
-class GetJobDetails:
+class GetJobDetails(Struct, frozen=True):
     """Answer of the JobMaster: JobDetails."""
 
 
-@dataclass(frozen=True, slots=True)
-class GetCheckpoints:
+class GetCheckpoints(Struct, frozen=True):
     """Answer of the JobMaster: actors.checkpoints.statistics.CheckpointOverview."""
 
 
-@dataclass(frozen=True, slots=True)
-class TriggerSavepoint:
+class TriggerSavepoint(Struct, frozen=True):
     """Answer of the JobMaster: None, as soon as it is under way; GetSavepoint tells what becomes of it.
 
     Without effect when there was a request with this id before, so it can be asked again.
@@ -275,8 +256,7 @@ class TriggerSavepoint:
     stop: StopMode
 
 
-@dataclass(frozen=True, slots=True)
-class GetSavepoint:
+class GetSavepoint(Struct, frozen=True):
     """Answer of the JobMaster: SavepointResult, or None while it is under way or was never asked for.
 
     A savepoint that stops the job is done when the job has finished: then JobDetails has the result.
@@ -285,8 +265,7 @@ class GetSavepoint:
     request_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class TakeCollected:
+class TakeCollected(Struct, frozen=True):
     """Answer of the JobMaster: Collected. Takes what the CollectSink of this id has brought so far."""
 
     collect_id: str
@@ -295,8 +274,7 @@ class TakeCollected:
     """Of the last answer; what tells a JobMaster that has taken another's place what the driver has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Collected:
+class Collected(Struct, frozen=True):
     """Rows for the driver, in order per sink subtask."""
 
     batches: tuple[Batch, ...]
@@ -305,8 +283,7 @@ class Collected:
     positions: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CollectedReceived:
+class CollectedReceived(Struct, frozen=True):
     """Client -> JobMaster: it has all the rows that it wants. The JobMaster of an ended job stays until then."""
 
     collect_id: str
@@ -315,8 +292,7 @@ class CollectedReceived:
 # -- Dispatcher <-> JobMaster ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class JobStatusChanged:
+class JobStatusChanged(Struct, frozen=True):
     """JobMaster -> Dispatcher: the job has a new status that is not terminal."""
 
     session: SessionId
@@ -324,8 +300,7 @@ class JobStatusChanged:
     status: JobStatus
 
 
-@dataclass(frozen=True, slots=True)
-class JobEnded:
+class JobEnded(Struct, frozen=True):
     """JobMaster -> Dispatcher: the job is in a terminal status, and its slots are given back."""
 
     session: SessionId
@@ -334,23 +309,20 @@ class JobEnded:
     """The driver has not taken all collected rows yet, so the JobMaster has to stay."""
 
 
-@dataclass(frozen=True, slots=True)
-class CollectedRowsTaken:
+class CollectedRowsTaken(Struct, frozen=True):
     """JobMaster -> Dispatcher: the driver has them all now."""
 
     session: SessionId
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class CancelExecutionGraph:
+class CancelExecutionGraph(Struct, frozen=True):
     """Dispatcher -> JobMaster: cancel every task; the job ends CANCELED."""
 
     session: SessionId
 
 
-@dataclass(frozen=True, slots=True)
-class ReportJob:
+class ReportJob(Struct, frozen=True):
     """Dispatcher -> JobMaster: a Dispatcher that has taken another's place asks for the job's status or end."""
 
     session: SessionId
@@ -359,20 +331,17 @@ class ReportJob:
 # -- Dispatcher <-> ResourceManager ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseAllTaskExecutors:
+class ReleaseAllTaskExecutors(Struct, frozen=True):
     """Dispatcher -> ResourceManager: the cluster is being shut down."""
 
     dispatcher: Address
 
 
-@dataclass(frozen=True, slots=True)
-class AllTaskExecutorsReleased:
+class AllTaskExecutorsReleased(Struct, frozen=True):
     """ResourceManager -> Dispatcher."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterResources:
+class ClusterResources(Struct, frozen=True):
     """Client -> ResourceManager: what the host has in total, so that a job that can never fit is told so soon.
 
     `is_autoscaled`: more may come, so nothing is too large.
@@ -389,8 +358,7 @@ class ClusterResources:
 # -- JobMaster <-> ResourceManager -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterJobMaster:
+class RegisterJobMaster(Struct, frozen=True):
     """JobMaster -> ResourceManager: repeated until it is answered. Of two for one job, the later session counts."""
 
     job_id: JobId
@@ -398,8 +366,7 @@ class RegisterJobMaster:
     job_master: Address
 
 
-@dataclass(frozen=True, slots=True)
-class JobMasterRegistered:
+class JobMasterRegistered(Struct, frozen=True):
     """ResourceManager -> JobMaster: `session` is the ResourceManager's.
 
     The heartbeats are the cluster's, whatever the job's own options say, as its TaskExecutors go by them.
@@ -411,8 +378,7 @@ class JobMasterRegistered:
     heartbeat_timeout_ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class DeclareRequirements:
+class DeclareRequirements(Struct, frozen=True):
     """JobMaster -> ResourceManager: all slots that the job needs now; replaces what was declared before."""
 
     session: SessionId
@@ -421,8 +387,7 @@ class DeclareRequirements:
     requests: tuple[SlotRequest, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ResourcesMissing:
+class ResourcesMissing(Struct, frozen=True):
     """ResourceManager -> JobMaster: what was declared cannot be had; waiting longer does not help."""
 
     job_session: SessionId
@@ -432,24 +397,21 @@ class ResourcesMissing:
     """No TaskExecutor comes up, whatever room there is: a job that could do with fewer slots gets none either."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestOverview:
+class RequestOverview(Struct, frozen=True):
     """JobMaster -> ResourceManager: what do you have?"""
 
     session: SessionId
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class OverviewReported:
+class OverviewReported(Struct, frozen=True):
     """ResourceManager -> JobMaster."""
 
     job_session: SessionId
     overview: ClusterOverview
 
 
-@dataclass(frozen=True, slots=True)
-class DisconnectJobMaster:
+class DisconnectJobMaster(Struct, frozen=True):
     """JobMaster -> ResourceManager: the job has ended and needs nothing any more."""
 
     session: SessionId
@@ -460,8 +422,7 @@ class DisconnectJobMaster:
 # -- TaskExecutor <-> ResourceManager ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterTaskExecutor:
+class RegisterTaskExecutor(Struct, frozen=True):
     """TaskExecutor -> ResourceManager: repeated until it is answered."""
 
     task_executor: Address
@@ -470,8 +431,7 @@ class RegisterTaskExecutor:
     """Grows whenever it has lost the ResourceManager, which then believes these slots rather than what it knew."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskExecutorRegistered:
+class TaskExecutorRegistered(Struct, frozen=True):
     """ResourceManager -> TaskExecutor."""
 
     session: SessionId
@@ -479,8 +439,7 @@ class TaskExecutorRegistered:
     """The one that is answered; answers to past ones are ignored."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestSlot:
+class RequestSlot(Struct, frozen=True):
     """ResourceManager -> TaskExecutor: give this slot to that job, and offer it to its JobMaster."""
 
     session: SessionId
@@ -492,8 +451,7 @@ class RequestSlot:
     label: str
 
 
-@dataclass(frozen=True, slots=True)
-class SlotRequestRefused:
+class SlotRequestRefused(Struct, frozen=True):
     """TaskExecutor -> ResourceManager: the slot is not free; `slot` is what it is."""
 
     session: SessionId
@@ -502,8 +460,7 @@ class SlotRequestRefused:
     slot: SlotReport
 
 
-@dataclass(frozen=True, slots=True)
-class SlotFreed:
+class SlotFreed(Struct, frozen=True):
     """TaskExecutor -> ResourceManager: that allocation is over, the slot is free."""
 
     session: SessionId
@@ -512,15 +469,13 @@ class SlotFreed:
     allocation_id: AllocationId
 
 
-@dataclass(frozen=True, slots=True)
-class StopTaskExecutor:
+class StopTaskExecutor(Struct, frozen=True):
     """ResourceManager -> TaskExecutor: end your slots' processes and say when you have."""
 
     session: SessionId
 
 
-@dataclass(frozen=True, slots=True)
-class TaskExecutorStopped:
+class TaskExecutorStopped(Struct, frozen=True):
     """TaskExecutor -> ResourceManager."""
 
     session: SessionId
@@ -530,8 +485,7 @@ class TaskExecutorStopped:
 # -- TaskExecutor <-> JobMaster ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SlotOffer:
+class SlotOffer(Struct, frozen=True):
     """A slot that is reserved for the job."""
 
     allocation_id: AllocationId
@@ -542,8 +496,7 @@ class SlotOffer:
     label: str
 
 
-@dataclass(frozen=True, slots=True)
-class OfferSlots:
+class OfferSlots(Struct, frozen=True):
     """TaskExecutor -> JobMaster: all slots reserved for it and not yet accepted."""
 
     session: SessionId
@@ -552,8 +505,7 @@ class OfferSlots:
     offers: tuple[SlotOffer, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SlotOffersAnswered:
+class SlotOffersAnswered(Struct, frozen=True):
     """JobMaster -> TaskExecutor: these are taken; the others are to be freed."""
 
     session: SessionId
@@ -562,8 +514,7 @@ class SlotOffersAnswered:
     accepted: frozenset[AllocationId]
 
 
-@dataclass(frozen=True, slots=True)
-class FreeSlot:
+class FreeSlot(Struct, frozen=True):
     """JobMaster -> TaskExecutor: the job does not need this slot any more; its process is ended."""
 
     session: SessionId
@@ -571,8 +522,7 @@ class FreeSlot:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class SlotFailed:
+class SlotFailed(Struct, frozen=True):
     """TaskExecutor -> JobMaster: the slot's process is gone, and every task in it."""
 
     session: SessionId
@@ -584,16 +534,14 @@ class SlotFailed:
 # -- heartbeats --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatRequested:
+class HeartbeatRequested(Struct, frozen=True):
     """ResourceManager -> JobMaster, TaskExecutor; JobMaster -> TaskExecutor."""
 
     session: SessionId
     sender: Address
 
 
-@dataclass(frozen=True, slots=True)
-class HeartbeatAnswered:
+class HeartbeatAnswered(Struct, frozen=True):
     """The other way."""
 
     session: SessionId

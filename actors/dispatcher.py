@@ -8,9 +8,10 @@ JobMasters have gone on meanwhile. A JobMaster that dies is then replaced, inste
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from actors.control_messages import (
     RESEND_MS,
@@ -72,38 +73,32 @@ RELEASE_RETRY_MS = 3_000.0
 MAX_RELEASES = 5
 
 
-@dataclass(frozen=True, slots=True)
-class _RowsExpired:
+class _RowsExpired(Struct, frozen=True):
     """To itself."""
 
     job_id: JobId
 
 
-@dataclass(frozen=True, slots=True)
-class _LingeredEnough:
+class _LingeredEnough(Struct, frozen=True):
     """To itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class _SubmissionOverdue:
+class _SubmissionOverdue(Struct, frozen=True):
     """To itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ReplacementDue:
+class _ReplacementDue(Struct, frozen=True):
     """To itself: the JobMaster of this number is to be replaced."""
 
     job_id: JobId
     number: int
 
 
-@dataclass(frozen=True, slots=True)
-class _ReleaseAgain:
+class _ReleaseAgain(Struct, frozen=True):
     """To itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class _TellAgain:
+class _TellAgain(Struct, frozen=True):
     """To itself: the JobMaster did not get it."""
 
     job_master: Address

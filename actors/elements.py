@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
 
 from flinkray.types import Timestamp
 
@@ -12,15 +13,13 @@ if TYPE_CHECKING:  # masters and workers, which only hand batches on, do without
     from flinkray.batch import Batch
 
 
-@dataclass(frozen=True, slots=True)
-class Watermark:
+class Watermark(Struct, frozen=True):
     """No more rows with an event time at or below `timestamp` will come."""
 
     timestamp: Timestamp
 
 
-@dataclass(frozen=True, slots=True)
-class WatermarkStatus:
+class WatermarkStatus(Struct, frozen=True):
     """IDLE before falling silent, ACTIVE before rows or watermarks again."""
 
     is_idle: bool
@@ -30,8 +29,7 @@ IDLE = WatermarkStatus(is_idle=True)
 ACTIVE = WatermarkStatus(is_idle=False)
 
 
-@dataclass(frozen=True, slots=True)
-class LatencyMarker:
+class LatencyMarker(Struct, frozen=True):
     """Made by a source, forwarded past user functions to one random channel of one random output."""
 
     marked_ms: int
@@ -49,8 +47,7 @@ class StopMode(enum.Enum):
     """Sources stop at the barrier with MAX_TIMESTAMP, so that all windows and timers fire before it."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointOptions:
+class CheckpointOptions(Struct, frozen=True):
     """How a checkpoint is taken (Flink's CheckpointOptions)."""
 
     is_savepoint: bool = False
@@ -68,8 +65,7 @@ class CheckpointOptions:
     """URI of the directory for files that several checkpoints use; empty: nothing is shared."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointBarrier:
+class CheckpointBarrier(Struct, frozen=True):
     """Separates the rows before a checkpoint from those after it."""
 
     checkpoint_id: int
@@ -82,22 +78,19 @@ class CheckpointBarrier:
         return self.options.is_exactly_once and not self.options.is_unaligned
 
 
-@dataclass(frozen=True, slots=True)
-class CancelCheckpointMarker:
+class CancelCheckpointMarker(Struct, frozen=True):
     """The checkpoint will not be completed; stop waiting for its barriers."""
 
     checkpoint_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class EndOfData:
+class EndOfData(Struct, frozen=True):
     """All rows of this channel have come; a last checkpoint may still follow. `should_drain`: timers fire first."""
 
     should_drain: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class EndOfPartition:
+class EndOfPartition(Struct, frozen=True):
     """Nothing will come on this channel any more."""
 
 

@@ -10,8 +10,10 @@ import logging
 import math
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from actors import messages
 from actors.checkpoints.recovery import Recovered, recover
@@ -106,28 +108,23 @@ RECOVERY_ATTEMPTS = 5
 RECOVERY_RETRY_MS = 1_000.0
 
 
-@dataclass(frozen=True, slots=True)
-class _TickDue:
+class _TickDue(Struct, frozen=True):
     """To itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class _HeartbeatDue:
+class _HeartbeatDue(Struct, frozen=True):
     """To itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class _RegisterAgain:
+class _RegisterAgain(Struct, frozen=True):
     """To itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class _OverviewOverdue:
+class _OverviewOverdue(Struct, frozen=True):
     """To itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class _DispatcherOverdue:
+class _DispatcherOverdue(Struct, frozen=True):
     """To itself."""
 
     losses: int

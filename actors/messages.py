@@ -6,8 +6,9 @@ its epoch: components by leader session, executions by attempt, buffers by seque
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NewType
+
+from msgspec import Struct, field
 
 from actors.checkpoints.handles import CheckpointMetrics, TaskRestore, TaskSnapshot
 from actors.elements import CheckpointOptions, Event
@@ -32,8 +33,7 @@ SessionId = NewType("SessionId", str)
 # -- deployment (JobMaster -> TaskExecutor -> TaskSlot) ----------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionDescriptor:
+class PartitionDescriptor(Struct, frozen=True):
     """A result partition that a task is to produce."""
 
     partition_id: PartitionId
@@ -43,8 +43,7 @@ class PartitionDescriptor:
     is_broadcast: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelDescriptor:
+class ChannelDescriptor(Struct, frozen=True):
     """A subpartition that a task is to consume."""
 
     partition_id: PartitionId
@@ -53,8 +52,7 @@ class ChannelDescriptor:
     """The TaskSlot that holds it; the consumer's own slot makes the channel local."""
 
 
-@dataclass(frozen=True, slots=True)
-class GateDescriptor:
+class GateDescriptor(Struct, frozen=True):
     """An input gate: one per JobEdge of the vertex."""
 
     gate_index: int
@@ -62,8 +60,7 @@ class GateDescriptor:
     channels: tuple[ChannelDescriptor, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TaskDeployment:
+class TaskDeployment(Struct, frozen=True):
     """Everything a slot needs to run one attempt of one subtask (Flink's TaskDeploymentDescriptor)."""
 
     job_id: JobId
@@ -96,8 +93,7 @@ class TaskDeployment:
         return f"{self.vertex_name} ({self.subtask_index + 1}/{self.parallelism})"
 
 
-@dataclass(frozen=True, slots=True)
-class SubmitTask:
+class SubmitTask(Struct, frozen=True):
     """JobMaster -> TaskExecutor -> TaskSlot: run this."""
 
     session: SessionId
@@ -115,8 +111,7 @@ class SubmitTask:
         return self.sealed.open()
 
 
-@dataclass(frozen=True, slots=True)
-class CancelTask:
+class CancelTask(Struct, frozen=True):
     """JobMaster -> TaskExecutor -> TaskSlot: stop this attempt; it reports CANCELED when it has."""
 
     session: SessionId
@@ -124,8 +119,7 @@ class CancelTask:
     attempt_id: AttemptId
 
 
-@dataclass(frozen=True, slots=True)
-class ReleasePartitions:
+class ReleasePartitions(Struct, frozen=True):
     """JobMaster -> TaskExecutor -> TaskSlot: nobody reads these results any more. Unknown ones are ignored."""
 
     session: SessionId
@@ -133,8 +127,7 @@ class ReleasePartitions:
     partition_ids: tuple[PartitionId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TaskStateChanged:
+class TaskStateChanged(Struct, frozen=True):
     """TaskSlot -> TaskExecutor -> JobMaster: the attempt is in this state now (name of an ExecutionState)."""
 
     job_id: JobId
@@ -144,8 +137,7 @@ class TaskStateChanged:
     accumulators: dict[str, int | float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class TaskMetrics:
+class TaskMetrics(Struct, frozen=True):
     """A task's figures so far; monotonous within one attempt, except the gauges."""
 
     records_in: int = 0
@@ -162,16 +154,14 @@ class TaskMetrics:
     latencies: tuple[LatencyStatistics, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MetricsReported:
+class MetricsReported(Struct, frozen=True):
     """TaskSlot -> TaskExecutor -> JobMaster: periodically, for all tasks of one job in the slot."""
 
     job_id: JobId
     metrics: dict[AttemptId, TaskMetrics]
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorEventSent:
+class OperatorEventSent(Struct, frozen=True):
     """TaskSlot -> TaskExecutor -> JobMaster: an operator to its coordinator (split request, collected rows, ...)."""
 
     job_id: JobId
@@ -185,8 +175,7 @@ class OperatorEventSent:
         return self.sealed_event.open()
 
 
-@dataclass(frozen=True, slots=True)
-class DeliverOperatorEvent:
+class DeliverOperatorEvent(Struct, frozen=True):
     """JobMaster -> TaskExecutor -> TaskSlot: a coordinator to its operator's subtask."""
 
     session: SessionId
@@ -204,8 +193,7 @@ class DeliverOperatorEvent:
 # -- checkpoints -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TriggerCheckpoint:
+class TriggerCheckpoint(Struct, frozen=True):
     """JobMaster -> TaskExecutor -> TaskSlot: put a barrier into this attempt, whose inputs have all ended, if any."""
 
     session: SessionId
@@ -216,8 +204,7 @@ class TriggerCheckpoint:
     options: CheckpointOptions
 
 
-@dataclass(frozen=True, slots=True)
-class NotifyCheckpointComplete:
+class NotifyCheckpointComplete(Struct, frozen=True):
     """JobMaster -> TaskExecutor -> TaskSlot: every task has acknowledged, and the metadata is written."""
 
     session: SessionId
@@ -226,8 +213,7 @@ class NotifyCheckpointComplete:
     checkpoint_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class NotifyCheckpointAborted:
+class NotifyCheckpointAborted(Struct, frozen=True):
     """JobMaster -> TaskExecutor -> TaskSlot: the checkpoint will not complete."""
 
     session: SessionId
@@ -236,8 +222,7 @@ class NotifyCheckpointAborted:
     checkpoint_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class AcknowledgeCheckpoint:
+class AcknowledgeCheckpoint(Struct, frozen=True):
     """TaskSlot -> TaskExecutor -> JobMaster: the attempt's part is written."""
 
     job_id: JobId
@@ -247,8 +232,7 @@ class AcknowledgeCheckpoint:
     metrics: CheckpointMetrics = CheckpointMetrics()
 
 
-@dataclass(frozen=True, slots=True)
-class DeclineCheckpoint:
+class DeclineCheckpoint(Struct, frozen=True):
     """TaskSlot -> TaskExecutor -> JobMaster: the attempt cannot take part."""
 
     job_id: JobId
@@ -259,8 +243,7 @@ class DeclineCheckpoint:
     """Where it is more than bad timing: why its state could not be written."""
 
 
-@dataclass(frozen=True, slots=True)
-class EndOfDataReached:
+class EndOfDataReached(Struct, frozen=True):
     """TaskSlot -> TaskExecutor -> JobMaster: all rows are processed; the attempt waits for its last checkpoint."""
 
     job_id: JobId
@@ -270,49 +253,42 @@ class EndOfDataReached:
 # -- the source coordinator's events -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ReaderRegistered:
+class ReaderRegistered(Struct, frozen=True):
     """Source operator -> coordinator."""
 
     subtask_index: int
 
 
-@dataclass(frozen=True, slots=True)
-class SplitRequested:
+class SplitRequested(Struct, frozen=True):
     """Source operator -> coordinator."""
 
     subtask_index: int
 
 
-@dataclass(frozen=True, slots=True)
-class SourceEvent:
+class SourceEvent(Struct, frozen=True):
     """Both ways: the user's own event."""
 
     subtask_index: int
     event: Any
 
 
-@dataclass(frozen=True, slots=True)
-class AddSplits:
+class AddSplits(Struct, frozen=True):
     """Coordinator -> source operator; `splits_bytes` is a cloudpickle of the list of splits."""
 
     splits_bytes: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class NoMoreSplits:
+class NoMoreSplits(Struct, frozen=True):
     """Coordinator -> source operator."""
 
 
-@dataclass(frozen=True, slots=True)
-class WatermarkReported:
+class WatermarkReported(Struct, frozen=True):
     """Source operator -> coordinator, periodically where its strategy aligns: how far the subtask has come."""
 
     watermark: Timestamp
 
 
-@dataclass(frozen=True, slots=True)
-class WatermarkLimited:
+class WatermarkLimited(Struct, frozen=True):
     """Coordinator -> source operator: while its watermark is above this, it reads no more."""
 
     highest: Timestamp
@@ -321,8 +297,7 @@ class WatermarkLimited:
 # -- the collect coordinator's events ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RowsCollected:
+class RowsCollected(Struct, frozen=True):
     """Collect sink -> coordinator: rows for the driver. `sequence` counts per subtask."""
 
     subtask_index: int
@@ -332,16 +307,14 @@ class RowsCollected:
     """(subtask, sequence) that these rows had before each change of the parallelism since, the latest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowsCut:
+class RowsCut(Struct, frozen=True):
     """Collect sink -> coordinator, at each barrier: what has a lower sequence than this is before it."""
 
     checkpoint_id: int
     sequence: int
 
 
-@dataclass(frozen=True, slots=True)
-class RowsTaken:
+class RowsTaken(Struct, frozen=True):
     """Coordinator -> collect sink: it needs no room any more for what is up to this sequence; more may be sent.
 
     Without checkpoints the driver has taken all of it.
@@ -350,8 +323,7 @@ class RowsTaken:
     sequence: int
 
 
-@dataclass(frozen=True, slots=True)
-class RowsKept:
+class RowsKept(Struct, frozen=True):
     """Coordinator -> collect sink: a complete checkpoint has what is below this sequence in its state, or,
     without checkpoints, the driver has it.
 
@@ -367,8 +339,7 @@ ChannelId = NewType("ChannelId", str)
 """One remote input channel: unique per consumer attempt and channel."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestSubpartition:
+class RequestSubpartition(Struct, frozen=True):
     """Consumer -> producer: send me this subpartition, `credit` buffers to begin with."""
 
     channel_id: ChannelId
@@ -378,8 +349,7 @@ class RequestSubpartition:
     consumer: Address
 
 
-@dataclass(frozen=True, slots=True)
-class BufferEntry:
+class BufferEntry(Struct, frozen=True):
     """One buffer of a `Buffers` message."""
 
     channel_id: ChannelId
@@ -394,51 +364,44 @@ class BufferEntry:
     nbytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Buffers:
+class Buffers(Struct, frozen=True):
     """Producer -> consumer: what can be sent for all channels between the two slots; refs are its payloads."""
 
     entries: tuple[BufferEntry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AnnounceBacklog:
+class AnnounceBacklog(Struct, frozen=True):
     """Producer -> consumer: data waits, and there is no credit."""
 
     backlogs: tuple[tuple[ChannelId, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AddCredit:
+class AddCredit(Struct, frozen=True):
     """Consumer -> producer: that many more buffers may be sent."""
 
     credits: tuple[tuple[ChannelId, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeConsumption:
+class ResumeConsumption(Struct, frozen=True):
     """Consumer -> producer: the barrier has been handled; what waits behind it may come."""
 
     channel_ids: tuple[ChannelId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CancelSubpartition:
+class CancelSubpartition(Struct, frozen=True):
     """Consumer -> producer: nothing more is wanted on these channels."""
 
     channel_ids: tuple[ChannelId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SendTaskEvent:
+class SendTaskEvent(Struct, frozen=True):
     """Consumer -> producer: for the task that makes this partition."""
 
     partition_id: PartitionId
     event: Any
 
 
-@dataclass(frozen=True, slots=True)
-class SubpartitionError:
+class SubpartitionError(Struct, frozen=True):
     """Producer -> consumer: this channel is broken."""
 
     channel_id: ChannelId

@@ -12,9 +12,10 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NewType, Protocol
+
+from msgspec import Struct, field
 
 if TYPE_CHECKING:  # masters and workers, which only hand batches on, do without Arrow
     from flinkray.batch import Batch
@@ -73,8 +74,7 @@ class Payloads(Protocol):
     def __getitem__(self, index: int) -> Sequence[Batch]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointSpec:
+class EndpointSpec(Struct, frozen=True):
     """An endpoint to start."""
 
     address: Address
@@ -110,16 +110,14 @@ class EndpointSpec:
         return loaded
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointDied:
+class EndpointDied(Struct, frozen=True):
     """host -> watcher: the endpoint's process is gone."""
 
     address: Address
     cause: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryFailed:
+class DeliveryFailed(Struct, frozen=True):
     """host -> sender: a message could not be delivered (its receiver is gone, or a payload of it was lost)."""
 
     address: Address

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from actors.control_messages import (
     RESEND_MS,
@@ -70,28 +71,23 @@ DISPATCHER_TIMEOUT_MS = 300_000.0
 STOP_TIMEOUT_MS = 5_000.0
 
 
-@dataclass(frozen=True, slots=True)
-class _TickDue:
+class _TickDue(Struct, frozen=True):
     """To itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class _HeartbeatDue:
+class _HeartbeatDue(Struct, frozen=True):
     """To itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class _StopExpired:
+class _StopExpired(Struct, frozen=True):
     """To itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ReportReleaseAgain:
+class _ReportReleaseAgain(Struct, frozen=True):
     """To itself: the Dispatcher did not get it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _RequestSlotAgain:
+class _RequestSlotAgain(Struct, frozen=True):
     """To itself: the TaskExecutor did not get the request."""
 
     task_executor: Address

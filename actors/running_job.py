@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import pickle
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from actors.checkpoints.job_checkpoints import JobCheckpoints
 from actors.checkpoints.recovery import Recovered
@@ -51,8 +54,7 @@ from graphs.states import ExecutionState
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """To the JobMaster itself: what a part of the job wants to run in its thread."""
 
     callback: Callable[[], None]
@@ -180,7 +182,7 @@ class RunningJob:
         is_damaged = error is not None and self._has_found_damage(message.attempt_id, error)
         if error is not None and is_damaged and not self._checkpoints.on_damaged(error):
             # It will not be restored the next time either.
-            message = replace(message, error=replace(error, is_recoverable=False))
+            message = replace(message, error=dataclasses.replace(error, is_recoverable=False))
         # Coordinators have forgotten what they gave out before the damaged one: they go back to the older one as well.
         if not self.scheduler.change_task_state(message, self.clock.now_ms(), fails_job=is_damaged):
             log.debug("ignored %s of %s", message.state, message.attempt_id)

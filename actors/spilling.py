@@ -7,15 +7,15 @@ import pickle
 import tempfile
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import IO
+
+from msgspec import Struct
 
 from flinkray.batch import Batch
 from flinkray.errors import FlinkrayError
 
 
-@dataclass(frozen=True, slots=True)
-class Spilled:
+class Spilled(Struct, frozen=True):
     """Where a batch is in its file."""
 
     offset: int

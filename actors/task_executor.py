@@ -7,8 +7,9 @@ is lost is replaced by one that knows nothing: until it answers, jobs keep the s
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from actors.control_messages import (
     RESEND_MS,
@@ -66,34 +67,29 @@ REGISTRATION_TIMEOUT_MS = 300_000.0
 RESERVATION_TIMEOUT_MS = 10_000.0
 
 
-@dataclass(frozen=True, slots=True)
-class _RegisterAgain:
+class _RegisterAgain(Struct, frozen=True):
     """To itself."""
 
     registration: int
 
 
-@dataclass(frozen=True, slots=True)
-class _HeartbeatDue:
+class _HeartbeatDue(Struct, frozen=True):
     """To itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ReservationExpired:
+class _ReservationExpired(Struct, frozen=True):
     """To itself."""
 
     allocation_id: AllocationId
 
 
-@dataclass(frozen=True, slots=True)
-class _TellAgain:
+class _TellAgain(Struct, frozen=True):
     """To itself: what the JobMaster did not get."""
 
     job_master: Address
 
 
-@dataclass(slots=True)
-class _Job:
+class _Job(Struct):
     """A job that has slots here."""
 
     job_master: Address

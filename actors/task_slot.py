@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, get_args
+
+from msgspec import Struct
 
 from actors.checkpoints.storage import create_writer
 from actors.messages import (
@@ -47,25 +48,21 @@ log = logging.getLogger(__name__)
 _DATA_MESSAGES = get_args(DataMessage)
 
 
-@dataclass(frozen=True, slots=True)
-class GetNetworkStatistics:
+class GetNetworkStatistics(Struct, frozen=True):
     """Asked of a slot; the answer is its `actors.network.environment.NetworkStatistics`."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ReportMetrics:
+class _ReportMetrics(Struct, frozen=True):
     """To itself, periodically."""
 
 
-@dataclass(frozen=True, slots=True)
-class _TaskEnded:
+class _TaskEnded(Struct, frozen=True):
     """From a task's thread: its terminal state has been reported."""
 
     attempt_id: AttemptId
 
 
-@dataclass(frozen=True, slots=True)
-class _BlockingDone:
+class _BlockingDone(Struct, frozen=True):
     """From a thread that may wait: what a task asked for is done."""
 
     done: Callable[[Any, BaseException | None], None]
@@ -73,8 +70,7 @@ class _BlockingDone:
     error: BaseException | None
 
 
-@dataclass(frozen=True, slots=True)
-class _RunningTask:
+class _RunningTask(Struct, frozen=True):
     task: StreamTask
     exporter: MetricsExporter
 

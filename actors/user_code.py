@@ -6,9 +6,10 @@ import contextlib
 import os
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
+
+from msgspec import Struct
 
 import actors
 import flinkray
@@ -81,8 +82,7 @@ def _is_framework(filename: str) -> bool:
     return filename == FUSED_FILENAME or os.path.abspath(filename).startswith(_FRAMEWORK_DIRECTORIES)
 
 
-@dataclass(frozen=True, slots=True)
-class OfKey:
+class OfKey(Struct, frozen=True):
     """Stands for the value in errors of what is done for a key and not for a row."""
 
     key: Any

@@ -6,77 +6,64 @@ Used as keyword arguments: `.aggregate(flights=Count(), mean_delay=Avg("dep_dela
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Aggregate:
+class Aggregate(Struct, frozen=True):
     """Base of all: what is computed over `column` (a column name, or an expression)."""
 
     column: object = None
 
 
-@dataclass(frozen=True, slots=True)
-class Count(Aggregate):
+class Count(Aggregate, frozen=True):
     """Number of rows, or of non-null values of a column. int64."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sum(Aggregate):
+class Sum(Aggregate, frozen=True):
     """Sum; int64 for integers (an overflow is an error), double for floats, decimal for decimals."""
 
 
-@dataclass(frozen=True, slots=True)
-class Avg(Aggregate):
+class Avg(Aggregate, frozen=True):
     """Mean as double."""
 
 
-@dataclass(frozen=True, slots=True)
-class Min(Aggregate):
+class Min(Aggregate, frozen=True):
     """Smallest value, of the column's type."""
 
 
-@dataclass(frozen=True, slots=True)
-class Max(Aggregate):
+class Max(Aggregate, frozen=True):
     """Largest value, of the column's type."""
 
 
-@dataclass(frozen=True, slots=True)
-class First(Aggregate):
+class First(Aggregate, frozen=True):
     """The first non-null value that arrived."""
 
 
-@dataclass(frozen=True, slots=True)
-class Last(Aggregate):
+class Last(Aggregate, frozen=True):
     """The last non-null value that arrived."""
 
 
-@dataclass(frozen=True, slots=True)
-class CountDistinct(Aggregate):
+class CountDistinct(Aggregate, frozen=True):
     """Number of different non-null values. int64."""
 
 
-@dataclass(frozen=True, slots=True)
-class ArgMin(Aggregate):
+class ArgMin(Aggregate, frozen=True):
     """The value of `column` in the row where `by` is smallest (the first such row)."""
 
     by: object = None
 
 
-@dataclass(frozen=True, slots=True)
-class ArgMax(Aggregate):
+class ArgMax(Aggregate, frozen=True):
     """The value of `column` in the row where `by` is largest (the first such row)."""
 
     by: object = None
 
 
-@dataclass(frozen=True, slots=True)
-class TopN(Aggregate):
+class TopN(Aggregate, frozen=True):
     """The `n` largest values, largest first, as a list."""
 
     n: int = 10
 
 
-@dataclass(frozen=True, slots=True)
-class CollectList(Aggregate):
+class CollectList(Aggregate, frozen=True):
     """All non-null values in order of arrival, as a list."""

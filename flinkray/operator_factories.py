@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from msgspec import Struct
 
 from flinkray.aggregates import Aggregate
 from flinkray.async_functions import NO_RETRY_STRATEGY, AsyncRetryStrategy
@@ -37,8 +38,7 @@ class ChainingStrategy(enum.Enum):
     """Starts a chain, and takes source operators into it."""
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorFactory:
+class OperatorFactory(Struct, frozen=True):
     """Base of all. `output_type` is what the user declared, or None: taken from the first batch."""
 
     default_strategy: ClassVar[ChainingStrategy] = ChainingStrategy.ALWAYS
@@ -59,43 +59,37 @@ class OperatorFactory:
 # -- sources and sinks -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFactory(OperatorFactory):
+class SourceFactory(OperatorFactory, frozen=True):
     source: Source
     watermark_strategy: WatermarkStrategy
     default_strategy = ChainingStrategy.HEAD
     inputs = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SinkFactory(OperatorFactory):
+class SinkFactory(OperatorFactory, frozen=True):
     sink: Sink
 
 
-@dataclass(frozen=True, slots=True)
-class TimestampsAndWatermarksFactory(OperatorFactory):
+class TimestampsAndWatermarksFactory(OperatorFactory, frozen=True):
     strategy: WatermarkStrategy
 
 
 # -- row functions -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class MapFactory(OperatorFactory):
+class MapFactory(OperatorFactory, frozen=True):
     function: Function | Callable[[Any], Any]
     output_type: RecordType | None = None
     is_row_function = True
 
 
-@dataclass(frozen=True, slots=True)
-class FlatMapFactory(OperatorFactory):
+class FlatMapFactory(OperatorFactory, frozen=True):
     function: Function | Callable[[Any], Any]
     output_type: RecordType | None = None
     is_row_function = True
 
 
-@dataclass(frozen=True, slots=True)
-class FilterFactory(OperatorFactory):
+class FilterFactory(OperatorFactory, frozen=True):
     function: Function | Callable[[Any], bool]
     is_row_function = True
 
@@ -103,8 +97,7 @@ class FilterFactory(OperatorFactory):
 # -- columnar functions ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class MapBatchesFactory(OperatorFactory):
+class MapBatchesFactory(OperatorFactory, frozen=True):
     """`function(batch)` on a pa.RecordBatch, a pandas DataFrame or a dict of numpy arrays; a callable or a class.
 
     It may return fewer or more rows than it got; event times are kept where the number of rows is unchanged,
@@ -116,8 +109,7 @@ class MapBatchesFactory(OperatorFactory):
     output_type: RecordType | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AsyncFactory(OperatorFactory):
+class AsyncFactory(OperatorFactory, frozen=True):
     """Many calls at once, of an AsyncFunction, a coroutine function or a plain function that blocks.
 
     Starts a chain: it takes rows only while there is room, and waits for its last results before its input has ended,
@@ -138,8 +130,7 @@ class AsyncFactory(OperatorFactory):
         return self.function, self.retry
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectFactory(OperatorFactory):
+class ProjectFactory(OperatorFactory, frozen=True):
     """New columns from expressions. `keep` says what of the input's columns stays, in its order, before new ones."""
 
     columns: tuple[tuple[str, Expression], ...]
@@ -147,34 +138,29 @@ class ProjectFactory(OperatorFactory):
     """Names that stay; None: all. A new column of the same name takes the old one's place."""
 
 
-@dataclass(frozen=True, slots=True)
-class DropFactory(OperatorFactory):
+class DropFactory(OperatorFactory, frozen=True):
     columns: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RenameFactory(OperatorFactory):
+class RenameFactory(OperatorFactory, frozen=True):
     renames: tuple[tuple[str, str], ...]
     """(old, new)"""
 
 
-@dataclass(frozen=True, slots=True)
-class WhereFactory(OperatorFactory):
+class WhereFactory(OperatorFactory, frozen=True):
     predicate: Expression
 
 
 # -- keyed and process functions ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RunningAggregateFactory(OperatorFactory):
+class RunningAggregateFactory(OperatorFactory, frozen=True):
     """One result per row: the row's key columns and the aggregates over all rows of that key so far, it included."""
 
     aggregates: tuple[tuple[str, Aggregate], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RunningColumnFactory(OperatorFactory):
+class RunningColumnFactory(OperatorFactory, frozen=True):
     """sum, min, max, min_by, max_by of a column: the row as it came, with that column replaced (Flink's semantics:
     sum/min/max keep the first row's other columns; min_by/max_by give the whole row with the extreme value)."""
 
@@ -183,16 +169,14 @@ class RunningColumnFactory(OperatorFactory):
     output_type: RecordType | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReduceFactory(OperatorFactory):
+class ReduceFactory(OperatorFactory, frozen=True):
     """Running reduce per key: one result per row."""
 
     function: Function | Callable[[Any, Any], Any]
     output_type: RecordType | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessFactory(OperatorFactory):
+class ProcessFactory(OperatorFactory, frozen=True):
     """A ProcessFunction or KeyedProcessFunction (keyed exactly where the transformation has a key), or a plain
     `function(value, ctx)`."""
 
@@ -200,22 +184,19 @@ class ProcessFactory(OperatorFactory):
     output_type: RecordType | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CoMapFactory(OperatorFactory):
+class CoMapFactory(OperatorFactory, frozen=True):
     function: Function
     output_type: RecordType | None = None
     inputs = 2
 
 
-@dataclass(frozen=True, slots=True)
-class CoFlatMapFactory(OperatorFactory):
+class CoFlatMapFactory(OperatorFactory, frozen=True):
     function: Function
     output_type: RecordType | None = None
     inputs = 2
 
 
-@dataclass(frozen=True, slots=True)
-class CoProcessFactory(OperatorFactory):
+class CoProcessFactory(OperatorFactory, frozen=True):
     """A CoProcessFunction or KeyedCoProcessFunction."""
 
     function: Function
@@ -223,8 +204,7 @@ class CoProcessFactory(OperatorFactory):
     inputs = 2
 
 
-@dataclass(frozen=True, slots=True)
-class BroadcastProcessFactory(OperatorFactory):
+class BroadcastProcessFactory(OperatorFactory, frozen=True):
     """A BroadcastProcessFunction or KeyedBroadcastProcessFunction: input 1 is broadcast, input 0 may be keyed."""
 
     function: Function
@@ -237,8 +217,7 @@ class BroadcastProcessFactory(OperatorFactory):
 # -- windows -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class WindowFactory(OperatorFactory):
+class WindowFactory(OperatorFactory, frozen=True):
     """Keyed windows with exactly one of: built-in `aggregates` (columnar), `reduce`, `aggregate`, or only `process`.
 
     `process` may accompany `reduce` or `aggregate` (incremental aggregation; it then gets the one result).
@@ -257,8 +236,7 @@ class WindowFactory(OperatorFactory):
     evictor: Evictor | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LocalWindowAggregateFactory(OperatorFactory):
+class LocalWindowAggregateFactory(OperatorFactory, frozen=True):
     """The first of two phases of a window: before the exchange, rows of a batch become partial aggregates of what the
     window will merge. The compiler puts it there; no call of the API does."""
 
@@ -267,8 +245,7 @@ class LocalWindowAggregateFactory(OperatorFactory):
     """Of the window; None: it has no key."""
 
 
-@dataclass(frozen=True, slots=True)
-class WindowCoGroupFactory(OperatorFactory):
+class WindowCoGroupFactory(OperatorFactory, frozen=True):
     """Two keyed inputs meet per key and window: `function(first_rows, second_rows)` once per firing, or with
     `is_join` `function(first, second)` for every pair. `function` None with `is_join`: the columnar inner join,
     whose rows are the first's columns, then the second's (a name that both have gets the suffix `_right`, and the
@@ -286,8 +263,7 @@ class WindowCoGroupFactory(OperatorFactory):
     inputs = 2
 
 
-@dataclass(frozen=True, slots=True)
-class IntervalJoinFactory(OperatorFactory):
+class IntervalJoinFactory(OperatorFactory, frozen=True):
     """Two keyed inputs: pairs where `lower_ms <= right's event time - left's <= upper_ms`, through `function(left,
     right, ctx)`, a ProcessJoinFunction or a callable. `function` None: the pairs in columns, laid out as those of the
     columnar window join."""
@@ -301,15 +277,13 @@ class IntervalJoinFactory(OperatorFactory):
     inputs = 2
 
 
-@dataclass(frozen=True, slots=True)
-class IterationInputFactory(OperatorFactory):
+class IterationInputFactory(OperatorFactory, frozen=True):
     """Where a stream enters the loop of that id; its rows pass as they are."""
 
     iteration_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class MultipleInputFactory(OperatorFactory):
+class MultipleInputFactory(OperatorFactory, frozen=True):
     """Several inputs into one row function `function(input_index, value)` that yields results; takes sources into
     its own chain (HEAD_WITH_SOURCES)."""
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
+
+from msgspec import Struct
 
 from flinkray.keys import KeySelector
 
@@ -26,8 +27,7 @@ class SubtaskStateMapper(enum.Enum):
     UNSUPPORTED = "unsupported"
 
 
-@dataclass(frozen=True, slots=True)
-class Partitioner:
+class Partitioner(Struct, frozen=True):
     """Base of all; the subclass says how."""
 
     name: ClassVar[str] = ""
@@ -40,48 +40,41 @@ class Partitioner:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
-class ForwardPartitioner(Partitioner):
+class ForwardPartitioner(Partitioner, frozen=True):
     name = "FORWARD"
     is_pointwise = True
     upstream_mapper = SubtaskStateMapper.UNSUPPORTED
     downstream_mapper = SubtaskStateMapper.UNSUPPORTED
 
 
-@dataclass(frozen=True, slots=True)
-class RescalePartitioner(Partitioner):
+class RescalePartitioner(Partitioner, frozen=True):
     name = "RESCALE"
     is_pointwise = True
     upstream_mapper = SubtaskStateMapper.UNSUPPORTED
     downstream_mapper = SubtaskStateMapper.UNSUPPORTED
 
 
-@dataclass(frozen=True, slots=True)
-class RebalancePartitioner(Partitioner):
+class RebalancePartitioner(Partitioner, frozen=True):
     name = "REBALANCE"
 
 
-@dataclass(frozen=True, slots=True)
-class ShufflePartitioner(Partitioner):
+class ShufflePartitioner(Partitioner, frozen=True):
     name = "SHUFFLE"
 
 
-@dataclass(frozen=True, slots=True)
-class GlobalPartitioner(Partitioner):
+class GlobalPartitioner(Partitioner, frozen=True):
     name = "GLOBAL"
     downstream_mapper = SubtaskStateMapper.FIRST
 
 
-@dataclass(frozen=True, slots=True)
-class BroadcastPartitioner(Partitioner):
+class BroadcastPartitioner(Partitioner, frozen=True):
     name = "BROADCAST"
     is_broadcast = True
     upstream_mapper = SubtaskStateMapper.UNSUPPORTED
     downstream_mapper = SubtaskStateMapper.UNSUPPORTED
 
 
-@dataclass(frozen=True, slots=True)
-class KeyGroupPartitioner(Partitioner):
+class KeyGroupPartitioner(Partitioner, frozen=True):
     """By key: stable hash -> key group (modulo max parallelism) -> subtask."""
 
     key: KeySelector
@@ -91,8 +84,7 @@ class KeyGroupPartitioner(Partitioner):
     downstream_mapper = SubtaskStateMapper.RANGE
 
 
-@dataclass(frozen=True, slots=True)
-class CustomPartitioner(Partitioner):
+class CustomPartitioner(Partitioner, frozen=True):
     """`function(key, number_of_channels) -> channel`, once per row; `key` is what `selector` gives for the row."""
 
     function: Callable[[Any, int], int]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 from collections.abc import Sequence
+
+from msgspec import structs
 
 from flinkray.operator_factories import OperatorFactory, SinkFactory, SourceFactory
 from flinkray.transformations import (
@@ -48,7 +49,7 @@ def _connect(transformation: Transformation, copies: dict[int, Transformation]) 
 
 def _prepared_factory(factory: OperatorFactory) -> OperatorFactory:
     if isinstance(factory, SourceFactory):
-        return dataclasses.replace(factory, source=factory.source.prepare())
+        return structs.replace(factory, source=factory.source.prepare())
     if isinstance(factory, SinkFactory):
-        return dataclasses.replace(factory, sink=factory.sink.prepare())
+        return structs.replace(factory, sink=factory.sink.prepare())
     return factory

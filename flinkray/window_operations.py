@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
+
+from msgspec import structs
 
 from flinkray.aggregates import Aggregate, Max, Min, Sum
 from flinkray.closures import check_serializable
@@ -91,7 +92,7 @@ class WindowOperations(ABC):
         return self._set(late_tag=checked_tag(tag, "side_output_late_data"))
 
     def _set(self, **settings: Any) -> Self:
-        self._settings = dataclasses.replace(self._settings, **settings)
+        self._settings = structs.replace(self._settings, **settings)
         return self
 
     # -- operations
@@ -183,7 +184,7 @@ class WindowOperations(ABC):
 
     def _windowed(self, known: KnownType, **operation: Any) -> DataStream:
         self._check_default_trigger()
-        return self._stream._one_input(self._name, dataclasses.replace(self._settings, **operation), known)
+        return self._stream._one_input(self._name, structs.replace(self._settings, **operation), known)
 
     # -- parts of the operations
 

@@ -6,13 +6,13 @@ After Flink's EdgeManager and EdgeManagerBuildUtil.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from graphs.job_graph import DataSetId, DistributionPattern, JobVertexId, ResultPartitionType
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ExecutionVertexId:
+class ExecutionVertexId(Struct, frozen=True, order=True):
     """One subtask of a job vertex."""
 
     vertex_id: JobVertexId
@@ -22,8 +22,7 @@ class ExecutionVertexId:
         return f"{self.vertex_id}_{self.subtask_index}"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ResultPartitionKey:
+class ResultPartitionKey(Struct, frozen=True, order=True):
     """What one subtask produces for one data set, whichever attempt does (Flink's IntermediateResultPartitionID)."""
 
     data_set_id: DataSetId
@@ -34,8 +33,7 @@ class ResultPartitionKey:
         return f"{self.data_set_id}#{self.partition_index}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ConsumerVertexGroup:
+class ConsumerVertexGroup(Struct, frozen=True, eq=False):
     """Neighbouring subtasks of one vertex that read the same partitions. Compared by identity: it is shared."""
 
     vertex_id: JobVertexId
@@ -60,8 +58,7 @@ class ConsumerVertexGroup:
         return index
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ConsumedPartitionGroup:
+class ConsumedPartitionGroup(Struct, frozen=True, eq=False):
     """Neighbouring partitions of one data set that the same subtasks read. Compared by identity: it is shared."""
 
     data_set_id: DataSetId

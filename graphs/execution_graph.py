@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NewType
+
+from msgspec import Struct, field
 
 from flinkray.config import Configuration
 from flinkray.errors import ErrorInfo, InvalidProgramError
@@ -65,8 +66,7 @@ PartitionId = NewType("PartitionId", str)
 DEFAULT_MAX_PRIOR_ATTEMPTS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class JobInformation:
+class JobInformation(Struct, frozen=True):
     """What all tasks of a job share."""
 
     job_id: JobId

@@ -7,8 +7,9 @@ trip. User code travels as bytes (`OperatorConfig.factory_bytes`), so that no co
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
 from typing import NewType
+
+from msgspec import Struct, field
 
 from flinkray.config import Configuration
 from flinkray.keys import KeySelector
@@ -70,8 +71,7 @@ class TaskKind(enum.Enum):
     MULTIPLE_INPUT = "multiple input"
 
 
-@dataclass(frozen=True, slots=True)
-class ChainedEdge:
+class ChainedEdge(Struct, frozen=True):
     """From an operator to another one of its chain."""
 
     target_node: int
@@ -79,8 +79,7 @@ class ChainedEdge:
     output_tag: OutputTag | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkEdge:
+class NetworkEdge(Struct, frozen=True):
     """From an operator to another vertex, through the data set of the same position in `JobVertex.results`."""
 
     result_index: int
@@ -89,22 +88,19 @@ class NetworkEdge:
     buffer_timeout_ms: Millis = Millis(100)
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkInput:
+class NetworkInput(Struct, frozen=True):
     """Logical input fed by these gates (one per JobEdge; several where streams are united)."""
 
     gates: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SourceInput:
+class SourceInput(Struct, frozen=True):
     """Logical input fed by a source operator of the same chain (chained source)."""
 
     source_node: int
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorCode:
+class OperatorCode(Struct, frozen=True):
     """The part of an operator's configuration that may hold user code, pickled together."""
 
     factory: OperatorFactory
@@ -114,8 +110,7 @@ class OperatorCode:
     """Per network output."""
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorConfig:
+class OperatorConfig(Struct, frozen=True):
     """One operator of a chain (Flink's StreamConfig)."""
 
     node_id: int
@@ -124,7 +119,7 @@ class OperatorConfig:
     uid: str | None
     chain_index: int
     """0 for chained sources; the head of a chain has 1."""
-    code_bytes: bytes = field(repr=False)
+    code_bytes: bytes
     """cloudpickle of the OperatorCode."""
     factory_name: str
     """Class of the factory, for display."""
@@ -138,13 +133,15 @@ class OperatorConfig:
     alternative_ids: tuple[OperatorId, ...] = ()
     """Other ids under which this operator's state may have been saved (Flink's legacy hashes)."""
 
+    def __repr__(self) -> str:
+        return f"OperatorConfig({self.node_id}, {self.name!r}, {self.factory_name})"
+
     @property
     def is_chain_end(self) -> bool:
         return not self.chained_outputs
 
 
-@dataclass(frozen=True, slots=True)
-class IntermediateDataSet:
+class IntermediateDataSet(Struct, frozen=True):
     """What a vertex produces for one JobEdge."""
 
     id: DataSetId
@@ -154,8 +151,7 @@ class IntermediateDataSet:
     """Position among the producer's results."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobEdge:
+class JobEdge(Struct, frozen=True):
     """Joins a data set to a consumer."""
 
     source: DataSetId
@@ -175,18 +171,19 @@ class JobEdge:
     """The consumer's head operator has a key for what comes here, and thus knows which rows its subtasks own."""
 
 
-@dataclass(frozen=True, slots=True)
-class CoordinatorConfig:
+class CoordinatorConfig(Struct, frozen=True):
     """An operator coordinator to run at the JobMaster: the enumerator of a source, or a collector of results."""
 
     operator_id: OperatorId
     operator_name: str
-    factory_bytes: bytes = field(repr=False)
+    factory_bytes: bytes
     """cloudpickle of the OperatorFactory (SourceFactory, or SinkFactory of a CollectSink)."""
 
+    def __repr__(self) -> str:
+        return f"CoordinatorConfig({self.operator_id!r}, {self.operator_name!r})"
 
-@dataclass(frozen=True, slots=True)
-class JobVertex:
+
+class JobVertex(Struct, frozen=True):
     """A chain of operators that runs as one task per subtask."""
 
     id: JobVertexId
@@ -236,8 +233,7 @@ class CheckpointRetention(enum.Enum):
     """When it failed or was cancelled."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointSettings:
+class CheckpointSettings(Struct, frozen=True):
     """What the coordinator needs (Flink's JobCheckpointingSettings)."""
 
     interval_ms: Millis | None = None
@@ -271,8 +267,7 @@ class CheckpointSettings:
         return self.interval_ms is not None
 
 
-@dataclass(frozen=True)
-class JobGraph:
+class JobGraph(Struct, frozen=True):
     """A compiled program. `vertices` are in topological order."""
 
     job_id: JobId

@@ -5,9 +5,11 @@ After Flink's StreamGraphGenerator (`shouldExecuteInBatchMode`, `configureStream
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from flinkray.config import Configuration
 from flinkray.connectors.source import Boundedness
@@ -105,4 +107,4 @@ def _is_unbounded(transformation: Transformation) -> bool:
 
 
 def _without_watermarks(strategy: WatermarkStrategy) -> WatermarkStrategy:
-    return replace(WatermarkStrategy.no_watermarks(), assigner=strategy.assigner)
+    return dataclasses.replace(WatermarkStrategy.no_watermarks(), assigner=strategy.assigner)

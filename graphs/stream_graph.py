@@ -9,7 +9,9 @@ from __future__ import annotations
 import copy
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from flinkray.config import Configuration
 from flinkray.connectors.feedback import FeedbackSource
@@ -48,8 +50,7 @@ class GlobalExchangeMode(enum.Enum):
     ALL_EDGES_BLOCKING = "all edges blocking"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StreamEdge:
+class StreamEdge(Struct, frozen=True, eq=False):
     """A stream from one operator to another. Compared by identity, since it may hold objects of the user's."""
 
     source: int
@@ -68,8 +69,7 @@ class StreamEdge:
         return f"{self.source}_{self.target}_{self.input_index}_{self.partitioner}_{self.occurrence}"
 
 
-@dataclass(eq=False, kw_only=True)
-class StreamNode:
+class StreamNode(Struct, eq=False, kw_only=True):
     """One operator of the program."""
 
     id: int
@@ -121,14 +121,12 @@ class StreamNode:
         self.out_edges.append(edge)
 
 
-@dataclass(frozen=True, slots=True)
-class _VirtualSideOutput:
+class _VirtualSideOutput(Struct, frozen=True):
     origin: int
     tag: OutputTag
 
 
-@dataclass(frozen=True, slots=True)
-class _VirtualPartition:
+class _VirtualPartition(Struct, frozen=True):
     origin: int
     partitioner: Partitioner
     exchange_mode: ExchangeMode

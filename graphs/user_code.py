@@ -9,6 +9,7 @@ import types
 from collections.abc import Iterator, Mapping
 
 import cloudpickle
+from msgspec import Struct
 
 from flinkray.errors import NotSerializableError
 
@@ -82,5 +83,7 @@ def _attributes(value: object) -> Iterator[tuple[str, object]]:
     if dataclasses.is_dataclass(value):
         for each in dataclasses.fields(value):
             yield f"field {each.name!r} of {owner}", getattr(value, each.name)
+    elif isinstance(value, Struct):
+        yield from ((f"field {name!r} of {owner}", getattr(value, name)) for name in value.__struct_fields__)
     else:
         yield from ((f"attribute {name!r} of {owner}", each) for name, each in getattr(value, "__dict__", {}).items())

@@ -12,10 +12,11 @@ import math
 import pickle
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct
 
 from actors.blocks.store import BLOCK_BYTES, BlockStore
 from flinkray.batch import Batch
@@ -27,15 +28,13 @@ COMMITTED = "committed/"
 CHECKPOINT = "checkpoint/"
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenBlock:
+class WrittenBlock(Struct, frozen=True):
     block_id: str
     rows: int
     schema: pa.Schema
 
 
-@dataclass(frozen=True, slots=True)
-class Committable:
+class Committable(Struct, frozen=True):
     """What one subtask wrote between two checkpoints; made for each, also where it wrote nothing.
 
     Attributes:
@@ -63,7 +62,7 @@ class BlockSink(Sink):
     """What is shipped. `after_commit(store, is_last)` runs in the task after each commit, and may wait or raise."""
 
     store: BlockStore
-    after_commit: Callable[[BlockStore, bool], None] | None = field(default=None)
+    after_commit: Callable[[BlockStore, bool], None] | None = None
 
     def create_writer(self, context: SinkWriterContext, restored: Any = None) -> BlockWriter:
         return BlockWriter(context, self.store)

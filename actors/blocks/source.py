@@ -7,10 +7,11 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from actors.blocks.store import Block, BlockStore
 from flinkray.batch import Batch
@@ -42,8 +43,7 @@ class RowsChangedError(FlinkrayError):
     origin = "user"
 
 
-@dataclass(frozen=True, slots=True)
-class BlockSplit:
+class BlockSplit(Struct, frozen=True):
     """Rows `begin` to `end` of one block, of which those before `position` have been read."""
 
     block_index: int

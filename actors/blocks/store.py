@@ -5,18 +5,17 @@ from __future__ import annotations
 import io
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
+from msgspec import Struct
 
 # Large enough that the cost per block (a message or a file, about 5 ms) vanishes, small enough that a reader, which
 # holds one and fetches the next, stays far below a slot's memory.
 BLOCK_BYTES = 8 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """What is known of a block without reading it.
 
     Attributes:

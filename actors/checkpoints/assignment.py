@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from actors.checkpoints.completed import CompletedCheckpoint, OperatorState
 from actors.checkpoints.handles import PartKind, RestoredPart, StatePart, TaskRestore
@@ -21,8 +22,7 @@ from graphs.key_groups import key_group_range
 Parts = list[RestoredPart]
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(Struct, frozen=True):
     """What a job starts from."""
 
     tasks: Mapping[ExecutionVertexId, TaskRestore]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from actors.checkpoints.completed import CompletedCheckpoint
 from actors.checkpoints.handles import TaskSnapshot
@@ -11,8 +11,7 @@ from flinkray.errors import ErrorInfo
 from graphs.execution_graph import AttemptId
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotCoordinators:
+class SnapshotCoordinators(Struct, frozen=True):
     """Call `snapshot` of every operator coordinator and answer with `coordinators_snapshotted`, all in one handler.
 
     What a coordinator sends to its operators before that is covered by its snapshot; so nothing may be sent between
@@ -22,8 +21,7 @@ class SnapshotCoordinators:
     checkpoint_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class SendTrigger:
+class SendTrigger(Struct, frozen=True):
     """Have the attempt begin the checkpoint."""
 
     attempt_id: AttemptId
@@ -32,32 +30,28 @@ class SendTrigger:
     options: CheckpointOptions
 
 
-@dataclass(frozen=True, slots=True)
-class SendComplete:
+class SendComplete(Struct, frozen=True):
     """Tell the attempt that the checkpoint is complete."""
 
     attempt_id: AttemptId
     checkpoint_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class SendAborted:
+class SendAborted(Struct, frozen=True):
     """Tell the attempt that the checkpoint will not be completed."""
 
     attempt_id: AttemptId
     checkpoint_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class CoordinatorsNotified:
+class CoordinatorsNotified(Struct, frozen=True):
     """Tell every operator coordinator what became of the checkpoint."""
 
     checkpoint_id: int
     is_complete: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StoreCheckpoint:
+class StoreCheckpoint(Struct, frozen=True):
     """Write its metadata, and, unless it is a savepoint, add it to those that the job recovers from; then `stored`.
 
     One at a time, in the order of ids except for savepoints.
@@ -66,8 +60,7 @@ class StoreCheckpoint:
     checkpoint: CompletedCheckpoint
 
 
-@dataclass(frozen=True, slots=True)
-class DropState:
+class DropState(Struct, frozen=True):
     """Delete what these snapshots alone refer to: no checkpoint will have them.
 
     Files that checkpoints share are for the store of completed checkpoints to judge.
@@ -79,8 +72,7 @@ class DropState:
     snapshots: tuple[TaskSnapshot, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FailJob:
+class FailJob(Struct, frozen=True):
     """Checkpoints are the reason why the job cannot go on as it is; the restart strategy has its say."""
 
     error: ErrorInfo
@@ -88,8 +80,7 @@ class FailJob:
     """The task that is to blame; None: nobody in particular."""
 
 
-@dataclass(frozen=True, slots=True)
-class SavepointDone:
+class SavepointDone(Struct, frozen=True):
     """Answer the request. For one that stops the job, this comes when all tasks have finished."""
 
     request_id: str

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from actors.checkpoints.handles import OperatorSubtaskState, SharedFile
 from flinkray.types import JobId, OperatorId
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorState:
+class OperatorState(Struct, frozen=True):
     """One operator with all its subtasks."""
 
     operator_id: OperatorId
@@ -31,8 +31,7 @@ class OperatorState:
         return len(self.finished) == self.parallelism
 
 
-@dataclass(frozen=True, slots=True)
-class CompletedCheckpoint:
+class CompletedCheckpoint(Struct, frozen=True):
     """A checkpoint or savepoint that a job can start from."""
 
     job_id: JobId

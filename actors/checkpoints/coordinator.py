@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from actors.checkpoints.commands import (
     Command,
@@ -66,15 +67,13 @@ FINAL_RETRY_MS = 500
 _REMEMBERED = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class _SavepointRequest:
+class _SavepointRequest(Struct, frozen=True):
     request_id: str
     target: str
     stop: StopMode
 
 
-@dataclass(slots=True)
-class _Stop:
+class _Stop(Struct):
     """A savepoint that is to end the job."""
 
     request_id: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from flinkray.errors import CheckpointError, ErrorInfo
 from graphs.execution_graph import AttemptId
@@ -32,8 +33,7 @@ class FailureReason(enum.Enum):
         return self.value[1]
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointFailure:
+class CheckpointFailure(Struct, frozen=True):
     """One checkpoint's end."""
 
     reason: FailureReason

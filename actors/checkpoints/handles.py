@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from flinkray.types import OperatorId
 
 
-@dataclass(frozen=True, slots=True)
-class InlineState:
+class InlineState(Struct, frozen=True):
     """Bytes that travel in the message, and are kept in the metadata: state too small for a file of its own."""
 
-    data: bytes = field(repr=False)
+    data: bytes
     checksum: int
     """zlib.crc32 of the bytes."""
 
@@ -24,9 +24,11 @@ class InlineState:
     def length(self) -> int:
         return len(self.data)
 
+    def __repr__(self) -> str:
+        return f"InlineState({self.length} bytes)"
 
-@dataclass(frozen=True, slots=True)
-class FileState:
+
+class FileState(Struct, frozen=True):
     """A slice of a file."""
 
     path: str
@@ -40,8 +42,7 @@ class FileState:
 StateBytes = InlineState | FileState
 
 
-@dataclass(frozen=True, slots=True)
-class SharedFile:
+class SharedFile(Struct, frozen=True):
     """A whole file that several checkpoints may use: part of an incremental one. Never changed once written."""
 
     name: str
@@ -69,8 +70,7 @@ class PartKind(enum.Enum):
     """Rows that an unaligned barrier overtook on one input of the task, oldest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class StatePart:
+class StatePart(Struct, frozen=True):
     """One named piece of one operator subtask's state."""
 
     name: str
@@ -88,8 +88,7 @@ class StatePart:
         return self.data.length + sum(file.length for file in self.shared)
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorSubtaskState:
+class OperatorSubtaskState(Struct, frozen=True):
     """Everything one subtask of one operator has in one checkpoint."""
 
     parts: tuple[StatePart, ...] = ()
@@ -109,8 +108,7 @@ class OperatorSubtaskState:
             yield from part.shared
 
 
-@dataclass(frozen=True, slots=True)
-class TaskSnapshot:
+class TaskSnapshot(Struct, frozen=True):
     """What a task acknowledges."""
 
     operators: Mapping[OperatorId, OperatorSubtaskState]
@@ -124,8 +122,7 @@ class TaskSnapshot:
         return sum(state.nbytes for state in self.operators.values())
 
 
-@dataclass(frozen=True, slots=True)
-class RestoredPart:
+class RestoredPart(Struct, frozen=True):
     """A part that a subtask reads when it is restored, or a piece of one."""
 
     part: StatePart
@@ -134,8 +131,7 @@ class RestoredPart:
     end: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TaskRestore:
+class TaskRestore(Struct, frozen=True):
     """What a task is to start from; part of its deployment."""
 
     checkpoint_id: int
@@ -149,8 +145,7 @@ class TaskRestore:
     """Operators that had another parallelism."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointMetrics:
+class CheckpointMetrics(Struct, frozen=True):
     """How a subtask's part of a checkpoint went."""
 
     start_delay_ms: float = 0.0

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from actors.checkpoints.completed import CompletedCheckpoint, OperatorState
 from actors.checkpoints.handles import PartKind, RestoredPart, StatePart
@@ -23,8 +25,7 @@ from graphs.job_graph import JobEdge, JobVertexId
 from graphs.key_groups import key_group_range, subtask_for_key_group
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
+class _Rows(Struct, frozen=True):
     """A part, and the former subtask of the consumer that was to process it."""
 
     part: StatePart

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from actors.checkpoints.completed import CompletedCheckpoint, OperatorState
 from actors.checkpoints.handles import PartKind
@@ -19,8 +20,7 @@ _COMPILERS_OWN = (LocalWindowAggregateFactory.__name__,)
 _IGNORE = "set execution.state-recovery.ignore-unclaimed-state (allow_non_restored_state) to leave it behind"
 
 
-@dataclass(frozen=True, slots=True)
-class MatchedVertex:
+class MatchedVertex(Struct, frozen=True):
     """A vertex of the program with what the checkpoint has of its operators."""
 
     vertex: ExecutionJobVertex

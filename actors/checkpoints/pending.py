@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from actors.checkpoints.completed import CompletedCheckpoint, OperatorState
 from actors.checkpoints.handles import OperatorSubtaskState, PartKind, TaskSnapshot
@@ -22,8 +23,7 @@ from graphs.execution_graph import (
 from graphs.states import ExecutionState
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointPlan:
+class CheckpointPlan(Struct, frozen=True):
     """Who takes part (Flink's CheckpointPlan)."""
 
     to_trigger: tuple[AttemptId, ...]
@@ -80,8 +80,7 @@ class Acknowledgement(enum.Enum):
     """The attempt takes no part."""
 
 
-@dataclass
-class PendingCheckpoint:
+class PendingCheckpoint(Struct):
     """See the module."""
 
     checkpoint_id: int

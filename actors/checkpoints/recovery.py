@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from actors.checkpoints.completed import CompletedCheckpoint
 from actors.checkpoints.metadata import load
@@ -18,8 +20,7 @@ RESERVED_IDS = 1_000
 """So many checkpoint ids at a time are recorded as used, so that no JobMaster uses those of another."""
 
 
-@dataclass(frozen=True, slots=True)
-class Recovered:
+class Recovered(Struct, frozen=True):
     """What the job starts with."""
 
     generation: int = 0

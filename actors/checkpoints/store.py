@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from actors.checkpoints.completed import CompletedCheckpoint
 from actors.checkpoints.handles import SharedFile
@@ -21,8 +22,7 @@ _KEPT_AT: dict[JobStatus, frozenset[CheckpointRetention]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Deletions:
+class Deletions(Struct, frozen=True):
     """What nothing needs any more."""
 
     checkpoints: tuple[CompletedCheckpoint, ...] = ()

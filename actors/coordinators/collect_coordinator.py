@@ -5,8 +5,9 @@ from __future__ import annotations
 import pickle
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from actors.coordinators.base import CoordinatorContext, OperatorCoordinator
 from actors.messages import RowsCollected, RowsCut, RowsKept, RowsTaken
@@ -18,8 +19,7 @@ from flinkray.errors import CheckpointError, FlinkrayError
 BACKLOG = 16
 
 
-@dataclass(slots=True)
-class _Subtask:
+class _Subtask(Struct):
     expected: int = 0
     """Sequence of the next batch."""
     may_jump: bool = False
@@ -47,8 +47,7 @@ _NOBODY = -1
 """Stands for the subtasks of a job that had another parallelism; its entries are numbered when the job is rescaled."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Snapshot:
+class _Snapshot(Struct, frozen=True):
     """A part of the checkpoint's format. All its rows were sent before the barrier."""
 
     checkpoint_id: int

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
+from msgspec import Struct
 
 from actors.coordinators.alignment import WatermarkAlignment
 from actors.coordinators.base import CoordinatorContext, OperatorCoordinator
@@ -28,16 +28,14 @@ from flinkray.types import Millis
 from flinkray.watermarks import WatermarkStrategy
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
+class _Waiting(Struct, frozen=True):
     """An event that waits for its reader; the splits in it are nobody's until then."""
 
     event: Any
     splits: tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Snapshot:
+class _Snapshot(Struct, frozen=True):
     """A part of the checkpoint's format."""
 
     enumerator: Any

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from actors.control_messages import JobDetails
 from actors.high_availability.stored_jobs import StoreCorruptedError, StoredJob
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class DispatchedJob:
+class DispatchedJob(Struct):
     """Belongs to one Dispatcher."""
 
     job_id: JobId

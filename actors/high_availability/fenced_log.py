@@ -14,7 +14,8 @@ import json
 import logging
 import re
 import uuid
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from actors.high_availability.record_files import RecordFiles
 from flinkray.errors import CheckpointError, FlinkrayError
@@ -31,8 +32,7 @@ class LeadershipLostError(FlinkrayError):
     """Another one has taken over; this one must not do anything in that role any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """The value as of one moment."""
 
     generation: int

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from actors.high_availability.fenced_log import FencedLog, LeadershipLostError
 from actors.high_availability.record_files import record_files
@@ -15,8 +16,7 @@ from flinkray.types import JobId
 __all__ = ["CheckpointPointers", "JobLeadership", "LeadershipLostError"]
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointPointers:
+class CheckpointPointers(Struct, frozen=True):
     """What a JobMaster hands on to the one that takes its place."""
 
     generation: int = 0

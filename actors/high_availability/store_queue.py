@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from actors.ports import EndpointContext
 from flinkray.errors import CheckpointError
@@ -17,21 +18,18 @@ log = logging.getLogger(__name__)
 RETRY_MS = 1_000.0
 
 
-@dataclass(frozen=True, slots=True)
-class StoreWorkDone:
+class StoreWorkDone(Struct, frozen=True):
     """The endpoint -> itself, for `StoreQueue.on_done`."""
 
     result: Any
     error: BaseException | None
 
 
-@dataclass(frozen=True, slots=True)
-class StoreRetryDue:
+class StoreRetryDue(Struct, frozen=True):
     """The endpoint -> itself, for `StoreQueue.on_retry_due`."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Work:
+class _Work(Struct, frozen=True):
     what: str
     work: Callable[[], Any]
     then: Callable[[Any], None]

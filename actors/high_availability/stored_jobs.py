@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from actors.messages import SessionId
 from actors.ports import Address
@@ -11,8 +11,7 @@ from flinkray.execution import JobStatus
 from flinkray.types import JobId
 
 
-@dataclass(frozen=True, slots=True)
-class StoredJob:
+class StoredJob(Struct, frozen=True):
     """A job as its Dispatcher knows it."""
 
     job_id: JobId

@@ -12,8 +12,9 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, MutableMapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from flinkray.errors import MissingDependencyError
 
@@ -25,8 +26,7 @@ _RELEASE_LINE = re.compile(r'^JAVA_VERSION="([^"]+)"', re.MULTILINE)
 _VERSION_OUTPUT = re.compile(r'version "([^"]+)"')
 
 
-@dataclass(frozen=True, slots=True)
-class JavaHome:
+class JavaHome(Struct, frozen=True):
     """A Java 17 that was found.
 
     Attributes:

@@ -7,10 +7,11 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import cloudpickle
+from msgspec import Struct
+from msgspec.structs import replace
 
 from actors.hosts.runtime import EndpointRuntime, pause_before_restart
 from actors.ports import (
@@ -32,8 +33,7 @@ log = logging.getLogger(__name__)
 JOIN_TIMEOUT_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class LocalBatchesRef:
+class LocalBatchesRef(Struct, frozen=True):
     """Batches in this process: the reference is the batches."""
 
     batches: Sequence[Batch]
@@ -82,8 +82,7 @@ class MemoryMetrics:
             return dict(self._values)
 
 
-@dataclass(slots=True)
-class _Endpoint:
+class _Endpoint(Struct):
     """What lives at an address, over all its lives."""
 
     runtime: EndpointRuntime

@@ -14,8 +14,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from actors.ports import (
     Address,
@@ -147,14 +148,12 @@ class _Timer:
             callback()
 
 
-@dataclass(slots=True)
-class _Message:
+class _Message(Struct):
     message: Any
     payloads: Payloads = NO_PAYLOADS
 
 
-@dataclass(slots=True)
-class _Request:
+class _Request(Struct):
     request: Any
     answer: Future[Any] = field(default_factory=Future)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 MIN_PRIORITY = 0
 """The task's own work. Operators have the priorities above it, rising from the head of the chain to its tail."""
@@ -11,8 +12,7 @@ MAX_PRIORITY = 1 << 30
 """Above every operator: what must be seen by whoever waits, however deep in the chain."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mail:
+class Mail(Struct, frozen=True):
     """An action with the conditions under which it may run.
 
     Attributes:

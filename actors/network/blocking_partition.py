@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NoReturn
+
+from msgspec import Struct
 
 from actors.elements import CheckpointBarrier, EndOfPartition, Event
 from actors.messages import PartitionDescriptor
@@ -43,8 +44,7 @@ class ResultMemory:
             self._used -= nbytes
 
 
-@dataclass(slots=True, eq=False)
-class _Kept:
+class _Kept(Struct, eq=False):
     """A buffer that is kept, in memory or in the file. A broadcast is kept once."""
 
     buffer: Buffer | None

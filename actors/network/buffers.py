@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from actors.elements import CheckpointBarrier, Element, Event
 from actors.ports import BatchesRef, ObjectStore

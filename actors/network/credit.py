@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from flinkray.errors import PartitionError
 
@@ -77,8 +78,7 @@ class ByteBudget:
             self._waiting.popleft().fund_waiting()
 
 
-@dataclass(frozen=True, slots=True)
-class CreditStatistics:
+class CreditStatistics(Struct, frozen=True):
     """A snapshot of one receiving channel.
 
     Always exclusive + floating == buffered + outstanding + announceable + unfunded.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from actors.messages import (
     AddCredit,
@@ -58,8 +59,7 @@ from graphs.execution_graph import AttemptId, PartitionId
 _LOG = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkStatistics:
+class NetworkStatistics(Struct, frozen=True):
     """A snapshot of a slot's data exchange."""
 
     partitions: tuple[PartitionStatistics, ...]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from actors.elements import CheckpointBarrier, Element
 from actors.messages import ChannelDescriptor, ChannelId
@@ -18,8 +19,7 @@ QueueChannel = Callable[[int], None]
 """The gate's: this channel turned readable. Any thread may call it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """An element on its way to the operator."""
 
     element: Element
@@ -28,8 +28,7 @@ class Taken:
     """Whether another can be read right now. If not, the channel will announce itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class InputChannelStatistics:
+class InputChannelStatistics(Struct, frozen=True):
     """A snapshot of one input channel."""
 
     channel_id: ChannelId

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+
+from msgspec import Struct, field
 
 from actors.elements import CheckpointBarrier, Element
 from actors.messages import (
@@ -34,8 +35,7 @@ Post = Callable[[Callable[[], None]], None]
 """Has the network loop run a command."""
 
 
-@dataclass(slots=True)
-class _Producer:
+class _Producer(Struct):
     """What is to be told to one other slot, for all channels that it feeds, with the next messages."""
 
     address: Address
@@ -47,8 +47,7 @@ class _Producer:
     is_queued: bool = False
 
 
-@dataclass(slots=True)
-class _Patience:
+class _Patience(Struct):
     """How long a channel has been asking for a partition that is not there yet."""
 
     since_ms: float

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from actors.elements import CheckpointBarrier, EndOfPartition, Event
 from actors.messages import PartitionDescriptor
@@ -23,8 +24,7 @@ from flinkray.errors import PartitionError
 from graphs.execution_graph import PartitionId
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionStatistics:
+class PartitionStatistics(Struct, frozen=True):
     """A snapshot of one result partition."""
 
     partition_id: PartitionId

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
+
+from msgspec import Struct, field
 
 from actors.messages import (
     AddCredit,
@@ -36,8 +37,7 @@ ANNOUNCE_AFTER_MS = 20.0
 only a receiver that is short of bytes must know. Told at once, every second message was such a one."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReaderStatistics:
+class ReaderStatistics(Struct, frozen=True):
     """A snapshot of one remote consumer, at its producer."""
 
     channel_id: ChannelId
@@ -53,8 +53,7 @@ class ReaderStatistics:
     backlog: int
 
 
-@dataclass(slots=True, eq=False)
-class _Reader:
+class _Reader(Struct, eq=False):
     """Reads one subpartition for one remote channel."""
 
     channel_id: ChannelId
@@ -90,8 +89,7 @@ class _Reader:
         )
 
 
-@dataclass(slots=True, eq=False)
-class _Consumer:
+class _Consumer(Struct, eq=False):
     """One other slot, with the readers that can send to it, in turn."""
 
     address: Address

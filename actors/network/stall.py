@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """How far one end of a channel is."""
 
     name: str
@@ -19,8 +19,7 @@ class Progress:
     """What to report of it."""
 
 
-@dataclass(slots=True)
-class _Observed:
+class _Observed(Struct):
     moved: int
     since_ms: float
     is_reported: bool = False

@@ -5,8 +5,9 @@ from __future__ import annotations
 import enum
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import islice
+
+from msgspec import Struct
 
 from actors.elements import CheckpointBarrier
 from actors.network.buffers import Buffer, Coalescer, unaligned
@@ -23,8 +24,7 @@ class NextKind(enum.Enum):
     """An event that overtook what waits: it goes before anything else of its consumer's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Polled:
+class Polled(Struct, frozen=True):
     """One buffer taken from a subpartition."""
 
     buffer: Buffer
@@ -35,8 +35,7 @@ class Polled:
     next_kind: NextKind
 
 
-@dataclass(frozen=True, slots=True)
-class SubpartitionStatistics:
+class SubpartitionStatistics(Struct, frozen=True):
     """A snapshot of one subpartition."""
 
     subpartition: int

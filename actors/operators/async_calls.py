@@ -12,9 +12,10 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
 
 from actors.operators.async_event_loop import CANCEL_GRACE_S, CLOSE_GRACE_S, EventLoop
 from actors.operators.async_queue import InFlight
@@ -30,8 +31,7 @@ MOST_THREADS = 32
 """Threads of one subtask for calls that block: more would wait for the interpreter's lock instead of the network."""
 
 
-@dataclass(slots=True, eq=False)
-class Call:
+class Call(Struct, eq=False):
     """One attempt for one row."""
 
     entry: InFlight

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from actors.elements import Watermark, WatermarkStatus
 from flinkray.batch import Batch
@@ -15,8 +16,7 @@ Control = Watermark | WatermarkStatus
 """What keeps its place among the rows."""
 
 
-@dataclass(slots=True, eq=False)
-class InFlight:
+class InFlight(Struct, eq=False):
     """A row that is under way: from its first call until its results are emitted."""
 
     value: Any
@@ -30,8 +30,7 @@ class InFlight:
     """Whoever calls the function keeps here what it needs to stop."""
 
 
-@dataclass(slots=True, eq=False)
-class _WaitingRows:
+class _WaitingRows(Struct, eq=False):
     values: list[Any]
     timestamps: Sequence[int | None]
     source: Batch | None
@@ -43,8 +42,7 @@ class _WaitingRows:
         return len(self.values) - self.position
 
 
-@dataclass(slots=True, eq=False)
-class _Segment:
+class _Segment(Struct, eq=False):
     """Rows between two controls, which may overtake each other."""
 
     unfinished: int = 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pickle
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from actors.messages import RowsCollected, RowsCut
 from actors.operators.base import OperatorContext
@@ -25,8 +26,7 @@ COLLECT_ROWS = 8_192
 _FRESH_COUNT = 1 << 40
 
 
-@dataclass(frozen=True, slots=True)
-class KeptRows:
+class KeptRows(Struct, frozen=True):
     """A message that a restored attempt may have to send again. A part of the checkpoint's format."""
 
     sequence: int
@@ -35,8 +35,7 @@ class KeptRows:
     """As in RowsCollected."""
 
 
-@dataclass(frozen=True, slots=True)
-class CollectWriterState:
+class CollectWriterState(Struct, frozen=True):
     """A part of the checkpoint's format."""
 
     subtask_index: int

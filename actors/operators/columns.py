@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from actors.operators.base import Operator, OperatorContext
 from actors.operators.expression_kernels import KERNELS, Datum, Unsuited
@@ -125,8 +125,7 @@ class Evaluator:
             raise RecordError(f"{self._where}: {self._nodes[step.place]!r}: {error}") from error
 
 
-@dataclass(slots=True)
-class _Step:
+class _Step(Struct):
     """A call: from the values at some places to the value at another one."""
 
     place: int

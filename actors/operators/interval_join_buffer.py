@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec.structs import replace
 
 from actors.operators.join_buffer import KeyedRows, concat_rows, restored_rows, rows_table
 from actors.operators.keyed_tables import KeyedTables, StateRows

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import cloudpickle
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from actors.keys import key_columns
 from actors.operators.keyed_tables import KeyedTables, StateRows
@@ -32,8 +33,7 @@ _KIND = "kind"
 _FIRST_LOOK = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class KeyedRows:
+class KeyedRows(Struct, frozen=True):
     """Rows with the number of each one's key, and each one's place in the order of arrival."""
 
     data: pa.Table

@@ -6,12 +6,13 @@ After Flink's sorting inputs (SortingDataInput, MultiInputSortingDataInput), but
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from actors.keys import Hashes, key_columns, key_hashes
 from actors.spilling import Spilled, SpillFile
@@ -31,8 +32,7 @@ class SortedRows(NamedTuple):
     """All keys that have come so far are complete."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Order:
+class _Order(Struct, frozen=True):
     """What rows are sorted by, one entry per row: key hash, event time; and where each row is."""
 
     hashes: Hashes
@@ -68,8 +68,7 @@ class _Piece(NamedTuple):
     batches: dict[int, Batch]
 
 
-@dataclass(slots=True, eq=False)
-class _Run:
+class _Run(Struct, eq=False):
     """Sorted rows: in memory, or piece by piece in the file."""
 
     pieces: Iterator[_Piece]

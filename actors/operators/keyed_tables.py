@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct
 
 from actors.keys import key_groups
 from actors.operators.base import OperatorContext
@@ -21,8 +21,7 @@ _KEY = "key:"
 _WIDTH = "key columns"
 
 
-@dataclass(frozen=True, slots=True)
-class StateRows:
+class StateRows(Struct, frozen=True):
     """Rows of state that have the same columns."""
 
     keys: pa.RecordBatch | None
@@ -44,8 +43,7 @@ class StateRows:
         return StateRows(keys, columns, self.metadata, len(rows))
 
 
-@dataclass(frozen=True, slots=True)
-class KeyedTables:
+class KeyedTables(Struct, frozen=True):
     """Makes the tables of one operator subtask; any thread may call it."""
 
     max_parallelism: int

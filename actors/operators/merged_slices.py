@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from actors.operators.accumulator_base import Cells
 from actors.operators.accumulators import AggregateColumns
@@ -15,8 +15,7 @@ from actors.state.key_index import Ids
 _WORTH_MERGING = 0.75
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """Aggregates of some keys over some slices.
 
     Attributes:

@@ -16,13 +16,13 @@ see. Where a declared type needs Arrow for that (decimals, lists, ...), the chai
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise, product, repeat
 from types import CodeType, TracebackType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from actors.elements import CheckpointOptions
 from actors.operators.base import Operator, OperatorContext, Output
@@ -42,8 +42,7 @@ _TOLERANCE = 4
 _TEXTS = RecordType(Kind.SCALAR, pa.schema([(SCALAR_COLUMN, pa.string())]))
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(Struct, frozen=True):
     """One function of a chain."""
 
     kind: str

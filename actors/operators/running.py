@@ -6,11 +6,11 @@ from __future__ import annotations
 import functools
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from actors.elements import CheckpointOptions
 from actors.keys import key_columns
@@ -229,8 +229,7 @@ class _Cell:
         return running.capture(part.num_rows)()
 
 
-@dataclass(frozen=True, slots=True)
-class _CellState:
+class _CellState(Struct, frozen=True):
     """One aggregate at a barrier."""
 
     name: str

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from actors.operators.window_times import Times
 from actors.state.key_index import Ids
@@ -14,8 +13,7 @@ Flags = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class Runs:
+class Runs(Struct, frozen=True):
     """Intervals [start, end) merged where those of one key overlap or touch; by key, then start.
 
     Attributes:

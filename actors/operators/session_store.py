@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from actors.operators.accumulator_base import Cells, grown
 from actors.operators.accumulators import AggregateColumns
@@ -30,8 +30,7 @@ _HAS_FIRED = "has_fired"
 _RELEASED_BEFORE_COMPACTING = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
+class _Rows(Struct, frozen=True):
     """What is known of a batch's rows beside their columns."""
 
     key_ids: Ids
@@ -356,8 +355,7 @@ class SessionStore:
         assert chained == set(live.tolist()), "every open session is in a chain"
 
 
-@dataclass(frozen=True, slots=True)
-class _Near:
+class _Near(Struct, frozen=True):
     """Open sessions of some keys.
 
     Attributes:
@@ -371,8 +369,7 @@ class _Near:
     rest: Cells
 
 
-@dataclass(frozen=True, slots=True)
-class CapturedSessions:
+class CapturedSessions(Struct, frozen=True):
     """The content of a SessionStore at a barrier; any thread may read it."""
 
     keys: pa.RecordBatch | None

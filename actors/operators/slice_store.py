@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct
 
 from actors.operators.accumulator_base import Cells, grown
 from actors.operators.accumulators import AggregateColumns
@@ -276,8 +276,7 @@ class SliceStore:
         assert all((np.diff(self.cells_of(start)) > 0).all() for start in self._slices), "cells of a slice ascend"
 
 
-@dataclass(frozen=True, slots=True)
-class CapturedCells:
+class CapturedCells(Struct, frozen=True):
     """The content of a SliceStore at a barrier; any thread may read it."""
 
     keys: pa.RecordBatch | None

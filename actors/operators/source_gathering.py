@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from flinkray.batch import Batch, concat, is_same_layout
 from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceProgress
@@ -16,8 +17,7 @@ LONGEST_MS = 1.0
 a second time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Polled:
+class Polled(Struct, frozen=True):
     """What polls of a reader gave."""
 
     given: Given

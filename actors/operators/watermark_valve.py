@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from actors.elements import ACTIVE, IDLE, Watermark, WatermarkStatus
 from flinkray.types import MIN_TIMESTAMP, Timestamp
 
 
-@dataclass(slots=True)
-class _Channel:
+class _Channel(Struct):
     watermark: int = MIN_TIMESTAMP
     is_idle: bool = False
     is_aligned: bool = True

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from actors.operators.panes import NOTHING
 from actors.operators.window_contexts import WindowTimes
@@ -25,8 +26,7 @@ Pane = tuple[Any, Any]
 """A key, and the window under which its state is."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fold:
+class Fold(Struct, frozen=True):
     """What a window makes of its rows.
 
     Attributes:
@@ -193,8 +193,7 @@ class FoldedContents(WindowContents):
         self._state.update(taken if held is None else (self._fold.merge(held[0], taken[0]),))
 
 
-@dataclass(slots=True)
-class WindowRow:
+class WindowRow(Struct):
     """A row in a window (flinkray.evictors.TimestampedValue)."""
 
     value: Any

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct
 
 from actors.keys import key_columns
 from actors.operators.accumulator_base import Cells
@@ -47,8 +47,7 @@ _Found = tuple[Cells, int, Cells, npt.NDArray[np.integer]]
 """The first four of `_Groups`."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Groups:
+class _Groups(Struct, frozen=True):
     """The distinct (key, slice) pairs of a batch, in order of first appearance."""
 
     cells: Cells

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from actors.control_messages import SlotRequest
 from actors.messages import AllocationId, TaskDeployment
@@ -12,23 +12,20 @@ from graphs.execution_graph import AttemptId, ExecutionVertexId, PartitionId
 from graphs.job_graph import JobVertexId
 
 
-@dataclass(frozen=True, slots=True)
-class DeclareSlots:
+class DeclareSlots(Struct, frozen=True):
     """Declare these requirements to the ResourceManager."""
 
     requests: tuple[SlotRequest, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class DeployTask:
+class DeployTask(Struct, frozen=True):
     """Submit the task."""
 
     task_executor: Address
     deployment: TaskDeployment
 
 
-@dataclass(frozen=True, slots=True)
-class CancelAttempt:
+class CancelAttempt(Struct, frozen=True):
     """Cancel the task."""
 
     task_executor: Address
@@ -36,8 +33,7 @@ class CancelAttempt:
     attempt_id: AttemptId
 
 
-@dataclass(frozen=True, slots=True)
-class ReleasePartitions:
+class ReleasePartitions(Struct, frozen=True):
     """Nobody reads these results of the slot any more."""
 
     task_executor: Address
@@ -45,8 +41,7 @@ class ReleasePartitions:
     partition_ids: tuple[PartitionId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseSlot:
+class ReleaseSlot(Struct, frozen=True):
     """Give the slot back; whatever runs in it is killed."""
 
     task_executor: Address
@@ -54,35 +49,30 @@ class ReleaseSlot:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class KillSlot:
+class KillSlot(Struct, frozen=True):
     """End the slot's process yourself: its TaskExecutor is gone and cannot."""
 
     slot: Address
 
 
-@dataclass(frozen=True, slots=True)
-class SubtaskStarted:
+class SubtaskStarted(Struct, frozen=True):
     """An attempt is being set up: its operators' coordinators may send to it."""
 
     vertex_id: JobVertexId
     subtask_index: int
 
 
-@dataclass(frozen=True, slots=True)
-class StatusChanged:
+class StatusChanged(Struct, frozen=True):
     """The job's status moved."""
 
     status: JobStatus
 
 
-@dataclass(frozen=True, slots=True)
-class SlotsTimedOut:
+class SlotsTimedOut(Struct, frozen=True):
     """Slots are missing for too long: find out what the cluster has, then call `fail_for_slots`."""
 
 
-@dataclass(frozen=True, slots=True)
-class SubtasksReset:
+class SubtasksReset(Struct, frozen=True):
     """These subtasks are to run again, and have ended: work out what they start from, then call `deploy_restarted`.
 
     The coordinators of their operators are told first (`subtask_failed`, or new ones where the restart is global).

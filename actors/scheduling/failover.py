@@ -8,7 +8,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from flinkray.config import Configuration
 from flinkray.errors import ErrorInfo
@@ -85,8 +86,7 @@ def unreadable_partition(error: ErrorInfo, graph: ExecutionGraph) -> ResultParti
     return next(found, None)
 
 
-@dataclass(slots=True)
-class PendingRestart:
+class PendingRestart(Struct):
     """Subtasks that end now, to run again."""
 
     number: int

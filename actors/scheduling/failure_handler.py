@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from actors.scheduling.failover import FailoverStrategy, IsAvailable, unreadable_partition
 from actors.scheduling.failure_history import FailureHistory, TaskFailure
@@ -12,8 +13,7 @@ from flinkray.errors import ErrorInfo
 from graphs.execution_graph import ExecutionGraph, ExecutionVertexId
 
 
-@dataclass(frozen=True, slots=True)
-class FailureHandling:
+class FailureHandling(Struct, frozen=True):
     """What to do about a failure."""
 
     error: ErrorInfo

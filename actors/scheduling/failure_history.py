@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from actors.ports import Address
 from flinkray.errors import ErrorInfo
@@ -12,8 +14,7 @@ from flinkray.errors import ErrorInfo
 HISTORY_SIZE = 16
 
 
-@dataclass(frozen=True, slots=True)
-class TaskFailure:
+class TaskFailure(Struct, frozen=True):
     """One task that failed, or the job as a whole."""
 
     time_ms: int
@@ -25,8 +26,7 @@ class TaskFailure:
     """The TaskExecutor of the task."""
 
 
-@dataclass(frozen=True, slots=True)
-class FailureRecord:
+class FailureRecord(Struct, frozen=True):
     """A failure, what was done about it, and what failed before that was done."""
 
     root: TaskFailure

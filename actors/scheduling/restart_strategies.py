@@ -8,7 +8,8 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections import deque
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from flinkray.config import Configuration
 from flinkray.errors import ConfigurationError
@@ -29,8 +30,7 @@ from flinkray.options import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RestartDecision:
+class RestartDecision(Struct, frozen=True):
     """What a strategy says to one failure."""
 
     can_restart: bool

@@ -20,7 +20,8 @@ leads to (the tasks of a slot or TaskExecutor that is lost) are one failure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from actors.checkpoints.handles import TaskRestore
 from actors.control_messages import ClusterOverview, ResourceProfile, SlotOffer, SlotRequest
@@ -86,8 +87,7 @@ CANCEL_TIMEOUT_MS = 30_000
 MAX_LOST_SLOTS = 3
 
 
-@dataclass(frozen=True, slots=True)
-class _Bulk:
+class _Bulk(Struct, frozen=True):
     """A region that waits for its slots; it is deployed only if no vertex has got a newer version meanwhile."""
 
     vertices: tuple[ExecutionVertexId, ...]

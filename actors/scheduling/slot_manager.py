@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from actors.control_messages import ClusterOverview, ResourceProfile, SlotReport, SlotRequest
 from actors.messages import AllocationId, SessionId
@@ -31,8 +32,7 @@ MAX_FAILED_STARTS = 3
 GIVEN_UP_MS = 60_000.0
 
 
-@dataclass(frozen=True, slots=True)
-class StartTaskExecutor:
+class StartTaskExecutor(Struct, frozen=True):
     """Start one with `slots` slots of this profile."""
 
     task_executor: Address
@@ -41,16 +41,14 @@ class StartTaskExecutor:
     profile: ResourceProfile
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseTaskExecutor:
+class ReleaseTaskExecutor(Struct, frozen=True):
     """End this one: it is idle, or not needed before it has even started."""
 
     task_executor: Address
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class AllocateSlot:
+class AllocateSlot(Struct, frozen=True):
     """Ask the TaskExecutor to give the slot to the job."""
 
     task_executor: Address
@@ -60,8 +58,7 @@ class AllocateSlot:
     label: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReportShortage:
+class ReportShortage(Struct, frozen=True):
     """Tell the job that waiting longer does not help."""
 
     job: JobTarget
@@ -73,8 +70,7 @@ class ReportShortage:
 Command = StartTaskExecutor | ReleaseTaskExecutor | AllocateSlot | ReportShortage
 
 
-@dataclass(frozen=True, slots=True)
-class JobTarget:
+class JobTarget(Struct, frozen=True):
     """A job that declares requirements."""
 
     job_id: JobId
@@ -82,8 +78,7 @@ class JobTarget:
     session: SessionId
 
 
-@dataclass(slots=True, eq=False)
-class _Slot:
+class _Slot(Struct, eq=False):
     profile: ResourceProfile
     allocation_id: AllocationId | None = None
     job_id: JobId | None = None
@@ -94,8 +89,7 @@ class _Slot:
         return self.allocation_id is None
 
 
-@dataclass(slots=True)
-class _Pending:
+class _Pending(Struct):
     """A TaskExecutor that has not registered."""
 
     profile: ResourceProfile
@@ -103,8 +97,7 @@ class _Pending:
     started_at: float
 
 
-@dataclass(slots=True)
-class _TaskExecutor:
+class _TaskExecutor(Struct):
     slots: list[_Slot]
     idle_since: float | None
     """When its last slot was freed; None: a slot is in use."""
@@ -112,8 +105,7 @@ class _TaskExecutor:
     """The newest, see RegisterTaskExecutor."""
 
 
-@dataclass(slots=True)
-class _Requirements:
+class _Requirements(Struct):
     job: JobTarget
     requests: dict[str, SlotRequest] = field(default_factory=dict)
     declared_at: float = 0.0

@@ -8,15 +8,15 @@ while as idle, to serve a later one.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from actors.control_messages import ResourceProfile, SlotOffer, SlotRequest
 from actors.messages import AllocationId
 from actors.ports import Address
 
 
-@dataclass(slots=True)
-class PooledSlot:
+class PooledSlot(Struct):
     """A slot that the job holds."""
 
     allocation_id: AllocationId

@@ -8,7 +8,8 @@ subtasks.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from actors.control_messages import ResourceProfile, SlotRequest
 from graphs.execution_graph import ExecutionGraph, ExecutionJobVertex, ExecutionVertex, ExecutionVertexId
@@ -18,8 +19,7 @@ from graphs.job_graph import DistributionPattern, JobVertexId
 MAX_LABEL_LENGTH = 160
 
 
-@dataclass(frozen=True, slots=True)
-class SharedSlot:
+class SharedSlot(Struct, frozen=True):
     """Subtasks that run in one slot (Flink's ExecutionSlotSharingGroup)."""
 
     request: SlotRequest
@@ -31,8 +31,7 @@ class SharedSlot:
         return self.request.label
 
 
-@dataclass(slots=True, eq=False)
-class _Slot:
+class _Slot(Struct, eq=False):
     subtasks: list[ExecutionVertex] = field(default_factory=list)
     members: set[JobVertexId] = field(default_factory=set)
 

@@ -10,7 +10,8 @@ A slot is reserved when the ResourceManager asks for it and active once the JobM
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from actors.control_messages import ResourceProfile, SlotOffer, SlotReport
 from actors.messages import AllocationId
@@ -18,8 +19,7 @@ from actors.ports import Address
 from flinkray.types import JobId
 
 
-@dataclass(slots=True)
-class Lease:
+class Lease(Struct):
     """A slot that belongs to a job."""
 
     allocation_id: AllocationId

@@ -14,8 +14,8 @@ import pickle
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 
 from actors.blocks.sink import Committable, checkpoints, committed, common_schema
@@ -40,8 +40,7 @@ _FAILED = "failed/delivery"
 _ALIVE = "alive/driver"
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """The committables of one checkpoint; `checkpoint_id` None: those after the last one."""
 
     checkpoint_id: int | None

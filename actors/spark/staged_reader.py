@@ -10,10 +10,11 @@ import logging
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from queue import SimpleQueue
 
 import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
 
 from actors.spark.staging import StagedFile, Staging, StagingError
 from flinkray.batch import Batch
@@ -33,8 +34,7 @@ _END_SECONDS = 1.0
 Order = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class StagedSplit:
+class StagedSplit(Struct, frozen=True):
     """One file of a batch, of which the rows before `position` have been read."""
 
     batch_id: int

@@ -9,8 +9,9 @@ import bisect
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from actors.spark.staged_reader import StagedReader, StagedSplit
 from actors.spark.staging import JobProgress, Manifest, Staging, StagingError
@@ -74,8 +75,7 @@ class StagedSource(Source):
         return StagedReader(context, self.staging, self._type.schema)
 
 
-@dataclass(frozen=True, slots=True)
-class EnumeratorState:
+class EnumeratorState(Struct, frozen=True):
     """
     Attributes:
         query_id: whose batches; None before the first was found.
@@ -88,8 +88,7 @@ class EnumeratorState:
     splits: tuple[StagedSplit, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """What a look at the directory gave."""
 
     query_id: str | None

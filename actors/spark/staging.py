@@ -16,10 +16,10 @@ import contextlib
 import json
 import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import pyarrow as pa
+from msgspec import Struct, convert, to_builtins
 from pyarrow import fs
 
 from actors.blocks.store import coalesce
@@ -38,8 +38,7 @@ class StagingError(FlinkrayError):
     origin = "user"
 
 
-@dataclass(frozen=True, slots=True)
-class StagedFile:
+class StagedFile(Struct, frozen=True):
     """The rows of one Spark partition.
 
     Attributes:
@@ -51,22 +50,19 @@ class StagedFile:
     rows: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Struct, frozen=True):
     query_id: str
     batch_id: int
     files: tuple[StagedFile, ...]
     """In the order of Spark's partitions; none for a batch without rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueryEnd:
+class QueryEnd(Struct, frozen=True):
     error: str | None
     """None: it was stopped, or has read all there was."""
 
 
-@dataclass(frozen=True, slots=True)
-class JobProgress:
+class JobProgress(Struct, frozen=True):
     """
     Attributes:
         beat: differs each time that the job writes.
@@ -152,14 +148,11 @@ class Staging:
     # -- batches
 
     def publish(self, manifest: Manifest) -> None:
-        self._write(self._manifest(manifest.batch_id), asdict(manifest))
+        self._write(self._manifest(manifest.batch_id), to_builtins(manifest))
 
     def manifest(self, batch_id: int) -> Manifest | None:
         found = self._read(self._manifest(batch_id))
-        if found is None:
-            return None
-        files = tuple(StagedFile(each["name"], tuple(each["rows"])) for each in found["files"])
-        return Manifest(found["query_id"], found["batch_id"], files)
+        return None if found is None else convert(found, Manifest)
 
     def batch_ids(self) -> list[int]:
         """Of all batches that are there, ascending."""
@@ -198,18 +191,18 @@ class Staging:
             )
 
     def mark_end(self, end: QueryEnd) -> None:
-        self._write(self._at(_END), asdict(end))
+        self._write(self._at(_END), to_builtins(end))
 
     def end(self) -> QueryEnd | None:
         found = self._read(self._at(_END))
-        return None if found is None else QueryEnd(found["error"])
+        return None if found is None else convert(found, QueryEnd)
 
     def record_progress(self, progress: JobProgress) -> None:
-        self._write(self._at(_PROGRESS), asdict(progress))
+        self._write(self._at(_PROGRESS), to_builtins(progress))
 
     def progress(self) -> JobProgress | None:
         found = self._read(self._at(_PROGRESS))
-        return None if found is None else JobProgress(**found)
+        return None if found is None else convert(found, JobProgress)
 
     def begin_query(self) -> None:
         """Forgets how an earlier query ended, and how far an earlier job came, and removes what that left behind."""

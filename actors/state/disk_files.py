@@ -9,7 +9,8 @@ import posixpath
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from actors.checkpoints.handles import PartKind, SharedFile, StatePart
 from actors.state.keyed_parts import StateFacts
@@ -20,8 +21,7 @@ _SHARED_SUFFIX = ".sst"
 _SMALL_FILES = ("MANIFEST-", "CURRENT")
 
 
-@dataclass(frozen=True, slots=True)
-class StoreDescription:
+class StoreDescription(Struct, frozen=True):
     """What a NATIVE part holds beside the shared files."""
 
     numbers: dict[str, int]

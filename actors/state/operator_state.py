@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, NoReturn
+
+from msgspec import Struct
 
 from actors.state.pickling import with_one_nan
 from actors.state.snapshot import ListMode, OperatorSnapshot, RestoredState
@@ -108,8 +109,7 @@ class ReadOnlyBroadcastState(ReadableMap):
     put = put_all = remove = clear = __setitem__ = __delitem__ = _refuse
 
 
-@dataclass(frozen=True, slots=True)
-class _Saved:
+class _Saved(Struct, frozen=True):
     """A state of the snapshot that the program has not asked for yet."""
 
     mode: ListMode

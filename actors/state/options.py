@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from flinkray import options
 from flinkray.config import Configuration
 
 
-@dataclass(frozen=True, slots=True)
-class StateOptions:
+class StateOptions(Struct, frozen=True):
     """Which backend keeps keyed state, and how."""
 
     backend: str = options.STATE_BACKEND.default

@@ -17,6 +17,7 @@ import cloudpickle
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec import Struct
 
 from actors.checkpoints.handles import PartKind, SharedFile, StateBytes, StatePart
 
@@ -80,8 +81,7 @@ class OperatorSnapshot:
             part.discard()
 
 
-@dataclass(frozen=True, slots=True)
-class KeyedTable:
+class KeyedTable(Struct, frozen=True):
     """Rows of state with the group of each row's key, in the order of groups; within a group as they were."""
 
     groups: npt.NDArray[np.int32]

@@ -16,13 +16,14 @@ Ids grow. What is older than the newest checkpoint that was seen, and not pendin
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from actors.elements import CheckpointBarrier
 
 
-@dataclass(frozen=True, slots=True)
-class TakeCheckpoint:
+class TakeCheckpoint(Struct, frozen=True):
     """Snapshot the task and send the barrier on, now."""
 
     barrier: CheckpointBarrier
@@ -35,8 +36,7 @@ class TakeCheckpoint:
     """What came before the other barriers is part of it; EndCapture follows."""
 
 
-@dataclass(frozen=True, slots=True)
-class AbortCheckpoint:
+class AbortCheckpoint(Struct, frozen=True):
     """It cannot be taken any more: tell those downstream not to wait for it, and the coordinator unless it said so."""
 
     checkpoint_id: int
@@ -45,22 +45,19 @@ class AbortCheckpoint:
     """The coordinator itself has given it up."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeChannels:
+class ResumeChannels(Struct, frozen=True):
     """These have waited at their barrier, and need not any more."""
 
     channels: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StartCapture:
+class StartCapture(Struct, frozen=True):
     """Of each channel: keep a copy of what comes before its barrier. Goes before the TakeCheckpoint."""
 
     checkpoint_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class EndCapture:
+class EndCapture(Struct, frozen=True):
     """All barriers have come: what was captured is complete."""
 
     checkpoint_id: int
@@ -68,23 +65,20 @@ class EndCapture:
     """From the first barrier to the last."""
 
 
-@dataclass(frozen=True, slots=True)
-class DropCapture:
+class DropCapture(Struct, frozen=True):
     """What was captured is not needed. Goes before the AbortCheckpoint."""
 
     checkpoint_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class SetTimer:
+class SetTimer(Struct, frozen=True):
     """Call `on_timer` then."""
 
     checkpoint_id: int
     at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class HoldInput:
+class HoldInput(Struct, frozen=True):
     """Take no input before this checkpoint is taken or aborted."""
 
     checkpoint_id: int
@@ -95,8 +89,7 @@ Command = (
 )
 
 
-@dataclass(slots=True)
-class _Pending:
+class _Pending(Struct):
     """A checkpoint of which some barriers have come, and not all."""
 
     barrier: CheckpointBarrier

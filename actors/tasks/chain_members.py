@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import cloudpickle
+from msgspec import Struct
 
 from actors.messages import TaskDeployment
 from flinkray.errors import FlinkrayError
@@ -13,8 +12,7 @@ from flinkray.python_path import add_places
 from graphs.job_graph import OperatorCode, OperatorConfig
 
 
-@dataclass(frozen=True, slots=True)
-class ChainMember:
+class ChainMember(Struct, frozen=True):
     """What becomes one operator of the running chain: one of the graph's, or several row functions in sequence."""
 
     configs: tuple[OperatorConfig, ...]

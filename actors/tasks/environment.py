@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from actors.checkpoints.handles import RestoredPart, TaskRestore
 from actors.elements import CheckpointOptions
@@ -75,8 +77,7 @@ class StateReader(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class TaskServices:
+class TaskServices(Struct, frozen=True):
     """The world as a task sees it; any thread may use all of it."""
 
     network: TaskNetwork

@@ -6,9 +6,10 @@ import enum
 import logging
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from actors.checkpoints.handles import CheckpointMetrics, OperatorSubtaskState, StatePart, TaskSnapshot
 from actors.elements import CheckpointBarrier

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
 
 from actors.checkpoints.handles import CheckpointMetrics
 from actors.elements import CancelCheckpointMarker, CheckpointBarrier, StopMode
@@ -44,8 +45,7 @@ OUTPUT_CHECK_MS = 20.0
 is not acknowledged before; what is still to be written usually takes longer."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskParts:
+class TaskParts(Struct, frozen=True):
     """What a checkpoint touches."""
 
     chain: OperatorChain

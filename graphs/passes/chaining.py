@@ -6,7 +6,8 @@ After Flink's StreamingJobGraphGenerator (isChainable, isChainableInput, createC
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from flinkray.operator_factories import ChainingStrategy
 from flinkray.partitioning import ForwardPartitioner

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from flinkray import options
 from flinkray.checkpoint_config import MIN_INTERVAL_MS

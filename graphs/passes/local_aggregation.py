@@ -7,7 +7,8 @@ rows, and a key that most rows have no longer keeps one subtask busy alone.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from flinkray.aggregates import Avg, Count, Max, Min, Sum
 from flinkray.keys import ColumnKey

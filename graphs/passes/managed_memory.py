@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import replace
 from decimal import ROUND_DOWN, Decimal
+
+from msgspec.structs import replace
 
 from graphs.passes.plan import Plan
 from graphs.stream_graph import StreamNode

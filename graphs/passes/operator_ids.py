@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from flinkray.errors import InvalidProgramError
 from flinkray.types import OperatorId

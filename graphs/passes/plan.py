@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from flinkray.types import OperatorId
 from graphs.job_graph import CheckpointSettings, JobVertexId, ResultPartitionType
 from graphs.stream_graph import StreamEdge, StreamGraph, StreamNode
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(Struct, frozen=True):
     """Operators that share a task. Nodes are given by id."""
 
     head: int
@@ -32,24 +32,21 @@ class Chain:
         return (*self.sources, *sorted(self.members, key=lambda node: self.depth[node]))
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorIds:
+class OperatorIds(Struct, frozen=True):
     """The identity of an operator over submissions, and others that it may have had."""
 
     primary: OperatorId
     alternatives: tuple[OperatorId, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SlotSharing:
+class SlotSharing(Struct, frozen=True):
     """Where a chain's tasks may run."""
 
     group: str
     co_location_group: str | None
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """A StreamGraph and the decisions taken so far. Every pass gives a plan with one more of them."""
 
     graph: StreamGraph

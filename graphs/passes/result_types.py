@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from flinkray.errors import InvalidProgramError
 from flinkray.partitioning import ForwardPartitioner

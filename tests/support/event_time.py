@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from flinkray import Batch, Boundedness, Source, SourceReader, SplitEnumerator
 from flinkray.connectors.source import SourceReaderContext, SplitEnumeratorContext

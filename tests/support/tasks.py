@@ -263,8 +263,7 @@ class FakeNetwork:
         gate.release()
 
 
-@dataclass(frozen=True)
-class ScriptFactory(OperatorFactory):
+class ScriptFactory(OperatorFactory, frozen=True):
     """Makes an operator of the test's; `name` finds it in the harness."""
 
     make: Callable[[], Operator] = Operator  # type: ignore[type-abstract]

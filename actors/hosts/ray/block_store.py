@@ -20,11 +20,11 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pyarrow as pa
 import ray
+from msgspec import Struct, field
 
 from actors.hosts.ray.cluster import NAMESPACE, is_own_cluster
 from flinkray.errors import PartitionError
@@ -45,8 +45,7 @@ def _copy(rows: Any) -> tuple[Any, bool]:
     return rows, True
 
 
-@dataclass(slots=True)
-class _Store:
+class _Store(Struct):
     expires: float
     blocks: dict[str, Any] = field(default_factory=dict)
     records: dict[str, bytes] = field(default_factory=dict)

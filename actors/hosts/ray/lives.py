@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass
 from typing import Any
 
 import ray
+from msgspec import Struct
 
 # Not public, but what RuntimeContext.was_current_actor_reconstructed reads; `ray.util.state` needs the dashboard.
 from ray._private.state import actors
 
 
-@dataclass(frozen=True, slots=True)
-class ActorEntry:
+class ActorEntry(Struct, frozen=True):
     """An actor as Ray knew it a moment ago: a few milliseconds after a process has died, Ray knows it."""
 
     life: int

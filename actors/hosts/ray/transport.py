@@ -12,10 +12,10 @@ import pickle
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 import ray
+from msgspec import Struct
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -48,8 +48,7 @@ def read_message(written: Any) -> Any:
     return pickle.loads(written) if type(written) is bytes else written
 
 
-@dataclass(frozen=True, slots=True)
-class RayBatchesRef:
+class RayBatchesRef(Struct, frozen=True):
     """Batches in Ray's object store."""
 
     ref: ray.ObjectRef[Any]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import ray
+from msgspec import Struct, field
 from ray.exceptions import ActorUnavailableError, RayTaskError
 
 from actors.hosts.ray.lives import ActorEntry, is_refused, read_entry
@@ -25,8 +25,7 @@ LOOK_INTERVAL_S = 0.1
 STARTED_AGAIN = "its process ended, and it is started again"
 
 
-@dataclass(eq=False, slots=True)
-class _Watch:
+class _Watch(Struct, eq=False):
     address: Address
     handle: Handle
     life: int

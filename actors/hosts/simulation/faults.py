@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 NODE = "node"
 """Among the kinds of processes to kill: a TaskExecutor together with its slots, all at the same moment."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StorageFaults:
+class StorageFaults(Struct, frozen=True, kw_only=True):
     """Probabilities per operation of a simulated file system."""
 
     fails: float = 0.0
@@ -27,8 +27,7 @@ class StorageFaults:
     """A slow operation takes up to this much virtual time, when it runs off the endpoint's thread."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Faults:
+class Faults(Struct, frozen=True, kw_only=True):
     """Probabilities; those of kills and pauses are per step. After `limit` faults nothing goes wrong any more, so that
     a job can come to its end."""
 

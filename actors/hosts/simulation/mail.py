@@ -5,18 +5,17 @@ from __future__ import annotations
 import pickle
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
+from msgspec import Struct
 
 from actors.hosts.simulation.process import Process, ProcessState
 from actors.hosts.simulation.schedule import Action, Schedule
 from actors.ports import Address, BatchesRef
 
 
-@dataclass(slots=True)
-class Envelope:
+class Envelope(Struct):
     """A message as it left its sender."""
 
     kind: str

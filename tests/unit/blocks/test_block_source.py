@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pickle
 from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from msgspec import structs
 
 from actors.blocks.source import ORDERED_SPLIT_ROWS, BlockReader, BlockSource, RowsChangedError
 from actors.blocks.store import Block, coalesce
@@ -121,7 +121,7 @@ def test_restored_splits_of_several_subtasks_are_read_in_order(tmp_path: Path) -
 def test_a_restore_on_other_rows_is_refused_by_name(tmp_path: Path) -> None:
     source = make_source(tmp_path, [4, 4])
     driver = SourceDriver(source)
-    split = dataclasses.replace(source.splits()[1], checksum=1, position=2)
+    split = structs.replace(source.splits()[1], checksum=1, position=2)
     with pytest.raises(RowsChangedError, match=r"'test source'.*row 2 of block 1"):
         driver.readers[0].add_splits([split])
     driver.close()

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from flinkray.connectors.source import Source
 from flinkray.errors import InvalidProgramError
@@ -158,7 +158,7 @@ def test_subpartitions_of_a_partition_are_as_many_as_its_consumers() -> None:
 def test_a_result_that_nobody_reads_has_one_subpartition() -> None:
     job_graph = program().job_graph()
     source = job_graph.vertices[0]
-    graph = graph_of(dataclasses.replace(job_graph, vertices=(source,)))
+    graph = graph_of(structs.replace(job_graph, vertices=(source,)))
     partition = subtask(graph, "Source: numbers (1/2)").results[0]
     assert partition.number_of_subpartitions == 1
     assert partition.consumed_groups == ()
@@ -300,29 +300,29 @@ def test_all_finished_only_when_every_subtask_is() -> None:
 def test_two_vertices_with_one_id_are_refused_and_both_are_named() -> None:
     job_graph = program().job_graph()
     source, mapped, sink = job_graph.vertices
-    twin = dataclasses.replace(sink, id=source.id, inputs=())
+    twin = structs.replace(sink, id=source.id, inputs=())
     with pytest.raises(InvalidProgramError, match=r"the id [0-9a-f]+: 'Source: numbers' and 'Sink: out'"):
-        graph_of(dataclasses.replace(job_graph, vertices=(source, mapped, twin)))
+        graph_of(structs.replace(job_graph, vertices=(source, mapped, twin)))
 
 
 def test_two_data_sets_with_one_id_are_refused_and_both_producers_are_named() -> None:
     job_graph = program().job_graph()
     source, mapped, sink = job_graph.vertices
-    twin = dataclasses.replace(mapped, results=(dataclasses.replace(mapped.results[0], id=source.results[0].id),))
+    twin = structs.replace(mapped, results=(structs.replace(mapped.results[0], id=source.results[0].id),))
     with pytest.raises(InvalidProgramError, match="one of 'Source: numbers' and result 0 of 'map'"):
-        graph_of(dataclasses.replace(job_graph, vertices=(source, twin, sink)))
+        graph_of(structs.replace(job_graph, vertices=(source, twin, sink)))
 
 
 def test_a_pipelined_result_has_one_consumer_and_a_blocking_one_any_number() -> None:
     job_graph = program().job_graph()
     source, mapped, sink = job_graph.vertices
-    second = dataclasses.replace(mapped.inputs[0], target=sink.id, gate_index=1)
-    sink = dataclasses.replace(sink, inputs=(*sink.inputs, second))
+    second = structs.replace(mapped.inputs[0], target=sink.id, gate_index=1)
+    sink = structs.replace(sink, inputs=(*sink.inputs, second))
     with pytest.raises(InvalidProgramError, match="of 'Source: numbers' has a second consumer, 'Sink: out'"):
-        graph_of(dataclasses.replace(job_graph, vertices=(source, mapped, sink)))
-    blocking = dataclasses.replace(source.results[0], result_type=ResultPartitionType.BLOCKING)
-    source = dataclasses.replace(source, results=(blocking,))
-    graph = graph_of(dataclasses.replace(job_graph, vertices=(source, mapped, sink)))
+        graph_of(structs.replace(job_graph, vertices=(source, mapped, sink)))
+    blocking = structs.replace(source.results[0], result_type=ResultPartitionType.BLOCKING)
+    source = structs.replace(source, results=(blocking,))
+    graph = graph_of(structs.replace(job_graph, vertices=(source, mapped, sink)))
     assert len(subtask(graph, "Source: numbers (1/2)").results[0].consumer_groups) == 2
 
 
@@ -337,9 +337,9 @@ def test_vertices_can_be_attached_to_a_graph_that_has_some() -> None:
 
 def test_a_vertex_without_operators_is_refused() -> None:
     job_graph = program().job_graph()
-    empty = dataclasses.replace(job_graph.vertices[0], operators=())
+    empty = structs.replace(job_graph.vertices[0], operators=())
     with pytest.raises(InvalidProgramError, match="'Source: numbers' has nothing to run"):
-        graph_of(dataclasses.replace(job_graph, vertices=(empty,)))
+        graph_of(structs.replace(job_graph, vertices=(empty,)))
 
 
 def test_co_location_ties_subtasks_of_equal_index() -> None:

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import dataclasses
 import functools
 import threading
 from typing import Any
 
 import cloudpickle
 import pytest
+from msgspec import structs
 
 from flinkray.errors import InvalidProgramError, NotSerializableError
 from flinkray.functions import MapFunction
@@ -96,10 +96,10 @@ def test_a_job_graph_survives_a_cloudpickle_round_trip() -> None:
 def test_numbers_of_operators_do_not_depend_on_what_the_process_compiled_before() -> None:
     def without_code(graph: Any) -> Any:
         return [
-            dataclasses.replace(
+            structs.replace(
                 vertex,
                 coordinators=(),
-                operators=tuple(dataclasses.replace(each, code_bytes=b"") for each in vertex.operators),
+                operators=tuple(structs.replace(each, code_bytes=b"") for each in vertex.operators),
             )
             for vertex in graph.vertices
         ]
@@ -174,9 +174,9 @@ def test_vertices_come_producers_first_also_where_the_program_has_a_late_source(
 
 def test_vertices_in_a_cycle_are_refused_by_name() -> None:
     first, second = shuffled_pair().job_graph().vertices
-    back = dataclasses.replace(second.inputs[0], source_vertex=second.id, target=first.id)
+    back = structs.replace(second.inputs[0], source_vertex=second.id, target=first.id)
     with pytest.raises(InvalidProgramError, match="cycle: 'Source: numbers', 'map -> Sink: out'"):
-        sort_topologically([dataclasses.replace(first, inputs=(back,)), second])
+        sort_topologically([structs.replace(first, inputs=(back,)), second])
 
 
 def test_a_vertex_that_reads_from_outside_the_job_is_refused() -> None:

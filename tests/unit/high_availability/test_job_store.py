@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from actors.control_messages import JobDetails
 from actors.high_availability.fenced_log import LeadershipLostError

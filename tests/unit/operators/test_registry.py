@@ -8,7 +8,7 @@ from flinkray.operator_factories import OperatorFactory
 
 def all_factories(base: type[OperatorFactory]) -> set[type[OperatorFactory]]:
     # A dataclass with slots is a second class; the first, without, may still be listed.
-    found = {c for c in base.__subclasses__() if "__slots__" in vars(c) and c.__module__ == OperatorFactory.__module__}
+    found = {c for c in base.__subclasses__() if c.__module__ == OperatorFactory.__module__}
     return found.union(*(all_factories(c) for c in found))
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from actors.checkpoints.handles import TaskRestore
 from actors.messages import AllocationId, TaskStateChanged

@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import cloudpickle
 import pytest
+from msgspec.structs import replace
 
 from actors.checkpoints.handles import InlineState, TaskSnapshot
 from actors.elements import CheckpointBarrier, CheckpointOptions
