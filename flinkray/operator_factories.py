@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct
 
-from flinkray.aggregates import Aggregate
-from flinkray.async_functions import NO_RETRY_STRATEGY, AsyncRetryStrategy
-from flinkray.connectors.sink import Sink
-from flinkray.connectors.source import Source
-from flinkray.evictors import Evictor
-from flinkray.expressions import Expression
-from flinkray.functions import Function
-from flinkray.keys import ColumnKey
-from flinkray.state import MapStateDescriptor
-from flinkray.triggers import Trigger
 from flinkray.types import Millis, OutputTag, RecordType
-from flinkray.watermarks import WatermarkStrategy
-from flinkray.windowing import WindowAssigner
+
+if TYPE_CHECKING:  # a worker loads what its own operators consist of, and no more
+    from flinkray.aggregates import Aggregate
+    from flinkray.async_functions import AsyncRetryStrategy
+    from flinkray.connectors.sink import Sink
+    from flinkray.connectors.source import Source
+    from flinkray.evictors import Evictor
+    from flinkray.expressions import Expression
+    from flinkray.functions import Function
+    from flinkray.keys import ColumnKey
+    from flinkray.state import MapStateDescriptor
+    from flinkray.triggers import Trigger
+    from flinkray.watermarks import WatermarkStrategy
+    from flinkray.windowing import WindowAssigner
 
 
 class ChainingStrategy(enum.Enum):
@@ -121,7 +123,7 @@ class AsyncFactory(OperatorFactory, frozen=True):
     """For all attempts of a row; 0: no limit."""
     capacity: int
     is_ordered: bool
-    retry: AsyncRetryStrategy = NO_RETRY_STRATEGY
+    retry: AsyncRetryStrategy
     output_type: RecordType | None = None
     default_strategy = ChainingStrategy.HEAD
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from msgspec.structs import replace
 
 from flinkray import Batch, Boundedness, Source, SourceReader, SplitEnumerator
 from flinkray.connectors.source import SourceReaderContext, SplitEnumeratorContext

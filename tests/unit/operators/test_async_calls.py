@@ -17,7 +17,7 @@ from actors.operators.async_calls import MOST_THREADS, BlockingCalls, Call, Coro
 from actors.operators.async_queue import InFlight
 from actors.operators.async_wait import AsyncWaitOperator
 from actors.ports import Loop
-from flinkray.async_functions import AsyncFunction
+from flinkray.async_functions import NO_RETRY_STRATEGY, AsyncFunction
 from flinkray.errors import TypeMismatchError, UserFunctionError
 from flinkray.operator_factories import AsyncFactory
 from flinkray.types import Millis
@@ -385,9 +385,9 @@ class Sleeping(AsyncFunction):
 
 
 def sleeping(**settings: Any) -> OperatorHarness:
-    arguments: dict[str, Any] = {"timeout_ms": Millis(100), "capacity": 10, "is_ordered": False, **settings}
+    usual = {"timeout_ms": Millis(100), "capacity": 10, "is_ordered": False, "retry": NO_RETRY_STRATEGY}
     Sleeping.log = []
-    return OperatorHarness(AsyncWaitOperator(code(AsyncFactory(Sleeping(), **arguments))))
+    return OperatorHarness(AsyncWaitOperator(code(AsyncFactory(Sleeping(), **usual | settings))))
 
 
 def test_coroutines_sleep_by_the_clock_of_the_test() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from actors.elements import ACTIVE, IDLE, EndOfData, EndOfPartition, LatencyMarker, Watermark
 from actors.operators.broadcast_process import BroadcastProcessOperator
@@ -201,10 +202,8 @@ def test_consumers_of_a_failed_task_get_its_error_instead_of_an_end() -> None:
 
 def test_code_that_cannot_be_loaded_fails_the_task_and_names_the_operator() -> None:
     task = chain("a")
-    broken = task.deployment.operators[0].__class__
-    config = task.deployment.operators[0]
-    fields = {name: getattr(config, name) for name in config.__slots__} | {"code_bytes": b"cno.such.module\nname\n."}
-    object.__setattr__(task.deployment, "operators", (broken(**fields),))
+    broken = structs.replace(task.deployment.operators[0], code_bytes=b"cno.such.module\nname\n.")
+    structs.force_setattr(task.deployment, "operators", (broken,))
     task.run_until_idle()
     assert task.states == ["FAILED"]
     assert "task 'a (1/2)': the code of operator 'a' cannot be loaded (ModuleNotFoundError" in str(task.error)
