@@ -39,7 +39,7 @@ from flinkray.operator_factories import LocalWindowAggregateFactory, WindowFacto
 from flinkray.partitioning import KeyGroupPartitioner
 from flinkray.types import Kind, Timestamp
 
-BATCH_ROWS = 65_536
+BATCH_ROWS = 131_072
 CHANNELS = 2
 PARTS = 6
 """That make a buffer."""
@@ -124,7 +124,7 @@ def report(name: str, seconds: float, rows: int) -> None:
 def local_steps(batches: int) -> None:
     steps = Steps()
     half = BATCH_ROWS // CHANNELS
-    report("source: makes 64 Ki rows of three columns", measured(row_numbers, _made, batches), BATCH_ROWS)
+    report("source: makes 128 Ki rows of three columns", measured(row_numbers, _made, batches), BATCH_ROWS)
     report("watermark: the highest event time", measured(generated, _highest, batches), BATCH_ROWS)
     report("local phase: a row per key and slice", measured(generated, steps.local.process_batch, batches), BATCH_ROWS)
     split = measured(steps.aggregated, lambda batch: list(steps.selector.split(batch)), batches)

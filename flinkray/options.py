@@ -158,7 +158,7 @@ ATTACHED = option("execution.attached", _bool, True, "Whether execute() waits fo
 # -- batches and the network -------------------------------------------------------------------------------------
 
 BATCH_ROWS = option(
-    "flinkray.batch.target-rows", _int, 65_536, "Rows that a batch aims at.", valid=at_least(1), unit="rows"
+    "flinkray.batch.target-rows", _int, 131_072, "Rows that a batch aims at.", valid=at_least(1), unit="rows"
 )
 BATCH_BYTES = option(
     "flinkray.batch.target-bytes", _int, 1 << 20, "Bytes that a batch aims at.", valid=at_least(1), unit="bytes"

@@ -34,6 +34,9 @@ log = logging.getLogger(__name__)
 # side; in whole blocks, one would be a block ahead of the other and everything between would wait in windows.
 ORDERED_SPLIT_ROWS = 65_536
 
+# In a batch. Reading from a block costs next to nothing per batch, and what is in flight takes memory beside the blocks.
+_MOST_ROWS = 65_536
+
 RENEW_LEASE_MS = 15_000
 
 
@@ -173,7 +176,7 @@ class BlockReader(SourceReader):
             return ReaderStatus.NOTHING_AVAILABLE
         assert self._current is not None
         split, rows = self._current
-        count = min(self._context.batch_rows, split.end - split.position)
+        count = min(self._context.batch_rows, _MOST_ROWS, split.end - split.position)
         batch = Batch(rows.slice(split.position, count), Kind.ROW)
         position = split.position + count
         self._current = None if position == split.end else (replace(split, position=position), rows)

@@ -110,7 +110,7 @@ class _BlockHolder:
     async def _copied(self, reference: Any, node_id: str) -> Any:
         """An object of this actor's with the same rows, on their node."""
         if node_id == self._node_id:
-            return await asyncio.to_thread(lambda: ray.put(ray.get(reference)))
+            return await asyncio.to_thread(ray.put, await reference)
         copy, is_there = cast(Sequence[Any], _copy.remote(reference))
         await is_there
         return copy
