@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 # side; in whole blocks, one would be a block ahead of the other and everything between would wait in windows.
 ORDERED_SPLIT_ROWS = 65_536
 
-# In a batch. Reading from a block costs next to nothing per batch, and what is in flight takes memory beside the blocks.
+# In a batch. Reading one from a block costs next to nothing, and what is in flight takes memory beside the blocks.
 _MOST_ROWS = 65_536
 
 RENEW_LEASE_MS = 15_000
