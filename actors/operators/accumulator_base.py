@@ -245,7 +245,7 @@ def retained(array: Values, places: npt.NDArray[np.integer], size: int, fill: An
     """
     kept = array[places]
     if 4 * size < len(array):
-        return resized(kept, max(2 * size, len(kept)), fill)
+        return resized(kept, 2 * size, fill)
     array[: len(kept)] = kept
     array[len(kept) : size] = fill
     return array

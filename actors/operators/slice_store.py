@@ -205,7 +205,9 @@ class SliceStore:
         """The keys of the cells that stay, after all keys are forgotten that have had no cell since the last time, if
         these are most. Those of released cells are kept: they mostly come again in the next window."""
         if 2 * self._most_keys < len(self._keys):
-            used = np.unique(self.key_ids(slice(None)))  # ascending: they keep their order of arrival
+            is_used = np.zeros(len(self._keys), np.bool_)
+            is_used[self.key_ids(slice(None))] = True
+            used = np.flatnonzero(is_used)  # ascending: they keep their order of arrival
             if 2 * len(used) < len(self._keys):
                 self._keys.retain(used)
                 return np.searchsorted(used, self.key_ids(live))

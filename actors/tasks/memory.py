@@ -23,7 +23,7 @@ _SETTINGS = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES
 def keep_freed_memory() -> None:
     """Lets the process use the memory of freed columns again, instead of giving it back and asking for fresh pages.
 
-    A column of 64 Ki numbers is half a MiB, which glibc gives back as soon as numpy frees it; the page faults of the
+    A column of 128 Ki numbers is a MiB, which glibc gives back as soon as numpy frees it; the page faults of the
     next one then cost several times what is computed on it. No effect with another C library, or where the environment
     sets one of glibc's own variables for this. Any thread may call; done once per process.
     """
