@@ -2,8 +2,8 @@
 
     python -m benchmarks.steps [--batches 100] [--ray]
 
-Each step on its own in one thread, on the batches that W2d makes at parallelism 2. From the local phase on they have
-one row per key and slice; what is printed is per row of the source. With `--ray` also what it costs all processes of a
+Each step on its own in one thread, on the batches that W2d makes at parallelism 2. Behind the local phase they have
+one row per key and window; what is printed is per row of the source. With `--ray` also what it costs all processes of a
 cluster of one node to move frames of several sizes from one actor to another.
 """
 
@@ -32,7 +32,7 @@ from benchmarks.definitions import DISORDER_MS, ROWS_PER_MS
 from benchmarks.process_tree import TreeSampler
 from benchmarks.workloads.base import FIELDS, WINDOWS
 from flinkray.aggregates import Count, Sum
-from flinkray.batch import Batch, concat
+from flinkray.batch import Batch
 from flinkray.connectors.datagen import DataGenSource
 from flinkray.keys import ColumnKey
 from flinkray.operator_factories import LocalWindowAggregateFactory, WindowFactory
@@ -41,8 +41,8 @@ from flinkray.types import Kind, Timestamp
 
 BATCH_ROWS = 131_072
 CHANNELS = 2
-PARTS = 6
-"""That make a buffer."""
+BATCHES = 4
+"""Of a source subtask, that go into a window."""
 KEY = ColumnKey(("k",))
 FRAMES_MIB = (1, 4, 8)
 BYTES_PER_FRAME_TEST = 400 << 20
@@ -83,17 +83,15 @@ class Steps:
         self.window = _set_up(ColumnarWindowOperator(window), CountingOutput())
 
     def aggregated(self, number: int) -> Batch:
-        """A source's batch as it comes to the exchange."""
-        self.local.process_batch(generated(number))
+        """The rows of a source in a window as they come to the exchange."""
+        for index in range(BATCHES):
+            self.local.process_batch(generated(number * BATCHES + index))
+        self.local.prepare_barrier(0)
         return self.sent.batch
 
     def part(self, number: int) -> Batch:
-        """What one source sends one window subtask of one batch."""
+        """What one source sends one window subtask of them."""
         return dict(self.selector.split(self.aggregated(number)))[0]
-
-    def joined(self, number: int) -> Batch:
-        """Parts that have waited for each other."""
-        return concat([self.part(number * PARTS + index) for index in range(PARTS)])
 
     def pickled(self, batch: Batch) -> tuple[bytes, list[pickle.PickleBuffer]]:
         buffers: list[pickle.PickleBuffer] = []
@@ -123,20 +121,22 @@ def report(name: str, seconds: float, rows: int) -> None:
 
 def local_steps(batches: int) -> None:
     steps = Steps()
-    half = BATCH_ROWS // CHANNELS
+    window = BATCHES * BATCH_ROWS
+    half = window // CHANNELS
     report("source: makes 128 Ki rows of three columns", measured(row_numbers, _made, batches), BATCH_ROWS)
     report("watermark: the highest event time", measured(generated, _highest, batches), BATCH_ROWS)
-    report("local phase: a row per key and slice", measured(generated, steps.local.process_batch, batches), BATCH_ROWS)
+    added = measured(generated, steps.local.process_batch, batches)
+    report("local phase: added to the groups of their window", added, BATCH_ROWS)
     split = measured(steps.aggregated, lambda batch: list(steps.selector.split(batch)), batches)
-    report("split by key group into 2", split, BATCH_ROWS)
+    report("split of the groups by key group into 2", split, window)
     report("buffer: a part waits for others", measured(steps.part, steps.coalescer.add, batches), half)
-    written = measured(steps.joined, steps.pickled, batches)
-    report("written down (plain columns are not copied)", written, PARTS * half)
-    read = measured(lambda number: steps.pickled(steps.joined(number)), _read, batches)
-    report("read again (in place)", read, PARTS * half)
-    merged = measured(steps.joined, steps.window.process_batch, batches)
-    report("window: merged into accumulators", merged, PARTS * half)
-    report("window: what the watermark fires", measured(steps.joined, steps.fire, batches), PARTS * half)
+    written = measured(steps.part, steps.pickled, batches)
+    report("written down (plain columns are not copied)", written, half)
+    read = measured(lambda number: steps.pickled(steps.part(number)), _read, batches)
+    report("read again (in place)", read, half)
+    merged = measured(steps.part, steps.window.process_batch, batches)
+    report("window: merged into accumulators", merged, half)
+    report("window: what the watermark fires", measured(steps.part, steps.fire, batches), half)
 
 
 def _read(pickled: tuple[bytes, list[pickle.PickleBuffer]]) -> None:

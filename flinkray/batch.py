@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, cast
 
 import pyarrow as pa
 
@@ -29,6 +29,8 @@ class Batch:
     keys: pa.RecordBatch | None = None
     _nbytes: int | None = field(default=None, init=False, repr=False, compare=False)
     """Arrow takes some 10 us to add its buffers up, and every task on the way asks."""
+    _time_bounds: tuple[int, int] | None = field(default=None, init=False, repr=False, compare=False)
+    """The same of these."""
 
     @property
     def num_rows(self) -> int:
@@ -46,6 +48,15 @@ class Batch:
             total += int(self.keys.nbytes)
         object.__setattr__(self, "_nbytes", total)  # the class is frozen; the value is the same for everyone
         return total
+
+    @property
+    def time_bounds(self) -> tuple[int, int]:
+        """The lowest and the highest event time; the batch has rows, and they have event time."""
+        if self._time_bounds is None:
+            assert self.timestamps is not None
+            times = self.timestamps.to_numpy()
+            object.__setattr__(self, "_time_bounds", (int(times.min()), int(times.max())))
+        return cast(tuple[int, int], self._time_bounds)
 
     @property
     def record_type(self) -> RecordType:
@@ -79,7 +90,11 @@ class Batch:
         )
 
     def with_timestamps(self, timestamps: pa.Array | None) -> Batch:
-        return replace(self, timestamps=timestamps)
+        batch = replace(self, timestamps=timestamps)
+        if self._nbytes is not None:
+            before, now = (0 if times is None else int(times.nbytes) for times in (self.timestamps, timestamps))
+            object.__setattr__(batch, "_nbytes", self._nbytes - before + now)
+        return batch
 
     def without_keys(self) -> Batch:
         return self if self.keys is None else replace(self, keys=None)

@@ -59,7 +59,7 @@ class BoundedOutOfOrderness(WatermarkGenerator):
         self._max: int | None = None
 
     def on_batch(self, batch: Batch, timestamps: pa.Array) -> Timestamp | None:
-        highest = int(timestamps.to_numpy().max())
+        highest = batch.time_bounds[1] if timestamps is batch.timestamps else int(timestamps.to_numpy().max())
         self._max = highest if self._max is None else max(self._max, highest)
         return None
 

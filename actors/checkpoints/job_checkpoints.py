@@ -263,16 +263,18 @@ class JobCheckpoints:
         if not checkpoint.directory:
             self._stored(checkpoint, None)
             return
-        pointers = None
+        pointers = before = None
         if self._leadership is not None and not checkpoint.is_savepoint:
-            pointers = self._pointers((checkpoint.directory, *self._own_directories())[: self._settings.retained])
-        storing = Storing(checkpoint, self._leadership, pointers)
+            own = self._own_directories()
+            pointers = self._pointers((checkpoint.directory, *own)[: self._settings.retained])
+            before = self._pointers(own)
+        storing = Storing(checkpoint, self._leadership, pointers, before)
         timeout_ms = self._settings.timeout_ms
         overdue = self._shell.call_later(timeout_ms, lambda: self._on_overdue(storing))
 
         def done(_result: Any, error: BaseException | None) -> None:
             overdue.cancel()
-            if isinstance(error, LeadershipLostError):
+            if error is not None and (storing.is_in_doubt or isinstance(error, LeadershipLostError)):
                 self._shell.give_up(error)
             elif not storing.is_given_up:
                 if error is None and pointers is not None:

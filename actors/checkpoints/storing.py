@@ -35,27 +35,48 @@ def delete_now(of_job: str, deletions: Deletions) -> None:
 
 
 class Storing:
-    """Makes one checkpoint complete, on a thread of its own; may be given up until the pointer to it is recorded."""
+    """Makes one checkpoint complete, on a thread of its own; may be given up until the pointer to it is recorded.
+
+    Args:
+        pointers: with this checkpoint; `before`: without it.
+    """
 
     def __init__(
-        self, checkpoint: CompletedCheckpoint, leadership: JobLeadership | None, pointers: CheckpointPointers | None
+        self,
+        checkpoint: CompletedCheckpoint,
+        leadership: JobLeadership | None,
+        pointers: CheckpointPointers | None,
+        before: CheckpointPointers | None,
     ) -> None:
         self.checkpoint = checkpoint
         self._leadership = leadership
         self._pointers = pointers
+        self._before = before
         self._lock = threading.Lock()
         self._is_decided = False
         self.is_given_up = False
+        self.is_in_doubt = False
+        """It could not be found out whether it counts."""
 
     def run(self) -> None:
-        """Blocks. Raises CheckpointError, or LeadershipLostError."""
+        """Blocks. Raises CheckpointError: it is not complete, unless it `is_in_doubt`; or LeadershipLostError."""
         write_metadata(self.checkpoint)
         with self._lock:
             self._is_decided = not self.is_given_up
         if not self._is_decided:
             discard(self.checkpoint)
-        elif self._leadership is not None and self._pointers is not None:
-            self._leadership.record(self._pointers)
+        elif self._leadership is not None and self._pointers is not None and self._before is not None:
+            self._record(self._leadership, self._pointers, self._before)
+
+    def _record(self, leadership: JobLeadership, pointers: CheckpointPointers, before: CheckpointPointers) -> None:
+        try:
+            leadership.record(pointers)
+        except CheckpointError:
+            # It may have been recorded all the same, and must not be deleted while somebody may start from it.
+            self.is_in_doubt = True
+            leadership.record(before)
+            self.is_in_doubt = False
+            raise
 
     def give_up(self) -> bool:
         """False: it is too late, the checkpoint may be what a job recovers from."""

@@ -14,7 +14,7 @@ from actors.operators.accumulator_base import Cells, grown
 from actors.operators.accumulators import AggregateColumns
 from actors.operators.keyed_tables import KeyedTables, StateRows
 from actors.operators.merged_slices import Piece
-from actors.operators.partial_aggregates import is_partial, state_of
+from actors.operators.partial_aggregates import is_partial, state_of, write_partial
 from actors.state.integer_index import PairIndex
 from actors.state.key_index import Ids, KeyIndex
 from actors.state.snapshot import KeyedTable
@@ -53,6 +53,7 @@ class SliceStore:
         self._most_keys = 0
         """In one of the slices that were released since the last compacting."""
         self._numbers: dict[int, int] = {}
+        self._next_number = 0
         self._slices: dict[int, list[Cells]] = {}
         """Slice start -> its cells, ascending, in chunks."""
         self._fired_until: npt.NDArray[np.int64] | None = None
@@ -99,7 +100,8 @@ class SliceStore:
     def _number(self, slice_start: int) -> int:
         number = self._numbers.get(slice_start)
         if number is None:
-            number = self._numbers[slice_start] = len(self._numbers)
+            number = self._numbers[slice_start] = self._next_number
+            self._next_number += 1
         return number
 
     def _cells(self, key_ids: Ids, starts: list[int], which: npt.NDArray[Any] | None) -> Cells:
@@ -165,6 +167,11 @@ class SliceStore:
         """These cells, of one slice or several, as part of a window."""
         return Piece(self.key_ids(cells), cells, self._aggregates, cells)
 
+    def partial_rows(self, cells: Cells, kept: set[str]) -> pa.RecordBatch:
+        """These cells as rows for another store, whose first aggregate counts the rows; `kept`: see `write_partial`."""
+        keys = self._keys.take(self.key_ids(cells)) if len(self._keys) else None
+        return write_partial(self._aggregates, cells, keys, kept)
+
     @property
     def is_worth_merging(self) -> bool:
         """Whether slices merged ahead of time are smaller than what they were made of."""
@@ -173,8 +180,9 @@ class SliceStore:
     # -- letting go
 
     def release(self, slice_start: int) -> None:
-        """The slice is not needed any more."""
+        """The slice is not needed any more; should it come again, it is a new one."""
         chunks = self._slices.pop(slice_start, [])
+        self._numbers.pop(slice_start, None)
         released = sum(map(len, chunks))
         self._released_count += released
         self._most_keys = max(self._most_keys, released)
@@ -195,6 +203,7 @@ class SliceStore:
         place[live] = np.arange(len(live))
         self._slices = {start: [place[self.cells_of(start)]] for start in self._slices}
         self._numbers = {start: number for number, start in enumerate(self._slices)}
+        self._next_number = len(self._numbers)
         self._aggregates.retain(live)
         if self._fired_until is not None:
             self._fired_until = self._fired_until[live]

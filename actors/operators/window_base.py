@@ -85,7 +85,7 @@ class TimedOperator(Operator):
         timestamps: Times | None = None
         if batch.timestamps is not None:
             timestamps = batch.timestamps.to_numpy(zero_copy_only=False)
-        if timestamps is None or int(timestamps.min()) == MIN_TIMESTAMP:
+        if timestamps is None or batch.time_bounds[0] == MIN_TIMESTAMP:
             raise NullTimestampError(
                 f"operator {self._where!r}: a row without event time {self._NEEDS_TIME_FOR}; call "
                 "assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(...)) before it, or give the "
@@ -161,7 +161,7 @@ class WindowOperatorBase(TimedOperator):
         """
         times = self._times
         timestamps = self._timestamps(batch)
-        if not times.has_gaps and not times.is_over(times.last_start(int(timestamps.min())), self._watermark):
+        if not times.has_gaps and not times.is_over(times.last_start(batch.time_bounds[0]), self._watermark):
             return batch
         limit = times.late_limit(self._watermark)
         last_ends = times.last_starts(timestamps) + (times.size - 1)

@@ -1,76 +1,47 @@
-"""The local phase of windows: rows of a batch become one row per key and slice before they are sent to their window."""
+"""The local phase of windows: rows become one row per key and slice before they are sent to their window."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-from msgspec import Struct
+import pyarrow.compute as pc
 
 from actors.keys import key_columns
-from actors.operators.accumulator_base import Cells
 from actors.operators.accumulators import AggregateColumns
 from actors.operators.base import Operator, OperatorContext, Output
-from actors.operators.columns import operator_label
-from actors.operators.partial_aggregates import COUNTED, write_partial
+from actors.operators.partial_aggregates import COUNTED, rows_behind
+from actors.operators.slice_store import SliceStore
 from actors.operators.window_times import Times, WindowTimes
-from actors.state.integer_index import Ids, PairIndex
-from actors.state.key_index import KeyIndex
 from flinkray.batch import Batch
 from flinkray.errors import FlinkrayError
 from flinkray.operator_factories import LocalWindowAggregateFactory
-from flinkray.types import MIN_TIMESTAMP, Kind
+from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Kind, Timestamp
 from flinkray.windowing import AlignedWindows
 
-# Below so many rows in a batch the fixed costs of both phases are more than the exchange costs.
-_FEWEST_ROWS = 8192
-
-# A batch is worth aggregating if its groups are at most this share of its rows: numbering keys that are mostly new, and
-# rows that are wider than before, cost more than half as many of them save.
+# Aggregating is worth it if there are at most this many groups per row: numbering keys that are mostly new, and rows
+# that are wider than before, cost more than half as many of them save.
 _LARGEST_SHARE = 0.4
 
-# Batches that pass after one that was not worth it: twice as many each time, up to the last.
+# Groups of fewer rows say nothing about that.
+_FEWEST_ROWS = 8192
+
+# How many times as many rows pass after it was not worth it: twice as many each time, up to the last.
 _FIRST_PASSING = 4
 _MOST_PASSING = 128
 
-# The numbers of keys are kept from batch to batch, which spares finding them anew; these bound what that takes.
-_MOST_KEYS = 1 << 17
-_MOST_KEY_BYTES = 16 << 20
+# Groups that wait for their watermark at most: so many that their arrays stay in a core's cache.
+_MOST_GROUPS = 1 << 17
 
-# Combinations of key and slice that have a place each in a table; more are looked up.
-_MOST_PLACES = 1 << 18
-
-
-_Found = tuple[Cells, int, Cells, npt.NDArray[np.integer]]
-"""The first four of `_Groups`."""
-
-
-class _Groups(Struct, frozen=True):
-    """The distinct (key, slice) pairs of a batch, in order of first appearance."""
-
-    cells: Cells
-    """Per row a number for its pair."""
-    end: int
-    """Above all of these."""
-    numbers: Cells
-    """Per pair its number."""
-    first_rows: npt.NDArray[np.integer]
-    """Per pair its first row."""
-    slice_starts: Times
-    """Per pair."""
+_NEVER = int(MAX_TIMESTAMP) + 1
 
 
 class LocalWindowAggregateOperator(Operator):
-    """Aggregates within each batch what a window would aggregate behind the exchange. After Flink's operator of that
-    name, with a batch in place of its buffer: nothing is kept between batches, so there is nothing to snapshot, no row
-    waits, and watermarks and barriers pass.
+    """Aggregates what a window would aggregate behind the exchange. After Flink's operator of that name: groups wait
+    until the watermark, a barrier or a pause of the input is to pass, or until there are many of them. So there is
+    nothing to snapshot, no window waits for a row, and no row is late for having waited.
 
-    What comes out has an event time in the same slice, and is late exactly where the rows are that it stands for.
-    Where there are few rows per group, batches pass unchanged, and from time to time one is tried again. What cannot
-    be aggregated passes too: only the window knows whether the rows that are wrong are late, and does not look at
-    these.
+    Where there are few rows per group, batches pass unchanged, and from time to time some are tried again. So do rows
+    that may be late, which only the window knows, and those of types whose aggregates would not be small.
     """
 
     def __init__(self, factory: LocalWindowAggregateFactory) -> None:
@@ -79,140 +50,122 @@ class LocalWindowAggregateOperator(Operator):
         self._selector = factory.key
         self._times = WindowTimes(assigner, 0)
         self._aggregates = (COUNTED, *factory.window.aggregates)
-        self._keys = KeyIndex()
-        self._rows = np.empty(0, np.int32)
-        """0, 1, ..., for as many rows as there were in a batch."""
-        self._distances = np.empty(0, np.int64)
-        """For integers by their distance; taking memory anew for each batch costs more than they do."""
+        self._schema: pa.Schema | None = None
+        """Of the rows that wait, and of those that came last."""
+        self._is_combinable = False
+        """Whether rows of this schema can be aggregated."""
+        self._earliest_end = _NEVER
+        """The lowest last millisecond of the slices that wait."""
         self._kept: set[str] = set()
         """For `write_partial`."""
         self._passing = 0
-        """Batches that are still to pass."""
+        """Rows that are still to pass."""
         self._next_passing = _FIRST_PASSING
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._where = operator_label(context)
+        self._where = f"{context.operator_name} ({context.subtask_index + 1}/{context.parallelism})"
+        self._store = SliceStore(self._aggregates, self._where)
+
+    # -- rows
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        if batch.num_rows < _FEWEST_ROWS or batch.timestamps is None:
+        if self._passing > 0:
+            self._passing -= batch.num_rows
             self.output.emit(batch)
-        elif self._passing:
-            self._passing -= 1
-            self.output.emit(batch)
+        elif self._can_combine(batch):
+            self._combine(batch)
         else:
-            self.output.emit(self._tried(batch))
+            self.output.emit(batch)
 
-    def _tried(self, batch: Batch) -> Batch:
-        try:
-            partial = self._aggregated(batch)
-        except FlinkrayError:
-            self._keys = KeyIndex()
-            partial = None
-        if partial is None:
-            self._passing = self._next_passing
-            self._next_passing = min(2 * self._next_passing, _MOST_PASSING)
-            return batch
-        self._next_passing = _FIRST_PASSING
-        return partial
+    def _combine(self, batch: Batch) -> None:
+        first_open = self._times.first_open_slice(self._combined)
+        if batch.time_bounds[0] >= first_open:
+            self._hold(batch)
+            return
+        is_open = pa.array(_times(batch) >= first_open)
+        self.output.emit(batch.filter(pc.invert(is_open)))
+        kept = batch.filter(is_open)
+        if kept.num_rows:
+            self._hold(kept)
 
-    def _aggregated(self, batch: Batch) -> Batch | None:
-        """The batch's partial aggregates; None: they would not be few enough, or not small."""
-        assert batch.timestamps is not None
-        timestamps = batch.timestamps.to_numpy(zero_copy_only=False)
-        if int(timestamps.min()) == MIN_TIMESTAMP:
-            return None
-        keys = None if self._selector is None else key_columns(batch, self._selector, self._where)
-        groups = self._groups(keys, timestamps)
-        if groups is None:
-            return None
+    def _can_combine(self, batch: Batch) -> bool:
+        """Whether rows of this schema make aggregates of fixed size, and all have event time. What is wrong with
+        others the window says."""
+        if self._schema is None or not batch.data.schema.equals(self._schema):
+            self._give(self._store.slice_starts())
+            self._store = SliceStore(self._aggregates, self._where)
+            self._schema, self._is_combinable = batch.data.schema, self._is_fixed_size(batch.data.slice(0, 1))
+        return self._is_combinable and batch.timestamps is not None and batch.time_bounds[0] != MIN_TIMESTAMP
+
+    def _is_fixed_size(self, row: pa.RecordBatch) -> bool:
         aggregates = AggregateColumns(self._aggregates, self._where)
-        aggregates.grow(groups.end)
-        aggregates.add(batch.data, groups.cells, 0)
-        if not aggregates.is_fixed_size:
-            return None
-        first_rows = pa.array(groups.first_rows)
-        first_keys = None if keys is None else keys.take(first_rows)
-        data = write_partial(aggregates, groups.numbers, first_keys, self._kept)
-        return Batch(data, Kind.ROW, pa.array(groups.slice_starts))
+        aggregates.grow(1)
+        try:
+            aggregates.add(row, np.zeros(1, np.int64), 0)
+        except FlinkrayError:
+            return False
+        return aggregates.is_fixed_size
 
-    # -- groups
+    def _hold(self, batch: Batch) -> None:
+        starts, which = self._times.slices_of_rows(_times(batch), batch.time_bounds)
+        keys = None if self._selector is None else key_columns(batch, self._selector, self._where)
+        self._store.add(batch.data, keys, starts, which)
+        self._earliest_end = min(self._earliest_end, starts[0] + self._times.slice - 1)
+        if self._store.cell_count > _MOST_GROUPS:
+            self._give(self._store.slice_starts())
 
-    def _groups(self, keys: pa.RecordBatch | None, timestamps: Times) -> _Groups | None:
-        """None: there are too many for so few rows."""
-        starts, which = self._times.slices_of_rows(timestamps)
-        rows = len(timestamps)
-        if len(starts) > _LARGEST_SHARE * rows:
-            return None
-        key_ids, end = self._key_ids(keys, rows)
-        size = end * len(starts)
-        if size > _MOST_PLACES:
-            found = _by_lookup(np.int64(0) if which is None else which, key_ids, end)
-        elif which is None:
-            found = self._by_place(key_ids, size)
+    # -- what the groups wait for
+
+    def on_watermark(self, timestamp: Timestamp) -> None:
+        if timestamp >= self._earliest_end:
+            first_open = self._times.first_open_slice(timestamp)
+            self._give([start for start in self._store.slice_starts() if start < first_open])
+        super().on_watermark(timestamp)
+
+    def process_status(self, is_idle: bool, input_index: int = 0) -> None:
+        if is_idle:  # windows go on without this input
+            self._give(self._store.slice_starts())
+        super().process_status(is_idle, input_index)
+
+    def prepare_barrier(self, checkpoint_id: int) -> None:
+        self._give(self._store.slice_starts())
+
+    def finish(self) -> None:
+        self._give(self._store.slice_starts())
+
+    def _give(self, starts: list[int]) -> None:
+        """Emits the groups of these slices, in order of the first row of each."""
+        if not starts:
+            return
+        parts = [self._store.cells_of(start) for start in starts]
+        times = np.repeat(np.array(starts, np.int64), [len(part) for part in parts])
+        cells = np.concatenate(parts)
+        if len(parts) > 1:
+            order = np.argsort(cells)
+            cells, times = cells[order], times[order]
+        data = self._store.partial_rows(cells, self._kept)
+        for start in starts:
+            self._store.release(start)
+        self._store.compact()
+        left = self._store.slice_starts()
+        self._earliest_end = min(left) + self._times.slice - 1 if left else _NEVER
+        self._judge(data.num_rows, rows_behind(data))
+        self.output.emit(Batch(data, Kind.ROW, pa.array(times)))
+
+    # -- whether it is worth it
+
+    def _judge(self, groups: int, rows: int) -> None:
+        if rows < _FEWEST_ROWS:
+            return
+        if groups > _LARGEST_SHARE * rows:
+            self._passing = self._next_passing * rows
+            self._next_passing = min(2 * self._next_passing, _MOST_PASSING)
         else:
-            found = self._by_place(which * end + key_ids, size)
-        if found is None:
-            return None
-        first_rows = found[-1]
-        if which is None:
-            return _Groups(*found, np.full(len(first_rows), starts[0]))
-        return _Groups(*found, np.array(starts)[which[first_rows]])
-
-    def _key_ids(self, keys: pa.RecordBatch | None, rows: int) -> tuple[Ids, int]:
-        """A number for each row's key, and one above all of them."""
-        if keys is None:
-            return np.zeros(rows, np.int64), 1
-        if keys.num_columns == 1:
-            near = self._near_integers(keys.column(0))
-            if near is not None:
-                return near
-        if len(self._keys) > min(_MOST_KEYS, _MOST_KEY_BYTES * rows // max(1, keys.nbytes)):
-            self._keys = KeyIndex()
-        key_ids = self._keys.ids(keys)
-        return key_ids, len(self._keys)
-
-    def _near_integers(self, column: pa.Array) -> tuple[Ids, int] | None:
-        """Integers by their distance from the lowest, and a number above that of all; None: they are no integers
-        without nulls, or too far apart."""
-        if not pa.types.is_integer(column.type) or column.null_count:
-            return None
-        values = column.to_numpy()
-        lowest = values.min()
-        end = int(values.max()) - int(lowest) + 1
-        if end > _MOST_PLACES:
-            return None
-        if values.dtype == np.uint64:  # which may have no counterpart in int64, unlike the distance
-            return (values - lowest).astype(np.int64), end
-        if len(values) > len(self._distances):
-            self._distances = np.empty(len(values), np.int64)
-        # In 64 bits also where the values, but not their distance, fit fewer.
-        return np.subtract(values, lowest, out=self._distances[: len(values)], dtype=np.int64), end
-
-    def _by_place(self, places: Ids, size: int) -> _Found | None:
-        rows = len(places)
-        if rows > len(self._rows):
-            self._rows = np.arange(rows, dtype=np.int32)
-        first_row = np.full(size, rows, np.int32)
-        np.minimum.at(first_row, places, self._rows[:rows])
-        first_rows = first_row[first_row < rows]
-        if len(first_rows) > _LARGEST_SHARE * rows:
-            return None
-        first_rows.sort()
-        numbers = places[first_rows]
-        if size <= rows:
-            return places, size, numbers, first_rows
-        dense = np.arange(len(first_rows))
-        first_row[numbers] = dense
-        return first_row[places].astype(np.int64), len(dense), dense, first_rows
+            self._next_passing = _FIRST_PASSING
 
 
-def _by_lookup(slices: npt.NDArray[Any] | np.int64, key_ids: Ids, end: int) -> _Found | None:
-    """As `_by_place`, for pairs of which there may be very many."""
-    index = PairIndex()
-    cells = index.ids(slices, key_ids, end)
-    if index.size > _LARGEST_SHARE * len(cells):
-        return None
-    first_rows = np.full(index.size, len(cells))
-    np.minimum.at(first_rows, cells, np.arange(len(cells)))
-    return cells, index.size, np.arange(index.size), first_rows
+def _times(batch: Batch) -> Times:
+    assert batch.timestamps is not None
+    times: Times = batch.timestamps.to_numpy()
+    return times

@@ -59,12 +59,17 @@ class WindowTimes:
         first = last_start - (last_start - (timestamp - self.size + 1)) // self.slide * self.slide
         return list(range(first, last_start + 1, self.slide))
 
-    def slices_of_rows(self, timestamps: Times) -> tuple[list[int], npt.NDArray[Any] | None]:
-        """The starts of the distinct slices of the rows, ascending, and for each row which; None: there is only one."""
-        lowest = (int(timestamps.min()) - self.offset) // self.slice
-        highest = (int(timestamps.max()) - self.offset) // self.slice
+    def slices_of_rows(self, timestamps: Times, bounds: tuple[int, int]) -> tuple[list[int], npt.NDArray[Any] | None]:
+        """The starts of the distinct slices of the rows, ascending, and for each row which; None: there is only one.
+
+        `bounds`: the lowest and the highest time.
+        """
+        lowest, highest = ((time - self.offset) // self.slice for time in bounds)
         if lowest == highest:
             return [self.offset + lowest * self.slice], None
+        if highest - lowest == 1:
+            starts = [self.offset + number * self.slice for number in (lowest, highest)]
+            return starts, (timestamps >= starts[1]).astype(np.intp)
         numbers = (timestamps - self.offset) // self.slice
         span = highest - lowest + 1
         if span <= 4 * len(numbers):  # cheaper than sorting
@@ -91,6 +96,10 @@ class WindowTimes:
         return {start for start in starts if not self.is_due(start, watermark)}
 
     # -- windows and the watermark
+
+    def first_open_slice(self, watermark: int) -> int:
+        """The start of the first slice whose last millisecond the watermark has not reached."""
+        return (watermark + 1 - self.offset) // self.slice * self.slice + self.offset
 
     def is_due(self, start: int, watermark: int) -> bool:
         """The watermark has reached the window's last millisecond: its result is wanted."""

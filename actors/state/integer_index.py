@@ -34,6 +34,8 @@ _INSERTED_AT_ONCE = 1 << 20
 
 _FEWEST_BITS = 10
 
+_NONE: Ids = np.empty(0, np.int64)
+
 
 class IntegerIndex:
     """Integers that lie together are looked up by their distance from the lowest, others by open addressing; all
@@ -65,9 +67,20 @@ class IntegerIndex:
         ids = self._find_direct(words) if self._is_direct else self._find_hashed(words)
         if nulls is not None:
             ids[nulls] = self._null_id
-        missing = np.flatnonzero(ids == _EMPTY)
+        missing = _missing(ids)
         if len(missing):
             ids[missing] = self._add(words[missing], None if nulls is None else nulls[missing])
+        return ids
+
+    def ids_from(self, base: int, distances: Ids, end: int) -> Ids:
+        """The number of each word that lies so far, below `end`, above `base`."""
+        first = base - self._low
+        if not self._is_direct or first < 0 or first + end > len(self._table):
+            return self.ids(base + distances)
+        ids = self._table[first : first + end].take(distances, mode="clip").astype(np.int64, copy=False)
+        missing = _missing(ids)
+        if len(missing):
+            ids[missing] = self._add(base + distances[missing], None)
         return ids
 
     def renumber(self, words: Ids) -> None:
@@ -89,10 +102,11 @@ class IntegerIndex:
     # -- finding
 
     def _find_direct(self, words: Ids) -> Ids:
-        places = words - self._low
-        is_inside = places.view(np.uint64) < len(self._table)
-        if is_inside.all():  # and with that checked, clipping costs nothing
+        places = words - self._low if self._low else words
+        unsigned, end = places.view(np.uint64), len(self._table)
+        if unsigned.max(initial=0) < end:  # and with that checked, clipping costs nothing
             return self._table.take(places, mode="clip").astype(np.int64, copy=False)
+        is_inside = unsigned < end
         ids = np.full(len(words), _EMPTY, np.int64)
         ids[is_inside] = self._table[places[is_inside]]
         return ids
@@ -218,7 +232,10 @@ class IntegerIndex:
     def _lay_out(self, places: int, goes_down: bool) -> None:
         """A direct table for that many places, with some to spare where the integers are going."""
         length = max(_SMALLEST_TABLE, _power_of_two(places))
-        self._low = max(self._highest - length + 1, _LOWEST) if goes_down else self._lowest
+        if self._lowest >= 0 and self._highest < length:
+            self._low = 0  # an integer is its place
+        else:
+            self._low = max(self._highest - length + 1, _LOWEST) if goes_down else self._lowest
         self._rebuild(length)
 
     def _rebuild(self, capacity: int) -> None:
@@ -273,6 +290,8 @@ class PairIndex:
         """The number of each pair. All second numbers are below `end`, which never falls."""
         if end > 1 << self._bits:
             self._widen(end)
+        if isinstance(firsts, np.int64):
+            return self._integers.ids_from(int(firsts) << self._bits, seconds, end)
         return self._integers.ids((firsts << self._bits) | seconds)
 
     def renumber(self, firsts: Ids, seconds: Ids, end: int) -> None:
@@ -294,6 +313,11 @@ class PairIndex:
         self._integers = IntegerIndex()
         if len(firsts):
             self._integers.ids((firsts << self._bits) | seconds)
+
+
+def _missing(ids: Ids) -> Ids:
+    """Which rows have no number."""
+    return np.flatnonzero(ids == _EMPTY) if ids.min(initial=0) == _EMPTY else _NONE
 
 
 def _most_places(integers: int) -> int:

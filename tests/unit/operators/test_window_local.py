@@ -46,12 +46,11 @@ AGGREGATES: tuple[tuple[str, Aggregate], ...] = (
 KEY = ColumnKey(("key",))
 
 
-@pytest.fixture(params=[1 << 18, 0], ids=["by place", "by lookup"])
+@pytest.fixture(params=[1 << 17, 20, 0], ids=["groups wait", "some wait", "none wait"])
 def always(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every batch is aggregated, however small."""
-    monkeypatch.setattr(window_local, "_FEWEST_ROWS", 0)
+    """Every batch is aggregated."""
     monkeypatch.setattr(window_local, "_LARGEST_SHARE", 1.0)
-    monkeypatch.setattr(window_local, "_MOST_PLACES", request.param)
+    monkeypatch.setattr(window_local, "_MOST_GROUPS", request.param)
 
 
 class TwoPhases:
@@ -66,19 +65,42 @@ class TwoPhases:
         self.crossed: list[Batch] = []
 
     def push(self, rows: Any, times: list[int] | None = None) -> None:
-        for batch in self._crossing(as_batch(rows, times)):
+        self._cross(self.passed(as_batch(rows, times)))
+
+    def push_and_end(self, rows: Any, times: list[int] | None) -> None:
+        self.push(rows, times)
+        self.watermark(int(MAX_TIMESTAMP))
+
+    def passed(self, batch: Batch) -> list[Batch]:
+        """What comes out of the local phase for these rows."""
+        if self.local is None:
+            return [batch]
+        self.local.push(batch)
+        return self._taken()
+
+    def _taken(self) -> list[Batch]:
+        assert self.local is not None
+        batches = self.local.output.batches
+        self.local.output.elements.clear()
+        return batches
+
+    def _cross(self, batches: list[Batch]) -> None:
+        for batch in batches:
             self.crossed.append(batch)
             self.window.push(pickle.loads(pickle.dumps(batch, protocol=5)))
 
-    def _crossing(self, batch: Batch) -> list[Batch]:
-        if self.local is None:
-            return [batch]
-        self.local.output.elements.clear()
-        self.local.push(batch)
-        return self.local.output.batches
-
     def watermark(self, timestamp: int) -> None:
+        self._cross(self.passed_before(timestamp))
         self.window.watermark(timestamp)
+
+    def passed_before(self, timestamp: int) -> list[Batch]:
+        """What comes out of the local phase before it passes this watermark."""
+        if self.local is None:
+            return []
+        self.local.watermark(timestamp)
+        if self.local.output.watermarks:
+            assert not isinstance(self.local.output.elements[-1], Batch), "the watermark comes last"
+        return self._taken()
 
     @property
     def results(self) -> list[list[dict[str, Any]]]:
@@ -108,20 +130,29 @@ def run(case: WindowCase, window: TwoPhases, types: list[pa.DataType | None]) ->
 
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("seed", range(14))
-def test_two_phases_give_the_rows_of_one_in_the_same_order(seed: int) -> None:
+def test_two_phases_give_the_rows_of_one(seed: int) -> None:
+    """In the same order, unless a window has several slices: keys that wait come in the order of these."""
     chance = random.Random(seed)
     case = random_case(seed, 200)
-    factory = factory_of(chance.choice(ASSIGNERS), lateness=chance.choice((0, 0, 8, 60)))
+    assigner = chance.choice(ASSIGNERS)
+    factory = factory_of(assigner, lateness=chance.choice((0, 0, 8, 60)))
     widened = chance.choice((None, pa.float64(), pa.int32()))
     types = [widened if chance.random() < 0.5 else None for _ in case.batches]
     key = ColumnKey(case.key_names)
     one, two = (TwoPhases(factory, key, is_local=is_local) for is_local in (False, True))
     for window in (one, two):
         run(case, window, types)
-    assert two.results == one.results
+        window.watermark(int(MAX_TIMESTAMP))
+    if window_local._MOST_GROUPS and isinstance(assigner, SlidingEventTimeWindows):
+        assert [sorted(map(str, rows)) for rows in two.results] == [sorted(map(str, rows)) for rows in one.results]
+    else:
+        assert two.results == one.results
     assert two.late_rows == one.late_rows
-    assert all(is_partial(batch.data) for batch in two.crossed)
-    assert sum(rows_behind(batch.data) for batch in two.crossed) == len(case.rows)
+    partial = [batch.data for batch in two.crossed if is_partial(batch.data)]
+    plain = sum(batch.num_rows for batch in two.crossed if not is_partial(batch.data))
+    assert partial
+    assert sum(map(rows_behind, partial)) + plain == len(case.rows)
+    assert two.late_rows <= plain
 
 
 @pytest.mark.usefixtures("always")
@@ -131,6 +162,7 @@ def test_windows_of_a_stream_without_key_take_partial_rows_too(seed: int) -> Non
     one, two = (TwoPhases(factory_of(ASSIGNERS[seed % 4]), None, is_local=each) for each in (False, True))
     for window in (one, two):
         run(case, window, [None] * len(case.batches))
+        window.watermark(int(MAX_TIMESTAMP))
     assert two.results == one.results
 
 
@@ -161,6 +193,7 @@ def test_a_type_is_the_same_whether_its_rows_came_plain_or_in_partial_rows(
             window.local = local if is_local else None
             data = pa.RecordBatch.from_arrays([pa.array([1, 2, 1, 1]), values], names=["key", "value"])
             window.push(data, [1, 2, 3, 11])
+        window.local = local
         window.watermark(int(MAX_TIMESTAMP))
         (batch,) = window.window.output.batches
         found.append((batch.data.schema, str(batch.data.to_pylist())))
@@ -174,7 +207,19 @@ def test_late_rows_are_counted_as_often_as_they_came() -> None:
         window.watermark(19)
         window.push({"key": ["a", "a", "b", "a", "a"], "value": [1, 2, 3, 4, 5]}, [3, 4, 15, 25, 9])
     assert two.late_rows == one.late_rows == 4
-    assert two.crossed[0].num_rows == 3
+    assert not is_partial(two.crossed[0].data)
+
+
+@pytest.mark.usefixtures("always")
+def test_groups_that_are_late_count_as_the_rows_behind_them() -> None:
+    """An idle input does not hold the window's watermark back, and may turn active again with rows that are late."""
+    two = TwoPhases(factory_of(ASSIGNERS[0]), is_local=True)
+    two.window.watermark(19)
+    two.push({"key": ["a", "a", "b", "a", "a"], "value": [1, 2, 3, 4, 5]}, [3, 4, 15, 25, 9])
+    two.watermark(20)
+    assert two.late_rows == 4
+    assert all(is_partial(batch.data) for batch in two.crossed)
+    assert sum(time < 20 for batch in two.crossed for time in batch.timestamps.to_pylist()) == 2
 
 
 @pytest.mark.usefixtures("always")
@@ -182,6 +227,7 @@ def test_what_a_late_row_alone_cannot_be_is_no_error() -> None:
     factory = factory_of(ASSIGNERS[0], (("total", Sum(col("value") // col("divisor"))),))
     two = TwoPhases(factory, is_local=True)
     two.watermark(9)
+    assert not two.crossed
     two.push({"key": [1, 1], "value": [6, 6], "divisor": [0, 2]}, [5, 15])
     two.watermark(int(MAX_TIMESTAMP))
     assert [row["total"] for (row,) in two.results] == [3]
@@ -204,7 +250,7 @@ def test_the_window_says_what_is_wrong_with_a_row(rows: Any, times: list[int] | 
     for is_local in (False, True):
         window = TwoPhases(factory_of(ASSIGNERS[0], (("total", Sum("value")),)), is_local=is_local)
         with pytest.raises(error) as caught:
-            window.push(rows, times)
+            window.push_and_end(rows, times)
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
 
@@ -220,13 +266,16 @@ def test_plain_and_partial_rows_do_not_mix_in_a_buffer(seed: int) -> None:
     for data, times in case.batches:
         batch = as_batch(data, times)
         one.push(batch)
-        for crossing in two._crossing(batch) if chance.random() < 0.6 else [batch]:
+        for crossing in two.passed(batch) if chance.random() < 0.6 else [batch]:
             buffers += coalescer.add(crossing)
+    for crossing in two.passed_before(int(MAX_TIMESTAMP)):
+        buffers += coalescer.add(crossing)
     for buffer in [*buffers, *coalescer.finish()]:
         two.window.push(pickle.loads(pickle.dumps(buffer.batch, protocol=5)))
-    for window in (one, two):
-        window.watermark(int(MAX_TIMESTAMP))
-    assert two.results == one.results
+    one.watermark(int(MAX_TIMESTAMP))
+    two.window.watermark(int(MAX_TIMESTAMP))
+    for rows in zip(one.results, two.results, strict=True):  # of rows that wait and rows that do not, one may be first
+        assert sorted(map(str, rows[0])) == sorted(map(str, rows[1]))
 
 
 # -- snapshots
@@ -244,16 +293,23 @@ def test_snapshots_of_either_kind_restore_into_the_other_at_another_parallelism(
     expected = TwoPhases(factory, is_local=False)
     subtasks = Subtasks(lambda: create_window_operator(code(factory)), (KEY,), 2)
     found: list[Any] = []
+    local = TwoPhases(factory, is_local=phases[0])
     for number, (batch, watermark) in enumerate(steps):
         if number == len(steps) // 2:
+            if local.local is not None:
+                local.local.operator.prepare_barrier(1)
+                for waiting in local._taken():
+                    subtasks.push(waiting)
             found += subtasks.take()
             subtasks = subtasks.rescaled(3)
+            local = TwoPhases(factory, is_local=phases[1])
         expected.push(batch)
-        local = TwoPhases(factory, is_local=phases[number >= len(steps) // 2])
-        for crossing in local._crossing(batch):
+        for crossing in [*local.passed(batch), *local.passed_before(watermark)]:
             subtasks.push(crossing)
         for each in (expected, subtasks):
             each.watermark(watermark)
+    for waiting in local.passed_before(int(MAX_TIMESTAMP)):
+        subtasks.push(waiting)
     for each in (expected, subtasks):
         each.watermark(int(MAX_TIMESTAMP))
     found += subtasks.take()
@@ -286,45 +342,100 @@ def local(monkeypatch: pytest.MonkeyPatch) -> Iterator[OperatorHarness]:
         yield harness
 
 
-def test_batches_of_few_rows_pass_as_they_are(local: OperatorHarness) -> None:
-    batch = big_batch(np.zeros(window_local._FEWEST_ROWS - 1, np.int64))
-    local.push(batch)
-    assert local.output.batches == [batch]
-    assert local.output.batches[0] is batch
+def ended(local: OperatorHarness) -> list[Batch]:
+    """What has come out by the end of the rows."""
+    local.watermark(int(MAX_TIMESTAMP))
+    return local.output.batches
+
+
+def test_groups_wait_for_the_end_of_their_slice(local: OperatorHarness) -> None:
+    for first_time in (0, 5, 10):
+        local.push(big_batch(np.arange(2000) % 10, first_time))
+    local.watermark(8)
+    assert not local.output.batches
+    local.watermark(9)
+    (batch,) = local.output.batches
+    assert rows_behind(batch.data) == 4000
+    assert batch.data.column("key").to_pylist() == list(range(10))
+    local.push(big_batch(np.arange(2000) % 10, 11))
+    assert len(local.output.batches) == 1
+    assert [rows_behind(batch.data) for batch in ended(local)] == [4000, 4000]
+
+
+@pytest.mark.parametrize("event", ["barrier", "idle", "end"])
+def test_all_groups_go_before(local: OperatorHarness, event: str) -> None:
+    for first_time in (0, 10):
+        local.push(big_batch(np.arange(2000) % 10, first_time))
+    if event == "barrier":
+        local.operator.prepare_barrier(1)
+        assert local.snapshot() is None
+    elif event == "idle":
+        local.status(is_idle=True)
+    else:
+        local.operator.finish()
+    assert [rows_behind(batch.data) for batch in local.output.batches] == [4000]
+    assert isinstance(local.output.elements[0], Batch)
+    local.operator.prepare_barrier(2)
+    assert len(local.output.batches) == 1, "they go once"
+
+
+def test_groups_of_many_batches_that_are_worth_it_wait(local: OperatorHarness) -> None:
+    chance = np.random.default_rng(1)
+    for _ in range(20):
+        local.push(big_batch(chance.permutation(2000)))
+    (batch,) = ended(local)
+    assert batch.num_rows == 2000
+    assert rows_behind(batch.data) == 40_000
 
 
 def test_a_row_per_group_passes_and_is_tried_ever_more_seldom(
     local: OperatorHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tried = []
-    aggregated = window_local.LocalWindowAggregateOperator._aggregated
+    monkeypatch.setattr(window_local, "_MOST_GROUPS", 1000)
 
-    def noted(self: window_local.LocalWindowAggregateOperator, batch: Batch) -> Batch | None:
-        tried.append(len(local.output.batches))
-        return aggregated(self, batch)
+    def given() -> list[bool]:
+        batches = [is_partial(batch.data) for batch in local.output.batches]
+        local.output.elements.clear()
+        return batches
 
-    monkeypatch.setattr(window_local.LocalWindowAggregateOperator, "_aggregated", noted)
     for _ in range(100):
         local.push(big_batch(np.arange(2000)))
-    assert tried == [0, 5, 14, 31, 64]
-    assert not any(is_partial(batch.data) for batch in local.output.batches)
-    for _ in range(40):
+    assert [number for number, is_tried in enumerate(given()) if is_tried] == [0, 5, 14, 31, 64]
+    for _ in range(200):
         local.push(big_batch(np.arange(2000) % 10))
-    assert sum(is_partial(batch.data) for batch in local.output.batches) > 5
-    local.push(big_batch(np.arange(2000)))
+    local.operator.prepare_barrier(1)
+    assert given()[-1]
     local.push(big_batch(np.arange(2000) % 10))
+    local.push(big_batch(np.arange(100)))
+    local.operator.prepare_barrier(1)
+    local.push(big_batch(np.arange(499)))
+    local.operator.prepare_barrier(1)
+    local.push(big_batch(np.arange(2000)))
+    assert given() == [True] * 3, "few rows say nothing"
     for _ in range(4):
-        assert not is_partial(local.output.batches[-1].data), "after a good one it begins with few again"
         local.push(big_batch(np.arange(2000) % 10))
-    assert is_partial(local.output.batches[-1].data)
+    assert given() == [False] * 4, "after a good one it begins with few again"
+    local.push(big_batch(np.arange(2000) % 10))
+    assert not given()
+
+
+def test_rows_of_another_schema_do_not_wait_with_those_before(local: OperatorHarness) -> None:
+    local.push(big_batch(np.arange(2000) % 10))
+    local.push(big_batch(np.array(["a", "b"] * 1000)))
+    assert [rows_behind(batch.data) for batch in local.output.batches] == [2000]
+    texts = pa.array(["x"] * 2000)
+    batch = big_batch(np.arange(2000) % 10)
+    local.push(Batch(batch.data.set_column(1, "value", texts), batch.kind, batch.timestamps))
+    _first, second, third = local.output.batches
+    assert rows_behind(second.data) == 2000
+    assert third.data.column("value") == texts
 
 
 def test_a_key_that_most_rows_have_is_one_partial_row(local: OperatorHarness) -> None:
     chance = np.random.default_rng(1)
     keys = np.where(chance.random(10_000) < 0.7, 0, chance.integers(1, 10**6, 10_000))
     local.push(big_batch(keys))
-    (batch,) = local.output.batches
-    assert is_partial(batch.data)
+    (batch,) = ended(local)
     hot = np.flatnonzero(batch.data.column("key").to_numpy() == 0)
     assert batch.data.column(0).to_numpy()[hot].sum() == (keys == 0).sum()
     assert len(hot) == 1
@@ -338,27 +449,20 @@ def test_integers_at_both_ends_of_their_type_are_keys_of_their_own(local: Operat
     for lowest in (limits.min, limits.max - 200):
         numbers = range(int(lowest), min(int(lowest) + 200, int(limits.max) + 1))
         local.push(big_batch(np.array([*numbers] * 10, dtype)))
+        local.operator.prepare_barrier(1)
         batch = local.output.batches[-1]
         assert is_partial(batch.data)
-        found = sorted(set(batch.data.column("key").to_pylist()))
+        found = batch.data.column("key").to_pylist()
         assert found == [*numbers]
         assert sum(batch.data.column(0).to_pylist()) == 10 * len(found)
 
 
-def test_numbers_of_keys_are_forgotten_when_there_are_many(
-    local: OperatorHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(window_local, "_MOST_KEYS", 1000)
+def test_keys_are_forgotten_when_there_are_many(local: OperatorHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window_local, "_MOST_GROUPS", 6000)
     operator = local.operator
     assert isinstance(operator, window_local.LocalWindowAggregateOperator)
-    for first in range(0, 20_000, 500):
+    for first in range(0, 100_000, 500):
         keys = np.array([f"key {number}" for number in range(first, first + 500)] * 4)
         local.push(big_batch(keys))
-        assert len(operator._keys) <= 1500
+        assert len(operator._store._keys) <= 20_000
     assert all(is_partial(batch.data) for batch in local.output.batches)
-
-
-def test_it_keeps_nothing(local: OperatorHarness) -> None:
-    local.push(big_batch(np.zeros(2000, np.int64)))
-    assert local.output.batches[0].num_rows == 1
-    assert local.snapshot() is None
