@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -20,6 +21,7 @@ from actors.messages import (
 from actors.operators.base import Operator
 from actors.operators.input_status import InputStatus
 from actors.operators.source_gathering import Given, Polled, gathered
+from actors.operators.source_pace import SourcePace
 from actors.operators.split_watermarks import SplitState, SplitWatermarks
 from actors.operators.timestamps import Progress, with_event_time
 from actors.state.snapshot import OperatorSnapshot, RestoredState
@@ -33,6 +35,8 @@ from graphs.job_graph import OperatorCode
 
 _SPLITS = "splits"
 """Name of the part with (split, its SplitState) for every split that is not read to its end."""
+_POLLED = "polled"
+"""Name of the part with (given, finished splits) for what the reader has given and the operator not taken yet."""
 
 
 class SourceOperator(Operator):
@@ -48,6 +52,11 @@ class SourceOperator(Operator):
         self._strategy = factory.watermark_strategy
         self._reader: SourceReader | None = None
         self._restored: list[tuple[Any, SplitState | None]] = []
+        self._polled: deque[Polled] = deque()
+        """What is to be taken before the reader is asked for more; the first may be the rest of a batch."""
+        self._failure: Exception | None = None
+        """Of a poll, to be raised when all that was polled before has been taken."""
+        self._pace = SourcePace()
         self._is_announced = False
         self._listener: Callable[[], None] | None = None
         self._status = InputStatus.MORE_AVAILABLE
@@ -66,6 +75,7 @@ class SourceOperator(Operator):
     def initialize_state(self, restored: RestoredState | None) -> None:
         if restored is not None:
             self._restored = restored.items(_SPLITS)
+            self._polled.extend(Polled(*item) for item in restored.items(_POLLED))
 
     def open(self) -> None:
         context = self.context
@@ -89,6 +99,8 @@ class SourceOperator(Operator):
             splits = self._opened_reader.snapshot_state(checkpoint_id)
             watermarks = self._watermarks_of_splits.snapshot()
             snapshot.add_list(_SPLITS, [(split, watermarks.get(split.split_id)) for split in splits])
+            if self._polled:
+                snapshot.add_list(_POLLED, [(_kept(each.given), each.finished_splits) for each in self._polled])
         except Exception as error:
             self._raise(error)
         return snapshot
@@ -111,19 +123,39 @@ class SourceOperator(Operator):
     # -- as an input of the task ---------------------------------------------------------------------------------
 
     def emit_next(self) -> InputStatus:
-        """Polls the reader and emits what it gives: a batch, or one of several small ones. After its last batch comes
-        MAX_TIMESTAMP, then END_OF_DATA."""
+        """Polls the reader and emits what it gives: a batch, or one of several small ones; of a batch that takes long
+        a piece. After its last batch comes MAX_TIMESTAMP, then END_OF_DATA."""
         if self._status is not InputStatus.MORE_AVAILABLE:
             self._status = InputStatus.END_OF_INPUT
             return self._status
         self._is_announced = False
         if self._watermarks_of_splits.watermark > self._watermarks_of_splits.limit:
             return InputStatus.NOTHING_AVAILABLE
+        is_rest = bool(self._polled)
+        if not is_rest:
+            self._poll_some()
         status = InputStatus.MORE_AVAILABLE
-        context = self.context
-        for polled in gathered(self._poll, context.batch_rows, context.batch_bytes, context.clock.monotonic_ms):
-            status = self._take(polled.given, polled.finished_splits)
+        while self._polled:
+            polled = self._polled.popleft()
+            given, pace = polled.given, self._pace.rows
+            if isinstance(given, SourceBatch) and given.batch.num_rows > pace:
+                rest = SourceBatch(given.batch.slice(pace), given.split_id)
+                self._polled.appendleft(Polled(rest, polled.finished_splits))
+                return self._take(SourceBatch(given.batch.slice(0, pace), given.split_id), ())
+            status = self._take(given, polled.finished_splits)
+        if self._failure is not None:
+            raise self._failure
+        if is_rest and status is InputStatus.NOTHING_AVAILABLE:
+            return InputStatus.MORE_AVAILABLE  # that was then
         return status
+
+    def _poll_some(self) -> None:
+        context = self.context
+        try:
+            polls = gathered(self._poll, context.batch_rows, context.batch_bytes, context.clock.monotonic_ms)
+            self._polled.extend(polls)
+        except Exception as error:
+            self._failure = error
 
     def _poll(self) -> Polled:
         try:
@@ -221,6 +253,12 @@ class SourceOperator(Operator):
                 self._watermarks_of_splits.restore(split.split_id, state)
         if restored:
             self._add_splits([split for split, _ in restored])
+        for number, polled in enumerate(self._polled):
+            given = polled.given
+            # Its rows are not to be late; where another subtask reads on in their split, it ends here with them.
+            if isinstance(given, SourceBatch) and given.split_id not in self._splits:
+                self._add_split(given.split_id)
+                self._polled[number] = Polled(given, (*polled.finished_splits, given.split_id))
 
     def _add_splits(self, splits: list[Any]) -> None:
         for split in splits:
@@ -254,7 +292,10 @@ class SourceOperator(Operator):
         progress = self._watermarks_of_splits.on_batch(polled.split_id, batch, batch.timestamps)
         if progress.is_idle is False:
             self.output.emit_status(False)
+        clock = self.context.clock
+        began = clock.monotonic_ms()
         self.output.emit(batch)
+        self._pace.passed(batch.num_rows, clock.monotonic_ms() - began)
         if progress.watermark is not None:
             self.output.emit_watermark(progress.watermark)
         if progress.is_idle:
@@ -331,6 +372,11 @@ class SourceOperator(Operator):
 
     def _raise(self, error: Exception) -> NoReturn:
         raise_attributed(self.context.operator_name, self.context.subtask, NO_VALUE, error)
+
+
+def _kept(given: Given) -> Given:
+    """What a checkpoint has of it: a reader says its status again."""
+    return ReaderStatus.NOTHING_AVAILABLE if isinstance(given, ReaderStatus) else given
 
 
 class _ReaderContext:

@@ -19,5 +19,5 @@ class SourcePace:
 
     def passed(self, rows: int, took_ms: float) -> None:
         """So many rows took so long."""
-        within_target = int(rows * TARGET_MS / took_ms) if took_ms > 0 else LARGEST_GROWTH * rows
-        self.rows = max(1, min(within_target, LARGEST_GROWTH * max(rows, self.rows)))
+        most = LARGEST_GROWTH * max(rows, self.rows)
+        self.rows = max(1, min(most, int(rows * TARGET_MS / took_ms))) if took_ms > 0 else most

@@ -40,6 +40,8 @@ class Leadership:
     """A JobLeadership that fails as it is told to."""
 
     error: BaseException | None = None
+    failures: int = -1
+    """So many times, if not always."""
     recorded: list[CheckpointPointers] = field(default_factory=list)
     on_record: Callable[[], None] = lambda: None
 
@@ -48,7 +50,8 @@ class Leadership:
 
     def record(self, pointers: CheckpointPointers) -> None:
         self.on_record()
-        if self.error is not None:
+        if self.error is not None and self.failures:
+            self.failures -= 1
             raise self.error
         self.recorded.append(pointers)
 
@@ -213,6 +216,33 @@ def test_a_job_master_whose_place_was_taken_completes_nothing_and_ends(tmp_path:
     assert [type(error) for error in master.given_up] == [LeadershipLostError]
     assert master.counts == (0, 0)
     assert master.checkpoints.is_storing, "nobody may restore or trigger anything here any more"
+
+
+def test_a_checkpoint_whose_record_failed_is_deleted_when_nobody_can_start_from_it_any_more(tmp_path: Path) -> None:
+    """A store that says it failed may have written all the same."""
+    leadership = Leadership()
+    master = Master(tmp_path, leadership, tolerable_failures=1)
+    master.advance(1_000)
+    master.run_work()
+    leadership.error, leadership.failures = CheckpointError("out of order"), 1
+    master.advance(1_000)
+    master.run_work()
+    assert master.counts == (1, 1)
+    assert not any("chk-2/" in name for name in master.files())
+    assert [Path(*pointers.directories).name for pointers in leadership.recorded] == ["chk-1", "chk-1"]
+    assert not master.given_up
+
+
+def test_a_job_master_that_cannot_find_out_what_is_recorded_leaves_all_files_and_ends(tmp_path: Path) -> None:
+    leadership = Leadership()
+    master = Master(tmp_path, leadership, tolerable_failures=1)
+    master.advance(1_000)
+    master.run_work()
+    leadership.error = CheckpointError("out of order")
+    master.advance(1_000)
+    master.run_work()
+    assert [type(error) for error in master.given_up] == [CheckpointError]
+    assert {name.split("/")[-2] for name in master.files()} >= {"chk-1", "chk-2"}
 
 
 def test_metadata_that_takes_too_long_is_given_up_and_removed_again(tmp_path: Path) -> None:

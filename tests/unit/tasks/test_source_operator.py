@@ -37,9 +37,10 @@ from flinkray.connectors.source import (
 )
 from flinkray.errors import UserFunctionError
 from flinkray.operator_factories import SourceFactory
+from flinkray.testing.clock import ManualClock
 from flinkray.types import MAX_TIMESTAMP, Timestamp
 from flinkray.watermarks import WatermarkStrategy
-from tests.support.operators import OperatorHarness, code
+from tests.support.operators import FakeContext, OperatorHarness, RecordedOutput, code
 from tests.support.state import restored_from
 from tests.support.tasks import END, LOG, Node, Probe, TaskHarness, events_of, numbers, plain
 
@@ -415,6 +416,98 @@ def test_an_error_of_a_reader_in_a_snapshot_names_the_source() -> None:
     READERS[0].snapshot_state = lambda _: 1 / 0  # type: ignore[method-assign,assignment,return-value]
     with pytest.raises(UserFunctionError, match=r"operator 'letters'.*ZeroDivisionError"):
         snapshot_of(task)
+
+
+# -- a chain that takes its time -----------------------------------------------------------------------------------
+
+
+class SlowOutput(RecordedOutput):
+    """Takes ten milliseconds for each row."""
+
+    clock: ManualClock
+
+    def emit(self, batch: Batch) -> None:
+        self.clock.now += 10 * batch.num_rows
+        super().emit(batch)
+
+
+def slow_source(*snapshots: OperatorSnapshot, subtask_index: int = 0) -> OperatorHarness:
+    READERS.clear()
+    restored = restored_from(snapshots, range(128), subtask_index, len(snapshots)) if snapshots else None
+    context, output = FakeContext(), SlowOutput()
+    output.clock = context.clock
+    operator = SourceOperator(code(SourceFactory(Letters(), MONOTONOUS)))
+    return OperatorHarness(operator, restored=restored, context=context, output=output)
+
+
+def pieces_of(harness: OperatorHarness, looks: int) -> list[list[int]]:
+    """What so many looks at the input bring."""
+    assert isinstance(harness.operator, SourceOperator)
+    found = []
+    for _ in range(looks):
+        harness.output.elements.clear()
+        harness.operator.emit_next()
+        found += [batch.data.column(0).to_pylist() for batch in harness.output.batches]
+    return found
+
+
+def begun(*splits: Split) -> OperatorHarness:
+    """After the first look."""
+    harness = slow_source()
+    harness.operator.handle_coordinator_event(AddSplits(cloudpickle.dumps(list(splits))))
+    assert [len(piece) for piece in pieces_of(harness, 1)] == [64]
+    return harness
+
+
+def test_a_batch_that_takes_long_comes_in_pieces() -> None:
+    with begun(Split("a", (numbers(*range(90)),))) as source:
+        assert [pieces_of(source, 1)[0] for _ in range(3)] == [
+            list(range(start, min(start + 10, 90))) for start in range(64, 90, 10)
+        ]
+
+
+def test_a_split_ends_with_the_last_piece_of_its_last_batch() -> None:
+    with begun(Split("a", (numbers(*range(70)), FINISHED)), Split("b", ())) as source:
+        source.advance(200)
+        assert source.output.watermarks == []
+        assert pieces_of(source, 1) == [list(range(64, 70))]
+        source.operator.handle_coordinator_event(NoMoreSplits())
+        pieces_of(source, 1)
+        assert source.output.watermarks == [MAX_TIMESTAMP]
+
+
+def test_the_rest_of_a_batch_is_in_the_snapshot() -> None:
+    with begun(Split("a", (numbers(*range(80)), numbers(100)))) as source:
+        snapshot = source.snapshot()
+    assert snapshot is not None
+    with slow_source(snapshot) as restored:
+        assert pieces_of(restored, 1) == [[*range(64, 80), 100]], "the reader had given both"
+        restored.advance(200)
+        assert restored.output.watermarks[-1] == 99
+        again = restored.snapshot()
+    assert again is not None
+    with slow_source(again) as restored:
+        assert pieces_of(restored, 2) == []
+
+
+def test_the_rest_of_a_split_that_ended_does_not_come_late_nor_hold_the_watermark() -> None:
+    with begun(Split("a", (numbers(*range(70)), FINISHED)), Split("b", (numbers(500),))) as source:
+        snapshot = source.snapshot()
+    assert snapshot is not None
+    with slow_source(snapshot) as restored:
+        READERS[0].splits.pop("a", None)
+        restored.advance(200)
+        assert restored.output.watermarks == []
+        assert pieces_of(restored, 1) == [list(range(64, 70)), [500]]
+        restored.advance(200)
+        assert restored.output.watermarks[-1] == 499
+
+
+def test_an_error_of_the_reader_comes_behind_the_rows_before_it() -> None:
+    with begun(Split("a", (numbers(*range(70)), FAIL))) as source:
+        with pytest.raises(UserFunctionError, match="a bad row"):
+            pieces_of(source, 1)
+        assert source.output.batches[0].data.column(0).to_pylist() == list(range(64, 70))
 
 
 # -- chained into another task -----------------------------------------------------------------------------------
