@@ -107,6 +107,13 @@ class AggregateColumns:
                 with self._naming(slot):
                     slot.add(seen[key], self._size)
 
+    def prepare(self, data: pa.RecordBatch) -> None:
+        """Makes the accumulators that rows of this schema need, of which `data` may have none. Raises as `add`."""
+        nothing = Rows(np.empty(0, np.int64), 0, None)
+        for slot in self._slots:
+            with self._naming(slot):
+                slot.prepare(self._rows(data.slice(0, 0), nothing, slot))
+
     def merge(self, other: AggregateColumns, cells: Cells, targets: Cells) -> None:
         """Adds other's `cells[i]` to `targets[i]` here, for which there must be room; both may repeat."""
         for slot, source in zip(self._slots, other._slots, strict=True):
@@ -240,6 +247,10 @@ class _Slot:
     def grow(self, size: int) -> None:
         if self._accumulator is not None:
             self._accumulator.grow(size)
+
+    def prepare(self, rows: Rows) -> None:
+        if rows.values is not None and not isinstance(self._aggregate, Count):
+            self._typed(rows.values, 0)
 
     def add(self, rows: Rows, size: int) -> None:
         if rows.values is not None and not isinstance(self._aggregate, Count):

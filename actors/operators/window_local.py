@@ -95,14 +95,13 @@ class LocalWindowAggregateOperator(Operator):
         if self._schema is None or not batch.data.schema.equals(self._schema):
             self._give(self._store.slice_starts())
             self._store = SliceStore(self._aggregates, self._where)
-            self._schema, self._is_combinable = batch.data.schema, self._is_fixed_size(batch.data.slice(0, 1))
+            self._schema, self._is_combinable = batch.data.schema, self._has_fixed_size(batch.data)
         return self._is_combinable and batch.timestamps is not None and batch.time_bounds[0] != MIN_TIMESTAMP
 
-    def _is_fixed_size(self, row: pa.RecordBatch) -> bool:
+    def _has_fixed_size(self, data: pa.RecordBatch) -> bool:
         aggregates = AggregateColumns(self._aggregates, self._where)
-        aggregates.grow(1)
         try:
-            aggregates.add(row, np.zeros(1, np.int64), 0)
+            aggregates.prepare(data)
         except FlinkrayError:
             return False
         return aggregates.is_fixed_size

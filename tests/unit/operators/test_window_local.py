@@ -431,6 +431,17 @@ def test_rows_of_another_schema_do_not_wait_with_those_before(local: OperatorHar
     assert third.data.column("value") == texts
 
 
+def test_rows_whose_extremes_are_texts_pass_also_where_the_first_is_null() -> None:
+    factory = LocalWindowAggregateFactory(factory_of(ASSIGNERS[0], (("low", Min("value")),)), KEY)
+    with OperatorHarness(create_operator([code(factory)], ["local"])) as local:
+        batch = big_batch(np.arange(2000) % 10)
+        texts = pa.array([None, *["x"] * 1999])
+        local.push(Batch(batch.data.set_column(1, "value", texts), batch.kind, batch.timestamps))
+        assert local.output.batches[0].data.column("value") == texts
+        local.push(batch)
+        assert len(local.output.batches) == 1
+
+
 def test_a_key_that_most_rows_have_is_one_partial_row(local: OperatorHarness) -> None:
     chance = np.random.default_rng(1)
     keys = np.where(chance.random(10_000) < 0.7, 0, chance.integers(1, 10**6, 10_000))
