@@ -15,6 +15,8 @@ from flinkray.execution import JobClient, JobExecutionResult, JobProgress, JobSt
 _LOG = logging.getLogger(__name__)
 _RATE_SECONDS = 5.0
 _REFRESH_SECONDS = 0.25
+"""Of the line on a terminal; where there is none, statuses are looked at less often."""
+_STATUS_SECONDS = 1.0
 
 
 def wait_for_result(client: JobClient, job_name: str, stream: TextIO | None = None) -> JobExecutionResult:
@@ -23,10 +25,12 @@ def wait_for_result(client: JobClient, job_name: str, stream: TextIO | None = No
     Raises:
         JobExecutionError: the job failed; `__cause__` is the first failure.
     """
-    with _display(job_name, stream or sys.stderr) as show:
+    output = stream or sys.stderr
+    pause_s = _REFRESH_SECONDS if output.isatty() else _STATUS_SECONDS
+    with _display(job_name, output) as show:
         while True:
             try:
-                return client.result(_REFRESH_SECONDS)
+                return client.result(pause_s)
             except TimeoutError:
                 show(client.progress())
 

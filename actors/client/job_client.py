@@ -44,8 +44,11 @@ log = logging.getLogger(__name__)
 # Between two questions: short at first, so that a small job ends without delay, then longer: each takes some 8 ms of
 # CPU time in all processes together.
 FIRST_PAUSE_S = 0.02
-LONGEST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 0.1
 PAUSE_GROWTH = 1.25
+# The end of a long job may be noticed so much of its time too late, but not by more than so many seconds.
+PATIENT_SHARE = 0.02
+MOST_PATIENT_S = 0.5
 
 # A cluster that is shut down cancels its tasks first, which may take their cancel timeout (30 s).
 SHUTDOWN_TIMEOUT_S = 45.0
@@ -59,17 +62,25 @@ COLLECTED_BATCHES = 64
 
 
 class Pause:
-    """Waits between two questions, a little longer every time; any thread of its own."""
+    """Waits between two questions, a little longer every time; any thread of its own.
+
+    Attributes:
+        is_patient: also longer than LONGEST_PAUSE_S, when it has waited for long.
+    """
 
     def __init__(self) -> None:
+        self.is_patient = False
         self._event = threading.Event()
         self._next_s = FIRST_PAUSE_S
+        self._waited_s = 0.0
 
     def wait(self, deadline: float | None = None) -> None:
         """Not beyond `deadline` (of time.monotonic)."""
         left = self._next_s if deadline is None else min(self._next_s, deadline - time.monotonic())
         self._event.wait(max(0.0, left))
-        self._next_s = min(LONGEST_PAUSE_S, self._next_s * PAUSE_GROWTH)
+        self._waited_s += max(0.0, left)
+        patience_s = min(MOST_PATIENT_S, PATIENT_SHARE * self._waited_s) if self.is_patient else 0.0
+        self._next_s = min(max(LONGEST_PAUSE_S, patience_s), self._next_s * PAUSE_GROWTH)
 
     def reset(self) -> None:
         self._next_s = FIRST_PAUSE_S
@@ -101,6 +112,9 @@ class ClusterJobClient(JobClient):
         self._owns_cluster = owns_cluster
         self._is_highly_available = is_highly_available
         self._new_pause = new_pause
+        self._until_end = new_pause()
+        """Kept, as a result is mostly asked for again and again, with a timeout."""
+        self._until_end.is_patient = True
         self._lock = threading.Lock()
         self._ended: JobDetails | None = None
         """What became of the job, once it is known."""
@@ -283,11 +297,10 @@ class ClusterJobClient(JobClient):
         return self._ended.status
 
     def _await_end(self, deadline: float | None) -> JobDetails:
-        pause = self._new_pause()
         while not (status := self._look(deadline)).is_terminal:
             if deadline is not None and time.monotonic() >= deadline:
                 raise TimeoutError(f"job {self._job.name!r} is still {status.value}")
-            pause.wait(deadline)
+            self._until_end.wait(deadline)
         assert self._ended is not None
         return self._ended
 
