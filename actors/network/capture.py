@@ -22,7 +22,8 @@ class ChannelCapture:
         """Checkpoints whose rows are collected, and whose barrier has not come."""
         self._positions: dict[int, int] = {}
         """Of the barriers that came, except those older than the last one that was read."""
-        self._last_read = -1
+        self.last_read = -1
+        """The newest barrier that the task has."""
         self._has_ended = False
 
     def is_waiting_for(self, checkpoint_id: int) -> bool:
@@ -46,8 +47,8 @@ class ChannelCapture:
 
     def on_barrier_read(self, checkpoint_id: int) -> None:
         """The task has the barrier: checkpoints before it do not begin any more."""
-        self._last_read = max(self._last_read, checkpoint_id)
-        self._positions = {each: at for each, at in self._positions.items() if each >= self._last_read}
+        self.last_read = max(self.last_read, checkpoint_id)
+        self._positions = {each: at for each, at in self._positions.items() if each >= self.last_read}
 
     def begin(self, checkpoint_id: int, unread: Iterable[tuple[Batch, int]]) -> None:
         """Collects from now on.
@@ -59,7 +60,7 @@ class ChannelCapture:
         barrier = self._positions.get(checkpoint_id)
         if barrier is not None:
             self._rows[checkpoint_id] = [batch for batch, position in unread if position < barrier]
-        elif checkpoint_id < self._last_read:
+        elif checkpoint_id < self.last_read:
             self._rows[checkpoint_id] = []
         else:
             self._rows[checkpoint_id] = [batch for batch, _ in unread]

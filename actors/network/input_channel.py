@@ -129,6 +129,11 @@ class InputChannel(ABC):
         """Collects the rows that precede this barrier and have not been read; see `InputGate.begin_capture`."""
         self._capture.begin(checkpoint_id, ())
 
+    @property
+    def last_barrier(self) -> int:
+        """The newest checkpoint whose barrier has been read; -1: none."""
+        return self._capture.last_read
+
     def is_captured(self, checkpoint_id: int) -> bool:
         return not self._capture.is_waiting_for(checkpoint_id)
 

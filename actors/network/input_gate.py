@@ -58,6 +58,10 @@ class InputGate(ABC):
         """The element that the last poll gave has been consumed, and its producer may send another for it."""
 
     @abstractmethod
+    def put_back(self, channel: int, rest: Batch) -> None:
+        """Of the batch that the last poll gave, on this channel, these rows are left: they come before all others."""
+
+    @abstractmethod
     def resume_consumption(self, channel: int) -> None:
         """The aligned barrier that came on this channel has been handled: what waits behind it may come.
 
@@ -120,6 +124,12 @@ class SingleInputGate(InputGate):
         self._has_ended = [False] * len(descriptor.channels)
         self._open_channels = len(descriptor.channels)
         self._unreturned: InputChannel | None = None
+        self._rest: tuple[int, Batch] | None = None
+        """What was put back, with the index of its channel."""
+        self._last_barrier = -1
+        """Of the channel that the last batch came on, when it came: the rest of that is behind it."""
+        self._captured_rests: dict[int, tuple[int, Batch]] = {}
+        """Checkpoint id -> what had been put back when its capture began."""
         self.channels: tuple[InputChannel, ...] = tuple(
             create_channel(index, channel, self._queue_channel) for index, channel in enumerate(descriptor.channels)
         )
@@ -141,6 +151,10 @@ class SingleInputGate(InputGate):
         self.recycle()
         if self._urgent and (urgent := self.poll_priority()) is not None:
             return urgent
+        if self._rest is not None:
+            rest, self._rest = self._rest, None
+            self._unreturned = self.channels[rest[0]]
+            return rest
         while (index := self._next_channel()) is not None:
             channel = self.channels[index]
             taken = channel.poll()
@@ -151,7 +165,7 @@ class SingleInputGate(InputGate):
             if isinstance(taken.element, EndOfPartition):
                 self._end_channel(channel)
             elif isinstance(taken.element, Batch):
-                self._unreturned = channel
+                self._unreturned, self._last_barrier = channel, channel.last_barrier
             return index, taken.element
         return None
 
@@ -169,10 +183,15 @@ class SingleInputGate(InputGate):
         if channel is not None:
             channel.recycle()
 
+    def put_back(self, channel: int, rest: Batch) -> None:
+        self._rest, self._unreturned = (channel, rest), None
+
     def resume_consumption(self, channel: int) -> None:
         self.channels[channel].resume()
 
     def begin_capture(self, checkpoint_id: int) -> None:
+        if self._rest is not None and checkpoint_id > self._last_barrier:
+            self._captured_rests[checkpoint_id] = self._rest
         for channel in self.channels:
             channel.begin_capture(checkpoint_id)
 
@@ -181,6 +200,8 @@ class SingleInputGate(InputGate):
 
     def end_capture(self, checkpoint_id: int) -> dict[int, list[Batch]]:
         collected = {channel.index: channel.end_capture(checkpoint_id) for channel in self.channels}
+        if (rest := self._captured_rests.pop(checkpoint_id, None)) is not None:
+            collected[rest[0]].insert(0, rest[1])
         return {index: rows for index, rows in collected.items() if rows}
 
     def unfinished_channels(self) -> tuple[int, ...]:
@@ -199,7 +220,8 @@ class SingleInputGate(InputGate):
             self._readable.clear()
             self._urgent.clear()
             self.priority.set_unavailable()
-            self._unreturned = None
+            self._unreturned = self._rest = None
+            self._captured_rests.clear()
         for channel in self.channels:
             channel.release()
         self.availability.set_available()
@@ -319,9 +341,17 @@ class UnionInputGate(InputGate):
         if gate is not None:
             gate.recycle()
 
+    def put_back(self, channel: int, rest: Batch) -> None:
+        number = self._gate_of(channel)
+        self.gates[number].put_back(channel - self._offsets[number], rest)
+        self._unreturned = None
+
     def resume_consumption(self, channel: int) -> None:
-        number = max(number for number, offset in enumerate(self._offsets) if offset <= channel)
+        number = self._gate_of(channel)
         self.gates[number].resume_consumption(channel - self._offsets[number])
+
+    def _gate_of(self, channel: int) -> int:
+        return max(number for number, offset in enumerate(self._offsets) if offset <= channel)
 
     def begin_capture(self, checkpoint_id: int) -> None:
         for gate in self.gates:

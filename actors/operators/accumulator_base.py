@@ -239,11 +239,12 @@ def grown(array: Values, size: int, fill: Any) -> Values:
 
 
 def retained(array: Values, places: npt.NDArray[np.integer], size: int, fill: Any) -> Values:
-    """The elements at these places of the first `size`, which are those in use, then `fill`.
+    """The elements at these ascending places of the first `size`, which are those in use, then `fill`.
 
     In the same memory, and with as much room as was in use: what is kept is mostly about to grow as large again.
     """
-    kept = array[places]
+    lies_together = len(places) and places[-1] - places[0] + 1 == len(places)
+    kept = array[places[0] : places[-1] + 1] if lies_together else array[places]
     if 4 * size < len(array):
         return resized(kept, 2 * size, fill)
     array[: len(kept)] = kept

@@ -20,8 +20,8 @@ from actors.messages import (
 )
 from actors.operators.base import Operator
 from actors.operators.input_status import InputStatus
+from actors.operators.pace import Pace
 from actors.operators.source_gathering import Given, Polled, gathered
-from actors.operators.source_pace import SourcePace
 from actors.operators.split_watermarks import SplitState, SplitWatermarks
 from actors.operators.timestamps import Progress, with_event_time
 from actors.state.snapshot import OperatorSnapshot, RestoredState
@@ -56,7 +56,7 @@ class SourceOperator(Operator):
         """What is to be taken before the reader is asked for more; the first may be the rest of a batch."""
         self._failure: Exception | None = None
         """Of a poll, to be raised when all that was polled before has been taken."""
-        self._pace = SourcePace()
+        self._pace = Pace()
         self._is_announced = False
         self._listener: Callable[[], None] | None = None
         self._status = InputStatus.MORE_AVAILABLE

@@ -17,6 +17,7 @@ from actors.elements import (
 from actors.network.input_gate import InputGate
 from actors.operators.base import Output
 from actors.operators.input_status import InputStatus
+from actors.operators.pace import Pace
 from actors.operators.source import SourceOperator
 from actors.operators.watermark_valve import StatusWatermarkValve
 from flinkray.batch import Batch
@@ -122,6 +123,7 @@ class NetworkTaskInput:
 
     Args:
         events: is told of what concerns checkpoints, with channels numbered from `first_channel`.
+        now_ms: a clock that never goes back.
     """
 
     def __init__(
@@ -131,12 +133,15 @@ class NetworkTaskInput:
         set_watermark: Callable[[Timestamp], None],
         events: ChannelEvents,
         first_channel: int,
+        now_ms: Callable[[], float],
     ) -> None:
         self._gate = gate
         self._output = output
         self._set_watermark = set_watermark
         self._events = events
         self._first_channel = first_channel
+        self._now_ms = now_ms
+        self._pace = Pace()
         self._valve = StatusWatermarkValve(gate.number_of_channels)
         self._channels_with_data = gate.number_of_channels
         self._open_channels = gate.number_of_channels
@@ -151,9 +156,7 @@ class NetworkTaskInput:
             return InputStatus.NOTHING_AVAILABLE
         channel, element = polled
         if isinstance(element, Batch):
-            self._output.emit(element)
-            # Only now may the sender send another one in its place.
-            self._gate.recycle()
+            self._process(channel, element)
             return InputStatus.MORE_AVAILABLE
         match element:
             case Watermark(timestamp):
@@ -178,6 +181,19 @@ class NetworkTaskInput:
             case _:
                 raise FlinkrayError(f"a task cannot handle {element!r} from channel {channel}")
         return InputStatus.MORE_AVAILABLE if self._open_channels else InputStatus.END_OF_INPUT
+
+    def _process(self, channel: int, batch: Batch) -> None:
+        """The batch, or the first rows of one that takes long."""
+        rest = None
+        if batch.num_rows > self._pace.rows:
+            batch, rest = batch.slice(0, self._pace.rows), batch.slice(self._pace.rows)
+        began_ms = self._now_ms()
+        self._output.emit(batch)
+        self._pace.passed(batch.num_rows, self._now_ms() - began_ms)
+        if rest is not None:
+            self._gate.put_back(channel, rest)
+        else:
+            self._gate.recycle()  # only now may the sender send another one in its place
 
     def process_priority(self) -> bool:
         """Handles a barrier that goes before all rows, if there is one; also while there is no room for rows."""

@@ -73,10 +73,12 @@ def create_input_processor(
         if sorter is not None and selector is not None
     }
 
+    now_ms = chain.head.context.clock.monotonic_ms
+
     def of_gate(index: int, gate: InputGate, first_channel: int) -> TaskInput:
         set_watermark = partial(figures.set_watermark, index)
         output = sorted_outputs.get(index) or chain.head_input(index)
-        return NetworkTaskInput(gate, output, set_watermark, events, first_channel)
+        return NetworkTaskInput(gate, output, set_watermark, events, first_channel, now_ms)
 
     inputs = _inputs(head, gates, of_gate, lambda node_id: SourceTaskInput(chain.source(node_id)))
     if sorter is None:
@@ -109,7 +111,7 @@ def ended_inputs(
     nowhere: Output = BroadcastingOutput(())
 
     def of_gate(_index: int, gate: InputGate, first_channel: int) -> TaskInput:
-        return NetworkTaskInput(gate, nowhere, _no_watermark, events, first_channel)
+        return NetworkTaskInput(gate, nowhere, _no_watermark, events, first_channel, lambda: 0.0)
 
     return _inputs(head, gates, of_gate, lambda _node_id: EndedTaskInput()) or [EndedTaskInput()]
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from actors.hosts.simulation.faults import NO_FAULTS, NODE, Faults, StorageFaults
+from actors.operators import pace
 from flinkray.execution import JobStatus
 from tests.support.exactly_once import KINDS, ExactlyOnceJob
 from tests.support.simulation import Outcome, run_committing
@@ -35,6 +36,14 @@ def test_a_job_that_nothing_happens_to_commits_every_row_once(seed: int) -> None
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_job_that_loses_workers_commits_every_row_once(kind: str, seed: int) -> None:
     run(seed, Faults(kills=WORKERS), kind=kind)
+
+
+@pytest.mark.seeds(4)
+def test_a_job_whose_batches_come_in_pieces_commits_every_row_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where rows take long: barriers come between the rows of a batch."""
+    monkeypatch.setattr(pace, "FIRST_ROWS", 1 + seed % 3)
+    monkeypatch.setattr(pace, "LARGEST_GROWTH", 1)
+    run(seed, Faults(kills=WORKERS))
 
 
 @pytest.mark.seeds(3)

@@ -427,3 +427,87 @@ def test_a_union_captures_under_the_numbers_of_its_channels() -> None:
     assert union.gate.is_captured(1)
     assert rows_of(union.gate.end_capture(1)) == {1: [1], 2: [2]}
     assert union.gate.unfinished_channels() == (0, 1)
+
+
+# -- what is put back
+
+
+def polled_rows(gate: InputGate) -> tuple[int, list[Any]]:
+    polled = gate.poll()
+    assert polled is not None
+    return polled[0], values_of(polled[1])
+
+
+def test_rows_that_are_put_back_come_before_all_others_and_are_consumed_with_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slot = Slot(2)
+    recycled: list[int] = []
+    for index, channel in enumerate(slot.gate.channels):
+        monkeypatch.setattr(channel, "recycle", lambda index=index: recycled.append(index))
+    slot.put(0, 1, 2, 3)
+    slot.put(1, 4)
+    assert polled_rows(slot.gate) == (0, [1, 2, 3])
+    slot.gate.put_back(0, numbers(2, 3))
+    assert polled_rows(slot.gate) == (0, [2, 3])
+    slot.gate.put_back(0, numbers(3))
+    assert polled_rows(slot.gate) == (0, [3])
+    assert recycled == []
+    slot.gate.recycle()
+    assert recycled == [0]
+    assert poll_all(slot.gate) == [(1, 4)]
+    assert recycled == [0, 1]
+
+
+def test_a_barrier_overtakes_what_is_put_back_which_is_captured_first() -> None:
+    slot = Slot(1)
+    slot.put(0, 1, 2)
+    slot.put(0, 3)
+    slot.gate.poll()
+    slot.gate.put_back(0, numbers(2))
+    overtaken = slot.partitions[0].broadcast_barrier(UNALIGNED)
+    assert [row for batch in overtaken[0] for row in values_of(batch)] == [3]
+    assert slot.gate.poll() == (0, UNALIGNED)
+    slot.gate.begin_capture(1)
+    assert poll_all(slot.gate) == [(0, 2), (0, 3)]
+    assert rows_of(slot.gate.end_capture(1)) == {0: [2]}
+    assert slot.gate.end_capture(1) == {}
+
+
+def test_what_is_put_back_and_what_follows_until_the_barrier_is_captured_in_order() -> None:
+    slot = Slot(2)
+    slot.put(0, 1, 2)
+    slot.gate.poll()
+    slot.gate.put_back(0, numbers(2))
+    slot.gate.begin_capture(1)
+    slot.put(0, 3)
+    assert poll_all(slot.gate) == [(0, 2), (0, 3)]
+    assert rows_of(slot.gate.end_capture(1)) == {0: [2, 3]}
+
+
+def test_rows_behind_a_barrier_that_was_read_are_no_part_of_its_checkpoint() -> None:
+    slot = Slot(1)
+    slot.partitions[0].broadcast_event(BARRIER)
+    slot.put(0, 1, 2)
+    assert slot.gate.poll() == (0, BARRIER)
+    slot.gate.resume_consumption(0)
+    slot.gate.poll()
+    slot.gate.put_back(0, numbers(2))
+    slot.gate.begin_capture(1)
+    slot.gate.begin_capture(2)
+    assert rows_of(slot.gate.end_capture(1)) == {}
+    assert rows_of(slot.gate.end_capture(2)) == {0: [2]}
+
+
+def test_a_union_puts_back_where_the_rows_came_from() -> None:
+    union = Union()
+    union.second.put(0, 1, 2)
+    union.first.put(1, 3)
+    channel, rows = polled_rows(union.gate)
+    if channel != 2:
+        channel, rows = polled_rows(union.gate)
+    assert (channel, rows) == (2, [1, 2])
+    union.gate.put_back(2, numbers(2))
+    union.gate.begin_capture(1)
+    assert (2, 2) in poll_all(union.gate)
+    assert rows_of(union.gate.end_capture(1))[2] == [2]

@@ -1,12 +1,12 @@
-"""How many rows a source gives on at a time."""
+"""How many rows go through a chain of operators at a time."""
 
 from __future__ import annotations
 
-from actors.operators.source_pace import FIRST_ROWS, LARGEST_GROWTH, SourcePace
+from actors.operators.pace import FIRST_ROWS, LARGEST_GROWTH, Pace
 
 
 def test_the_first_rows_are_few_and_those_of_a_quick_chain_soon_many() -> None:
-    pace = SourcePace()
+    pace = Pace()
     assert pace.rows == FIRST_ROWS
     sizes = []
     for _ in range(4):
@@ -18,7 +18,7 @@ def test_the_first_rows_are_few_and_those_of_a_quick_chain_soon_many() -> None:
 
 
 def test_rows_that_take_long_come_in_pieces_of_a_tenth_of_a_second() -> None:
-    pace = SourcePace()
+    pace = Pace()
     pace.passed(64, 640.0)
     assert pace.rows == 10
     pace.passed(10, 10_000.0)

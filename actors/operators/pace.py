@@ -1,17 +1,17 @@
-"""How many rows of a batch a source gives on at a time, so that its task has a look at its mailbox soon."""
+"""How many rows of a batch go through a chain of operators at a time, so that its task soon looks at its mailbox."""
 
 from __future__ import annotations
 
 TARGET_MS = 100.0
-"""In which rows should pass through the source's chain: so long, or for one row, barriers and cancelling wait."""
+"""In which rows should pass: so long, or for one row, timers, barriers and cancelling wait."""
 FIRST_ROWS = 64
 """While nothing is known: a call of a model may take seconds per row."""
 LARGEST_GROWTH = 16
 """From one piece to the next; the first rows may be the quickest."""
 
 
-class SourcePace:
-    """Learns how quickly rows pass through the operators that are chained to a source. Pure; belongs to one thread."""
+class Pace:
+    """Learns how quickly rows pass. Pure; belongs to one thread."""
 
     def __init__(self) -> None:
         self.rows = FIRST_ROWS
