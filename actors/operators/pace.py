@@ -2,22 +2,63 @@
 
 from __future__ import annotations
 
+import math
+
 TARGET_MS = 100.0
 """In which rows should pass: so long, or for one row, timers, barriers and cancelling wait."""
-FIRST_ROWS = 64
+FIRST_SIZE = 3
 """While nothing is known: a call of a model may take seconds per row."""
-LARGEST_GROWTH = 16
-"""From one piece to the next; the first rows may be the quickest."""
+LAST_SIZE = 10
+WORTH = 2.0
+"""A size is too small if a row takes so many times as long in it as in the best one."""
+_NEW_SHARE = 0.5
+"""Of a piece in what is known of its size."""
+_OTHER_TIMES = 8.0
+"""A row that takes so many times as long, or as short, as it did: what is known of other sizes counts no more."""
+
+
+def rows_of(size: int) -> int:
+    return int(4**size)
 
 
 class Pace:
-    """Learns how quickly rows pass. Pure; belongs to one thread."""
+    """Learns how quickly rows pass in pieces of each size. Pure; belongs to one thread.
+
+    A call may take a while whatever it is given: pieces are not made so small that this is most of their time.
+    """
 
     def __init__(self) -> None:
-        self.rows = FIRST_ROWS
+        self.rows = rows_of(FIRST_SIZE)
         """To be given on at a time."""
+        self._row_ms: dict[int, float] = {}
+        """What a row takes in pieces of a size (of so many rows, and up to four times as many)."""
 
     def passed(self, rows: int, took_ms: float) -> None:
-        """So many rows took so long."""
-        most = LARGEST_GROWTH * max(rows, self.rows)
-        self.rows = max(1, min(most, int(rows * TARGET_MS / took_ms))) if took_ms > 0 else most
+        """So many rows (not none) took so long."""
+        size = min((rows.bit_length() - 1) // 2, LAST_SIZE)
+        row_ms = took_ms / rows
+        known_ms = self._row_ms.get(size, row_ms)
+        if max(row_ms, known_ms) > _OTHER_TIMES * min(row_ms, known_ms):
+            self._row_ms, known_ms = {}, row_ms
+        self._row_ms[size] = known_ms + _NEW_SHARE * (row_ms - known_ms)
+        self.rows = rows_of(min(self._best_size(), LAST_SIZE))
+
+    def _best_size(self) -> int:
+        """The largest size that is quick enough; with none, the smallest that is worth it. Or one beside it that is to
+        be tried."""
+        bound = WORTH * min(self._row_ms.values())
+        worth = [size for size, row_ms in self._row_ms.items() if row_ms <= bound]
+        quick = [size for size in worth if self._ms(size) <= TARGET_MS]
+        if quick:
+            size = max(quick)
+            fits = self._ms(size) * rows_of(1) <= TARGET_MS
+            return size + 1 if fits or size + 1 not in self._row_ms else size
+        size = min(worth)
+        if size and size - 1 not in self._row_ms:
+            fitting = int(math.log(max(1.0, TARGET_MS / self._row_ms[size]), rows_of(1)))
+            return size - 1 if fitting in self._row_ms else min(fitting, size - 1)
+        is_better_than_smaller = size > 0 and self._row_ms[size] * WORTH <= self._row_ms[size - 1]
+        return size + 1 if is_better_than_smaller and size + 1 not in self._row_ms else size
+
+    def _ms(self, size: int) -> float:
+        return rows_of(size) * self._row_ms[size]

@@ -41,8 +41,8 @@ def test_a_job_that_loses_workers_commits_every_row_once(kind: str, seed: int) -
 @pytest.mark.seeds(4)
 def test_a_job_whose_batches_come_in_pieces_commits_every_row_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where rows take long: barriers come between the rows of a batch."""
-    monkeypatch.setattr(pace, "FIRST_ROWS", 1 + seed % 3)
-    monkeypatch.setattr(pace, "LARGEST_GROWTH", 1)
+    monkeypatch.setattr(pace, "FIRST_SIZE", seed % 2)
+    monkeypatch.setattr(pace.Pace, "passed", lambda *_: None)
     run(seed, Faults(kills=WORKERS))
 
 

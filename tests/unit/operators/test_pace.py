@@ -2,28 +2,67 @@
 
 from __future__ import annotations
 
-from actors.operators.pace import FIRST_ROWS, LARGEST_GROWTH, Pace
+import random
+from collections.abc import Callable
+
+import pytest
+
+from actors.operators.pace import FIRST_SIZE, TARGET_MS, Pace, rows_of
+
+BATCH = 131_072
+
+
+def pieces(took_ms: Callable[[int], float], count: int, pace: Pace | None = None) -> list[int]:
+    """The sizes of so many pieces of large batches, of which one of n rows takes `took_ms(n)`."""
+    pace = pace or Pace()
+    sizes = []
+    for _ in range(count):
+        sizes.append(min(pace.rows, BATCH))
+        pace.passed(sizes[-1], took_ms(sizes[-1]))
+    return sizes
 
 
 def test_the_first_rows_are_few_and_those_of_a_quick_chain_soon_many() -> None:
-    pace = Pace()
-    assert pace.rows == FIRST_ROWS
-    sizes = []
-    for _ in range(4):
-        sizes.append(pace.rows)
-        pace.passed(pace.rows, pace.rows * 100e-6)
-    assert sizes == [64, 1_024, 16_384, 262_144]
-    pace.passed(10, 0.0)
-    assert pace.rows == LARGEST_GROWTH * 1_000_000, "a clock that stood still says nothing"
+    sizes = pieces(lambda rows: 0.3 + rows * 100e-6, 10)
+    assert sizes == [rows_of(FIRST_SIZE), 256, 1_024, 4_096, 16_384, 65_536, BATCH, BATCH, BATCH, BATCH]
+    assert pieces(lambda _: 0.0, 10)[-1] == BATCH, "a clock that stands still says nothing"
 
 
-def test_rows_that_take_long_come_in_pieces_of_a_tenth_of_a_second() -> None:
+@pytest.mark.parametrize("ms_per_row", [0.004, 0.01, 1, 10, 30])
+def test_rows_that_take_long_come_in_pieces_of_a_tenth_of_a_second(ms_per_row: float) -> None:
+    sizes = pieces(lambda rows: rows * ms_per_row, 30)
+    assert max(sizes) * ms_per_row <= 10 * TARGET_MS or max(sizes) == rows_of(FIRST_SIZE)
+    assert all(TARGET_MS / 4 <= rows * ms_per_row <= TARGET_MS for rows in sizes[-20:])
+
+
+def test_rows_that_take_seconds_come_alone() -> None:
+    assert pieces(lambda rows: rows * 5_000.0, 10)[-6:] == [1] * 6
+
+
+@pytest.mark.parametrize(("call_ms", "row_ms"), [(200, 0), (150, 1), (95, 0.01), (1_000, 0.1), (500, 1e-3), (40, 1)])
+def test_calls_do_not_take_most_of_the_time(call_ms: float, row_ms: float) -> None:
+    """Whatever they are given."""
+    chance = random.Random(1)
+    sizes = pieces(lambda rows: (call_ms + rows * row_ms) * chance.uniform(0.9, 1.1), 60)[-30:]
+    best = call_ms / BATCH + row_ms
+    mean = sum(call_ms + rows * row_ms for rows in sizes) / sum(sizes)
+    assert mean <= 3 * best
+    assert max(sizes) * row_ms <= max(TARGET_MS, 8 * call_ms)
+
+
+def test_small_batches_among_large_ones_do_not_slow_these_down() -> None:
     pace = Pace()
-    pace.passed(64, 640.0)
-    assert pace.rows == 10
-    pace.passed(10, 10_000.0)
-    assert pace.rows == 1
-    pace.passed(1, 1.0)
-    assert pace.rows == 16
-    pace.passed(16, 16.0)
-    assert pace.rows == 100
+    pieces(lambda rows: 0.3 + rows * 50e-6, 10, pace)
+    for rows in (1, 10, 7, 200, 3):
+        pace.passed(rows, 0.3)
+    assert pace.rows >= BATCH
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_chain_whose_speed_varies_and_changes_is_followed(seed: int) -> None:
+    chance, pace = random.Random(seed), Pace()
+    for ms_per_row in (1e-4, 1.0, 1e-4, 5.0):
+        sizes = pieces(lambda rows, each=ms_per_row: rows * each * chance.uniform(0.7, 1.4), 60, pace)
+        wanted = min(BATCH, 100 / ms_per_row)
+        assert wanted / 10 <= sorted(sizes[20:])[20] <= wanted * 4
+        assert max(sizes[20:]) <= 16 * wanted
