@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, SupportsIndex, cast
+from typing import Any, SupportsIndex
 
 import pyarrow as pa
 
@@ -30,7 +30,7 @@ class Batch:
     _nbytes: int | None = field(default=None, init=False, repr=False, compare=False)
     """Arrow takes some 10 us to add its buffers up, and every task on the way asks."""
     _time_bounds: tuple[int, int] | None = field(default=None, init=False, repr=False, compare=False)
-    """The same of these."""
+    """Sources, windows and their local phase ask for them, each of which would look at all rows twice."""
 
     @property
     def num_rows(self) -> int:
@@ -52,11 +52,13 @@ class Batch:
     @property
     def time_bounds(self) -> tuple[int, int]:
         """The lowest and the highest event time; the batch has rows, and they have event time."""
-        if self._time_bounds is None:
-            assert self.timestamps is not None
-            times = self.timestamps.to_numpy()
-            object.__setattr__(self, "_time_bounds", (int(times.min()), int(times.max())))
-        return cast(tuple[int, int], self._time_bounds)
+        if self._time_bounds is not None:
+            return self._time_bounds
+        assert self.timestamps is not None
+        times = self.timestamps.to_numpy()
+        bounds = int(times.min()), int(times.max())
+        object.__setattr__(self, "_time_bounds", bounds)
+        return bounds
 
     @property
     def record_type(self) -> RecordType:

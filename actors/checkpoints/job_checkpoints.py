@@ -263,12 +263,10 @@ class JobCheckpoints:
         if not checkpoint.directory:
             self._stored(checkpoint, None)
             return
-        pointers = before = None
-        if self._leadership is not None and not checkpoint.is_savepoint:
-            own = self._own_directories()
-            pointers = self._pointers((checkpoint.directory, *own)[: self._settings.retained])
-            before = self._pointers(own)
-        storing = Storing(checkpoint, self._leadership, pointers, before)
+        leadership = None if checkpoint.is_savepoint else self._leadership
+        own = self._own_directories()
+        pointers = self._pointers((checkpoint.directory, *own)[: self._settings.retained])
+        storing = Storing(checkpoint, leadership, pointers, before=self._pointers(own))
         timeout_ms = self._settings.timeout_ms
         overdue = self._shell.call_later(timeout_ms, lambda: self._on_overdue(storing))
 
@@ -277,7 +275,7 @@ class JobCheckpoints:
             if error is not None and (storing.is_in_doubt or isinstance(error, LeadershipLostError)):
                 self._shell.give_up(error)
             elif not storing.is_given_up:
-                if error is None and pointers is not None:
+                if error is None and leadership is not None:
                     self._reserved_id = max(self._reserved_id, pointers.next_id)
                 self._stored(checkpoint, error)
 

@@ -38,6 +38,7 @@ class Storing:
     """Makes one checkpoint complete, on a thread of its own; may be given up until the pointer to it is recorded.
 
     Args:
+        leadership: where the pointer is recorded; None: nowhere.
         pointers: with this checkpoint; `before`: without it.
     """
 
@@ -45,8 +46,8 @@ class Storing:
         self,
         checkpoint: CompletedCheckpoint,
         leadership: JobLeadership | None,
-        pointers: CheckpointPointers | None,
-        before: CheckpointPointers | None,
+        pointers: CheckpointPointers,
+        before: CheckpointPointers,
     ) -> None:
         self.checkpoint = checkpoint
         self._leadership = leadership
@@ -65,16 +66,16 @@ class Storing:
             self._is_decided = not self.is_given_up
         if not self._is_decided:
             discard(self.checkpoint)
-        elif self._leadership is not None and self._pointers is not None and self._before is not None:
-            self._record(self._leadership, self._pointers, self._before)
+        elif self._leadership is not None:
+            self._record(self._leadership)
 
-    def _record(self, leadership: JobLeadership, pointers: CheckpointPointers, before: CheckpointPointers) -> None:
+    def _record(self, leadership: JobLeadership) -> None:
         try:
-            leadership.record(pointers)
+            leadership.record(self._pointers)
         except CheckpointError:
             # It may have been recorded all the same, and must not be deleted while somebody may start from it.
             self.is_in_doubt = True
-            leadership.record(before)
+            leadership.record(self._before)
             self.is_in_doubt = False
             raise
 

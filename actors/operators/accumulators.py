@@ -112,7 +112,7 @@ class AggregateColumns:
         nothing = Rows(np.empty(0, np.int64), 0, None)
         for slot in self._slots:
             with self._naming(slot):
-                slot.prepare(self._rows(data.slice(0, 0), nothing, slot))
+                slot.prepared(self._rows(data.slice(0, 0), nothing, slot), 0)
 
     def merge(self, other: AggregateColumns, cells: Cells, targets: Cells) -> None:
         """Adds other's `cells[i]` to `targets[i]` here, for which there must be room; both may repeat."""
@@ -248,18 +248,18 @@ class _Slot:
         if self._accumulator is not None:
             self._accumulator.grow(size)
 
-    def prepare(self, rows: Rows) -> None:
-        if rows.values is not None and not isinstance(self._aggregate, Count):
-            self._typed(rows.values, 0)
+    def prepared(self, rows: Rows, size: int) -> Rows | None:
+        """The rows as the accumulator, which is there then, takes them; None while their type is not known at all."""
+        if rows.values is None or isinstance(self._aggregate, Count):
+            return rows
+        values = self._typed(rows.values, size)
+        return None if values is None else rows.with_values(values)
 
     def add(self, rows: Rows, size: int) -> None:
-        if rows.values is not None and not isinstance(self._aggregate, Count):
-            values = self._typed(rows.values, size)
-            if values is None:
-                return
-            rows = rows.with_values(values)
-        assert self._accumulator is not None
-        self._accumulator.add(rows)
+        prepared = self.prepared(rows, size)
+        if prepared is not None:
+            assert self._accumulator is not None
+            self._accumulator.add(prepared)
 
     def retain(self, cells: Cells, size: int) -> None:
         if self._accumulator is not None:

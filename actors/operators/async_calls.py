@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from actors.operators.async_event_loop import CANCEL_GRACE_S, CLOSE_GRACE_S, EventLoop
 from actors.operators.async_queue import InFlight
-from actors.operators.base import OperatorContext
+from actors.operators.base import OperatorContext, subtask_label
 from flinkray.async_functions import AsyncFunction
 from flinkray.errors import TypeMismatchError
 from flinkray.row_codec import short_repr
@@ -114,7 +114,7 @@ class CoroutineCalls(Calls):
         self._function = function
         self._as_results = as_results
         self._deliver = deliver
-        name = f"{context.operator_name} ({context.subtask_index + 1}/{context.parallelism}) event loop"
+        name = f"{subtask_label(context)} event loop"
         self._loop = EventLoop(name, context.clock, context.call_later)
         self._is_ending = False
         self._tasks: set[asyncio.Task[None]] = set()

@@ -165,6 +165,11 @@ class OperatorContext(Protocol):
         """Of the user, for functions (pipeline.global-job-parameters)."""
 
 
+def subtask_label(context: OperatorContext) -> str:
+    """How an operator's subtask is called in errors and names, for example "fares (1/2)"."""
+    return f"{context.operator_name} ({context.subtask_index + 1}/{context.parallelism})"
+
+
 class Operator(ABC):
     """Base of all operators.
 

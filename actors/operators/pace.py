@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 
+from flinkray.batch import Batch
+
 TARGET_MS = 100.0
 """In which rows should pass: so long, or for one row, timers, barriers and cancelling wait."""
 FIRST_SIZE = 3
-"""While nothing is known: a call of a model may take seconds per row."""
+"""Sizes are powers of four. This is the one while nothing is known: a call of a model may take seconds per row."""
 LAST_SIZE = 10
 WORTH = 2.0
 """A size is too small if a row takes so many times as long in it as in the best one."""
@@ -33,12 +35,20 @@ class Pace:
         self._row_ms: dict[int, float] = {}
         """What a row takes in pieces of a size (of so many rows, and up to four times as many)."""
 
+    def cut(self, batch: Batch) -> tuple[Batch, Batch | None]:
+        """The rows to be given on now, and those that are left, if any."""
+        if batch.num_rows <= self.rows:
+            return batch, None
+        return batch.slice(0, self.rows), batch.slice(self.rows)
+
     def passed(self, rows: int, took_ms: float) -> None:
         """So many rows (not none) took so long."""
         size = min((rows.bit_length() - 1) // 2, LAST_SIZE)
         row_ms = took_ms / rows
         known_ms = self._row_ms.get(size, row_ms)
-        if max(row_ms, known_ms) > _OTHER_TIMES * min(row_ms, known_ms):
+        slower_ms = max(row_ms, known_ms)
+        # Where all is quick, it is most likely a moment in which something else had the core.
+        if slower_ms > _OTHER_TIMES * min(row_ms, known_ms) and slower_ms * rows > TARGET_MS:
             self._row_ms, known_ms = {}, row_ms
         self._row_ms[size] = known_ms + _NEW_SHARE * (row_ms - known_ms)
         self.rows = rows_of(min(self._best_size(), LAST_SIZE))

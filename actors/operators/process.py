@@ -9,7 +9,7 @@ from typing import Any
 
 from actors.elements import CheckpointOptions
 from actors.keys import hashable_keys, key_columns, key_groups
-from actors.operators.base import Operator, OperatorContext, Output
+from actors.operators.base import Operator, OperatorContext, Output, subtask_label
 from actors.operators.results import ResultCollector
 from actors.operators.timers import InternalTimerService, Timer
 from actors.state.backends import create_keyed_state
@@ -126,7 +126,7 @@ class UserFunctionOperator(Operator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._where = f"{context.operator_name} ({context.subtask_index + 1}/{context.parallelism})"
+        self._where = subtask_label(context)
         self._selectors: tuple[KeySelector | None, ...] = context.keys
         self._is_keyed = self._check_keys()
         self._backend: KeyedStateBackend = create_keyed_state(context)

@@ -18,7 +18,7 @@ from actors.messages import (
     WatermarkLimited,
     WatermarkReported,
 )
-from actors.operators.base import Operator
+from actors.operators.base import Operator, subtask_label
 from actors.operators.input_status import InputStatus
 from actors.operators.pace import Pace
 from actors.operators.source_gathering import Given, Polled, gathered
@@ -79,7 +79,7 @@ class SourceOperator(Operator):
 
     def open(self) -> None:
         context = self.context
-        self._where = f"{context.operator_name} ({context.subtask_index + 1}/{context.parallelism})"
+        self._where = subtask_label(context)
         self._watermarks_of_splits = SplitWatermarks(self._strategy, self._where)
         context.send_to_coordinator(ReaderRegistered(context.subtask_index))
         try:
@@ -137,11 +137,12 @@ class SourceOperator(Operator):
         status = InputStatus.MORE_AVAILABLE
         while self._polled:
             polled = self._polled.popleft()
-            given, pace = polled.given, self._pace.rows
-            if isinstance(given, SourceBatch) and given.batch.num_rows > pace:
-                rest = SourceBatch(given.batch.slice(pace), given.split_id)
-                self._polled.appendleft(Polled(rest, polled.finished_splits))
-                return self._take(SourceBatch(given.batch.slice(0, pace), given.split_id), ())
+            given = polled.given
+            if isinstance(given, SourceBatch):
+                piece, rest = self._pace.cut(given.batch)
+                if rest is not None:
+                    self._polled.appendleft(Polled(SourceBatch(rest, given.split_id), polled.finished_splits))
+                    return self._take(SourceBatch(piece, given.split_id), ())
             status = self._take(given, polled.finished_splits)
         if self._failure is not None:
             raise self._failure

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.elements import CheckpointOptions
-from actors.operators.base import Operator
+from actors.operators.base import Operator, subtask_label
 from actors.operators.columns import evaluate
 from actors.state.snapshot import ListMode, OperatorSnapshot, RestoredState
 from actors.user_code import NO_VALUE, raise_attributed, short_repr
@@ -318,7 +318,7 @@ class TimestampsAndWatermarksOperator(Operator):
         self._has_ended = False
 
     def initialize_state(self, restored: RestoredState | None) -> None:
-        self._where = f"{self.context.operator_name} ({self.context.subtask_index + 1}/{self.context.parallelism})"
+        self._where = subtask_label(self.context)
         self._tracker = WatermarkTracker(self._strategy, self._where)
         if restored is None:
             return

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from actors.operators.base import Operator, OperatorContext, Output
+from actors.operators.base import Operator, OperatorContext, Output, subtask_label
 from actors.operators.window_times import Times, WindowTimes
 from actors.state.snapshot import ListMode, OperatorSnapshot, RestoredState
 from flinkray.batch import Batch
@@ -40,7 +40,7 @@ class TimedOperator(Operator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._where = f"{context.operator_name} ({context.subtask_index + 1}/{context.parallelism})"
+        self._where = subtask_label(context)
 
     def on_watermark(self, timestamp: Timestamp) -> None:
         if self._is_event_time:

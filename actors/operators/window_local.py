@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from actors.keys import key_columns
 from actors.operators.accumulators import AggregateColumns
-from actors.operators.base import Operator, OperatorContext, Output
+from actors.operators.base import Operator, OperatorContext, Output, subtask_label
 from actors.operators.partial_aggregates import COUNTED, rows_behind
 from actors.operators.slice_store import SliceStore
 from actors.operators.window_times import Times, WindowTimes
@@ -64,7 +64,7 @@ class LocalWindowAggregateOperator(Operator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._where = f"{context.operator_name} ({context.subtask_index + 1}/{context.parallelism})"
+        self._where = subtask_label(context)
         self._store = SliceStore(self._aggregates, self._where)
 
     # -- rows

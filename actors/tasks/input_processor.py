@@ -184,12 +184,10 @@ class NetworkTaskInput:
 
     def _process(self, channel: int, batch: Batch) -> None:
         """The batch, or the first rows of one that takes long."""
-        rest = None
-        if batch.num_rows > self._pace.rows:
-            batch, rest = batch.slice(0, self._pace.rows), batch.slice(self._pace.rows)
+        piece, rest = self._pace.cut(batch)
         began_ms = self._now_ms()
-        self._output.emit(batch)
-        self._pace.passed(batch.num_rows, self._now_ms() - began_ms)
+        self._output.emit(piece)
+        self._pace.passed(piece.num_rows, self._now_ms() - began_ms)
         if rest is not None:
             self._gate.put_back(channel, rest)
         else:

@@ -33,14 +33,12 @@ def _nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     import ray
 
     actors_before = {actor.actor_id for actor in live_actors()}
-    free_before = ray.available_resources()
+    # What the test before has given back may not be counted yet.
+    free_before = eventually(ray.available_resources, lambda free: free == ray.cluster_resources())
     yield
     eventually(live_actors, lambda actors: {actor.actor_id for actor in actors} <= actors_before)
     # Every CPU and every byte of the object store is free again.
-    # (More may be, where Ray had not yet counted at first what the test before had given back.)
-    eventually(
-        ray.available_resources, lambda free: all(free.get(each, 0) >= free_before[each] for each in free_before)
-    )
+    eventually(ray.available_resources, lambda free: free == free_before)
 
 
 def live_actors() -> list[Any]:

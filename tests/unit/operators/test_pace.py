@@ -55,6 +55,7 @@ def test_small_batches_among_large_ones_do_not_slow_these_down() -> None:
     pieces(lambda rows: 0.3 + rows * 50e-6, 10, pace)
     for rows in (1, 10, 7, 200, 3):
         pace.passed(rows, 0.3)
+    pace.passed(3, 10.0)  # something else had the core
     assert pace.rows >= BATCH
 
 
