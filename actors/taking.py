@@ -1,4 +1,4 @@
-"""Rows of a batch at places that are known to be there: what splits and joins batches takes them with."""
+"""Rows and elements at places that are known to be there: what splits and joins batches takes them with."""
 
 from __future__ import annotations
 
@@ -32,6 +32,14 @@ def take_rows(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:
 def take(values: Any, indices: pa.Array) -> Any:
     """The entries of an array, record batch or table at these places, each of which must be there: nobody looks."""
     return pc.take(values, indices, boundscheck=False)
+
+
+def contiguous(places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | slice:
+    """These places, as a slice if each is the one after that before: several times as quick an index."""
+    first, last = (int(places[0]), int(places[-1])) if len(places) else (0, 0)
+    if last - first + 1 == len(places) and (places[1:] > places[:-1]).all():
+        return slice(first, last + 1)
+    return places
 
 
 def _same_column(data: pa.RecordBatch, times: pa.Array) -> int | None:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from actors.taking import contiguous
 
 Cells = npt.NDArray[np.int64]
 """Shape (rows,): a cell per row."""
@@ -96,8 +98,12 @@ class ColumnAccumulator(ABC):
         """Adds other's `cells[i]` to `targets[i]` here; both may repeat. `other` is of the same class."""
 
     @abstractmethod
-    def retain(self, cells: Cells, size: int) -> None:
-        """Of the cells 0 ... size - 1, all that are in use, keeps only these, ascending, as the cells 0, 1, ..."""
+    def move(self, cells: Cells, targets: Cells, size: int) -> None:
+        """Keeps only these distinct cells, `cells[i]` as `targets[i]`, and makes room for the cells 0 ... size - 1."""
+
+    @abstractmethod
+    def clear(self, cells: Cells) -> None:
+        """Makes these cells empty."""
 
     @abstractmethod
     def widened(self, arrow_type: pa.DataType) -> ColumnAccumulator:
@@ -140,9 +146,14 @@ class ArrayAccumulator(ColumnAccumulator):
         for _, attribute in self.arrays:
             setattr(self, attribute, grown(getattr(self, attribute), size, self.fill(attribute)))
 
-    def retain(self, cells: Cells, size: int) -> None:
+    def move(self, cells: Cells, targets: Cells, size: int) -> None:
         for _, attribute in self.arrays:
-            setattr(self, attribute, retained(getattr(self, attribute), cells, size, self.fill(attribute)))
+            setattr(self, attribute, moved(getattr(self, attribute), cells, targets, size, self.fill(attribute)))
+
+    def clear(self, cells: Cells) -> None:
+        where = contiguous(cells)
+        for _, attribute in self.arrays:
+            getattr(self, attribute)[where] = self.fill(attribute)
 
     def copy(self, size: int) -> Self:
         self.grow(size)
@@ -152,7 +163,7 @@ class ArrayAccumulator(ColumnAccumulator):
         return copied
 
     def columns(self, cells: Cells) -> dict[str, pa.Array]:
-        return {name: pa.array(getattr(self, attribute)[cells]) for name, attribute in self.arrays}
+        return {name: pa.array(picked(getattr(self, attribute), cells)) for name, attribute in self.arrays}
 
     def load(self, columns: Mapping[str, pa.Array]) -> None:
         for name, attribute in self.arrays:
@@ -238,18 +249,23 @@ def grown(array: Values, size: int, fill: Any) -> Values:
     return bigger
 
 
-def retained(array: Values, places: npt.NDArray[np.integer], size: int, fill: Any) -> Values:
-    """The elements at these ascending places of the first `size`, which are those in use, then `fill`.
+def moved(array: Values, cells: Cells, targets: Cells, size: int, fill: Any) -> Values:
+    """An array with `array[cells[i]]` at `targets[i]`, else `fill`, and at least `size` elements: as many as it has
+    room for now, unless that is far more, since what is kept is mostly about to grow as large again."""
+    result = np.full(len(array) if size <= len(array) <= 4 * size else size, fill, array.dtype)
+    result[contiguous(targets)] = array[contiguous(cells)]
+    return result
 
-    In the same memory, and with as much room as was in use: what is kept is mostly about to grow as large again.
-    """
-    lies_together = len(places) and places[-1] - places[0] + 1 == len(places)
-    kept = array[places[0] : places[-1] + 1] if lies_together else array[places]
-    if 4 * size < len(array):
-        return resized(kept, 2 * size, fill)
-    array[: len(kept)] = kept
-    array[len(kept) : size] = fill
-    return array
+
+def picked(array: Values, cells: Cells) -> Values:
+    """A copy of the elements at these places."""
+    where = contiguous(cells)
+    return array[where].copy() if isinstance(where, slice) else array[where]
+
+
+def together(parts: Sequence[Cells]) -> Cells:
+    """The parts in one; a single one as it is."""
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def resized(array: Values, size: int, fill: Any) -> Values:

@@ -120,11 +120,16 @@ class AggregateColumns:
             with self._naming(slot):
                 slot.merge(source, cells, targets, self._size)
 
-    def retain(self, cells: Cells) -> None:
-        """Keeps only these distinct cells, ascending, as the cells 0, 1, ..."""
+    def move(self, cells: Cells, targets: Cells, size: int) -> None:
+        """Keeps only these distinct cells, `cells[i]` as `targets[i]`, and makes room for the cells 0 ... size - 1."""
         for slot in self._slots:
-            slot.retain(cells, self._size)
-        self._size = len(cells)
+            slot.move(cells, targets, size)
+        self._size = size
+
+    def clear(self, cells: Cells) -> None:
+        """Makes these cells empty."""
+        for slot in self._slots:
+            slot.clear(cells)
 
     def combine(self, cells: Cells, targets: Cells, size: int) -> AggregateColumns:
         """New aggregates of `size` cells, where `targets[i]` has what `cells[i]` has here; both may repeat."""
@@ -261,9 +266,13 @@ class _Slot:
             assert self._accumulator is not None
             self._accumulator.add(prepared)
 
-    def retain(self, cells: Cells, size: int) -> None:
+    def move(self, cells: Cells, targets: Cells, size: int) -> None:
         if self._accumulator is not None:
-            self._accumulator.retain(cells, size)
+            self._accumulator.move(cells, targets, size)
+
+    def clear(self, cells: Cells) -> None:
+        if self._accumulator is not None:
+            self._accumulator.clear(cells)
 
     def merge(self, source: _Slot, cells: Cells, targets: Cells, size: int) -> None:
         if source._accumulator is None:

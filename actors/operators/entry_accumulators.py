@@ -44,8 +44,15 @@ class EntryAccumulator(ColumnAccumulator):
     def merge(self, other: EntryAccumulator, cells: Cells, targets: Cells) -> None:
         self._append(other._entries_of(cells, targets))
 
-    def retain(self, cells: Cells, size: int) -> None:
-        entries = self._reduce(self._entries_of(cells, np.arange(len(cells), dtype=np.int64)))
+    def move(self, cells: Cells, targets: Cells, size: int) -> None:
+        self._keep(self._reduce(self._entries_of(cells, targets)))
+
+    def clear(self, cells: Cells) -> None:
+        if self._chunks and len(cells):
+            table = pa.concat_tables(self._chunks)
+            self._keep(table.filter(pa.array(~np.isin(table.column(_CELL).to_numpy(), cells))))
+
+    def _keep(self, entries: pa.Table) -> None:
         self._chunks, self._reduced_rows, self._appended_rows = [entries], entries.num_rows, 0
 
     def widened(self, arrow_type: pa.DataType) -> EntryAccumulator:
@@ -110,8 +117,7 @@ class EntryAccumulator(ColumnAccumulator):
         self._chunks.append(reduced)
         self._appended_rows += reduced.num_rows
         if self._appended_rows > max(_APPENDED_BEFORE_REDUCING, self._reduced_rows):
-            table = self._reduce(pa.concat_tables(self._chunks))
-            self._chunks, self._reduced_rows, self._appended_rows = [table], table.num_rows, 0
+            self._keep(self._reduce(pa.concat_tables(self._chunks)))
 
     def _entries_of(self, cells: Cells, targets: Cells) -> pa.Table:
         """The entries of `cells[i]` as entries of `targets[i]`, for all i."""

@@ -19,6 +19,7 @@ from actors.operators.accumulator_base import (
     cast_exactly,
     is_fixed_width,
     numpy_type,
+    picked,
     to_arrow,
     to_numpy,
 )
@@ -49,7 +50,7 @@ class CountAccumulator(ArrayAccumulator):
         return self
 
     def results(self, cells: Cells) -> pa.Array:
-        return pa.array(self._counts[cells])
+        return pa.array(picked(self._counts, cells))
 
 
 class IntegerSumAccumulator(ArrayAccumulator):
@@ -92,7 +93,7 @@ class IntegerSumAccumulator(ArrayAccumulator):
 
     def results(self, cells: Cells) -> pa.Array:
         arrow_type = self._type if pa.types.is_duration(self._type) else pa.int64()
-        return to_arrow(self._sums[cells], arrow_type, ~self._is_filled[cells])
+        return to_arrow(picked(self._sums, cells), arrow_type, ~picked(self._is_filled, cells))
 
     def load(self, columns: Mapping[str, pa.Array]) -> None:
         super().load(columns)
@@ -169,8 +170,8 @@ class FloatSumAccumulator(ArrayAccumulator):
         return self
 
     def results(self, cells: Cells) -> pa.Array:
-        counts = self._counts[cells]
-        sums = self._sums[cells]
+        counts = picked(self._counts, cells)
+        sums = picked(self._sums, cells)
         return to_arrow(sums / np.maximum(counts, 1) if self._is_mean else sums, pa.float64(), counts == 0)
 
 
@@ -221,7 +222,7 @@ class ExtremeAccumulator(ArrayAccumulator):
         return wider
 
     def results(self, cells: Cells) -> pa.Array:
-        return to_arrow(self._best[cells], self._type, ~self._is_filled[cells])
+        return to_arrow(picked(self._best, cells), self._type, ~picked(self._is_filled, cells))
 
 
 _NEVER = np.iinfo(np.int64).max
@@ -276,4 +277,4 @@ class EndAccumulator(ArrayAccumulator):
         return wider
 
     def results(self, cells: Cells) -> pa.Array:
-        return to_arrow(self._values[cells], self._type, self._positions[cells] == _NEVER)
+        return to_arrow(picked(self._values, cells), self._type, picked(self._positions, cells) == _NEVER)

@@ -283,7 +283,7 @@ class SessionStore:
 
     def _compact(self) -> None:
         live = np.flatnonzero(self._is_open[: self._cell_count])
-        self._aggregates.retain(live)
+        self._aggregates.move(live, np.arange(len(live)), len(live))
         key_ids, starts, ends = self._key_ids[live], self._starts[live], self._ends[live]
         has_fired = self._has_fired[live]
         live_keys = np.unique(key_ids)  # ascending: they keep their order of arrival

@@ -144,7 +144,7 @@ class AggregateFirings:
 
     def snapshot(self, snapshot: OperatorSnapshot) -> None:
         captured, tables = self._store.capture(MIN_TIMESTAMP), KeyedTables.of(self._context)
-        if captured.slices:
+        if len(captured.cells):
             snapshot.add_keyed(_STATE, lambda: captured.table(tables, {_KIND: _GENERAL}), tables.owned)
 
     def restore(self, restored: RestoredState, next_number: int) -> None:

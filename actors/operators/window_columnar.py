@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from actors.elements import CheckpointOptions
 from actors.keys import key_columns
-from actors.operators.accumulator_base import Cells
+from actors.operators.accumulator_base import Cells, together
 from actors.operators.base import OperatorContext, Output
 from actors.operators.columns import operator_label
 from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
@@ -31,18 +31,19 @@ from flinkray.windowing import AlignedWindows
 _STATE = "cells"
 _GRID = "windows"
 
-# Windows that are due at the same time are turned into results together until they have this many cells: bounds what
-# the last watermark, with which all windows are due, takes in memory.
-_CELLS_AT_ONCE = 1_000_000
+# Windows that are due at the same time are turned into results together until they have this many cells, and large
+# ones in pieces of so many: their columns stay in a core's cache, and the last watermark, with which all windows are
+# due, takes little memory.
+_CELLS_AT_ONCE = 1 << 17
 
 
 class ColumnarWindowOperator(WindowOperatorBase):
     """Accumulates each row once, into its slice; a window is made of its slices when it fires.
 
-    Result columns: the key's, `window_start` and `window_end` (ms), then the aggregates; ordered by window, then by
-    first arrival of the key. A late row that is still allowed makes its (key, window) fire again, once per batch. In
-    processing time a batch is in the windows of the moment at which it arrives. A batch may have partial aggregates in
-    place of rows, of a key and slice each.
+    Result columns: the key's, `window_start` and `window_end` (ms), then the aggregates; ordered by window, and in it
+    by first arrival of the key, there or ever. A late row that is still allowed makes its (key, window) fire again,
+    once per batch. In processing time a batch is in the windows of the moment at which it arrives. A batch may have
+    partial aggregates in place of rows, of a key and slice each.
     """
 
     def __init__(self, factory: WindowFactory) -> None:
@@ -55,8 +56,8 @@ class ColumnarWindowOperator(WindowOperatorBase):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._selector: KeySelector | None = context.keys[0] if context.keys else None
-        self._store = SliceStore(self._aggregates, self._where)
         self._merged = MergedSlices(self._slice_piece)
+        self._store = SliceStore(self._aggregates, self._where, self._merged.clear)
 
     # -- rows
 
@@ -124,8 +125,7 @@ class ColumnarWindowOperator(WindowOperatorBase):
         for slice_start in self._slices.pop_while(lambda s: times.is_over(times.last_start(s), watermark)):
             self._store.release(slice_start)
             self._merged.drop(self._number(slice_start))
-        if self._store.compact():
-            self._merged.clear()
+        self._store.compact()
 
     # -- results
 
@@ -146,7 +146,7 @@ class ColumnarWindowOperator(WindowOperatorBase):
 
     def _cells_of(self, start: int, only_keys: Ids | None) -> Cells:
         parts = [self._store.cells_of(slice_start) for slice_start in self._times.slices_of(start)]
-        cells = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        cells = together(parts)
         if only_keys is None:
             return cells
         return cells[np.isin(self._store.key_ids(cells), only_keys)]
@@ -173,11 +173,12 @@ class ColumnarWindowOperator(WindowOperatorBase):
             results = combined.results(np.arange(len(key_ids), dtype=np.int64))
             self._emit_rows(key_ids, np.repeat(starts, counts), results)
             return
-        cells = np.concatenate([pieces[0].cells for _, pieces in group])
+        cells = together([pieces[0].cells for _, pieces in group])
+        key_ids = together([pieces[0].key_ids for _, pieces in group])
         starts = np.repeat(starts, [len(pieces[0].cells) for _, pieces in group])
         for offset in range(0, len(cells), _CELLS_AT_ONCE):
             some = slice(offset, offset + _CELLS_AT_ONCE)
-            self._emit_rows(self._store.key_ids(cells[some]), starts[some], self._store.results(cells[some]))
+            self._emit_rows(key_ids[some], starts[some], self._store.results(cells[some]))
 
     def _emit_rows(self, key_ids: Ids, starts: Times, results: list[pa.Array]) -> None:
         keys = list(zip(self._store.key_names(), self._store.key_columns(key_ids), strict=True))
@@ -190,7 +191,7 @@ class ColumnarWindowOperator(WindowOperatorBase):
     def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
         snapshot = self._snapshot_subtask(self._store.next_position)
         captured, tables = self._store.capture(self._watermark), KeyedTables.of(self.context)
-        if captured.slices:
+        if len(captured.cells):
             metadata = {_GRID: self._times.grid.encode()}
             snapshot.add_keyed(_STATE, lambda: captured.table(tables, metadata), tables.owned)
         return snapshot

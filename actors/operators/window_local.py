@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.keys import key_columns
+from actors.operators.accumulator_base import together
 from actors.operators.accumulators import AggregateColumns
 from actors.operators.base import Operator, OperatorContext, Output, subtask_label
 from actors.operators.partial_aggregates import COUNTED, rows_behind
@@ -111,7 +112,7 @@ class LocalWindowAggregateOperator(Operator):
         keys = None if self._selector is None else key_columns(batch, self._selector, self._where)
         self._store.add(batch.data, keys, starts, which)
         self._earliest_end = min(self._earliest_end, starts[0] + self._times.slice - 1)
-        if self._store.cell_count > _MOST_GROUPS:
+        if self._store.cell_count >= _MOST_GROUPS:
             self._give(self._store.slice_starts())
 
     # -- what the groups wait for
@@ -139,7 +140,7 @@ class LocalWindowAggregateOperator(Operator):
             return
         parts = [self._store.cells_of(start) for start in starts]
         times = np.repeat(np.array(starts, np.int64), [len(part) for part in parts])
-        cells = np.concatenate(parts)
+        cells = together(parts)
         if len(parts) > 1:
             order = np.argsort(cells)
             cells, times = cells[order], times[order]

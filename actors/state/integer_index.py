@@ -83,22 +83,6 @@ class IntegerIndex:
             ids[missing] = self._add(base + distances[missing], None)
         return ids
 
-    def renumber(self, words: Ids) -> None:
-        """Forgets all others, and gives these words, distinct and none of them null, the numbers 0, 1, ...
-
-        With as much room as there was need for before: as many mostly come again.
-        """
-        before, room = self.size, len(self._table)
-        self._words = _lengthened(words, max(before, len(words)))
-        self.size, self._null_id = len(words), _EMPTY
-        self._lowest, self._highest = int(words.min(initial=_HIGHEST)), int(words.max(initial=_LOWEST))
-        places = max(0, self._highest - self._lowest + 1)
-        self._is_direct = places <= _most_places(self.size)
-        if self._is_direct:
-            self._lay_out(max(places, min(room, _most_places(before))), False)
-        else:
-            self._rebuild(_capacity(max(before, self.size)))
-
     # -- finding
 
     def _find_direct(self, words: Ids) -> Ids:
@@ -293,11 +277,6 @@ class PairIndex:
         if isinstance(firsts, np.int64):
             return self._integers.ids_from(int(firsts) << self._bits, seconds, end)
         return self._integers.ids((firsts << self._bits) | seconds)
-
-    def renumber(self, firsts: Ids, seconds: Ids, end: int) -> None:
-        """Forgets all others, and gives these distinct pairs the numbers 0, 1, ... All second ones are below `end`."""
-        self._bits = max(_FEWEST_BITS, (end - 1).bit_length())
-        self._integers.renumber((firsts << self._bits) | seconds)
 
     def firsts(self, ids: Ids | slice) -> Ids:
         """The first number of each of these pairs."""

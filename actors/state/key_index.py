@@ -18,6 +18,7 @@ import pyarrow as pa
 from actors.state.integer_index import Ids as Ids
 from actors.state.integer_index import IntegerIndex, PairIndex
 from actors.state.text_index import TextIndex
+from actors.taking import contiguous, take
 from flinkray.errors import TypeMismatchError
 from flinkray.value_columns import to_values
 from flinkray.value_types import merge_types
@@ -79,7 +80,8 @@ class KeyIndex:
         keys = self.key_columns()
         if keys is None:
             raise ValueError("no key has been numbered yet")
-        return keys.take(pa.array(ids))
+        where = contiguous(ids)
+        return keys.slice(where.start, len(ids)) if isinstance(where, slice) else take(keys, pa.array(ids))
 
     def retain(self, ids: Ids) -> None:
         """Forgets all other keys, and numbers these distinct ones anew: ids[0] becomes 0, ids[1] becomes 1, ..."""

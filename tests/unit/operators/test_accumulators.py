@@ -420,12 +420,11 @@ def test_cells_combine_as_if_their_rows_had_come_to_one() -> None:
     assert combined.result() == together.result()
 
 
-def test_retained_cells_have_new_numbers_all_others_are_empty_and_copies_stay_as_they_were() -> None:
+def test_moved_cells_have_new_numbers_all_others_are_empty_and_copies_stay_as_they_were() -> None:
     table = Table(4, **ALL).add({"x": [1, 2, 3, 4, 7], "y": ["a", "b", "c", "d", "g"]}, [0, 1, 2, 2, 3])
     copied, before = Table(4, **ALL), table.result()
     copied.columns = pickle.loads(pickle.dumps(table.columns.copy(4)))
-    table.columns.retain(np.array([0, 2]))
-    table.columns.grow(3)
+    table.columns.move(np.array([0, 2]), np.array([0, 1]), 3)
     table.cells = 3
     table.add({"x": [9, 5], "y": ["z", "v"]}, [1, 2])
     expected = Table(3, **ALL)
@@ -438,8 +437,7 @@ def test_retained_cells_have_new_numbers_all_others_are_empty_and_copies_stay_as
 def test_room_that_is_not_needed_any_more_is_given_back() -> None:
     table = Table(1000, total=Sum("x")).add({"x": [1, 2]}, [0, 999])
     for _ in range(2):
-        table.columns.retain(np.array([0]))
-        table.columns.grow(2)
+        table.columns.move(np.array([0]), np.array([0]), 2)
     accumulator: Any = table.columns._slots[0]._accumulator
     assert len(accumulator._sums) <= 4
     assert accumulator._sums[:2].tolist() == [1, 0]

@@ -57,28 +57,3 @@ def test_pairs_are_numbered_in_order_of_arrival_while_second_numbers_grow(spread
     pairs = zip(index.firsts(slice(None)).tolist(), index.seconds(slice(None)).tolist(), strict=True)
     assert index.size == len(model)
     assert list(pairs) == list(model)
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_words_that_are_renumbered_leave_no_trace_of_others(shape: str) -> None:
-    generator, pick = np.random.default_rng(5 + len(shape)), random.Random(len(shape))
-    index, model = IntegerIndex(), dict[object, int]()
-    for step in range(20):
-        words = np.array([SHAPES[shape](generator, step) for _ in range(pick.choice([1, 300, 2500]))], np.int64)
-        nulls = generator.random(len(words)) < 0.1 if step % 5 == 1 else None
-        keys = [None if nulls is not None and nulls[row] else word for row, word in enumerate(words.tolist())]
-        assert index.ids(words, nulls).tolist() == numbered(model, keys), f"step {step}"
-        if step % 3 == 2:
-            kept = [key for key in model if isinstance(key, int) and pick.random() < pick.choice([0.02, 0.5])]
-            model = {key: number for number, key in enumerate(kept)}
-            index.renumber(np.array(kept, np.int64))
-            assert index.words.tolist() == kept
-
-
-def test_pairs_that_are_renumbered_leave_no_trace_of_others() -> None:
-    index = PairIndex()
-    index.ids(np.int64(3), np.arange(5000), 5000)
-    index.renumber(np.array([1, 0]), np.array([4, 9]), 10)
-    assert index.ids(np.array([0, 0, 1, 3]), np.array([4, 9, 4, 4]), 10).tolist() == [2, 1, 0, 3]
-    index.renumber(np.empty(0, np.int64), np.empty(0, np.int64), 1)
-    assert index.ids(np.int64(7), np.array([0, 0]), 1).tolist() == [0, 0]

@@ -1,0 +1,245 @@
+"""Which cell a key has in a slice: looked up, or computed where slices have rows of most keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from actors.operators.accumulator_base import Cells, grown
+from actors.state.integer_index import PairIndex
+from actors.state.key_index import Ids
+
+# Places may be computed while there are at most this many for each cell in use.
+_PLACES_PER_CELL = 4
+
+# Slices that have just begun are empty: so many need not have their cells yet.
+_BEGUN = 2
+
+_FEWEST_BITS = 10
+
+# Released cells are squeezed out when there are more of them than live ones, and at least this many.
+_RELEASED_BEFORE_COMPACTING = 4096
+
+
+class LookedUpCells:
+    """Cells are numbered in order of arrival, and found by their pair of slice and key. Those of slices that were
+    released are not used again."""
+
+    is_reused = False
+
+    def __init__(self) -> None:
+        self._pairs = PairIndex()
+        """Numbers cells: a pair is the number of the slice, counted from 0 as slices appear, and that of the key."""
+        self._numbers: dict[int, int] = {}
+        self._next_number = 0
+        self._slices: dict[int, list[Cells]] = {}
+        """Slice start -> its cells, ascending, in chunks."""
+        self._released = 0
+        self.most_keys = 0
+        """In one of the slices that were released."""
+
+    @property
+    def size(self) -> int:
+        """Above all cells."""
+        return self._pairs.size
+
+    @property
+    def count(self) -> int:
+        """Cells in use."""
+        return self._pairs.size - self._released
+
+    def starts(self) -> list[int]:
+        return list(self._slices)
+
+    def __contains__(self, slice_start: int) -> bool:
+        return slice_start in self._slices
+
+    def has_room(self, starts: Sequence[int], keys: int, rows: int) -> bool:
+        """Whether `cells` may be called for that many rows."""
+        return True
+
+    def cells(self, key_ids: Ids, starts: Sequence[int], which: npt.NDArray[Any] | None, keys: int) -> Cells:
+        """The cell of each key in its slice, which are in use from now on.
+
+        Args:
+            starts: the distinct slices of the rows.
+            which: for each row the index of its slice in `starts`; None: they are all in the only one.
+            keys: above all key numbers so far.
+        """
+        numbers = np.array([self._number(start) for start in starts], np.int64)
+        before = self._pairs.size
+        cells = self._pairs.ids(numbers[0] if which is None else numbers.take(which), key_ids, keys)
+        if self._pairs.size > before:
+            new_cells = np.arange(before, self._pairs.size, dtype=np.int64)
+            if len(starts) == 1:
+                self._slices.setdefault(starts[0], []).append(new_cells)
+            else:
+                self._enter(new_cells, self._pairs.firsts(slice(before, None)), starts)
+        return cells
+
+    def _number(self, slice_start: int) -> int:
+        number = self._numbers.get(slice_start)
+        if number is None:
+            number = self._numbers[slice_start] = self._next_number
+            self._next_number += 1
+        return number
+
+    def _enter(self, new_cells: Cells, numbers: npt.NDArray[np.int64], starts: Sequence[int]) -> None:
+        order = np.argsort(numbers, kind="stable")
+        numbers = numbers[order]
+        bounds = np.flatnonzero(np.diff(numbers)) + 1
+        start_of = {self._numbers[start]: start for start in starts}
+        firsts = numbers[np.concatenate([[0], bounds])].tolist()
+        for number, cells in zip(firsts, np.split(new_cells[order], bounds), strict=True):
+            self._slices.setdefault(start_of[number], []).append(cells)
+
+    def cells_of(self, slice_start: int) -> Cells:
+        """The cells of a slice, ascending; empty if there is no such slice."""
+        chunks = self._slices.get(slice_start)
+        if chunks is None:
+            return np.empty(0, np.int64)
+        if len(chunks) > 1:
+            chunks[:] = [np.concatenate(chunks)]
+        return chunks[0]
+
+    def key_ids(self, cells: Cells) -> Ids:
+        return self._pairs.seconds(cells)
+
+    def release(self, slice_start: int) -> Cells:
+        """The slice is not needed any more; should it come again, it is a new one. Gives the cells it had."""
+        cells = self.cells_of(slice_start)
+        self._slices.pop(slice_start, None)
+        self._numbers.pop(slice_start, None)
+        self._released += len(cells)
+        self.most_keys = max(self.most_keys, len(cells))
+        return cells
+
+    def recent(self) -> Cells:
+        """Cells in use, and those that were released last."""
+        return np.arange(self.size)
+
+    def is_wasteful(self) -> bool:
+        """Whether numbering what is left anew is worth it; to be asked after releasing."""
+        return self._released > max(_RELEASED_BEFORE_COMPACTING, self.count)
+
+
+class PlacedCells:
+    """A slice has a block of cells, with a place for every key: nothing is looked up. Blocks of slices that were
+    released are used again, so their cells must have been cleared.
+
+    Args:
+        keys: how many there are.
+    """
+
+    is_reused = True
+
+    def __init__(self, keys: int) -> None:
+        self._bits = _bits_for(keys)
+        self._blocks: dict[int, int] = {}
+        """Slice start -> its block."""
+        self._free: list[int] = []
+        self._is_used = np.zeros(0, np.bool_)
+        self._released: list[Cells] = []
+        """Of each slice that was released last, between two times that `is_wasteful` was asked."""
+        self._is_judged = False
+
+    @property
+    def size(self) -> int:
+        """Above all cells."""
+        return (len(self._blocks) + len(self._free)) << self._bits
+
+    @property
+    def count(self) -> int:
+        """Cells in use."""
+        return int(np.count_nonzero(self._is_used))
+
+    def starts(self) -> list[int]:
+        return list(self._blocks)
+
+    def __contains__(self, slice_start: int) -> bool:
+        return slice_start in self._blocks
+
+    def has_room(self, starts: Sequence[int], keys: int, rows: int) -> bool:
+        """Whether `cells` may be called for that many rows: there are not too many places for them."""
+        if keys > 1 << self._bits:
+            return False
+        blocks = len(self._blocks) + sum(start not in self._blocks for start in starts)
+        if blocks <= len(self._blocks) + len(self._free):
+            return True
+        return (blocks - _BEGUN) << self._bits <= _PLACES_PER_CELL * (self.count + rows)
+
+    def cells(self, key_ids: Ids, starts: Sequence[int], which: npt.NDArray[Any] | None, keys: int) -> Cells:
+        """As `LookedUpCells.cells`."""
+        firsts = np.array([self._block(start) for start in starts], np.int64) << self._bits
+        self._is_used = grown(self._is_used, self.size, False)
+        cells = key_ids + (firsts[0] if which is None else firsts.take(which))
+        if not all(self._is_used[first : first + keys].all() for first in firsts.tolist()):
+            self._is_used[cells] = True
+        return cells
+
+    def _block(self, slice_start: int) -> int:
+        block = self._blocks.get(slice_start)
+        if block is None:
+            block = self._blocks[slice_start] = self._free.pop() if self._free else len(self._blocks)
+        return block
+
+    def cells_of(self, slice_start: int) -> Cells:
+        """The cells of a slice, ascending; empty if there is no such slice."""
+        block = self._blocks.get(slice_start)
+        if block is None:
+            return np.empty(0, np.int64)
+        first = block << self._bits
+        return np.flatnonzero(self._is_used[first : first + (1 << self._bits)]) + first
+
+    def key_ids(self, cells: Cells) -> Ids:
+        return cells & ((1 << self._bits) - 1)
+
+    def release(self, slice_start: int) -> Cells:
+        """As `LookedUpCells.release`."""
+        cells = self.cells_of(slice_start)
+        if slice_start in self._blocks:
+            self._free.append(self._blocks.pop(slice_start))
+        self._is_used[cells] = False
+        if self._is_judged:
+            self._released, self._is_judged = [], False
+        self._released.append(cells)
+        return cells
+
+    @property
+    def most_keys(self) -> int:
+        """In one of the slices that were released last."""
+        return max(map(len, self._released), default=0)
+
+    def recent(self) -> Cells:
+        """As `LookedUpCells.recent`."""
+        return np.concatenate([np.flatnonzero(self._is_used), *self._released])
+
+    def is_wasteful(self) -> bool:
+        """As `LookedUpCells.is_wasteful`."""
+        self._is_judged = True
+        is_sparse = 0 < _PLACES_PER_CELL * self.most_keys < 1 << self._bits
+        return is_sparse or len(self._free) > _PLACES_PER_CELL * (len(self._blocks) + _BEGUN)
+
+
+SliceCells = LookedUpCells | PlacedCells
+
+
+def best_cells(keys: int, slices: int, cells: int, most_keys: int) -> SliceCells:
+    """None in use yet.
+
+    Args:
+        keys: how many there are.
+        slices, cells: how many of these there are about to be.
+        most_keys: in one of the slices that were released last; 0: it is not known.
+    """
+    places = 1 << _bits_for(keys)
+    per_slice = most_keys or cells // max(1, slices)
+    is_dense = places <= _PLACES_PER_CELL * per_slice and (slices - _BEGUN) * places <= _PLACES_PER_CELL * cells
+    return PlacedCells(keys) if is_dense else LookedUpCells()
+
+
+def _bits_for(keys: int) -> int:
+    return max(_FEWEST_BITS, (keys - 1).bit_length())

@@ -1,0 +1,149 @@
+"""Cells of keys and slices, looked up and placed, against a dict; random steps, with seeds."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from actors.operators import slice_cells
+from actors.operators.slice_cells import LookedUpCells, PlacedCells
+from actors.operators.slice_store import SliceStore
+from flinkray.aggregates import Count, First, Max, Sum
+
+AGGREGATES = (
+    ("count", Count()),
+    ("sum", Sum("v")),
+    ("max", Max("v")),
+    ("first", First("v")),
+    ("largest_text", Max("t")),
+)
+
+Values = dict[int, list[tuple[int, str]]]
+"""By key: (number, text) in order of arrival."""
+
+
+def batch(keys: list[int], values: list[int]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"k": keys, "v": values, "t": [f"{value:06}" for value in values]})
+
+
+def expected(values: list[tuple[int, str]]) -> dict[str, Any]:
+    numbers = [number for number, _ in values]
+    return {
+        "count": len(numbers),
+        "sum": sum(numbers),
+        "max": max(numbers),
+        "first": numbers[0],
+        "largest_text": max(text for _, text in values),
+    }
+
+
+class Checked:
+    """A store, and what it should hold."""
+
+    def __init__(self) -> None:
+        self.renumbered = 0
+        self.store = SliceStore(AGGREGATES, "window (1/1)", self._count)
+        self.model: dict[int, Values] = defaultdict(lambda: defaultdict(list))
+
+    def _count(self) -> None:
+        self.renumbered += 1
+
+    def add(self, slices: list[int], keys: list[int], values: list[int]) -> None:
+        rows = batch(keys, values)
+        starts, which = np.unique(np.array(slices), return_inverse=True)
+        only_one = len(starts) == 1
+        cells = self.store.add(rows, rows.select(["k"]), starts.tolist(), None if only_one else which)
+        found = self.store.key_columns(self.store.key_ids(cells))
+        assert found[0].to_pylist() == keys
+        for start, key, value in zip(slices, keys, values, strict=True):
+            self.model[start][key].append((value, f"{value:06}"))
+
+    def release(self, start: int) -> None:
+        self.store.release(start)
+        self.model.pop(start, None)
+
+    def check(self) -> None:
+        self.store.check()
+        assert sorted(self.store.slice_starts()) == sorted(self.model)
+        for start, values in self.model.items():
+            cells = self.store.cells_of(start)
+            keys = self.store.key_columns(self.store.key_ids(cells))[0].to_pylist()
+            results = dict(zip((name for name, _ in AGGREGATES), self.store.results(cells), strict=True))
+            rows = pa.table(results).to_pylist()
+            assert dict(zip(keys, rows, strict=True)) == {key: expected(some) for key, some in values.items()}
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells are numbered anew after few rows."""
+    monkeypatch.setattr(slice_cells, "_RELEASED_BEFORE_COMPACTING", 3)
+    monkeypatch.setattr(slice_cells, "_FEWEST_BITS", 2)
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("seed", range(40))
+def test_cells_hold_what_was_added_however_dense_slices_are(seed: int) -> None:
+    chance, checked = random.Random(seed), Checked()
+    first, layouts = 0, set()
+    for _ in range(60):
+        key_count, low = chance.choice([(3, 0), (30, 0), (30, 500), (300, 0)]), 0
+        keys_below, low = key_count
+        rows = chance.choice([1, 10, 100, 400])
+        open_slices = list(range(first, first + chance.choice([1, 1, 2, 6])))
+        slices = [10 * chance.choice(open_slices) for _ in range(rows)]
+        keys = [low + chance.randrange(keys_below) for _ in range(rows)]
+        checked.add(slices, keys, [chance.randrange(1000) for _ in range(rows)])
+        layouts.add(type(checked.store._cells))
+        if chance.random() < 0.5:
+            first += chance.choice([0, 1, 2])
+            for start in [start for start in checked.store.slice_starts() if start < 10 * first]:
+                checked.release(start)
+            checked.store.compact()
+        checked.check()
+    assert checked.renumbered
+    assert layouts == {LookedUpCells, PlacedCells}
+
+
+def run_windows(checked: Checked, count: int, keys: int, rows: int) -> None:
+    """That many windows one after the other, with two open at a time."""
+    for window in range(count):
+        checked.add([10 * window] * rows, [row % keys for row in range(rows)], list(range(rows)))
+        if window:
+            checked.release(10 * (window - 1))
+            checked.store.compact()
+
+
+def test_slices_with_rows_of_most_keys_are_not_looked_up_and_memory_stays() -> None:
+    checked = Checked()
+    run_windows(checked, 20, 3000, 3000)
+    assert isinstance(checked.store._cells, PlacedCells)
+    assert checked.store._cells.size <= 3 * 4096
+    checked.check()
+
+
+def test_slices_with_rows_of_few_keys_are_looked_up_again() -> None:
+    checked = Checked()
+    run_windows(checked, 5, 3000, 3000)
+    assert isinstance(checked.store._cells, PlacedCells)
+    for window in range(5, 10):
+        checked.add([10 * window] * 20, list(range(20)), list(range(20)))
+        checked.release(10 * (window - 1))
+        checked.store.compact()
+    assert isinstance(checked.store._cells, LookedUpCells)
+    assert len(checked.store._keys) <= 40
+    checked.check()
+
+
+def test_many_slices_of_few_rows_do_not_take_a_place_per_key_each() -> None:
+    checked = Checked()
+    run_windows(checked, 5, 3000, 3000)
+    assert isinstance(checked.store._cells, PlacedCells)
+    rows = 500
+    checked.add([10 * (5 + row) for row in range(rows)], [row % 3000 for row in range(rows)], list(range(rows)))
+    assert isinstance(checked.store._cells, LookedUpCells)
+    checked.check()
