@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
-from benchmarks.definitions import KEYS, MULTIPLIER
+from benchmarks.definitions import KEYS
 from benchmarks.shapes import USUAL, Shape, windows
+from benchmarks.workloads.base import key_column
 
 MILLION = 1_000_000
 
@@ -31,7 +32,7 @@ class Size:
 
     def run(self, parallelism: int) -> None:
         keys = self.keys
-        shape = Shape(self.rows, {**USUAL, "k": lambda row: row * MULTIPLIER % keys}, windows(("k",)))
+        shape = Shape(self.rows, {**USUAL, "k": lambda row: key_column(row, keys)}, windows(("k",)))
         cpu_s = time.process_time()
         self.wall_s.append(shape.run(self.rows, "local", parallelism))
         self.cpu_s.append(time.process_time() - cpu_s)

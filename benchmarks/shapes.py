@@ -21,7 +21,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.definitions import MULTIPLIER
 from benchmarks.engines import ENGINES, variables
 from benchmarks.process_tree import Measured
 from benchmarks.process_tree import run as run_tree
@@ -108,7 +107,7 @@ SHAPES = {
         windows(("k",)),
     ),
     "skew": Shape(60_000_000, {**USUAL, "k": skewed_key}, windows(("k",))),
-    "many keys": Shape(40_000_000, {**USUAL, "k": lambda row: row * MULTIPLIER % MANY_KEYS}, windows(("k",))),
+    "many keys": Shape(40_000_000, {**USUAL, "k": lambda row: key_column(row, MANY_KEYS)}, windows(("k",))),
     "one row per batch": Shape(100_000, USUAL, windows(("k",)), {"flinkray.batch.target-rows": 1}),
     "crossing": Shape(100_000_000, USUAL, DataStream.rebalance),
     "wide": Shape(

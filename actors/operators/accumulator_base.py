@@ -44,7 +44,8 @@ class Rows:
         self.values = values
         self._first_position = first_position
         self._picked = picked
-        self._counts: list[npt.NDArray[np.int64]] = []
+        self._counts: list[tuple[int, npt.NDArray[np.int64]]] = []
+        """Of the cells from one on, if they have been counted."""
 
     @property
     def positions(self) -> npt.NDArray[np.int64]:
@@ -71,8 +72,12 @@ class Rows:
             np.add.at(counts, self.cells, 1)
             return
         if not self._counts:
-            self._counts.append(np.bincount(self.cells))
-        counts[: len(self._counts[0])] += self._counts[0]
+            lowest = int(self.cells.min(initial=len(counts)))
+            # Leaving the lower cells out takes a pass over the rows.
+            first = lowest if 4 * lowest > len(self.cells) else 0
+            self._counts.append((first, np.bincount(self.cells - first if first else self.cells)))
+        first, counted = self._counts[0]
+        counts[first : first + len(counted)] += counted
 
 
 class ColumnAccumulator(ABC):

@@ -65,6 +65,7 @@ class LookedUpCells:
         """The cell of each key in its slice, which are in use from now on.
 
         Args:
+            key_ids: may be written over.
             starts: the distinct slices of the rows.
             which: for each row the index of its slice in `starts`; None: they are all in the only one.
             keys: above all key numbers so far.
@@ -175,7 +176,8 @@ class PlacedCells:
         """As `LookedUpCells.cells`."""
         firsts = np.array([self._block(start) for start in starts], np.int64) << self._bits
         self._is_used = grown(self._is_used, self.size, False)
-        cells = key_ids + (firsts[0] if which is None else firsts.take(which))
+        cells = key_ids
+        cells += firsts[0] if which is None else firsts.take(which)
         if not all(self._is_used[first : first + keys].all() for first in firsts.tolist()):
             self._is_used[cells] = True
         return cells
