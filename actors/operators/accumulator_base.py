@@ -107,7 +107,7 @@ class ColumnAccumulator(ABC):
         """Keeps only these distinct cells, `cells[i]` as `targets[i]`, and makes room for the cells 0 ... size - 1."""
 
     @abstractmethod
-    def clear(self, cells: Cells) -> None:
+    def clear(self, cells: slice) -> None:
         """Makes these cells empty."""
 
     @abstractmethod
@@ -155,10 +155,9 @@ class ArrayAccumulator(ColumnAccumulator):
         for _, attribute in self.arrays:
             setattr(self, attribute, moved(getattr(self, attribute), cells, targets, size, self.fill(attribute)))
 
-    def clear(self, cells: Cells) -> None:
-        where = contiguous(cells)
+    def clear(self, cells: slice) -> None:
         for _, attribute in self.arrays:
-            getattr(self, attribute)[where] = self.fill(attribute)
+            getattr(self, attribute)[cells] = self.fill(attribute)
 
     def copy(self, size: int) -> Self:
         self.grow(size)

@@ -126,7 +126,7 @@ class AggregateColumns:
             slot.move(cells, targets, size)
         self._size = size
 
-    def clear(self, cells: Cells) -> None:
+    def clear(self, cells: slice) -> None:
         """Makes these cells empty."""
         for slot in self._slots:
             slot.clear(cells)
@@ -270,7 +270,7 @@ class _Slot:
         if self._accumulator is not None:
             self._accumulator.move(cells, targets, size)
 
-    def clear(self, cells: Cells) -> None:
+    def clear(self, cells: slice) -> None:
         if self._accumulator is not None:
             self._accumulator.clear(cells)
 

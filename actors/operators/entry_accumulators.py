@@ -47,10 +47,11 @@ class EntryAccumulator(ColumnAccumulator):
     def move(self, cells: Cells, targets: Cells, size: int) -> None:
         self._keep(self._reduce(self._entries_of(cells, targets)))
 
-    def clear(self, cells: Cells) -> None:
-        if self._chunks and len(cells):
+    def clear(self, cells: slice) -> None:
+        if self._chunks:
             table = pa.concat_tables(self._chunks)
-            self._keep(table.filter(pa.array(~np.isin(table.column(_CELL).to_numpy(), cells))))
+            entry_cells = table.column(_CELL).to_numpy()
+            self._keep(table.filter(pa.array((entry_cells < cells.start) | (entry_cells >= cells.stop))))
 
     def _keep(self, entries: pa.Table) -> None:
         self._chunks, self._reduced_rows, self._appended_rows = [entries], entries.num_rows, 0

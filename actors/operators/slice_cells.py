@@ -28,8 +28,6 @@ class LookedUpCells:
     """Cells are numbered in order of arrival, and found by their pair of slice and key. Those of slices that were
     released are not used again."""
 
-    is_reused = False
-
     def __init__(self) -> None:
         self._pairs = PairIndex()
         """Numbers cells: a pair is the number of the slice, counted from 0 as slices appear, and that of the key."""
@@ -97,6 +95,10 @@ class LookedUpCells:
         for number, cells in zip(firsts, np.split(new_cells[order], bounds), strict=True):
             self._slices.setdefault(start_of[number], []).append(cells)
 
+    def reused(self) -> list[slice]:
+        """Cells that were used before, to be cleared before anything is added; each is given once."""
+        return []
+
     def cells_of(self, slice_start: int) -> Cells:
         """The cells of a slice, ascending; empty if there is no such slice."""
         chunks = self._slices.get(slice_start)
@@ -109,14 +111,12 @@ class LookedUpCells:
     def key_ids(self, cells: Cells) -> Ids:
         return self._pairs.seconds(cells)
 
-    def release(self, slice_start: int) -> Cells:
-        """The slice is not needed any more; should it come again, it is a new one. Gives the cells it had."""
-        cells = self.cells_of(slice_start)
-        self._slices.pop(slice_start, None)
+    def release(self, slice_start: int) -> None:
+        """The slice is not needed any more; should it come again, it is a new one."""
+        released = sum(map(len, self._slices.pop(slice_start, [])))
         self._numbers.pop(slice_start, None)
-        self._released += len(cells)
-        self.most_keys = max(self.most_keys, len(cells))
-        return cells
+        self._released += released
+        self.most_keys = max(self.most_keys, released)
 
     def recent(self) -> Cells:
         """Cells in use, and those that were released last."""
@@ -129,22 +129,23 @@ class LookedUpCells:
 
 class PlacedCells:
     """A slice has a block of cells, with a place for every key: nothing is looked up. Blocks of slices that were
-    released are used again, so their cells must have been cleared.
+    released are used again.
 
     Args:
         keys: how many there are.
     """
-
-    is_reused = True
 
     def __init__(self, keys: int) -> None:
         self._bits = _bits_for(keys)
         self._blocks: dict[int, int] = {}
         """Slice start -> its block."""
         self._free: list[int] = []
+        """Blocks that were released, the last one last."""
         self._is_used = np.zeros(0, np.bool_)
-        self._released: list[Cells] = []
-        """Of each slice that was released last, between two times that `is_wasteful` was asked."""
+        """Per cell, in blocks that were released as before."""
+        self._reused: list[slice] = []
+        self._released = 0
+        """How many blocks were released last, between two times that `is_wasteful` was asked."""
         self._is_judged = False
 
     @property
@@ -155,7 +156,7 @@ class PlacedCells:
     @property
     def count(self) -> int:
         """Cells in use."""
-        return int(np.count_nonzero(self._is_used))
+        return sum(int(np.count_nonzero(self._is_used[self._places(block)])) for block in self._blocks.values())
 
     def starts(self) -> list[int]:
         return list(self._blocks)
@@ -175,7 +176,6 @@ class PlacedCells:
     def cells(self, key_ids: Ids, starts: Sequence[int], which: npt.NDArray[Any] | None, keys: int) -> Cells:
         """As `LookedUpCells.cells`."""
         firsts = np.array([self._block(start) for start in starts], np.int64) << self._bits
-        self._is_used = grown(self._is_used, self.size, False)
         cells = key_ids
         cells += firsts[0] if which is None else firsts.take(which)
         if not all(self._is_used[first : first + keys].all() for first in firsts.tolist()):
@@ -184,40 +184,60 @@ class PlacedCells:
 
     def _block(self, slice_start: int) -> int:
         block = self._blocks.get(slice_start)
-        if block is None:
-            block = self._blocks[slice_start] = self._free.pop() if self._free else len(self._blocks)
+        if block is not None:
+            return block
+        if self._free:
+            block = self._free.pop()
+            self._released = max(0, self._released - 1)
+            self._is_used[self._places(block)] = False
+            self._reused.append(self._places(block))
+        else:
+            block = len(self._blocks)
+            self._is_used = grown(self._is_used, (block + 1) << self._bits, False)
+        self._blocks[slice_start] = block
         return block
+
+    def _places(self, block: int) -> slice:
+        return slice(block << self._bits, (block + 1) << self._bits)
+
+    def reused(self) -> list[slice]:
+        """As `LookedUpCells.reused`."""
+        reused, self._reused = self._reused, []
+        return reused
 
     def cells_of(self, slice_start: int) -> Cells:
         """The cells of a slice, ascending; empty if there is no such slice."""
         block = self._blocks.get(slice_start)
         if block is None:
             return np.empty(0, np.int64)
-        first = block << self._bits
-        return np.flatnonzero(self._is_used[first : first + (1 << self._bits)]) + first
+        return self._used_in(block)
+
+    def _used_in(self, block: int) -> Cells:
+        places = self._places(block)
+        used: Cells = np.flatnonzero(self._is_used[places])
+        return used + int(places.start)
 
     def key_ids(self, cells: Cells) -> Ids:
         return cells & ((1 << self._bits) - 1)
 
-    def release(self, slice_start: int) -> Cells:
+    def release(self, slice_start: int) -> None:
         """As `LookedUpCells.release`."""
-        cells = self.cells_of(slice_start)
-        if slice_start in self._blocks:
-            self._free.append(self._blocks.pop(slice_start))
-        self._is_used[cells] = False
-        if self._is_judged:
-            self._released, self._is_judged = [], False
-        self._released.append(cells)
-        return cells
+        if slice_start not in self._blocks:
+            return
+        self._free.append(self._blocks.pop(slice_start))
+        self._released = 1 if self._is_judged else self._released + 1
+        self._is_judged = False
 
     @property
     def most_keys(self) -> int:
-        """In one of the slices that were released last."""
-        return max(map(len, self._released), default=0)
+        """In one of the slices that were released last; 0: it is not known."""
+        released = self._free[len(self._free) - self._released :]
+        return max((int(np.count_nonzero(self._is_used[self._places(block)])) for block in released), default=0)
 
     def recent(self) -> Cells:
         """As `LookedUpCells.recent`."""
-        return np.concatenate([np.flatnonzero(self._is_used), *self._released])
+        blocks = (*self._blocks.values(), *self._free[len(self._free) - self._released :])
+        return np.concatenate([np.empty(0, np.int64), *map(self._used_in, blocks)])
 
     def is_wasteful(self) -> bool:
         """As `LookedUpCells.is_wasteful`."""

@@ -99,6 +99,8 @@ class SliceStore:
     def _entered(self, key_ids: Ids, starts: list[int], which: npt.NDArray[Any] | None) -> Cells:
         """The cell of each key in its slice, with room for it."""
         cells = self._cells.cells(key_ids, starts, which, self._key_count)
+        for places in self._cells.reused():
+            self._aggregates.clear(places)
         self._aggregates.grow(self._cells.size)
         if self._fired_until is not None:
             self._fired_until = grown(self._fired_until, self._cells.size, MIN_TIMESTAMP)
@@ -151,9 +153,7 @@ class SliceStore:
 
     def release(self, slice_start: int) -> None:
         """The slice is not needed any more; should it come again, it is a new one."""
-        cells = self._cells.release(slice_start)
-        if self._cells.is_reused:
-            self._aggregates.clear(cells)
+        self._cells.release(slice_start)
 
     def compact(self) -> None:
         """Gives room back if enough was released; call it after releasing."""
