@@ -147,6 +147,8 @@ class PlacedCells:
         self._released = 0
         """How many blocks were released last, between two times that `is_wasteful` was asked."""
         self._is_judged = False
+        self._most_blocks = 0
+        """At a time, of late."""
 
     @property
     def size(self) -> int:
@@ -195,6 +197,7 @@ class PlacedCells:
             block = len(self._blocks)
             self._is_used = grown(self._is_used, (block + 1) << self._bits, False)
         self._blocks[slice_start] = block
+        self._most_blocks = max(self._most_blocks, len(self._blocks))
         return block
 
     def _places(self, block: int) -> slice:
@@ -243,7 +246,9 @@ class PlacedCells:
         """As `LookedUpCells.is_wasteful`."""
         self._is_judged = True
         is_sparse = 0 < _PLACES_PER_CELL * self.most_keys < 1 << self._bits
-        return is_sparse or len(self._free) > _PLACES_PER_CELL * (len(self._blocks) + _BEGUN)
+        is_large = self.size >> self._bits > _PLACES_PER_CELL * (self._most_blocks + _BEGUN)
+        self._most_blocks = max(len(self._blocks), self._most_blocks * 7 // 8)
+        return is_sparse or is_large
 
 
 SliceCells = LookedUpCells | PlacedCells

@@ -147,3 +147,21 @@ def test_many_slices_of_few_rows_do_not_take_a_place_per_key_each() -> None:
     checked.add([10 * (5 + row) for row in range(rows)], [row % 3000 for row in range(rows)], list(range(rows)))
     assert isinstance(checked.store._cells, LookedUpCells)
     checked.check()
+
+
+def test_blocks_that_are_not_needed_any_more_are_given_back() -> None:
+    checked = Checked()
+    run_windows(checked, 5, 3000, 3000)
+    for window in range(5, 45):
+        checked.add([10 * window] * 3000, list(range(3000)), list(range(3000)))
+    assert isinstance(checked.store._cells, PlacedCells)
+    assert checked.store._cells.size >= 40 * 4096
+    for window in range(4, 44):
+        checked.release(10 * window)
+        checked.store.compact()
+    for window in range(45, 75):
+        checked.add([10 * window] * 3000, list(range(3000)), list(range(3000)))
+        checked.release(10 * (window - 1))
+        checked.store.compact()
+    assert checked.store._cells.size <= 12 * 4096
+    checked.check()
