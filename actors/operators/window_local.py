@@ -135,15 +135,12 @@ class LocalWindowAggregateOperator(Operator):
         self._give(self._store.slice_starts())
 
     def _give(self, starts: list[int]) -> None:
-        """Emits the groups of these slices, in order of the first row of each."""
+        """Emits the groups of these slices, one slice after the other."""
         if not starts:
             return
         parts = [self._store.cells_of(start) for start in starts]
         times = np.repeat(np.array(starts, np.int64), [len(part) for part in parts])
         cells = together(parts)
-        if len(parts) > 1:
-            order = np.argsort(cells)
-            cells, times = cells[order], times[order]
         data = self._store.partial_rows(cells, self._kept)
         for start in starts:
             self._store.release(start)
