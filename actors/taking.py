@@ -26,7 +26,7 @@ def take_rows(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:
     if times is not None:
         column = _same_column(batch.data, times)
         times = take(times, indices) if column is None else data.column(column)
-    return Batch(data, batch.kind, times, None if batch.keys is None else take(batch.keys, indices))
+    return batch.sized(Batch(data, batch.kind, times, None if batch.keys is None else take(batch.keys, indices)))
 
 
 def take(values: Any, indices: pa.Array) -> Any:
