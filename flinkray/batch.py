@@ -48,7 +48,7 @@ class Batch:
             total += int(self.timestamps.nbytes)
         if self.keys is not None:
             total += int(self.keys.nbytes)
-        object.__setattr__(self, "_nbytes", total)  # the class is frozen; the value is the same for everyone
+        self.tell_nbytes(total)  # the class is frozen; the value is the same for everyone
         return total
 
     @property
@@ -98,9 +98,13 @@ class Batch:
     def sized(self, part: Batch) -> Batch:
         """`part`, some rows of this batch in any order; where they have their share of its bytes, it knows that."""
         if self._nbytes and self.has_even_rows:
-            object.__setattr__(part, "_nbytes", self._nbytes * part.num_rows // self.num_rows)
+            part.tell_nbytes(self._nbytes * part.num_rows // self.num_rows)
             object.__setattr__(part, "_has_even_rows", True)
         return part
+
+    def tell_nbytes(self, nbytes: int) -> None:
+        """For whoever knows `nbytes`, so that nobody need add them up."""
+        object.__setattr__(self, "_nbytes", nbytes)
 
     @property
     def has_even_rows(self) -> bool:
@@ -114,7 +118,7 @@ class Batch:
         batch = replace(self, timestamps=timestamps)
         if self._nbytes is not None:
             before, now = (0 if times is None else int(times.nbytes) for times in (self.timestamps, timestamps))
-            object.__setattr__(batch, "_nbytes", self._nbytes - before + now)
+            batch.tell_nbytes(self._nbytes - before + now)
         return batch
 
     def without_keys(self) -> Batch:

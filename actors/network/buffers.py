@@ -60,7 +60,9 @@ class Buffer:
         Two readers of a broadcast may do so at once; either result serves.
         """
         if len(self._batches) > 1:
-            self._batches = [concat(self._batches)]
+            batch = concat(self._batches)
+            batch.tell_nbytes(self.nbytes)
+            self._batches = [batch]
         return self._batches[0]
 
     @property
