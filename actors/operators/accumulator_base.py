@@ -21,6 +21,9 @@ from actors.taking import contiguous
 Cells = npt.NDArray[np.int64]
 """Shape (rows,): a cell per row."""
 
+Places = Cells | slice
+"""Cells; a slice where each is the one after that before."""
+
 Values = npt.NDArray[Any]
 
 
@@ -119,7 +122,7 @@ class ColumnAccumulator(ABC):
         """
 
     @abstractmethod
-    def results(self, cells: Cells) -> pa.Array:
+    def results(self, cells: Places) -> pa.Array:
         """The aggregate of each of these cells; null where nothing was added."""
 
     # -- snapshots
@@ -129,7 +132,7 @@ class ColumnAccumulator(ABC):
         """The cells 0 ... size - 1 as they are now. Quick: arrays are copied, entries are immutable and shared."""
 
     @abstractmethod
-    def columns(self, cells: Cells) -> dict[str, pa.Array]:
+    def columns(self, cells: Places) -> dict[str, pa.Array]:
         """The state of these distinct cells, a row for each. Any thread may call it on a copy."""
 
     @abstractmethod
@@ -166,7 +169,7 @@ class ArrayAccumulator(ColumnAccumulator):
             setattr(copied, attribute, getattr(self, attribute)[:size].copy())
         return copied
 
-    def columns(self, cells: Cells) -> dict[str, pa.Array]:
+    def columns(self, cells: Places) -> dict[str, pa.Array]:
         return {name: pa.array(picked(getattr(self, attribute), cells)) for name, attribute in self.arrays}
 
     def load(self, columns: Mapping[str, pa.Array]) -> None:
@@ -261,21 +264,16 @@ def moved(array: Values, cells: Cells, targets: Cells, size: int, fill: Any) -> 
     return result
 
 
-def picked(array: Values, cells: Cells) -> Values:
+def picked(array: Values, cells: Places) -> Values:
     """A copy of the elements at these places."""
-    where = contiguous(cells)
-    return array[where].copy() if isinstance(where, slice) else array[where]
+    return array[cells].copy() if isinstance(cells, slice) else array[cells]
+
+
+def listed(places: Places) -> Cells:
+    """The places one by one."""
+    return np.arange(places.start, places.stop) if isinstance(places, slice) else places
 
 
 def together(parts: Sequence[Cells]) -> Cells:
     """The parts in one; a single one as it is."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
-
-
-def resized(array: Values, size: int, fill: Any) -> Values:
-    """A copy with exactly `size` elements, `fill` where the array has no more."""
-    result = np.empty(size, array.dtype)
-    common = min(size, len(array))
-    result[:common] = array[:common]
-    result[common:] = fill
-    return result

@@ -15,9 +15,11 @@ from actors.operators.accumulator_base import (
     ArrayAccumulator,
     Cells,
     ColumnAccumulator,
+    Places,
     Rows,
     cast_exactly,
     is_fixed_width,
+    listed,
 )
 from actors.operators.columns import evaluate
 from actors.operators.entry_accumulators import (
@@ -35,6 +37,7 @@ from actors.operators.numeric_accumulators import (
     FloatSumAccumulator,
     IntegerSumAccumulator,
 )
+from actors.taking import contiguous
 from flinkray.aggregates import (
     Aggregate,
     ArgMax,
@@ -140,10 +143,11 @@ class AggregateColumns:
 
     def results(self, cells: Cells) -> list[pa.Array]:
         """One column per aggregate, in their order."""
+        places = contiguous(cells)
         columns: list[pa.Array] = []
         for slot in self._slots:
             with self._naming(slot):
-                columns.append(slot.results(cells))
+                columns.append(slot.results(places))
         return columns
 
     # -- snapshots
@@ -157,7 +161,8 @@ class AggregateColumns:
 
     def columns(self, cells: Cells) -> dict[str, pa.Array]:
         """The state of these distinct cells, a row for each; any thread may call it on a copy."""
-        return {name: column for slot in self._slots for name, column in slot.state_columns(cells).items()}
+        places = contiguous(cells)
+        return {name: column for slot in self._slots for name, column in slot.state_columns(places).items()}
 
     def metadata(self) -> dict[str, bytes]:
         """What `loaded` needs beside the columns."""
@@ -300,7 +305,7 @@ class _Slot:
         copied._accumulator = None if self._accumulator is None else self._accumulator.copy(size)
         return copied
 
-    def state_columns(self, cells: Cells) -> dict[str, pa.Array]:
+    def state_columns(self, cells: Places) -> dict[str, pa.Array]:
         columns = {} if self._accumulator is None else self._accumulator.columns(cells)
         return {f"{self.name}:{name}": column for name, column in columns.items()}
 
@@ -313,12 +318,11 @@ class _Slot:
 
     # -- results
 
-    def results(self, cells: Cells) -> pa.Array:
+    def results(self, cells: Places) -> pa.Array:
         if self._accumulator is not None:
             return self._accumulator.results(cells)
-        if isinstance(self._aggregate, CountDistinct):
-            return pa.array(np.zeros(len(cells), np.int64))
-        return pa.nulls(len(cells))
+        size = len(listed(cells))
+        return pa.array(np.zeros(size, np.int64)) if isinstance(self._aggregate, CountDistinct) else pa.nulls(size)
 
     def _typed(self, values: pa.Array, size: int) -> pa.Array | None:
         """The values as the accumulator, widened if need be, takes them; None while their type is not known at all."""

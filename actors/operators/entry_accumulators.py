@@ -16,7 +16,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors.operators.accumulator_base import AggregateTypeError, Cells, ColumnAccumulator, Rows, cast_exactly
+from actors.operators.accumulator_base import (
+    AggregateTypeError,
+    Cells,
+    ColumnAccumulator,
+    Places,
+    Rows,
+    cast_exactly,
+    listed,
+)
 
 _CELL = "cell"
 _POSITION = "position"
@@ -69,7 +77,8 @@ class EntryAccumulator(ColumnAccumulator):
     def _of_type(self, arrow_type: pa.DataType) -> EntryAccumulator:
         """Empty, for that type of what `add` gets."""
 
-    def results(self, cells: Cells) -> pa.Array:
+    def results(self, cells: Places) -> pa.Array:
+        cells = listed(cells)
         targets = np.arange(len(cells), dtype=np.int64)
         return self._finish(self._reduce(self._entries_of(cells, targets)), len(cells))
 
@@ -80,8 +89,9 @@ class EntryAccumulator(ColumnAccumulator):
         copied._chunks = list(self._chunks)
         return copied
 
-    def columns(self, cells: Cells) -> dict[str, pa.Array]:
+    def columns(self, cells: Places) -> dict[str, pa.Array]:
         """A list of entries per cell, one column for each column of theirs."""
+        cells = listed(cells)
         entries = self._reduce(self._entries_of(cells, np.arange(len(cells), dtype=np.int64)))
         entry_cells = entries.column(_CELL).to_numpy()
         entries = entries.take(pa.array(np.argsort(entry_cells, kind="stable")))

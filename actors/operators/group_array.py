@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from actors.operators.accumulator_base import grown, resized
+from actors.operators.accumulator_base import grown
 from actors.operators.segments import Ints, Values
 
 
@@ -94,10 +94,19 @@ class _Captured:
     def read(self) -> Values:
         values = self._values
         assert values is not None, "it is read once"
-        elements = resized(values, self._size, self._fill)
+        elements = _resized(values, self._size, self._fill)
         # In this order: whatever change the copy shows was set aside before it was made.
         for groups, before in tuple(self._before):
             inside = groups < self._size
             elements[groups[inside]] = before[inside]
         self._values = None
         return elements
+
+
+def _resized(array: Values, size: int, fill: Any) -> Values:
+    """A copy with exactly `size` elements, `fill` where the array has no more."""
+    result = np.empty(size, array.dtype)
+    common = min(size, len(array))
+    result[:common] = array[:common]
+    result[common:] = fill
+    return result

@@ -20,7 +20,7 @@ class Piece(Struct, frozen=True):
 
     Attributes:
         key_ids: distinct.
-        first_cells: per key the first of its cells, which orders keys by arrival.
+        first_cells: per key the lowest of its cells, which orders the keys.
         aggregates: what holds them.
         cells: where in `aggregates` each key's are.
     """
@@ -81,19 +81,19 @@ class MergedSlices:
 
 
 def _merge(pieces: list[Piece]) -> list[Piece]:
-    key_ids, first_cells, places = _by_first_arrival(pieces)
+    key_ids, first_cells, places = _by_lowest_cell(pieces)
     if len(key_ids) > _WORTH_MERGING * len(places):
         return pieces
     return [Piece(key_ids, first_cells, _put_together(pieces, places, len(key_ids)), np.arange(len(key_ids)))]
 
 
 def combine(windows: Sequence[Sequence[Piece]]) -> tuple[Ids, list[int], AggregateColumns]:
-    """The keys of all windows, each window's by first arrival; how many each has; and their aggregates."""
+    """The keys of all windows, each window's by their lowest cells; how many each has; and their aggregates."""
     keys: list[Ids] = []
     places: list[Cells] = []
     size = 0
     for pieces in windows:
-        key_ids, _, places_in_window = _by_first_arrival(pieces)
+        key_ids, _, places_in_window = _by_lowest_cell(pieces)
         keys.append(key_ids)
         places.append(places_in_window + size)
         size += len(key_ids)
@@ -101,8 +101,8 @@ def combine(windows: Sequence[Sequence[Piece]]) -> tuple[Ids, list[int], Aggrega
     return np.concatenate(keys), [len(key_ids) for key_ids in keys], _put_together(every, np.concatenate(places), size)
 
 
-def _by_first_arrival(pieces: Sequence[Piece]) -> tuple[Ids, Cells, Cells]:
-    """The distinct keys of all pieces by first arrival, their first cells, and for each key of each piece its place
+def _by_lowest_cell(pieces: Sequence[Piece]) -> tuple[Ids, Cells, Cells]:
+    """The distinct keys of all pieces by their lowest cells, these cells, and for each key of each piece its place
     among the distinct ones."""
     key_ids = np.concatenate([piece.key_ids for piece in pieces])
     cells = np.concatenate([piece.first_cells for piece in pieces])

@@ -14,6 +14,7 @@ from actors.operators.accumulator_base import (
     ArrayAccumulator,
     Cells,
     ColumnAccumulator,
+    Places,
     Rows,
     Values,
     cast_exactly,
@@ -49,7 +50,7 @@ class CountAccumulator(ArrayAccumulator):
     def widened(self, arrow_type: pa.DataType) -> CountAccumulator:
         return self
 
-    def results(self, cells: Cells) -> pa.Array:
+    def results(self, cells: Places) -> pa.Array:
         return pa.array(picked(self._counts, cells))
 
 
@@ -91,7 +92,7 @@ class IntegerSumAccumulator(ArrayAccumulator):
         sums._sums, sums._counts = self._sums.astype(np.float64), self._is_filled.astype(np.int64)
         return sums
 
-    def results(self, cells: Cells) -> pa.Array:
+    def results(self, cells: Places) -> pa.Array:
         arrow_type = self._type if pa.types.is_duration(self._type) else pa.int64()
         return to_arrow(picked(self._sums, cells), arrow_type, ~picked(self._is_filled, cells))
 
@@ -169,7 +170,7 @@ class FloatSumAccumulator(ArrayAccumulator):
     def widened(self, arrow_type: pa.DataType) -> FloatSumAccumulator:
         return self
 
-    def results(self, cells: Cells) -> pa.Array:
+    def results(self, cells: Places) -> pa.Array:
         counts = picked(self._counts, cells)
         sums = picked(self._sums, cells)
         return to_arrow(sums / np.maximum(counts, 1) if self._is_mean else sums, pa.float64(), counts == 0)
@@ -221,7 +222,7 @@ class ExtremeAccumulator(ArrayAccumulator):
         wider.add(best)
         return wider
 
-    def results(self, cells: Cells) -> pa.Array:
+    def results(self, cells: Places) -> pa.Array:
         return to_arrow(picked(self._best, cells), self._type, ~picked(self._is_filled, cells))
 
 
@@ -276,5 +277,5 @@ class EndAccumulator(ArrayAccumulator):
         wider.add(ends)
         return wider
 
-    def results(self, cells: Cells) -> pa.Array:
+    def results(self, cells: Places) -> pa.Array:
         return to_arrow(picked(self._values, cells), self._type, picked(self._positions, cells) == _NEVER)

@@ -52,9 +52,6 @@ class LookedUpCells:
     def starts(self) -> list[int]:
         return list(self._slices)
 
-    def __contains__(self, slice_start: int) -> bool:
-        return slice_start in self._slices
-
     def has_room(self, starts: Sequence[int], keys: int, rows: int) -> bool:
         """Whether `cells` may be called for that many rows."""
         return True
@@ -162,9 +159,6 @@ class PlacedCells:
 
     def starts(self) -> list[int]:
         return list(self._blocks)
-
-    def __contains__(self, slice_start: int) -> bool:
-        return slice_start in self._blocks
 
     def has_room(self, starts: Sequence[int], keys: int, rows: int) -> bool:
         """Whether `cells` may be called for that many rows: there are not too many places for them."""

@@ -43,7 +43,6 @@ class SliceStore:
         where: str,
         renumbered: Callable[[], None] = lambda: None,
     ) -> None:
-        self._named = tuple(aggregates)
         self._where = where
         self._renumbered = renumbered
         self._keys = KeyIndex()
@@ -58,9 +57,6 @@ class SliceStore:
     def cell_count(self) -> int:
         """Cells in use."""
         return self._cells.count
-
-    def __contains__(self, slice_start: int) -> bool:
-        return slice_start in self._cells
 
     # -- adding
 

@@ -40,10 +40,10 @@ _CELLS_AT_ONCE = 1 << 17
 class ColumnarWindowOperator(WindowOperatorBase):
     """Accumulates each row once, into its slice; a window is made of its slices when it fires.
 
-    Result columns: the key's, `window_start` and `window_end` (ms), then the aggregates; ordered by window, and in it
-    by first arrival of the key, there or ever. A late row that is still allowed makes its (key, window) fire again,
-    once per batch. In processing time a batch is in the windows of the moment at which it arrives. A batch may have
-    partial aggregates in place of rows, of a key and slice each.
+    Result columns: the key's, `window_start` and `window_end` (ms), then the aggregates; ordered by window, its keys by
+    their cells. A late row that is still allowed makes its (key, window) fire again, once per batch. In processing time
+    a batch is in the windows of the moment at which it arrives. A batch may have partial aggregates in place of rows,
+    of a key and slice each.
     """
 
     def __init__(self, factory: WindowFactory) -> None:

@@ -1,0 +1,64 @@
+"""What a batch says that its rows take is what Arrow says, also where nobody added it up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from actors.network.buffers import Buffer
+from actors.taking import take_rows
+from flinkray.batch import Batch
+from flinkray.types import Kind
+
+ROWS = 1_000
+NUMBERS = np.arange(ROWS)
+COLUMNS: dict[str, pa.Array] = {
+    "integers": pa.array(NUMBERS),
+    "small": pa.array(NUMBERS % 100, pa.int8()),
+    "doubles": pa.array(NUMBERS * 0.5),
+    "decimals": pa.array(NUMBERS).cast(pa.decimal128(20, 1)),
+    "times": pa.array(NUMBERS, pa.timestamp("ms")),
+    "texts": pa.array(["x" * (number % 50) for number in range(ROWS)]),
+    "lists": pa.array([[1] * (number % 5) for number in range(ROWS)]),
+}
+
+
+def batch_of(*names: str) -> Batch:
+    data = pa.RecordBatch.from_pydict({name: COLUMNS[name] for name in names})
+    return Batch(data, Kind.ROW, COLUMNS["integers"], pa.RecordBatch.from_pydict({"key": COLUMNS["doubles"]}))
+
+
+def arrows(batch: Batch) -> int:
+    assert batch.timestamps is not None
+    assert batch.keys is not None
+    return int(batch.data.nbytes + batch.timestamps.nbytes + batch.keys.nbytes)
+
+
+@pytest.mark.parametrize(
+    "names", [(name,) for name in COLUMNS] + [("small", "decimals", "times"), ("integers", "texts")]
+)
+@pytest.mark.parametrize("is_asked_before", [True, False])
+def test_slices_and_rows_that_are_taken(names: tuple[str, ...], is_asked_before: bool) -> None:
+    whole = batch_of(*names)
+    if is_asked_before:
+        assert whole.nbytes == arrows(whole)
+    for part in (whole.slice(0, 1), whole.slice(17, 301), whole.slice(17, 301).slice(100), whole.slice(5, 0)):
+        assert part.nbytes == arrows(part)
+    taken = take_rows(whole, np.array([999, 3, 3, 500]))
+    assert taken.nbytes == arrows(taken)
+
+
+def test_nulls_cost_their_bits_at_most() -> None:
+    values = pa.array(NUMBERS, mask=NUMBERS % 3 == 0)
+    whole = Batch(pa.RecordBatch.from_pydict({"v": values}), Kind.ROW)
+    assert whole.nbytes == whole.data.nbytes
+    part = whole.slice(10, 500)
+    assert abs(part.nbytes - part.data.nbytes) <= 2
+
+
+def test_batches_that_were_put_together() -> None:
+    parts = [batch_of("integers", "texts").slice(start, 300) for start in (0, 300, 600)]
+    together = Buffer(parts, None, 900, sum(part.nbytes for part in parts)).batch
+    assert together.num_rows == 900
+    assert abs(together.nbytes - arrows(together)) <= 8, "each text array has an offset more than texts"
