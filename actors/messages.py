@@ -347,6 +347,8 @@ class RequestSubpartition(Struct, frozen=True):
     subpartition: int
     credit: int
     consumer: Address
+    buffer_rows: int | None = None
+    """As in `NewBufferSize`; None: as many as the producer likes to begin with."""
 
 
 class BufferEntry(Struct, frozen=True):
@@ -382,6 +384,12 @@ class AddCredit(Struct, frozen=True):
     credits: tuple[tuple[ChannelId, int], ...]
 
 
+class NewBufferSize(Struct, frozen=True):
+    """Consumer -> producer: how many rows the buffers of these channels should have from now on."""
+
+    sizes: tuple[tuple[ChannelId, int], ...]
+
+
 class ResumeConsumption(Struct, frozen=True):
     """Consumer -> producer: the barrier has been handled; what waits behind it may come."""
 
@@ -415,6 +423,7 @@ DataMessage = (
     | Buffers
     | AnnounceBacklog
     | AddCredit
+    | NewBufferSize
     | ResumeConsumption
     | CancelSubpartition
     | SendTaskEvent

@@ -95,6 +95,7 @@ class BlockingResultPartition(ResultPartition):
         self._kept: list[list[_Kept]] = [[] for _ in range(descriptor.subpartitions)]
         self._tails = [Coalescer(target_rows, target_bytes) for _ in range(descriptor.subpartitions)]
         self._broadcast_tail = Coalescer(target_rows, target_bytes)
+        self.buffer_rows = target_rows
         self._views: dict[BlockingView, Callable[[], None]] = {}
         self._on_consumed = on_released
         self._is_finished = False
@@ -364,6 +365,9 @@ class BlockingView(SubpartitionView):
 
     def resume(self) -> NextKind:
         return self.next_kind
+
+    def set_buffer_rows(self, rows: int) -> None:
+        """Without effect: no barrier waits behind the rows."""
 
     def release(self) -> None:
         """This reading is over. The partition stays."""

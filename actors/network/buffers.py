@@ -89,10 +89,13 @@ class Coalescer:
 
     A batch of at least half the target becomes a buffer of its own, without a copy. Smaller ones wait for each other
     until together they reach the target, one of another layout comes, or `finish` is called.
+
+    Attributes:
+        target_rows: rows that a buffer aims at from now on.
     """
 
     def __init__(self, target_rows: int, target_bytes: int) -> None:
-        self._target_rows = target_rows
+        self.target_rows = target_rows
         self._target_bytes = target_bytes
         self._batches: list[Batch] = []
         self._rows = 0
@@ -114,13 +117,13 @@ class Coalescer:
     def add(self, batch: Batch) -> list[Buffer]:
         """The buffers that this batch completed, in order."""
         rows, nbytes = batch.num_rows, batch.nbytes
-        if 2 * rows >= self._target_rows or 2 * nbytes >= self._target_bytes:
+        if 2 * rows >= self.target_rows or 2 * nbytes >= self._target_bytes:
             return [*self.finish(), Buffer([batch], None, rows, nbytes)]
         finished = self.finish() if self._batches and not is_same_layout(self._batches[0], batch) else []
         self._batches.append(batch)
         self._rows += rows
         self._nbytes += nbytes
-        if self._rows >= self._target_rows or self._nbytes >= self._target_bytes:
+        if self._rows >= self.target_rows or self._nbytes >= self._target_bytes:
             finished += self.finish()
         return finished
 

@@ -18,6 +18,7 @@ from actors.messages import (
     ChannelId,
     DataMessage,
     GateDescriptor,
+    NewBufferSize,
     PartitionDescriptor,
     RequestSubpartition,
     ResumeConsumption,
@@ -26,6 +27,7 @@ from actors.messages import (
 )
 from actors.network.blocking_partition import BlockingResultPartition, ResultMemory
 from actors.network.credit import ByteBudget, FloatingBuffers
+from actors.network.debloating import first_buffer_rows
 from actors.network.input_channel import (
     InputChannel,
     InputChannelStatistics,
@@ -129,7 +131,7 @@ class NetworkEnvironment:
             descriptor,
             max_buffers=buffers,
             max_bytes=min(buffers * target_bytes, self._configuration.get(BYTES_IN_FLIGHT)),
-            target_rows=settings.get(BATCH_ROWS),
+            target_rows=first_buffer_rows(settings),
             target_bytes=target_bytes,
             on_consumed=self._registry.remove,
         )
@@ -250,6 +252,8 @@ class NetworkEnvironment:
                 self._receiver.on_buffers(message, payloads)
             case AddCredit():
                 self._sender.on_add_credit(message)
+            case NewBufferSize():
+                self._sender.on_new_buffer_size(message)
             case AnnounceBacklog():
                 self._receiver.on_backlog(message)
             case RequestSubpartition():
@@ -269,8 +273,8 @@ class NetworkEnvironment:
                 self._sender.fail_channels([entry.channel_id for entry in entries], failure.cause)
             case RequestSubpartition(channel_id):
                 self._receiver.fail_channels((channel_id,), failure.cause)
-            case AddCredit(credits):
-                self._receiver.fail_channels(tuple(channel_id for channel_id, _ in credits), failure.cause)
+            case AddCredit(told) | NewBufferSize(told):
+                self._receiver.fail_channels(tuple(channel_id for channel_id, _ in told), failure.cause)
             case ResumeConsumption(channel_ids):
                 self._receiver.fail_channels(channel_ids, failure.cause)
             case other:

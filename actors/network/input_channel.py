@@ -57,6 +57,7 @@ class InputChannel(ABC):
         self._taken_bytes = 0
         self._is_blocked = False
         self._capture = ChannelCapture()
+        self._buffer_rows: int | None = None
         self.is_released = False
 
     @abstractmethod
@@ -139,6 +140,10 @@ class InputChannel(ABC):
 
     def end_capture(self, checkpoint_id: int) -> list[Batch]:
         return self._capture.end(checkpoint_id)
+
+    def set_buffer_rows(self, rows: int) -> None:
+        """How many rows the producer's buffers should have from now on, also where it is not connected yet."""
+        self._buffer_rows = rows
 
     @abstractmethod
     def release(self) -> None:

@@ -70,6 +70,10 @@ class InputGate(ABC):
         """
 
     @abstractmethod
+    def set_buffer_rows(self, rows: int) -> None:
+        """How many rows the producers' buffers should have from now on."""
+
+    @abstractmethod
     def begin_capture(self, checkpoint_id: int) -> None:
         """Begins to collect what is on its way to this task: rows not polled yet that precede their channel's barrier.
 
@@ -188,6 +192,10 @@ class SingleInputGate(InputGate):
 
     def resume_consumption(self, channel: int) -> None:
         self.channels[channel].resume()
+
+    def set_buffer_rows(self, rows: int) -> None:
+        for channel in self.channels:
+            channel.set_buffer_rows(rows)
 
     def begin_capture(self, checkpoint_id: int) -> None:
         if self._rest is not None and checkpoint_id > self._last_barrier:
@@ -352,6 +360,10 @@ class UnionInputGate(InputGate):
 
     def _gate_of(self, channel: int) -> int:
         return max(number for number, offset in enumerate(self._offsets) if offset <= channel)
+
+    def set_buffer_rows(self, rows: int) -> None:
+        for gate in self.gates:
+            gate.set_buffer_rows(rows)
 
     def begin_capture(self, checkpoint_id: int) -> None:
         for gate in self.gates:

@@ -53,7 +53,17 @@ class LocalInputChannel(InputChannel):
                 self._view = partition.create_view(self.descriptor.subpartition, listener)
             except PartitionError as error:
                 self._error = error
+        self._tell_buffer_rows()
         self._queue_in_gate(self.index)
+
+    def set_buffer_rows(self, rows: int) -> None:
+        super().set_buffer_rows(rows)
+        self._tell_buffer_rows()
+
+    def _tell_buffer_rows(self) -> None:
+        view, rows = self._view, self._buffer_rows
+        if view is not None and rows is not None:
+            view.set_buffer_rows(rows)
 
     def _take(self) -> Taken | None:
         view = self._view

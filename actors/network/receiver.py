@@ -17,6 +17,7 @@ from actors.messages import (
     Buffers,
     CancelSubpartition,
     ChannelId,
+    NewBufferSize,
     RequestSubpartition,
     ResumeConsumption,
     SendTaskEvent,
@@ -42,6 +43,7 @@ class _Producer(Struct):
     channels: int = 0
     """That it feeds now; without any it is forgotten once everything has been told."""
     credit_due: dict[RemoteInputChannel, None] = field(default_factory=dict)
+    resized: dict[RemoteInputChannel, None] = field(default_factory=dict)
     resumed: list[ChannelId] = field(default_factory=list)
     cancelled: list[ChannelId] = field(default_factory=list)
     is_queued: bool = False
@@ -78,6 +80,9 @@ class PartitionReceiver:
     def resume(self, channel: RemoteInputChannel) -> None:
         self._post(partial(self._resume, channel))
 
+    def announce_buffer_rows(self, channel: RemoteInputChannel) -> None:
+        self._post(partial(self._resize, channel))
+
     def release(self, channel: RemoteInputChannel) -> None:
         self._post(partial(self._release, channel))
 
@@ -111,6 +116,7 @@ class PartitionReceiver:
                 subpartition=descriptor.subpartition,
                 credit=credit,
                 consumer=self._context.address,
+                buffer_rows=channel.buffer_rows,
             ),
         )
 
@@ -124,6 +130,12 @@ class PartitionReceiver:
             producer.resumed.append(channel.channel_id)
             self._queue(producer)
 
+    def _resize(self, channel: RemoteInputChannel) -> None:
+        if channel.channel_id in self._channels and not channel.has_ended:
+            producer = self._producer(channel)
+            producer.resized[channel] = None
+            self._queue(producer)
+
     def _release(self, channel: RemoteInputChannel) -> None:
         channel.credit.release()
         self._asking.pop(channel, None)
@@ -131,6 +143,7 @@ class PartitionReceiver:
             producer = self._producer(channel)
             producer.channels -= 1
             producer.credit_due.pop(channel, None)
+            producer.resized.pop(channel, None)
             # Also after the last element: it tells the producer's slot that it need not stay for this channel.
             producer.cancelled.append(channel.channel_id)
             self._queue(producer)
@@ -229,8 +242,12 @@ class PartitionReceiver:
         due = [(channel.channel_id, channel.credit.take_announcement()) for channel in producer.credit_due]
         credits = tuple((channel_id, count) for channel_id, count in due if count)
         producer.credit_due.clear()
+        sizes = tuple((each.channel_id, each.buffer_rows) for each in producer.resized if each.buffer_rows is not None)
+        producer.resized.clear()
         resumed, producer.resumed = producer.resumed, []
         cancelled, producer.cancelled = producer.cancelled, []
+        if sizes:  # first, so that what the credits are for has them
+            self._context.tell(producer.address, NewBufferSize(sizes))
         if credits:
             self._context.tell(producer.address, AddCredit(credits))
         if resumed:

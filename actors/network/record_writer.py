@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 from actors.elements import Event, LatencyMarker
 from actors.network.availability import Availability
-from actors.network.partitioners import EveryChannel, create_selector
+from actors.network.partitioners import EveryChannel, FirstChannel, create_selector
 from actors.network.result_partition import ResultPartition
 from actors.ports import Cancellable, Timers
 from flinkray.batch import Batch
@@ -51,6 +52,8 @@ class RecordWriter:
         self._generator = generator
         self._flush_timer: Cancellable | None = None
         self._is_flush_due = False
+        self.rows_written = 0
+        """So far; a broadcast counts once."""
 
     @property
     def is_available(self) -> bool:
@@ -61,6 +64,15 @@ class RecordWriter:
     def availability(self) -> Availability:
         return self.partition.availability
 
+    @property
+    def rows_wanted(self) -> float:
+        """How many rows fill a buffer of each consumer, where these are not to be large; else any number."""
+        rows = self.partition.buffer_rows
+        if rows >= self._target_rows:
+            return math.inf
+        is_spread = not isinstance(self._selector, FirstChannel | EveryChannel)
+        return rows * self.partition.number_of_subpartitions if is_spread else rows
+
     def emit(self, batch: Batch) -> None:
         """Spreads the rows over the channels.
 
@@ -69,6 +81,7 @@ class RecordWriter:
         """
         if not batch.num_rows:
             return
+        self.rows_written += batch.num_rows
         for piece in self._cut(batch):
             if self._is_broadcast:
                 self.partition.broadcast(piece.without_keys())

@@ -30,6 +30,8 @@ class RemoteConnector(Protocol):
     def announce_credit(self, channel: RemoteInputChannel) -> None:
         """Only the network loop calls this: the channel's ledger has credit to grant."""
 
+    def announce_buffer_rows(self, channel: RemoteInputChannel) -> None: ...
+
     def send_task_event(self, channel: RemoteInputChannel, event: Any) -> None: ...
 
 
@@ -166,6 +168,15 @@ class RemoteInputChannel(InputChannel):
     def end_capture(self, checkpoint_id: int) -> list[Batch]:
         with self._lock:
             return super().end_capture(checkpoint_id)
+
+    @property
+    def buffer_rows(self) -> int | None:
+        """Rows that the producer's buffers should have; None: nothing has been said of that. Any thread may ask."""
+        return self._buffer_rows
+
+    def set_buffer_rows(self, rows: int) -> None:
+        super().set_buffer_rows(rows)
+        self._connector.announce_buffer_rows(self)
 
     def recycle(self) -> None:
         self._connector.consumed(self)

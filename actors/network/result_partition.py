@@ -51,7 +51,8 @@ class ResultPartition:
 
     Args:
         max_buffers: data buffers, and `max_bytes` bytes, that may wait before the partition is unavailable.
-        target_rows: rows, and `target_bytes` bytes, that small batches are collected up to.
+        target_rows: rows, and `target_bytes` bytes, that small batches are collected up to, until a consumer says how
+            many rows its buffers should have.
         on_consumed: called once, when every consumer has taken everything or the partition was released.
     """
 
@@ -71,6 +72,8 @@ class ResultPartition:
         """Set by the producing task: gets what consumers send upstream, on a thread that is not the task's."""
         self._lock = threading.Lock()
         self._limit = QueueLimit(max_buffers, max_bytes)
+        self.buffer_rows = target_rows
+        """Rows of the largest buffers that any consumer wants."""
         self._broadcast_tail = Coalescer(target_rows, target_bytes)
         self._subpartitions = [
             PipelinedSubpartition(index, self._limit, target_rows, target_bytes)
@@ -337,6 +340,11 @@ class ResultPartition:
                 raise self._error()
             return self._subpartitions[index].next_kind
 
+    def _set_buffer_rows(self, index: int, rows: int) -> None:
+        with self._lock:
+            self._subpartitions[index].set_target_rows(rows)
+            self.buffer_rows = self._broadcast_tail.target_rows = max(each.target_rows for each in self._subpartitions)
+
     def _resume(self, index: int) -> NextKind:
         with self._lock:
             self._subpartitions[index].resume()
@@ -436,6 +444,10 @@ class SubpartitionView:
     def resume(self) -> NextKind:
         """Unblocks after an aligned barrier; says what can be read now, since the listener is not called for it."""
         return self._partition._resume(self._index)
+
+    def set_buffer_rows(self, rows: int) -> None:
+        """How many rows this consumer's buffers aim at from now on."""
+        self._partition._set_buffer_rows(self._index, rows)
 
     def release(self) -> None:
         """Nothing more is wanted: what waits is dropped, and so is what the producer still adds."""

@@ -15,6 +15,7 @@ from actors.messages import (
     Buffers,
     CancelSubpartition,
     ChannelId,
+    NewBufferSize,
     RequestSubpartition,
     ResumeConsumption,
     SendTaskEvent,
@@ -136,6 +137,8 @@ class PartitionSender:
         except PartitionError as error:
             self._tell_error(message.consumer, message.channel_id, str(error))
             return
+        if message.buffer_rows is not None:
+            view.set_buffer_rows(message.buffer_rows)
         consumer = self._consumer(message.consumer)
         consumer.readers += 1
         reader = _Reader(message.channel_id, consumer, SenderCredit(message.credit), view)
@@ -148,6 +151,12 @@ class PartitionSender:
             if reader is not None:
                 reader.credit.add(count)
                 self._consider(reader)
+
+    def on_new_buffer_size(self, message: NewBufferSize) -> None:
+        for channel_id, rows in message.sizes:
+            reader = self._readers.get(channel_id)
+            if reader is not None:
+                reader.view.set_buffer_rows(rows)
 
     def on_resume(self, message: ResumeConsumption) -> None:
         for channel_id in message.channel_ids:

@@ -146,6 +146,15 @@ class PipelinedSubpartition:
             return NextKind.EVENT
         return NextKind.NOTHING if self.is_lingering else NextKind.DATA
 
+    @property
+    def target_rows(self) -> int:
+        """Rows that a buffer aims at."""
+        return self._tail.target_rows
+
+    def set_target_rows(self, rows: int) -> None:
+        """For the rows that come from now on."""
+        self._tail.target_rows = rows
+
     def add_batch(self, batch: Batch) -> None:
         """Rows, which may wait in the tail for more."""
         if not self.is_released:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from actors.elements import CheckpointOptions, LatencyMarker
+from actors.operators.pace import PieceLimit
 from actors.ports import Clock, Loop
 from actors.state.options import StateOptions
 from actors.state.snapshot import OperatorSnapshot, RestoredState
@@ -126,6 +127,10 @@ class OperatorContext(Protocol):
     @property
     def allows_unaligned_splits(self) -> bool:
         """Whether a source whose reader cannot hold single splits back may take part in watermark alignment."""
+
+    @property
+    def piece_limit(self) -> PieceLimit:
+        """How many rows the task may take at a time."""
 
     @property
     def backpressured_ms(self) -> float:

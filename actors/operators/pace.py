@@ -1,8 +1,13 @@
-"""How many rows of a batch go through a chain of operators at a time, so that its task soon looks at its mailbox."""
+"""How many rows of a batch go through a chain of operators at a time: so many that the task soon looks at its mailbox,
+and that no exchange behind it gets more than it wants."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
+from typing import Protocol
+
+from msgspec import Struct
 
 from flinkray.batch import Batch
 
@@ -23,26 +28,95 @@ def rows_of(size: int) -> int:
     return int(4**size)
 
 
+class Exit(Protocol):
+    """Where rows leave a task."""
+
+    @property
+    def rows_written(self) -> int:
+        """So far."""
+
+    @property
+    def rows_wanted(self) -> float:
+        """At a time."""
+
+
+class _Share(Struct):
+    """How many rows of those that a task took an exit has got, of late."""
+
+    taken: float = 0.0
+    written: float = 0.0
+    all_written: int = 0
+
+
+_KEPT_SHARE = 0.9
+"""Of what is known of earlier pieces, with each one."""
+
+
+class PieceLimit:
+    """How many rows a task may take at a time. Pure; belongs to its thread.
+
+    Args:
+        exits: of the task; there may be more of them later.
+    """
+
+    def __init__(self, exits: Collection[Exit] = ()) -> None:
+        self._exits = exits
+        self._shares: dict[int, _Share] = {}
+
+    @property
+    def rows(self) -> int | None:
+        """None: any number."""
+        most = min((self._rows_for(number, each) for number, each in enumerate(self._exits)), default=math.inf)
+        return None if most == math.inf else max(1, int(most))
+
+    def _rows_for(self, number: int, each: Exit) -> float:
+        wanted, share = each.rows_wanted, self._shares.get(number)
+        if wanted == math.inf or share is None or not share.written:
+            return math.inf
+        return wanted * share.taken / share.written
+
+    def passed(self, rows: int) -> None:
+        """The task has taken so many, and what it makes of them is written."""
+        for number, each in enumerate(self._exits):
+            share = self._shares.setdefault(number, _Share())
+            written = each.rows_written
+            share.taken = _KEPT_SHARE * share.taken + rows
+            share.written = _KEPT_SHARE * share.written + written - share.all_written
+            share.all_written = written
+
+
 class Pace:
     """Learns how quickly rows pass in pieces of each size. Pure; belongs to one thread.
 
     A call may take a while whatever it is given: pieces are not made so small that this is most of their time.
+
+    Args:
+        limit: the task's.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, limit: PieceLimit | None = None) -> None:
+        self._limit = limit or PieceLimit()
         self.rows = rows_of(FIRST_SIZE)
-        """To be given on at a time."""
+        """That pass quickly enough."""
         self._row_ms: dict[int, float] = {}
         """What a row takes in pieces of a size (of so many rows, and up to four times as many)."""
 
+    @property
+    def piece_rows(self) -> int:
+        """To be given on at a time."""
+        most = self._limit.rows
+        return self.rows if most is None else min(self.rows, most)
+
     def cut(self, batch: Batch) -> tuple[Batch, Batch | None]:
         """The rows to be given on now, and those that are left, if any."""
-        if batch.num_rows <= self.rows:
+        rows = self.piece_rows
+        if batch.num_rows <= rows:
             return batch, None
-        return batch.slice(0, self.rows), batch.slice(self.rows)
+        return batch.slice(0, rows), batch.slice(rows)
 
     def passed(self, rows: int, took_ms: float) -> None:
         """So many rows (not none) took so long."""
+        self._limit.passed(rows)
         size = min((rows.bit_length() - 1) // 2, LAST_SIZE)
         row_ms = took_ms / rows
         known_ms = self._row_ms.get(size, row_ms)

@@ -56,7 +56,6 @@ class SourceOperator(Operator):
         """What is to be taken before the reader is asked for more; the first may be the rest of a batch."""
         self._failure: Exception | None = None
         """Of a poll, to be raised when all that was polled before has been taken."""
-        self._pace = Pace()
         self._is_announced = False
         self._listener: Callable[[], None] | None = None
         self._status = InputStatus.MORE_AVAILABLE
@@ -80,6 +79,7 @@ class SourceOperator(Operator):
     def open(self) -> None:
         context = self.context
         self._where = subtask_label(context)
+        self._pace = Pace(context.piece_limit)
         self._watermarks_of_splits = SplitWatermarks(self._strategy, self._where)
         context.send_to_coordinator(ReaderRegistered(context.subtask_index))
         try:

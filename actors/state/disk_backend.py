@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -59,6 +60,8 @@ class RocksDbKeyedState(BaseKeyedState):
         self._clock = clock
         self._options = options
         self._made_directory = ""
+        self._removal: weakref.finalize[..., RocksDbKeyedState] | None = None
+        """Of the directory of a backend that nobody closes."""
         self._opened: DiskStore | None = None
         self._numbers: dict[str, int] = {}
         self._saved: dict[str, StateFacts] = {}
@@ -74,6 +77,7 @@ class RocksDbKeyedState(BaseKeyedState):
             if parent:
                 os.makedirs(parent, exist_ok=True)
             self._made_directory = tempfile.mkdtemp(prefix="flinkray-state-", dir=parent or None)
+            self._removal = weakref.finalize(self, shutil.rmtree, self._made_directory, ignore_errors=True)
         return self._made_directory
 
     @property
@@ -245,6 +249,8 @@ class RocksDbKeyedState(BaseKeyedState):
 
     def close(self) -> None:
         """Files of checkpoints that are being written go when these are done."""
+        if self._removal is not None:
+            self._removal.detach()
         opened, self._opened = self._opened, None
         if opened is not None:
             opened.close()

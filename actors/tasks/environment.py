@@ -24,6 +24,7 @@ from actors.messages import (
 from actors.network.input_gate import SingleInputGate
 from actors.network.result_partition import ResultPartition
 from actors.operators.base import Operator
+from actors.operators.pace import PieceLimit
 from actors.ports import Cancellable, Clock, Loop, Timers
 from actors.state.options import StateOptions
 from actors.state.snapshot import RestoredState, StateWriter
@@ -111,6 +112,7 @@ class TaskOperatorContext:
         cached_files: CachedFiles,
         services: TaskServices,
         figures: TaskFigures,
+        piece_limit: PieceLimit,
         executor: MailboxExecutor,
         timers: TaskTimers,
         mail_done: Callable[[], None],
@@ -122,6 +124,7 @@ class TaskOperatorContext:
         self._cached_files = cached_files
         self._services = services
         self._figures = figures
+        self._piece_limit = piece_limit
         self._executor = executor
         self._timers = timers
         self._mail_done = mail_done
@@ -234,6 +237,10 @@ class TaskOperatorContext:
     @property
     def allows_unaligned_splits(self) -> bool:
         return self._allows_unaligned_splits
+
+    @property
+    def piece_limit(self) -> PieceLimit:
+        return self._piece_limit
 
     @property
     def backpressured_ms(self) -> float:

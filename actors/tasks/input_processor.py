@@ -14,6 +14,7 @@ from actors.elements import (
     Watermark,
     WatermarkStatus,
 )
+from actors.network.debloating import BufferDebloater
 from actors.network.input_gate import InputGate
 from actors.operators.base import Output
 from actors.operators.input_status import InputStatus
@@ -124,6 +125,7 @@ class NetworkTaskInput:
     Args:
         events: is told of what concerns checkpoints, with channels numbered from `first_channel`.
         now_ms: a clock that never goes back.
+        debloater: says how many rows the producers' buffers should have; None: nobody is told.
     """
 
     def __init__(
@@ -134,6 +136,8 @@ class NetworkTaskInput:
         events: ChannelEvents,
         first_channel: int,
         now_ms: Callable[[], float],
+        pace: Pace,
+        debloater: BufferDebloater | None,
     ) -> None:
         self._gate = gate
         self._output = output
@@ -141,7 +145,8 @@ class NetworkTaskInput:
         self._events = events
         self._first_channel = first_channel
         self._now_ms = now_ms
-        self._pace = Pace()
+        self._pace = pace
+        self._debloater = debloater
         self._valve = StatusWatermarkValve(gate.number_of_channels)
         self._channels_with_data = gate.number_of_channels
         self._open_channels = gate.number_of_channels
@@ -188,6 +193,8 @@ class NetworkTaskInput:
         began_ms = self._now_ms()
         self._output.emit(piece)
         self._pace.passed(piece.num_rows, self._now_ms() - began_ms)
+        if self._debloater is not None and self._debloater.passed(piece.num_rows, self._pace.piece_rows):
+            self._gate.set_buffer_rows(self._debloater.rows)
         if rest is not None:
             self._gate.put_back(channel, rest)
         else:

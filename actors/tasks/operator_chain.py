@@ -12,6 +12,7 @@ from actors.elements import CheckpointOptions
 from actors.mailbox.executor import MailboxExecutor
 from actors.messages import TaskDeployment
 from actors.operators.base import Operator, Output
+from actors.operators.pace import PieceLimit
 from actors.operators.sink import SinkOperator
 from actors.operators.source import SourceOperator
 from actors.state.snapshot import OperatorSnapshot, RestoredState
@@ -60,6 +61,8 @@ class OperatorChain:
     ) -> None:
         self._figures = figures
         self._create_writer = create_writer
+        self._writers: list[Writer] = []
+        self.piece_limit = PieceLimit(self._writers)
         self._operator_acted = operator_acted
         self._head_node = deployment.head_node
         members = load_members(deployment)
@@ -81,6 +84,7 @@ class OperatorChain:
                 self._cached_files,
                 services,
                 figures,
+                self.piece_limit,
                 executors[member.first.operator_id],
                 timers,
                 operator_acted,
@@ -242,6 +246,7 @@ class OperatorChain:
         ]
         for edge, partitioner in zip(member.last.network_outputs, member.codes[-1].partitioners, strict=True):
             writer = self._create_writer(edge, partitioner)
+            self._writers.append(writer)
             edges.append(CountingOutput(RecordWriterOutput(writer, edge.output_tag), self._figures.count_out))
         if not isinstance(operator, SourceOperator):
             return combined(edges, generator)

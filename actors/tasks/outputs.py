@@ -13,11 +13,12 @@ from typing import Protocol
 
 from actors.elements import ACTIVE, IDLE, Event, LatencyMarker, Watermark
 from actors.operators.base import Operator, Output
+from actors.operators.pace import Exit
 from flinkray.batch import Batch
 from flinkray.types import OutputTag, Timestamp
 
 
-class Writer(Protocol):
+class Writer(Exit, Protocol):
     """What a network output needs of `actors.network.record_writer.RecordWriter`."""
 
     def emit(self, batch: Batch) -> None:

@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from actors.messages import TaskDeployment
+from actors.network.debloating import debloater
 from actors.network.input_gate import InputGate, SingleInputGate, UnionInputGate
 from actors.network.record_writer import RecordWriter
 from actors.network.result_partition import ResultPartition
 from actors.operators.base import Output
 from actors.operators.key_sorter import KeySorter
+from actors.operators.pace import Pace
 from actors.tasks.environment import TaskServices
 from actors.tasks.input_processor import (
     ChannelEvents,
@@ -75,10 +77,14 @@ def create_input_processor(
 
     now_ms = chain.head.context.clock.monotonic_ms
 
+    def waited_ms() -> float:
+        return figures.backpressured.total_ms
+
     def of_gate(index: int, gate: InputGate, first_channel: int) -> TaskInput:
         set_watermark = partial(figures.set_watermark, index)
         output = sorted_outputs.get(index) or chain.head_input(index)
-        return NetworkTaskInput(gate, output, set_watermark, events, first_channel, now_ms)
+        pace, sizes = Pace(chain.piece_limit), debloater(deployment.configuration, waited_ms)
+        return NetworkTaskInput(gate, output, set_watermark, events, first_channel, now_ms, pace, sizes)
 
     inputs = _inputs(head, gates, of_gate, lambda node_id: SourceTaskInput(chain.source(node_id)))
     if sorter is None:
@@ -111,7 +117,7 @@ def ended_inputs(
     nowhere: Output = BroadcastingOutput(())
 
     def of_gate(_index: int, gate: InputGate, first_channel: int) -> TaskInput:
-        return NetworkTaskInput(gate, nowhere, _no_watermark, events, first_channel, lambda: 0.0)
+        return NetworkTaskInput(gate, nowhere, _no_watermark, events, first_channel, lambda: 0.0, Pace(), None)
 
     return _inputs(head, gates, of_gate, lambda _node_id: EndedTaskInput()) or [EndedTaskInput()]
 

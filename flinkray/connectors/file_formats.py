@@ -6,6 +6,7 @@ import io
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -45,8 +46,8 @@ class FileFormat(ABC):
     kind = Kind.ROW
 
     @abstractmethod
-    def schema(self, system: fs.FileSystem, path: str) -> pa.Schema:
-        """The columns of a file (for text formats: as far as its beginning shows)."""
+    def schema(self, system: fs.FileSystem, path: str) -> pa.Schema | None:
+        """The columns of a file (for text formats: as far as its beginning shows); None: it is empty."""
 
     @abstractmethod
     def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
@@ -105,22 +106,30 @@ class CsvFormat(FileFormat):
     def __init__(self, delimiter: str = ",") -> None:
         self._parse = pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
 
-    def schema(self, system: fs.FileSystem, path: str) -> pa.Schema:
+    def schema(self, system: fs.FileSystem, path: str) -> pa.Schema | None:
         with system.open_input_stream(path) as stream:
-            options = pa_csv.ConvertOptions(**_NULLS)
-            seen = pa_csv.open_csv(stream, parse_options=self._parse, convert_options=options).schema
-        return _without_nulls(seen)
+            reader = self._open(stream, pa_csv.ConvertOptions(**_NULLS))
+            return None if reader is None else _without_nulls(reader.schema)
+
+    def _open(self, stream: Any, options: pa_csv.ConvertOptions) -> pa_csv.CSVStreamingReader | None:
+        """None: there is nothing in it, which of a compressed file only reading it shows."""
+        try:
+            return pa_csv.open_csv(stream, parse_options=self._parse, convert_options=options)
+        except pa.ArrowInvalid as error:
+            if "Empty CSV file" in str(error):
+                return None
+            raise
 
     def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
         return [(0, None)] if size else []
 
     def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
         options = pa_csv.ConvertOptions(column_types=schema, include_columns=schema.names, **_NULLS)
-        with (
-            split.filesystem.open_input_stream(split.path) as stream,
-            pa_csv.open_csv(stream, parse_options=self._parse, convert_options=options) as reader,
-        ):
-            yield from _from_row(reader, split, batch_rows)
+        with split.filesystem.open_input_stream(split.path) as stream:
+            reader = self._open(stream, options)
+            if reader is not None:
+                with reader:
+                    yield from _from_row(reader, split, batch_rows)
 
 
 class LineFormat(FileFormat):
@@ -152,11 +161,9 @@ class LineFormat(FileFormat):
 class JsonFormat(LineFormat):
     """One JSON object per line."""
 
-    def schema(self, system: fs.FileSystem, path: str) -> pa.Schema:
+    def schema(self, system: fs.FileSystem, path: str) -> pa.Schema | None:
         first, _ = next(_line_blocks(FileSplit("", path, system)), (b"", 0))
-        if not first:
-            raise InvalidProgramError(f"the file {path} is empty and says nothing about its columns; set schema=")
-        return _without_nulls(pa_json.read_json(io.BytesIO(first)).schema)
+        return _without_nulls(pa_json.read_json(io.BytesIO(first)).schema) if first.strip() else None
 
     def parse(self, lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
         if not lines.strip():

@@ -76,7 +76,7 @@ class FileSource(Source):
 
     @property
     def output_type(self) -> RecordType | None:
-        """From the declared schema, or the beginning of the first file, which is opened for it."""
+        """From the declared schema, or the beginning of the first file that is not empty, which is opened for it."""
         if self._schema is None:
             self._schema = self._find_schema()
         return RecordType(self._format().kind, self._schema)
@@ -115,20 +115,27 @@ class FileSource(Source):
         return format_of(list_files(self._paths[:1], self._filesystem)[0][1])
 
     def _find_schema(self) -> pa.Schema:
-        schema = self._declared
-        if schema is None:
-            system, path, _ = list_files(self._paths[:1], self._filesystem)[0]
-            try:
-                schema = self._format().schema(system, path)
-            except (pa.ArrowException, OSError) as error:
-                raise InvalidProgramError(f"cannot read {path}: {error}") from error
-        schema = schema.remove_metadata()
+        declared = self._declared
+        schema = (self._first_schema() if declared is None else declared).remove_metadata()
         if self._columns is None:
             return schema
         for column in self._columns:
             if column not in schema.names:
                 raise UnknownColumnError(column, schema.names, "FileSource(columns=...)")
         return pa.schema([schema.field(column) for column in self._columns])
+
+    def _first_schema(self) -> pa.Schema:
+        format = self._format()
+        for place in self._paths:
+            for system, path, _ in list_files([place], self._filesystem):
+                try:
+                    schema = format.schema(system, path)
+                except (pa.ArrowException, OSError) as error:
+                    raise InvalidProgramError(f"cannot read {path}: {error}") from error
+                if schema is not None:
+                    return schema
+        places = ", ".join(map(str, self._paths))
+        raise InvalidProgramError(f"{places}: what is empty says nothing about its columns; set schema=")
 
 
 class _FileReader(SplitListReader[FileSplit]):

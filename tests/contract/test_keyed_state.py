@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import math
 import os
 import random
@@ -494,6 +495,17 @@ def test_a_snapshot_is_written_also_after_its_backend_is_closed(factory: Backend
         after = restored(factory, name, snapshot)
         use(after, "k")
         assert after.get_state(ValueStateDescriptor("value")).value() == 1
+
+
+def test_a_backend_that_nobody_closes_leaves_no_files(factory: BackendFactory) -> None:
+    abandoned = factory.make("rocksdb")
+    use(abandoned, "k")
+    abandoned.get_state(ValueStateDescriptor("value")).update(1)
+    assert os.listdir(factory.directory)
+    factory.made.clear()
+    del abandoned
+    gc.collect()
+    assert os.listdir(factory.directory) == []
 
 
 class Unimportable:

@@ -42,6 +42,7 @@ from actors.tasks.stream_task import StreamTask
 from flinkray.batch import Batch
 from flinkray.config import Configuration
 from flinkray.operator_factories import OperatorFactory, SinkFactory, SourceFactory
+from flinkray.options import BATCH_ROWS
 from flinkray.partitioning import BroadcastPartitioner, Partitioner
 from flinkray.types import JobId, Kind, Millis, OperatorId, OutputTag, Timestamp
 from graphs.execution_graph import AttemptId, PartitionId
@@ -248,6 +249,7 @@ class FakeNetwork:
             target_bytes=1,
             on_consumed=lambda _partition: None,
         )
+        partition.buffer_rows = BATCH_ROWS.default  # each batch is a buffer, and none has to be small
         self.partitions.append(partition)
         self.views.append([partition.create_view(i, lambda: None) for i in range(descriptor.subpartitions)])
         return partition

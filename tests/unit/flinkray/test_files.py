@@ -198,11 +198,20 @@ def test_a_column_that_begins_empty_is_text(tmp_path: Path) -> None:
     assert str(FileSource(tmp_path / "a.csv").output_type) == "row<a: int64, b: string>"
 
 
+@pytest.mark.parametrize("empty", ["before", "z-behind", "before.gz", "z-behind.gz"])
 @pytest.mark.parametrize("format", ["csv", "json", "text"])
-def test_an_empty_file_among_others_has_no_rows(tmp_path: Path, format: str) -> None:
-    (tmp_path / "a").write_text({"csv": "n\n1\n", "json": '{"n": 1}\n', "text": "1\n"}[format])
-    (tmp_path / "b").touch()
+def test_an_empty_file_among_others_has_no_rows(tmp_path: Path, format: str, empty: str) -> None:
+    (tmp_path / "file").write_text({"csv": "n\n1\n", "json": '{"n": 1}\n', "text": "1\n"}[format])
+    (tmp_path / empty).write_bytes(gzip.compress(b"") if empty.endswith(".gz") else b"")
     assert sum(batch.num_rows for batch in read(FileSource(tmp_path, format=format))) == 1
+
+
+@pytest.mark.parametrize("format", ["csv", "json"])
+def test_where_all_files_are_empty_the_columns_must_be_said(tmp_path: Path, format: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InvalidProgramError, match="says nothing about its columns; set schema="):
+        _ = FileSource(tmp_path, format=format).output_type
+    assert read(FileSource(tmp_path, format=format, schema={"n": int})) == []
 
 
 def test_a_quoted_line_break_is_part_of_a_csv_value(tmp_path: Path) -> None:

@@ -15,9 +15,11 @@ from actors.messages import (
     Buffers,
     CancelSubpartition,
     ChannelId,
+    NewBufferSize,
     RequestSubpartition,
     SubpartitionError,
 )
+from actors.network.debloating import FIRST_ROWS
 from actors.network.input_gate import SingleInputGate
 from actors.network.result_partition import ResultPartition
 from actors.network.sender import ANNOUNCE_AFTER_MS
@@ -390,6 +392,16 @@ def test_a_slot_that_goes_after_everything_has_arrived_fails_nobody() -> None:
     assert pair.world["down"].statistics().bytes_reserved == 0
 
 
+@pytest.mark.parametrize("message", [AddCredit(((CHANNEL, 1),)), NewBufferSize(((CHANNEL, 1),))])
+def test_what_a_producer_does_not_hear_fails_the_channel(message: Any) -> None:
+    pair = Pair()
+    pair.world.is_credit_checked = False
+    pair.world["down"].on_delivery_failed(DeliveryFailed(Address("up"), message, "ActorUnavailableError"))
+    pair.world.settle()
+    with pytest.raises(PartitionError, match="its producer cannot be reached: ActorUnavailableError"):
+        pair.gate.poll()
+
+
 def test_a_credit_that_does_not_arrive_fails_no_channel_that_has_everything() -> None:
     pair = Pair()
     pair.put(1)
@@ -546,3 +558,47 @@ def test_a_bug_in_the_loop_is_fatal_for_the_slot() -> None:
     with pytest.raises(AssertionError, match="a command of the network loop raised"):
         pair.world["up"].loop.step()
     assert pair.world["up"].loop.is_done
+
+
+@pytest.mark.parametrize("consumer", ["up", "down"])
+def test_a_producer_hears_how_many_rows_buffers_should_have(consumer: str) -> None:
+    world = World("up", "down", configuration=configured(target_rows=100))
+    partition = world["up"].create_partition(partition_descriptor())
+    assert partition.buffer_rows == FIRST_ROWS
+    gate = world.gate(consumer, ("p", 0, "up"))
+    world.settle()
+    for rows in (100, 5):
+        gate.set_buffer_rows(rows)
+        world.settle()
+        assert partition.buffer_rows == rows
+
+
+@pytest.mark.parametrize("consumer", ["up", "down"])
+def test_a_producer_that_comes_later_hears_it_too(consumer: str) -> None:
+    world = World("up", "down", configuration=configured(target_rows=100))
+    gate = world.gate(consumer, ("p", 0, "up"))
+    world.settle()
+    gate.set_buffer_rows(7)
+    world.settle()
+    partition = world["up"].create_partition(partition_descriptor())
+    world.time.advance(1_000)
+    world.settle()
+    assert partition.buffer_rows == 7
+
+
+def test_sizes_are_told_in_one_message_and_before_the_credits() -> None:
+    pair = Pair(subpartitions=2, target_rows=100)
+    for index in range(2):
+        pair.put(*range(3), index=index)
+        pair.put(*range(3), index=index)
+    pair.world.settle()
+    while pair.gate.poll() is not None:
+        pass
+    pair.gate.recycle()
+    pair.gate.set_buffer_rows(3)
+    pair.gate.set_buffer_rows(4)
+    pair.world.settle()
+    assert len(pair.sent(NewBufferSize)) == 1
+    kinds = [type(message) for message in pair.world.sent]
+    assert kinds.index(NewBufferSize) < kinds.index(AddCredit)
+    assert pair.partition.buffer_rows == 4

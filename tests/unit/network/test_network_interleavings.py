@@ -108,6 +108,8 @@ class Consumer:
                 self._blocked.append(channel)
             elif isinstance(element, Batch) and action < 0.5:
                 self.gate.recycle()
+            elif action > 0.9:
+                self.gate.set_buffer_rows(self._chance.choice([1, 3, 16]))
 
 
 def configuration(chance: random.Random) -> Configuration:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
@@ -11,7 +12,13 @@ from actors.elements import LatencyMarker, Watermark
 from actors.network.record_writer import RecordWriter
 from actors.network.result_partition import ResultPartition
 from flinkray.errors import PartitionError
-from flinkray.partitioning import BroadcastPartitioner, ForwardPartitioner, Partitioner, RebalancePartitioner
+from flinkray.partitioning import (
+    BroadcastPartitioner,
+    ForwardPartitioner,
+    GlobalPartitioner,
+    Partitioner,
+    RebalancePartitioner,
+)
 from flinkray.types import Timestamp
 from tests.support.network import ManualTime, numbers, partition, values_of
 
@@ -192,3 +199,39 @@ def test_a_released_partition_fails_its_writer_with_the_cause() -> None:
     exchange.time.advance(100)
     with pytest.raises(PartitionError, match="its consumer is gone"):
         exchange.writer.emit(numbers(2))
+
+
+@pytest.mark.parametrize(
+    ("partitioner", "expected"), [(RebalancePartitioner(), 12), (BroadcastPartitioner(), 4), (GlobalPartitioner(), 4)]
+)
+def test_where_buffers_are_to_be_small_a_writer_wants_one_for_each_consumer(
+    partitioner: Partitioner, expected: int
+) -> None:
+    exchange = Exchange(partitioner, channels=3)
+    assert exchange.writer.rows_wanted == math.inf
+    for view in exchange.views:
+        view.set_buffer_rows(2)
+    exchange.views[1].set_buffer_rows(4)  # one that has had no rows yet says nothing
+    assert exchange.writer.rows_wanted == expected
+    exchange.writer.emit(numbers(*range(7)))
+    assert exchange.writer.rows_written == 7
+
+
+def test_rows_are_collected_up_to_what_their_consumer_said_last() -> None:
+    exchange = Exchange()
+    exchange.views[0].set_buffer_rows(4)
+    for number in range(6):
+        exchange.writer.emit(numbers(number))
+    assert exchange.read() == [[0, 1, 2, 3]]
+    exchange.views[0].set_buffer_rows(2)
+    exchange.writer.emit(numbers(6))
+    assert exchange.read() == [[4, 5], [6]]
+
+
+def test_broadcast_rows_are_collected_up_to_what_one_of_the_consumers_wants() -> None:
+    exchange = Exchange(BroadcastPartitioner(), channels=2)
+    for view, rows in zip(exchange.views, (2, 3), strict=True):
+        view.set_buffer_rows(rows)
+    for number in range(4):
+        exchange.writer.emit(numbers(number))
+    assert exchange.read(0) == exchange.read(1) == [[0, 1, 2]]

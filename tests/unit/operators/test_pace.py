@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 
+import pyarrow as pa
 import pytest
 
-from actors.operators.pace import FIRST_SIZE, TARGET_MS, Pace, rows_of
+from actors.operators.pace import FIRST_SIZE, TARGET_MS, Pace, PieceLimit, rows_of
+from flinkray.batch import Batch
+from flinkray.types import Kind
 
 BATCH = 131_072
 
@@ -67,3 +71,45 @@ def test_a_chain_whose_speed_varies_and_changes_is_followed(seed: int) -> None:
         wanted = min(BATCH, 100 / ms_per_row)
         assert wanted / 10 <= sorted(sizes[20:])[20] <= wanted * 4
         assert max(sizes[20:]) <= 16 * wanted
+
+
+class Door:
+    """An exit that gets `each` rows for each row of the task."""
+
+    def __init__(self, wanted: float, each: float) -> None:
+        self.rows_wanted = wanted
+        self.rows_written = 0
+        self._each = each
+
+    def take(self, rows: int) -> None:
+        self.rows_written += round(rows * self._each)
+
+
+def taken(pace: Pace, doors: list[Door], pieces: int) -> list[int]:
+    """The rows of so many pieces, none of which takes any time."""
+    sizes = []
+    for _ in range(pieces):
+        piece, _rest = pace.cut(Batch(pa.record_batch({"n": pa.nulls(BATCH)}), Kind.ROW))
+        for door in doors:
+            door.take(piece.num_rows)
+        pace.passed(piece.num_rows, 0.0)
+        sizes.append(piece.num_rows)
+    return sizes
+
+
+@pytest.mark.parametrize(("each", "expected"), [(1, 200), (0.1, 2_000), (50, 4), (1_000, 1), (0, BATCH)])
+def test_no_exit_gets_more_rows_than_it_wants(each: float, expected: int) -> None:
+    doors: list[Door] = []
+    pace = Pace(PieceLimit(doors))
+    doors.append(Door(200, each))
+    assert taken(pace, doors, 40)[-10:] == pytest.approx([expected] * 10, rel=0.1, abs=1)
+
+
+def test_the_exit_that_wants_least_for_what_it_gets_says_how_many() -> None:
+    doors = [Door(math.inf, 100), Door(300, 1), Door(500, 5)]
+    pace = Pace(PieceLimit(doors))
+    assert taken(pace, doors, 20)[-5:] == pytest.approx([100] * 5, abs=1)
+    doors[2].rows_wanted = math.inf
+    assert taken(pace, doors, 20)[-5:] == pytest.approx([300] * 5, abs=1)
+    doors[1].rows_wanted = math.inf
+    assert taken(pace, doors, 20)[-5:] == [BATCH] * 5

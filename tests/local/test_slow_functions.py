@@ -1,0 +1,62 @@
+"""Rows that take long: an aligned barrier waits behind as many as take a second or two, not behind full buffers."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from flinkray import (
+    DataGenSource,
+    DataStream,
+    DiscardSink,
+    SequenceField,
+    StreamExecutionEnvironment,
+    WatermarkStrategy,
+)
+from tests.support.waiting import eventually
+
+ROW_S = 0.001
+LONGEST_MS = 10_000
+"""Of a checkpoint; full buffers would take some minutes."""
+
+
+def slowly(row: Any) -> Any:
+    threading.Event().wait(ROW_S)
+    return row
+
+
+def behind_an_exchange(rows: DataStream) -> DataStream:
+    return rows.rebalance().map(slowly)
+
+
+def behind_two(rows: DataStream) -> DataStream:
+    """The task between them waits for room, and has little to do itself."""
+    return rows.rebalance().map(lambda row: row).key_by("n").map(slowly)
+
+
+def of_few_rows_many(rows: DataStream) -> DataStream:
+    return rows.flat_map(lambda row: [row] * 50).rebalance().map(slowly)
+
+
+def beside_a_quick_one(rows: DataStream) -> DataStream:
+    """Which gets the same rows."""
+    rows.rebalance().filter(lambda row: row.n < 0).sink_to(DiscardSink())
+    return rows.rebalance().map(slowly)
+
+
+@pytest.mark.parametrize("program", [behind_an_exchange, behind_two, of_few_rows_many, beside_a_quick_one])
+def test_checkpoints_complete_while_rows_take_long(program: Any) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "local"}).set_parallelism(2)
+    env.enable_checkpointing("500 ms")
+    source = DataGenSource({"n": SequenceField()})
+    program(env.from_source(source, WatermarkStrategy.no_watermarks(), "rows")).sink_to(DiscardSink())
+    client = env.execute_async()
+    try:
+        overview = eventually(client.checkpoints, lambda seen: seen.counts.completed >= 2, deadline_s=60)
+        took = [each.duration_ms for each in overview.history if each.duration_ms is not None]
+        assert max(took) <= LONGEST_MS, took
+    finally:
+        client.cancel()
+        client.close()
