@@ -17,6 +17,9 @@ from benchmarks.workloads.catalog import THROUGHPUT
 
 COLUMNS = ("workload", "engine", "mode", "rows", "median", "min - max", "unit", "CPU s per million", "of flinkray")
 
+_CROWDED = 1.7
+"""Figures of a chart overlap if one is less than so many times another."""
+
 
 class ChartUnavailable(Exception):
     """matplotlib is missing, or the file has nothing to draw."""
@@ -104,14 +107,16 @@ def _draw_dots(pyplot: Any, times: dict[tuple[str, str], float], path: Path) -> 
     workloads = sorted({workload for workload, _ in times}, reverse=True)
     engines = [name for name in ENGINES if any(engine == name for _, engine in times)]
     figure, axes = pyplot.subplots(figsize=(9, 0.6 * len(workloads) + 1.8))
+    below = _labelled_below(times)
     for engine in engines:
-        dots = [(value, workloads.index(workload)) for (workload, of), value in times.items() if of == engine]
-        axes.scatter(*zip(*dots, strict=True), s=60, label=engine, zorder=3)
-        for value, place in dots:
+        dots = {workload: value for (workload, of), value in times.items() if of == engine}
+        places = [workloads.index(workload) for workload in dots]
+        axes.scatter(list(dots.values()), places, s=60, label=engine, zorder=3)
+        for (workload, value), place in zip(dots.items(), places, strict=True):
             axes.annotate(
                 f"{float(f'{value:.2g}'):,g}",
                 (value, place),
-                (0, 7),
+                (0, -14 if (workload, engine) in below else 7),
                 textcoords="offset points",
                 ha="center",
                 fontsize=8,
@@ -132,3 +137,14 @@ def _draw_dots(pyplot: Any, times: dict[tuple[str, str], float], path: Path) -> 
         figure.savefig(each)
     pyplot.close(figure)
     return written
+
+
+def _labelled_below(times: dict[tuple[str, str], float]) -> set[tuple[str, str]]:
+    """The dots whose figure would run into that of the next lower one of their workload, were both above."""
+    below: set[tuple[str, str]] = set()
+    former = ("", "")
+    for key in sorted(times, key=lambda key: (key[0], times[key])):
+        if key[0] == former[0] and former not in below and times[key] < _CROWDED * times[former]:
+            below.add(key)
+        former = key
+    return below
