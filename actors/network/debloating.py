@@ -42,11 +42,11 @@ class BufferDebloater:
         self._rows_in_time = math.inf
         """That those behind the task take in BUFFER_MS."""
 
-    def passed(self, rows: int, piece_rows: int) -> bool:
+    def passed(self, rows: int, quick_rows: int) -> bool:
         """Whether `rows` is something else than before, now that so many rows (not none) have gone through.
 
         Args:
-            piece_rows: how many its operators should have at a time (see `actors.operators.pace`).
+            quick_rows: how many pass its operators quickly enough (see `Pace.buffer_rows`).
         """
         self._passed += rows
         waited_ms = self._waited_ms()
@@ -54,11 +54,11 @@ class BufferDebloater:
         if waited >= _ENOUGH_MS or self._passed >= _ENOUGH_BUFFERS * self.rows:
             self._rows_in_time = BUFFER_MS * self._passed / waited if waited else math.inf
             self._passed, self._waited_before_ms = 0, waited_ms
-        before, self.rows = self.rows, self._wanted(piece_rows)
+        before, self.rows = self.rows, self._wanted(quick_rows)
         return self.rows != before
 
-    def _wanted(self, piece_rows: int) -> int:
-        rows = min(piece_rows, self._rows_in_time)
+    def _wanted(self, quick_rows: int) -> int:
+        rows = min(quick_rows, self._rows_in_time)
         if rows >= self._most_rows:
             return self._most_rows
         return 1 << (int(max(1.0, rows)).bit_length() - 1)  # and not another number after each measurement

@@ -102,14 +102,19 @@ class Pace:
         """What a row takes in pieces of a size (of so many rows, and up to four times as many)."""
 
     @property
-    def piece_rows(self) -> int:
-        """To be given on at a time."""
+    def buffer_rows(self) -> int:
+        """That buffers to the task should have: as many as pass quickly enough, also where none had so many yet."""
+        row_ms = min(self._row_ms.values(), default=math.inf)
+        in_time = int(TARGET_MS / row_ms) if row_ms else rows_of(LAST_SIZE)
+        return self._limited(max(self.rows, in_time))
+
+    def _limited(self, rows: int) -> int:
         most = self._limit.rows
-        return self.rows if most is None else min(self.rows, most)
+        return rows if most is None else min(rows, most)
 
     def cut(self, batch: Batch) -> tuple[Batch, Batch | None]:
         """The rows to be given on now, and those that are left, if any."""
-        rows = self.piece_rows
+        rows = self._limited(self.rows)
         if batch.num_rows <= rows:
             return batch, None
         return batch.slice(0, rows), batch.slice(rows)

@@ -193,7 +193,7 @@ class NetworkTaskInput:
         began_ms = self._now_ms()
         self._output.emit(piece)
         self._pace.passed(piece.num_rows, self._now_ms() - began_ms)
-        if self._debloater is not None and self._debloater.passed(piece.num_rows, self._pace.piece_rows):
+        if self._debloater is not None and self._debloater.passed(piece.num_rows, self._pace.buffer_rows):
             self._gate.set_buffer_rows(self._debloater.rows)
         if rest is not None:
             self._gate.put_back(channel, rest)

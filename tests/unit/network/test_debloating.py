@@ -13,7 +13,7 @@ from flinkray.config import Configuration
 MOST = 10_000
 
 
-def after(pieces: int, wait_ms: Callable[[int], float], piece_rows: int = 1 << 20) -> list[int]:
+def after(pieces: int, wait_ms: Callable[[int], float], quick_rows: int = 1 << 20) -> list[int]:
     """What buffers should have after each of so many; those behind have the task wait `wait_ms(rows)` for one."""
     waited = [0.0]
     sizes = BufferDebloater(FIRST_ROWS, MOST, lambda: waited[0])
@@ -21,7 +21,7 @@ def after(pieces: int, wait_ms: Callable[[int], float], piece_rows: int = 1 << 2
     for _ in range(pieces):
         rows = sizes.rows
         waited[0] += wait_ms(rows)
-        has_changed = sizes.passed(rows, piece_rows)
+        has_changed = sizes.passed(rows, quick_rows)
         assert has_changed == (sizes.rows != rows)
         seen.append(sizes.rows)
     return seen
@@ -29,8 +29,8 @@ def after(pieces: int, wait_ms: Callable[[int], float], piece_rows: int = 1 << 2
 
 def test_buffers_begin_small_and_have_what_goes_through_at_a_time() -> None:
     assert after(3, lambda _: 0.0) == [MOST] * 3
-    assert after(3, lambda _: 0.0, piece_rows=300) == [256] * 3
-    assert after(3, lambda _: 0.0, piece_rows=1) == [1] * 3
+    assert after(3, lambda _: 0.0, quick_rows=300) == [256] * 3
+    assert after(3, lambda _: 0.0, quick_rows=1) == [1] * 3
 
 
 @pytest.mark.parametrize("row_ms", [0.03, 0.5, 2, 40])

@@ -73,6 +73,21 @@ def test_a_chain_whose_speed_varies_and_changes_is_followed(seed: int) -> None:
         assert max(sizes[20:]) <= 16 * wanted
 
 
+@pytest.mark.parametrize(
+    ("rows", "took_ms", "expected"), [(2, 0.05, 4_000), (64, 64, 256), (64, 0.32, 20_000), (1, 5_000, 1)]
+)
+def test_buffers_have_as_many_rows_as_pass_in_time_also_if_none_had_so_many(
+    rows: int, took_ms: float, expected: int
+) -> None:
+    pace = Pace()
+    pace.passed(rows, took_ms)
+    assert pace.buffer_rows == pytest.approx(expected, rel=0.01)
+    pace = Pace(PieceLimit(doors := [Door(10, 1)]))
+    doors[0].take(rows)
+    pace.passed(rows, took_ms)
+    assert pace.buffer_rows <= 10, "what is behind the task wants no more"
+
+
 class Door:
     """An exit that gets `each` rows for each row of the task."""
 
