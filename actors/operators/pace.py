@@ -91,7 +91,7 @@ class Pace:
     A call may take a while whatever it is given: pieces are not made so small that this is most of their time.
 
     Args:
-        limit: the task's.
+        limit: of the task, whose other inputs have it too; None: only what rows take counts.
     """
 
     def __init__(self, limit: PieceLimit | None = None) -> None:
