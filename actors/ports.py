@@ -169,8 +169,12 @@ class EndpointContext(Protocol):
     def run_blocking(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], Any]) -> None:
         """Runs `work` off the endpoint's thread; then tells itself `done(result, error)`, a message."""
 
-    def start_loop(self, name: str, loop: Loop) -> None:
-        """Gives the loop a thread (or steps it, in simulation) until it is done."""
+    def start_loop(self, name: str, loop: Loop, takes_turns: bool = False) -> None:
+        """Gives the loop a thread (or steps it, in simulation) until it is done.
+
+        Where all endpoints are in one process, no more of the loops that take turns act at a time than there are cores.
+        None waits for long for one that waits itself.
+        """
 
     def fatal(self, error: BaseException) -> None:
         """Something that this endpoint cannot go on after: its process ends, and its watchers hear of it."""

@@ -165,7 +165,7 @@ class TaskSlot(Endpoint):
         task = StreamTask(deployment, self._services_for(deployment), partial(self._report_state, deployment))
         exporter = MetricsExporter(deployment, self.context.metrics, self.context.clock)
         self._running[deployment.attempt_id] = _RunningTask(task, exporter)
-        self.context.start_loop(deployment.task_name, task)
+        self.context.start_loop(deployment.task_name, task, takes_turns=True)
 
     def _cancel(self, attempt_id: AttemptId) -> None:
         running = self._running.get(attempt_id)

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from actors.hosts.runtime import EndpointRuntime, pause_before_restart
+from actors.hosts.turns import Turns, usable_cores
 from actors.ports import (
     Address,
     BatchesRef,
@@ -102,6 +103,7 @@ class LocalHost(Host):
         self._ending: list[EndpointRuntime] = []
         self._objects = LocalObjectStore()
         self._metrics = MemoryMetrics()
+        self._turns = Turns(usable_cores())
 
     # -- Host ----------------------------------------------------------------------------------------------------
 
@@ -223,7 +225,7 @@ class LocalHost(Host):
         self, spec: EndpointSpec, arguments: bytes | None, watchers: set[EndpointRuntime], pause_s: float
     ) -> None:
         transport = _LocalTransport(self)
-        runtime = transport.runtime = EndpointRuntime(spec, transport, pause_s)
+        runtime = transport.runtime = EndpointRuntime(spec, transport, pause_s, self._turns)
         self._endpoints[spec.address] = _Endpoint(runtime, arguments, time.monotonic(), watchers, set())
         runtime.start()  # under the lock, so that whoever ends it finds a thread to wait for
 

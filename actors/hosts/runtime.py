@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct, field
 
+from actors.hosts.turns import Turns
 from actors.ports import (
     Address,
     BatchesRef,
@@ -163,11 +164,13 @@ class EndpointRuntime:
 
     Args:
         pause_s: how long it waits before it begins (see `pause_before_restart`).
+        turns: for loops that take turns; None: there are no other endpoints in this process, each loop has its thread.
     """
 
-    def __init__(self, spec: EndpointSpec, transport: Transport, pause_s: float = 0.0) -> None:
+    def __init__(self, spec: EndpointSpec, transport: Transport, pause_s: float = 0.0, turns: Turns | None = None) -> None:
         self._spec = spec
         self._transport = transport
+        self._turns = turns
         self._pause_s = pause_s
         self._inbox: queue.SimpleQueue[_Message | _Request | None] = queue.SimpleQueue()
         self._started: Endpoint | None = None
@@ -301,8 +304,10 @@ class EndpointRuntime:
 
         self._start_thread(self._blocking, "io", run)
 
-    def start_loop(self, name: str, loop: Loop) -> None:
-        self._start_thread(self._loops, name, lambda: self._run_loop(loop))
+    def start_loop(self, name: str, loop: Loop, takes_turns: bool = False) -> None:
+        turns = self._turns
+        step = loop.step if turns is None or not takes_turns else lambda: self._steps_in_turn(loop, turns)
+        self._start_thread(self._loops, name, lambda: self._run_loop(loop, step))
 
     def fatal(self, error: BaseException) -> None:
         log.critical("%s cannot go on", self.address, exc_info=error)
@@ -316,13 +321,21 @@ class EndpointRuntime:
             kind[:] = [known for known in kind if known.is_alive()] + [thread]
             thread.start()
 
-    def _run_loop(self, loop: Loop) -> None:
+    def _run_loop(self, loop: Loop, step: Callable[[], bool]) -> None:
         try:
             while not loop.is_done and not self._loops_must_end.is_set():
-                if not loop.step() and not loop.is_done:
+                if not step() and not loop.is_done:
                     loop.wait(LOOP_WAIT_MS)
         except BaseException as error:  # a loop raises nothing: this is a bug, and must not pass unseen
             self.fatal(error)
+
+    def _steps_in_turn(self, loop: Loop, turns: Turns) -> bool:
+        """Steps of the loop as long as it has its turn; False when it has nothing to do."""
+        with turns:
+            while loop.step():
+                if loop.is_done or self._loops_must_end.is_set() or not turns.may_go_on():
+                    return True
+        return False
 
     def _run(self) -> None:
         endpoint: Endpoint | None = None

@@ -203,7 +203,7 @@ class Process:
             wait_ms = LONGEST_WAIT_OF_WORK_MS * self._world.schedule.random.random() ** 3
             self._world.schedule.after(wait_ms, job.offer)
 
-    def start_loop(self, name: str, loop: Loop) -> None:
+    def start_loop(self, name: str, loop: Loop, takes_turns: bool = False) -> None:
         if self.is_alive:
             steps = LoopSteps(self, self._world, name, loop)
             self.own(steps)

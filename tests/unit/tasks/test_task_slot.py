@@ -107,7 +107,7 @@ class FakeContext:
         except Exception as error:
             self.inbox.append(done(None, error))
 
-    def start_loop(self, name: str, loop: Loop) -> None:
+    def start_loop(self, name: str, loop: Loop, takes_turns: bool = False) -> None:
         self.loops.append((name, loop))
 
     def fatal(self, error: BaseException) -> None:

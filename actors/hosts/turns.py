@@ -1,0 +1,97 @@
+"""Turns: no more tasks of a process act at a time than it has cores."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from types import TracebackType
+
+# How long somebody goes on although others wait: so long that waking the next one costs little beside it. As long as
+# Python lets a thread keep its interpreter.
+_TURN_S = 0.005
+
+# Somebody who has not come to an end of what he does for so long is taken to be waiting, for example for a server.
+_PATIENCE_S = 0.01
+
+
+def usable_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Turns:
+    """Lets at most so many threads act at a time, first come, first served.
+
+    More threads than cores take each other's caches and, in one interpreter, its lock in the middle of a batch; between
+    two batches it costs little. A turn is taken for a piece of work: `with turns: act()`. Whoever has it can do another
+    piece while `may_go_on` says so. Nobody waits for one who waits himself: after 10 ms in one piece his turn is given
+    to the next.
+
+    Any thread may take a turn, one at a time.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._lock = threading.Lock()
+        self._acting: dict[int, _Turn] = {}
+        """By thread, those that began earlier first."""
+        self._waiting: deque[_Ticket] = deque()
+
+    def __enter__(self) -> Turns:
+        with self._lock:
+            if len(self._acting) < self._count:  # then nobody waits
+                self._begin(threading.get_ident())
+                return self
+            ticket = _Ticket()
+            self._waiting.append(ticket)
+        while not ticket.is_given.acquire(timeout=_PATIENCE_S):
+            self._pass_over_waiting()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        with self._lock:
+            if self._acting.pop(threading.get_ident(), None) is not None:
+                self._begin_next()
+
+    def may_go_on(self) -> bool:
+        """Whether the calling thread still has its turn, with which it begins another piece of work."""
+        with self._lock:
+            turn = self._acting.get(threading.get_ident())
+            if turn is None:
+                return False
+            turn.piece_began_s = time.monotonic()
+            return not self._waiting or turn.piece_began_s - turn.began_s < _TURN_S
+
+    def _begin(self, thread: int) -> None:
+        self._acting[thread] = _Turn(time.monotonic())
+
+    def _begin_next(self) -> None:
+        if self._waiting:
+            ticket = self._waiting.popleft()
+            self._begin(ticket.thread)
+            ticket.is_given.release()
+
+    def _pass_over_waiting(self) -> None:
+        """Gives the turns of those that have been in one piece of work for too long to the next."""
+        with self._lock:
+            before = time.monotonic() - _PATIENCE_S
+            for thread in [thread for thread, turn in self._acting.items() if turn.piece_began_s <= before]:
+                del self._acting[thread]
+                self._begin_next()
+
+
+class _Turn:
+    def __init__(self, now_s: float) -> None:
+        self.began_s = now_s
+        self.piece_began_s = now_s
+
+
+class _Ticket:
+    """Of a thread that waits for its turn."""
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+        self.is_given = threading.Lock()
+        self.is_given.acquire()
