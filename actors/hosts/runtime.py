@@ -167,7 +167,9 @@ class EndpointRuntime:
         turns: for loops that take turns; None: there are no other endpoints in this process, each loop has its thread.
     """
 
-    def __init__(self, spec: EndpointSpec, transport: Transport, pause_s: float = 0.0, turns: Turns | None = None) -> None:
+    def __init__(
+        self, spec: EndpointSpec, transport: Transport, pause_s: float = 0.0, turns: Turns | None = None
+    ) -> None:
         self._spec = spec
         self._transport = transport
         self._turns = turns

@@ -39,7 +39,7 @@ class Rows:
         values: the column, no nulls; None for an aggregate without a column.
     """
 
-    __slots__ = ("_counts", "_first_position", "_picked", "cells", "values")
+    __slots__ = ("_first_position", "_picked", "cells", "values")
 
     def __init__(self, cells: Cells, first_position: int, values: Any, picked: Any = None) -> None:
         """Rows are numbered from `first_position` in order of arrival; `picked`: which these are, if not all."""
@@ -47,8 +47,6 @@ class Rows:
         self.values = values
         self._first_position = first_position
         self._picked = picked
-        self._counts: list[tuple[int, npt.NDArray[np.int64]]] = []
-        """Of the cells from one on, if they have been counted."""
 
     @property
     def positions(self) -> npt.NDArray[np.int64]:
@@ -59,9 +57,7 @@ class Rows:
 
     def with_values(self, values: Any) -> Rows:
         """The same rows of another column."""
-        rows = Rows(self.cells, self._first_position, values, self._picked)
-        rows._counts = self._counts
-        return rows
+        return Rows(self.cells, self._first_position, values, self._picked)
 
     def take(self, rows: Any) -> Rows:
         """Some of the rows, ascending; of these that the batch has, not of some that were taken before."""
@@ -69,18 +65,39 @@ class Rows:
         values = None if self.values is None else self.values.take(pa.array(rows))
         return Rows(self.cells[rows], self._first_position, values, rows)
 
-    def count_into(self, counts: npt.NDArray[np.int64]) -> None:
-        """Adds one to `counts` at the cell of each row. Several aggregates have the rows of few cells counted once."""
-        if len(counts) > 2 * len(self.cells):
-            np.add.at(counts, self.cells, 1)
+
+class Counts:
+    """How many values each cell has. Aggregates share one for as long as they get the same rows."""
+
+    def __init__(self, array: npt.NDArray[np.int64] | None = None) -> None:
+        self.array = np.zeros(0, np.int64) if array is None else array
+
+    def grow(self, size: int) -> None:
+        """Makes room for the cells 0 ... size - 1."""
+        self.array = grown(self.array, size, 0)
+
+    def add(self, cells: Cells) -> None:
+        """One value more in the cell of each row."""
+        if len(self.array) > 2 * len(cells):
+            np.add.at(self.array, cells, 1)
             return
-        if not self._counts:
-            lowest = int(self.cells.min(initial=len(counts)))
-            # Leaving the lower cells out takes a pass over the rows.
-            first = lowest if 4 * lowest > len(self.cells) else 0
-            self._counts.append((first, np.bincount(self.cells - first if first else self.cells)))
-        first, counted = self._counts[0]
-        counts[first : first + len(counted)] += counted
+        lowest = int(cells.min(initial=len(self.array)))
+        # Leaving the lower cells out takes a pass over the rows.
+        first = lowest if 4 * lowest > len(cells) else 0
+        counted = np.bincount(cells - first if first else cells)
+        self.array[first : first + len(counted)] += counted
+
+    def merge(self, other: Counts, cells: Cells, targets: Cells) -> None:
+        """As `ColumnAccumulator.merge`."""
+        np.add.at(self.array, targets, other.array[cells])
+
+    def move(self, cells: Cells, targets: Cells, size: int) -> None:
+        """As `ColumnAccumulator.move`."""
+        self.array = moved(self.array, cells, targets, size, 0)
+
+    def copy(self, size: int | None = None) -> Counts:
+        """The cells 0 ... size - 1, of which it must have as many, or all, as they are now."""
+        return Counts(self.array[:size].copy())
 
 
 class ColumnAccumulator(ABC):
@@ -88,6 +105,10 @@ class ColumnAccumulator(ABC):
 
     takes_narrower: ClassVar[bool] = False
     """Whether `add` also takes values of the types that it was widened from; else they are cast before."""
+
+    counts: Counts | None = None
+    """How many values its cells have, if it needs to know. Whoever has the accumulator keeps them: it tells them of all
+    that happens here to cells, and writes them down beside `columns`."""
 
     @abstractmethod
     def fresh(self) -> ColumnAccumulator:

@@ -15,11 +15,13 @@ from actors.operators.accumulator_base import (
     ArrayAccumulator,
     Cells,
     ColumnAccumulator,
+    Counts,
     Places,
     Rows,
     cast_exactly,
     is_fixed_width,
     listed,
+    picked,
 )
 from actors.operators.columns import evaluate
 from actors.operators.entry_accumulators import (
@@ -59,6 +61,9 @@ from flinkray.value_types import merge_types
 
 _TYPES = "types"
 
+# The column of a snapshot with an aggregate's counts.
+_COUNT = "count"
+
 
 class AggregateColumns:
     """All aggregates of one operator. Belongs to one thread.
@@ -73,6 +78,8 @@ class AggregateColumns:
         self._where = where
         self._slots = [_Slot(name, aggregate) for name, aggregate in aggregates]
         self._size = 0
+        self._has_begun = False
+        """Something was added."""
 
     def fresh(self) -> AggregateColumns:
         """The same aggregates without cells."""
@@ -92,6 +99,8 @@ class AggregateColumns:
         self._size = max(self._size, size)
         for slot in self._slots:
             slot.grow(size)
+        for counts in self._counts():
+            counts.grow(size)
 
     def add(self, data: pa.RecordBatch, cells: Cells, first_position: int) -> None:
         """Adds each row of `data` to its cell; rows are numbered from `first_position` in order of arrival.
@@ -102,13 +111,26 @@ class AggregateColumns:
         """
         everything = Rows(cells, first_position, None)
         seen: dict[object, Rows] = {}
+        given: list[tuple[_Slot, Rows]] = []
         for slot in self._slots:
             key = slot.columns_key
             if key not in seen:
                 seen[key] = self._rows(data, everything, slot)
-            if len(seen[key].cells):
+            rows = seen[key]
+            if len(rows.cells):
                 with self._naming(slot):
-                    slot.add(seen[key], self._size)
+                    prepared = slot.prepared(rows, self._size)
+                if prepared is not None:
+                    given.append((slot, prepared))
+        self._share_counts(
+            [(slot, len(seen[slot.columns_key].cells) == len(cells) or slot.columns_key) for slot in self._slots]
+        )
+        for slot, rows in given:
+            with self._naming(slot):
+                slot.add(rows)
+        for counts, counted in {id(slot.counts): (slot.counts, rows.cells) for slot, rows in given}.values():
+            if counts is not None:
+                counts.add(counted)
 
     def prepare(self, data: pa.RecordBatch) -> None:
         """Makes the accumulators that rows of this schema need, of which `data` may have none. Raises as `add`."""
@@ -119,20 +141,32 @@ class AggregateColumns:
 
     def merge(self, other: AggregateColumns, cells: Cells, targets: Cells) -> None:
         """Adds other's `cells[i]` to `targets[i]` here, for which there must be room; both may repeat."""
-        for slot, source in zip(self._slots, other._slots, strict=True):
+        pairs = list(zip(self._slots, other._slots, strict=True))
+        for slot, source in pairs:
             with self._naming(slot):
-                slot.merge(source, cells, targets, self._size)
+                slot.prepare_merge(source, self._size)
+        self._share_counts([(slot, id(source.counts)) for slot, source in pairs])
+        for slot, source in pairs:
+            with self._naming(slot):
+                slot.merge(source, cells, targets)
+        for counts, others in {id(slot.counts): (slot.counts, source.counts) for slot, source in pairs}.values():
+            if counts is not None and others is not None:
+                counts.merge(others, cells, targets)
 
     def move(self, cells: Cells, targets: Cells, size: int) -> None:
         """Keeps only these distinct cells, `cells[i]` as `targets[i]`, and makes room for the cells 0 ... size - 1."""
         for slot in self._slots:
             slot.move(cells, targets, size)
+        for counts in self._counts():
+            counts.move(cells, targets, size)
         self._size = size
 
     def clear(self, cells: slice) -> None:
         """Makes these cells empty."""
         for slot in self._slots:
             slot.clear(cells)
+        for counts in self._counts():
+            counts.array[cells] = 0
 
     def combine(self, cells: Cells, targets: Cells, size: int) -> AggregateColumns:
         """New aggregates of `size` cells, where `targets[i]` has what `cells[i]` has here; both may repeat."""
@@ -155,14 +189,22 @@ class AggregateColumns:
     def copy(self, size: int) -> AggregateColumns:
         """The cells 0 ... size - 1 as they are now; quick, whatever there is in them."""
         copied = AggregateColumns(self._aggregates, self._where)
-        copied._size = size
+        copied._size, copied._has_begun = size, self._has_begun
+        self.grow(size)
         copied._slots = [slot.copy(size) for slot in self._slots]
+        copies = {id(counts): counts.copy(size) for counts in self._counts()}
+        for slot in copied._slots:
+            slot.counts = copies.get(id(slot.counts))
         return copied
 
     def columns(self, cells: Cells) -> dict[str, pa.Array]:
         """The state of these distinct cells, a row for each; any thread may call it on a copy."""
         places = contiguous(cells)
-        return {name: column for slot in self._slots for name, column in slot.state_columns(places).items()}
+        counts = {id(each): pa.array(picked(each.array, places)) for each in self._counts()}
+        columns: dict[str, pa.Array] = {}
+        for slot in self._slots:
+            columns |= slot.state_columns(places, counts.get(id(slot.counts)))
+        return columns
 
     def metadata(self) -> dict[str, bytes]:
         """What `loaded` needs beside the columns."""
@@ -185,8 +227,42 @@ class AggregateColumns:
             if slot.title in part.metadata:
                 check_same(part, slot.title, slot.kind, f"operator {self._where!r}")
                 slot.load(part, types.get(slot.name))
+        loaded._share_equal_counts()
         loaded.grow(part.num_rows)
         return loaded
+
+    # -- counts
+
+    def _counts(self) -> list[Counts]:
+        """Each of them once."""
+        return list({id(slot.counts): slot.counts for slot in self._slots if slot.counts is not None}.values())
+
+    def _share_counts(self, same: Sequence[tuple[_Slot, object]]) -> None:
+        """Before something is added: those that had the same so far, and get the same now, count together.
+
+        Args:
+            same: for each what it gets, equal where it is the same.
+        """
+        if not self._has_begun:
+            self._has_begun, shared = True, Counts()
+            for slot in self._slots:
+                if slot.counts is not None:
+                    slot.counts = shared
+        counting: dict[int, object] = {}
+        parted: dict[tuple[int, object], Counts] = {}
+        for slot, given in same:
+            counts = slot.counts
+            if counts is not None and counting.setdefault(id(counts), given) != given:
+                key = id(counts), given
+                slot.counts = parted[key] = parted.get(key) or counts.copy()
+        for counts in self._counts():
+            counts.grow(self._size)
+
+    def _share_equal_counts(self) -> None:
+        self._has_begun, each = True, self._counts()
+        for slot in self._slots:
+            if slot.counts is not None and np.array_equal(slot.counts.array, each[0].array):
+                slot.counts = each[0]
 
     def _rows(self, data: pa.RecordBatch, everything: Rows, slot: _Slot) -> Rows:
         columns = [self._column(data, column) for column in slot.columns]
@@ -265,11 +341,20 @@ class _Slot:
         values = self._typed(rows.values, size)
         return None if values is None else rows.with_values(values)
 
-    def add(self, rows: Rows, size: int) -> None:
-        prepared = self.prepared(rows, size)
-        if prepared is not None:
-            assert self._accumulator is not None
-            self._accumulator.add(prepared)
+    @property
+    def counts(self) -> Counts | None:
+        """Of its values; None: they are not counted, or there have been none."""
+        return None if self._accumulator is None else self._accumulator.counts
+
+    @counts.setter
+    def counts(self, counts: Counts | None) -> None:
+        if self._accumulator is not None:
+            self._accumulator.counts = counts
+
+    def add(self, rows: Rows) -> None:
+        """Rows as `prepared` gave them."""
+        assert self._accumulator is not None
+        self._accumulator.add(rows)
 
     def move(self, cells: Cells, targets: Cells, size: int) -> None:
         if self._accumulator is not None:
@@ -279,7 +364,8 @@ class _Slot:
         if self._accumulator is not None:
             self._accumulator.clear(cells)
 
-    def merge(self, source: _Slot, cells: Cells, targets: Cells, size: int) -> None:
+    def prepare_merge(self, source: _Slot, size: int) -> None:
+        """Brings both to one type."""
         if source._accumulator is None:
             return
         if self._accumulator is None:
@@ -288,7 +374,11 @@ class _Slot:
             self._accumulator.grow(size)
         elif self.type is not None and source.type is not None and not self.type.equals(source.type):
             source._widen(self._widen(source.type))
-        self._accumulator.merge(source._accumulator, cells, targets)
+
+    def merge(self, source: _Slot, cells: Cells, targets: Cells) -> None:
+        if source._accumulator is not None:
+            assert self._accumulator is not None
+            self._accumulator.merge(source._accumulator, cells, targets)
 
     # -- snapshots
 
@@ -305,8 +395,10 @@ class _Slot:
         copied._accumulator = None if self._accumulator is None else self._accumulator.copy(size)
         return copied
 
-    def state_columns(self, cells: Places) -> dict[str, pa.Array]:
+    def state_columns(self, cells: Places, counts: pa.Array | None) -> dict[str, pa.Array]:
         columns = {} if self._accumulator is None else self._accumulator.columns(cells)
+        if counts is not None:
+            columns[_COUNT] = counts
         return {f"{self.name}:{name}": column for name, column in columns.items()}
 
     def load(self, part: StateRows, arrow_type: pa.DataType | None) -> None:
@@ -314,7 +406,10 @@ class _Slot:
             self.type = arrow_type
             self._accumulator = make_accumulator(self._aggregate, arrow_type)
         if self._accumulator is not None:
-            self._accumulator.load(part.columns_of(self.name))
+            columns = part.columns_of(self.name)
+            self._accumulator.load(columns)
+            if self.counts is not None:
+                self.counts = Counts(columns[_COUNT].to_numpy().copy())
 
     # -- results
 

@@ -14,6 +14,7 @@ from actors.operators.accumulator_base import (
     ArrayAccumulator,
     Cells,
     ColumnAccumulator,
+    Counts,
     Places,
     Rows,
     Values,
@@ -33,25 +34,24 @@ _INT64_MIN = -(2**63)
 class CountAccumulator(ArrayAccumulator):
     """Rows, or non-null values of a column."""
 
-    arrays = (("count", "_counts"),)
+    arrays = ()
+    counts: Counts
 
     def __init__(self) -> None:
-        self._counts = np.zeros(0, np.int64)
+        self.counts = Counts()
 
     def fresh(self) -> CountAccumulator:
         return CountAccumulator()
 
-    def add(self, rows: Rows) -> None:
-        rows.count_into(self._counts)
+    def add(self, rows: Rows) -> None: ...
 
-    def merge(self, other: CountAccumulator, cells: Cells, targets: Cells) -> None:
-        np.add.at(self._counts, targets, other._counts[cells])
+    def merge(self, other: CountAccumulator, cells: Cells, targets: Cells) -> None: ...
 
     def widened(self, arrow_type: pa.DataType) -> CountAccumulator:
         return self
 
     def results(self, cells: Places) -> pa.Array:
-        return pa.array(picked(self._counts, cells))
+        return pa.array(picked(self.counts.array, cells))
 
 
 class IntegerSumAccumulator(ArrayAccumulator):
@@ -89,7 +89,7 @@ class IntegerSumAccumulator(ArrayAccumulator):
         if not pa.types.is_floating(arrow_type):
             return self
         sums = FloatSumAccumulator(is_mean=False)
-        sums._sums, sums._counts = self._sums.astype(np.float64), self._is_filled.astype(np.int64)
+        sums._sums, sums.counts = self._sums.astype(np.float64), Counts(self._is_filled.astype(np.int64))
         return sums
 
     def results(self, cells: Places) -> pa.Array:
@@ -147,13 +147,14 @@ def _as_int64(values: pa.Array) -> npt.NDArray[np.int64]:
 class FloatSumAccumulator(ArrayAccumulator):
     """Sums of floats; with `is_mean`, means of any numbers (sums and counts)."""
 
-    arrays = (("sum", "_sums"), ("count", "_counts"))
+    arrays = (("sum", "_sums"),)
     takes_narrower = True
+    counts: Counts
 
     def __init__(self, is_mean: bool) -> None:
         self._is_mean = is_mean
         self._sums = np.zeros(0, np.float64)
-        self._counts = np.zeros(0, np.int64)
+        self.counts = Counts()
 
     def fresh(self) -> FloatSumAccumulator:
         return FloatSumAccumulator(self._is_mean)
@@ -161,17 +162,15 @@ class FloatSumAccumulator(ArrayAccumulator):
     def add(self, rows: Rows) -> None:
         values = rows.values.cast(pa.float64(), safe=False) if pa.types.is_decimal(rows.values.type) else rows.values
         np.add.at(self._sums, rows.cells, to_numpy(values).astype(np.float64, copy=False))
-        rows.count_into(self._counts)
 
     def merge(self, other: FloatSumAccumulator, cells: Cells, targets: Cells) -> None:
         np.add.at(self._sums, targets, other._sums[cells])
-        np.add.at(self._counts, targets, other._counts[cells])
 
     def widened(self, arrow_type: pa.DataType) -> FloatSumAccumulator:
         return self
 
     def results(self, cells: Places) -> pa.Array:
-        counts = picked(self._counts, cells)
+        counts = picked(self.counts.array, cells)
         sums = picked(self._sums, cells)
         return to_arrow(sums / np.maximum(counts, 1) if self._is_mean else sums, pa.float64(), counts == 0)
 
