@@ -1,0 +1,148 @@
+"""Aggregates of the same rows count them together, and those of others on their own: whatever happens to their cells,
+each counts what it should."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from actors.operators.accumulators import AggregateColumns
+from actors.operators.keyed_tables import StateRows
+from flinkray.aggregates import Aggregate, Avg, Count, Sum
+
+AGGREGATES: tuple[tuple[str, Aggregate], ...] = (
+    ("rows", Count()),
+    ("a_sum", Sum("a")),
+    ("a_mean", Avg("a")),
+    ("a_count", Count("a")),
+    ("b_mean", Avg("b")),
+    ("b_sum", Sum("b")),
+    ("rows_again", Count()),
+)
+WHERE = "window (1/2)"
+CELLS = 12
+
+Row = tuple[float | None, float | None]
+
+
+class Model:
+    """The columns, and beside them the rows that each cell has had."""
+
+    def __init__(self, choose: random.Random, columns: AggregateColumns | None = None) -> None:
+        self.choose = choose
+        self.columns = AggregateColumns(AGGREGATES, WHERE) if columns is None else columns
+        self.columns.grow(CELLS)
+        self.cells: list[list[Row]] = [[] for _ in range(CELLS)]
+
+    def add(self) -> None:
+        count = self.choose.choice([1, 5, 60])  # few rows and many per cell are counted in two ways
+        nulls = {name: self.choose.choice([0.0, 0.0, 0.0, 0.3, 1.0]) for name in "ab"}
+        values = {
+            name: [None if self.choose.random() < share else float(self.choose.randrange(9)) for _ in range(count)]
+            for name, share in nulls.items()
+        }
+        cells = [self.choose.randrange(CELLS) for _ in range(count)]
+        self.columns.add(pa.RecordBatch.from_pydict(values), np.array(cells), 0)
+        for cell, row in zip(cells, zip(values["a"], values["b"], strict=True), strict=True):
+            self.cells[cell].append(row)
+
+    def clear(self) -> None:
+        first, last = sorted(self.choose.choices(range(CELLS + 1), k=2))
+        self.columns.clear(slice(first, last))
+        self.cells[first:last] = [[] for _ in range(last - first)]
+
+    def move(self) -> None:
+        kept = self.choose.sample(range(CELLS), self.choose.randrange(CELLS))
+        targets = self.choose.sample(range(CELLS), len(kept))
+        self.columns.move(np.array(kept, np.int64), np.array(targets, np.int64), CELLS)
+        before, self.cells = self.cells, [[] for _ in range(CELLS)]
+        for cell, target in zip(kept, targets, strict=True):
+            self.cells[target] = before[cell]
+
+    def merge(self) -> None:
+        other = Model(self.choose)
+        for _ in range(self.choose.randrange(3)):
+            other.act(self.choose.choice([Model.add, Model.clear, Model.load]))
+        cells, targets = ([self.choose.randrange(CELLS) for _ in range(9)] for _ in range(2))
+        self.columns.merge(other.columns, np.array(cells), np.array(targets))
+        for cell, target in zip(cells, targets, strict=True):
+            self.cells[target] = self.cells[target] + other.cells[cell]
+
+    def load(self) -> None:
+        every = np.arange(CELLS)
+        saved = StateRows(None, self.columns.columns(every), self.columns.metadata(), CELLS)
+        self.columns = self.columns.loaded(saved)
+
+    def copy(self) -> None:
+        """The copy goes on; what happens to the original does not matter to it."""
+        original, self.columns = self.columns, self.columns.copy(CELLS)
+        original.add(pa.RecordBatch.from_pydict({"a": [1.0], "b": [1.0]}), np.array([0]), 0)
+
+    def act(self, what: Callable[[Model], None]) -> None:
+        what(self)
+        self.check()
+
+    def check(self) -> None:
+        results = self.columns.results(np.arange(CELLS))
+        given = {name: column.to_pylist() for name, column in zip(self.columns.names, results, strict=True)}
+        expected: dict[str, list[Any]] = {name: [] for name, _ in AGGREGATES}
+        for rows in self.cells:
+            a, b = ([row[index] for row in rows if row[index] is not None] for index in (0, 1))
+            expected["rows"].append(len(rows))
+            expected["a_sum"].append(sum(a) if a else None)  # type: ignore[arg-type]
+            expected["a_mean"].append(sum(a) / len(a) if a else None)  # type: ignore[arg-type]
+            expected["a_count"].append(len(a))
+            expected["b_mean"].append(sum(b) / len(b) if b else None)  # type: ignore[arg-type]
+            expected["b_sum"].append(sum(b) if b else None)  # type: ignore[arg-type]
+            expected["rows_again"].append(len(rows))
+        assert given == expected
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_each_aggregate_counts_what_it_has_had(seed: int) -> None:
+    choose = random.Random(seed)
+    model = Model(choose)
+    for _ in range(12):
+        model.act(choose.choice([Model.add, Model.add, Model.clear, Model.move, Model.merge, Model.load, Model.copy]))
+
+
+def counters(columns: AggregateColumns) -> list[set[str]]:
+    """The aggregates that count together."""
+    names: dict[int, set[str]] = {}
+    for slot in columns._slots:
+        names.setdefault(id(slot.counts), set()).add(slot.name)
+    return list(names.values())
+
+
+def batch(a: float | None, b: float | None) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"a": [a, 1.0], "b": [b, 1.0]})
+
+
+def test_rows_are_counted_once_until_some_have_a_null() -> None:
+    columns = AggregateColumns(AGGREGATES, WHERE)
+    columns.grow(2)
+    cells, names = np.array([0, 1]), {name for name, _ in AGGREGATES}
+    columns.add(batch(1.0, 2.0), cells, 0)
+    assert counters(columns) == [names]
+    columns.add(batch(1.0, None), cells, 2)
+    assert counters(columns) == [names - {"b_mean", "b_sum"}, {"b_mean", "b_sum"}]
+    columns.add(batch(1.0, 2.0), cells, 4)  # what they have had is not the same any more
+    assert len(counters(columns)) == 2
+
+
+def test_what_is_saved_and_merged_is_still_counted_together() -> None:
+    columns = AggregateColumns(AGGREGATES, WHERE)
+    columns.grow(2)
+    cells = np.array([0, 1])
+    columns.add(batch(1.0, 2.0), cells, 0)
+    loaded = columns.loaded(StateRows(None, columns.columns(cells), columns.metadata(), 2))
+    assert len(counters(loaded)) == 1
+    columns.merge(loaded, cells, cells)
+    assert len(counters(columns)) == 1
+    assert columns.results(cells)[0].to_pylist() == [2, 2]
+    assert len(counters(columns.copy(2))) == len(counters(columns.combine(cells, cells, 2))) == 1
