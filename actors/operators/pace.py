@@ -140,14 +140,22 @@ class Pace:
         quick = [size for size in worth if self._ms(size) <= TARGET_MS]
         if quick:
             size = max(quick)
-            fits = self._ms(size) * rows_of(1) <= TARGET_MS
-            return size + 1 if fits or size + 1 not in self._row_ms else size
+            if self._ms(size) * rows_of(1) <= TARGET_MS:
+                return size + 1
+            # A larger one is only tried where this one is better than a smaller one: buffers of its size are under way
+            # by the time that it turns out too slow, and barriers wait behind them.
+            if size and size - 1 not in self._row_ms:
+                return size - 1
+            return size + 1 if self._is_better_than_smaller(size) and size + 1 not in self._row_ms else size
         size = min(worth)
         if size and size - 1 not in self._row_ms:
             fitting = int(math.log(max(1.0, TARGET_MS / self._row_ms[size]), rows_of(1)))
             return size - 1 if fitting in self._row_ms else min(fitting, size - 1)
-        is_better_than_smaller = size > 0 and self._row_ms[size] * WORTH <= self._row_ms[size - 1]
-        return size + 1 if is_better_than_smaller and size + 1 not in self._row_ms else size
+        return size + 1 if self._is_better_than_smaller(size) and size + 1 not in self._row_ms else size
+
+    def _is_better_than_smaller(self, size: int) -> bool:
+        """Whether a row takes half as long as in the next smaller size, or less; both must be known."""
+        return size > 0 and self._row_ms[size] * WORTH <= self._row_ms[size - 1]
 
     def _ms(self, size: int) -> float:
         return rows_of(size) * self._row_ms[size]

@@ -35,7 +35,8 @@ def test_the_first_rows_are_few_and_those_of_a_quick_chain_soon_many() -> None:
 @pytest.mark.parametrize("ms_per_row", [0.004, 0.01, 1, 10, 30])
 def test_rows_that_take_long_come_in_pieces_of_a_tenth_of_a_second(ms_per_row: float) -> None:
     sizes = pieces(lambda rows: rows * ms_per_row, 30)
-    assert max(sizes) * ms_per_row <= 10 * TARGET_MS or max(sizes) == rows_of(FIRST_SIZE)
+    # None is larger, not even to see how it goes: a row does not get quicker where there are more of them.
+    assert max(sizes) * ms_per_row <= TARGET_MS or max(sizes) == rows_of(FIRST_SIZE)
     assert all(TARGET_MS / 4 <= rows * ms_per_row <= TARGET_MS for rows in sizes[-20:])
 
 
@@ -74,7 +75,7 @@ def test_a_chain_whose_speed_varies_and_changes_is_followed(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "took_ms", "expected"), [(2, 0.05, 4_000), (64, 64, 256), (64, 0.32, 20_000), (1, 5_000, 1)]
+    ("rows", "took_ms", "expected"), [(2, 0.05, 4_000), (64, 64, 100), (64, 0.32, 20_000), (1, 5_000, 1)]
 )
 def test_buffers_have_as_many_rows_as_pass_in_time_also_if_none_had_so_many(
     rows: int, took_ms: float, expected: int
