@@ -12,7 +12,7 @@ from collections.abc import Callable
 from flinkray.config import Configuration
 from flinkray.options import BATCH_ROWS, BUFFER_DEBLOAT_ENABLED, RUNTIME_MODE
 
-FIRST_ROWS = 64
+FIRST_ROWS = 4
 """Of a buffer, while its consumer has said nothing."""
 
 BUFFER_MS = 100.0

@@ -13,7 +13,7 @@ from flinkray.batch import Batch
 
 TARGET_MS = 100.0
 """In which rows should pass: so long, or for one row, timers, barriers and cancelling wait."""
-FIRST_SIZE = 3
+FIRST_SIZE = 1
 """Sizes are powers of four. This is the one while nothing is known: a call of a model may take seconds per row."""
 LAST_SIZE = 10
 WORTH = 2.0

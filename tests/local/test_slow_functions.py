@@ -31,6 +31,16 @@ def behind_an_exchange(rows: DataStream) -> DataStream:
     return rows.rebalance().map(slowly)
 
 
+def very_slowly(row: Any) -> Any:
+    threading.Event().wait(20 * ROW_S)
+    return row
+
+
+def of_few_in_time(rows: DataStream) -> DataStream:
+    """What is under way before anybody knows how slow it is counts most here."""
+    return rows.rebalance().map(very_slowly)
+
+
 def behind_two(rows: DataStream) -> DataStream:
     """The task between them waits for room, and has little to do itself."""
     return rows.rebalance().map(lambda row: row).key_by("n").map(slowly)
@@ -46,7 +56,9 @@ def beside_a_quick_one(rows: DataStream) -> DataStream:
     return rows.rebalance().map(slowly)
 
 
-@pytest.mark.parametrize("program", [behind_an_exchange, behind_two, of_few_rows_many, beside_a_quick_one])
+@pytest.mark.parametrize(
+    "program", [behind_an_exchange, of_few_in_time, behind_two, of_few_rows_many, beside_a_quick_one]
+)
 def test_checkpoints_complete_while_rows_take_long(program: Any) -> None:
     env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "local"}).set_parallelism(2)
     env.enable_checkpointing("500 ms")

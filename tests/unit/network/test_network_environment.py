@@ -186,10 +186,10 @@ def test_data_that_gets_credit_in_time_is_not_announced_and_what_waits_after_it_
 
 def test_rows_that_come_while_there_is_no_credit_go_as_one_buffer() -> None:
     pair = Pair(exclusive=1, target_rows=100)
-    for number in range(6):
+    for number in range(1 + FIRST_ROWS):
         pair.put(number)
         pair.world.settle()
-    assert drain(pair.world, pair.gate) == [(0, number) for number in range(6)]
+    assert drain(pair.world, pair.gate) == [(0, number) for number in range(1 + FIRST_ROWS)]
     assert [len(message.entries) for message in pair.sent(Buffers)] == [1, 1]
 
 
