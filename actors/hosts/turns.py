@@ -8,11 +8,11 @@ import time
 from collections import deque
 from types import TracebackType
 
-# How long somebody goes on although others wait: so long that waking the next one costs little beside it. As long as
+# How long a thread goes on although others wait: so long that waking the next one costs little beside it. As long as
 # Python lets a thread keep its interpreter.
 _TURN_S = 0.005
 
-# Somebody who has not come to an end of what he does for so long is taken to be waiting, for example for a server.
+# A thread that has been in one piece of work for so long is taken to be waiting, for example for a server.
 _PATIENCE_S = 0.01
 
 
@@ -26,8 +26,8 @@ class Turns:
 
     More threads than cores take each other's caches and, in one interpreter, its lock in the middle of a batch; between
     two batches it costs little. A turn is taken for a piece of work: `with turns: act()`. Whoever has it can do another
-    piece while `may_go_on` says so. Nobody waits for one who waits himself: after 10 ms in one piece his turn is given
-    to the next.
+    piece while `may_go_on` says so. Nobody waits for a thread that waits too: after 10 ms in one piece of work its turn
+    is given to the next, and it goes on without one.
 
     Any thread may take a turn, one at a time.
     """

@@ -409,7 +409,7 @@ class _Slot:
             columns = part.columns_of(self.name)
             self._accumulator.load(columns)
             if self.counts is not None:
-                self.counts = Counts(columns[_COUNT].to_numpy().copy())
+                self.counts = Counts(columns[_COUNT].to_numpy(zero_copy_only=False).copy())
 
     # -- results
 
