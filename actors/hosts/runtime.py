@@ -164,7 +164,7 @@ class EndpointRuntime:
 
     Args:
         pause_s: how long it waits before it begins (see `pause_before_restart`).
-        turns: for loops that take turns; None: there are no other endpoints in this process, each loop has its thread.
+        turns: for loops that take turns; None: there are none to take, and each acts whenever it likes.
     """
 
     def __init__(

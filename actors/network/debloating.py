@@ -13,7 +13,7 @@ from flinkray.config import Configuration
 from flinkray.options import BATCH_ROWS, BUFFER_DEBLOAT_ENABLED, RUNTIME_MODE
 
 FIRST_ROWS = 4
-"""Of a buffer, while its consumer has said nothing."""
+"""Of a buffer, while its consumer has said nothing: as many as that takes at first (`FIRST_SIZE` of its pace)."""
 
 BUFFER_MS = 100.0
 """How long a task may wait for room because of one buffer."""

@@ -112,19 +112,19 @@ class AggregateColumns:
         everything = Rows(cells, first_position, None)
         seen: dict[object, Rows] = {}
         given: list[tuple[_Slot, Rows]] = []
+        same: list[tuple[_Slot, object]] = []
         for slot in self._slots:
             key = slot.columns_key
             if key not in seen:
                 seen[key] = self._rows(data, everything, slot)
             rows = seen[key]
+            same.append((slot, len(rows.cells) == len(cells) or key))
             if len(rows.cells):
                 with self._naming(slot):
                     prepared = slot.prepared(rows, self._size)
                 if prepared is not None:
                     given.append((slot, prepared))
-        self._share_counts(
-            [(slot, len(seen[slot.columns_key].cells) == len(cells) or slot.columns_key) for slot in self._slots]
-        )
+        self._share_counts(same)
         for slot, rows in given:
             with self._naming(slot):
                 slot.add(rows)

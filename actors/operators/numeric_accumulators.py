@@ -32,7 +32,7 @@ _INT64_MIN = -(2**63)
 
 
 class CountAccumulator(ArrayAccumulator):
-    """Rows, or non-null values of a column."""
+    """Rows, or non-null values of a column: its `counts`, and nothing besides."""
 
     arrays = ()
     counts: Counts

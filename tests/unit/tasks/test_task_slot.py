@@ -68,6 +68,7 @@ class FakeContext:
     time: ManualTime = field(default_factory=ManualTime)
     memory: MemoryMetrics = field(default_factory=MemoryMetrics)
     loops: list[tuple[str, Loop]] = field(default_factory=list)
+    taking_turns: list[str] = field(default_factory=list)
     told: list[Any] = field(default_factory=list)
     inbox: deque[Any] = field(default_factory=deque)
 
@@ -109,6 +110,8 @@ class FakeContext:
 
     def start_loop(self, name: str, loop: Loop, takes_turns: bool = False) -> None:
         self.loops.append((name, loop))
+        if takes_turns:
+            self.taking_turns.append(name)
 
     def fatal(self, error: BaseException) -> None:
         raise error
@@ -241,6 +244,13 @@ def test_two_tasks_of_a_slot_run_from_split_to_collected_rows(slot: SlotHarness)
     assert [value for event in rows for value in event.batch.data.column(0).to_pylist()] == [2, 4, 6, 8, 10]
     for attempt in ("producer", "consumer"):
         assert slot.states(attempt) == ["INITIALIZING", "RUNNING", "FINISHED"]
+
+
+def test_tasks_take_turns_and_the_network_waits_for_nobody(slot: SlotHarness) -> None:
+    producer, consumer = producer_and_consumer()
+    submit(slot, producer, consumer)
+    assert sorted(slot.context.taking_turns) == sorted([producer.task_name, consumer.task_name])
+    assert {name for name, _ in slot.context.loops} == {"network", *slot.context.taking_turns}
 
 
 def test_the_last_figures_go_before_the_terminal_state(slot: SlotHarness) -> None:
