@@ -10,6 +10,7 @@ from actors.keys import key_columns
 from actors.operators.accumulator_base import together
 from actors.operators.accumulators import AggregateColumns
 from actors.operators.base import Operator, OperatorContext, Output, subtask_label
+from actors.operators.group_sample import GroupSample
 from actors.operators.partial_aggregates import COUNTED, rows_behind
 from actors.operators.slice_store import SliceStore
 from actors.operators.window_times import Times, WindowTimes
@@ -26,7 +27,7 @@ _LARGEST_SHARE = 0.4
 # Groups of fewer rows say nothing about that.
 _FEWEST_ROWS = 8192
 
-# How many times as many rows pass after it was not worth it: twice as many each time, up to the last.
+# How many times as many rows pass unseen after it was not worth it: twice as many each time, up to the last.
 _FIRST_PASSING = 4
 _MOST_PASSING = 128
 
@@ -41,8 +42,9 @@ class LocalWindowAggregateOperator(Operator):
     until the watermark, a barrier or a pause of the input is to pass, or until there are many of them. So there is
     nothing to snapshot, no window waits for a row, and no row is late for having waited.
 
-    Where there are few rows per group, batches pass unchanged, and from time to time some are tried again. So do rows
-    that may be late, which only the window knows, and those of types whose aggregates would not be small.
+    Rows of large batches pass unchanged until a sample of them says that there are few groups; where it says that there
+    are many, it is asked more and more seldom. So do rows that may be late, which only the window knows, and those of
+    types whose aggregates would not be small.
     """
 
     def __init__(self, factory: LocalWindowAggregateFactory) -> None:
@@ -59,8 +61,10 @@ class LocalWindowAggregateOperator(Operator):
         """The lowest last millisecond of the slices that wait."""
         self._kept: set[str] = set()
         """For `write_partial`."""
+        self._sample: GroupSample | None = GroupSample()
+        """Of the rows of large batches that have passed since it is not known whether it is worth it; None: it is."""
         self._passing = 0
-        """Rows that are still to pass."""
+        """Rows that are still to pass unseen."""
         self._next_passing = _FIRST_PASSING
 
     def setup(self, context: OperatorContext, output: Output) -> None:
@@ -74,10 +78,22 @@ class LocalWindowAggregateOperator(Operator):
         if self._passing > 0:
             self._passing -= batch.num_rows
             self.output.emit(batch)
-        elif self._can_combine(batch):
+        elif self._can_combine(batch) and self._is_worth_it(batch):
             self._combine(batch)
         else:
             self.output.emit(batch)
+
+    def _is_worth_it(self, batch: Batch) -> bool:
+        sample = self._sample
+        if sample is None or self._selector is None or batch.num_rows < _FEWEST_ROWS:
+            return True
+        starts, which = self._times.slices_of_rows(_times(batch), batch.time_bounds)
+        sample.add(key_columns(batch, self._selector, self._where), starts, which)
+        if sample.groups <= _LARGEST_SHARE * sample.rows:
+            self._sample = None
+        elif sample.groups >= _MOST_GROUPS:
+            self._pass(sample.rows)
+        return self._sample is None
 
     def _combine(self, batch: Batch) -> None:
         first_open = self._times.first_open_slice(self._combined)
@@ -95,7 +111,7 @@ class LocalWindowAggregateOperator(Operator):
         others the window says."""
         if self._schema is None or not batch.data.schema.equals(self._schema):
             self._give(self._store.slice_starts())
-            self._store = SliceStore(self._aggregates, self._where)
+            self._store, self._sample = SliceStore(self._aggregates, self._where), GroupSample()
             self._schema, self._is_combinable = batch.data.schema, self._has_fixed_size(batch.data)
         return self._is_combinable and batch.timestamps is not None and batch.time_bounds[0] != MIN_TIMESTAMP
 
@@ -156,10 +172,15 @@ class LocalWindowAggregateOperator(Operator):
         if rows < _FEWEST_ROWS:
             return
         if groups > _LARGEST_SHARE * rows:
-            self._passing = self._next_passing * rows
-            self._next_passing = min(2 * self._next_passing, _MOST_PASSING)
+            self._pass(rows)
         else:
-            self._next_passing = _FIRST_PASSING
+            self._sample, self._next_passing = None, _FIRST_PASSING
+
+    def _pass(self, rows: int) -> None:
+        """It was not worth it for so many rows."""
+        self._passing = self._next_passing * rows
+        self._next_passing = min(2 * self._next_passing, _MOST_PASSING)
+        self._sample = GroupSample()
 
 
 def _times(batch: Batch) -> Times:

@@ -13,6 +13,7 @@ import pytest
 
 from actors.network.buffers import Coalescer
 from actors.operators import window_local
+from actors.operators.group_sample import GroupSample
 from actors.operators.partial_aggregates import is_partial, rows_behind
 from actors.operators.registry import create_operator
 from actors.operators.window_operator import create_window_operator
@@ -383,40 +384,60 @@ def test_groups_of_many_batches_that_are_worth_it_wait(local: OperatorHarness) -
     chance = np.random.default_rng(1)
     for _ in range(20):
         local.push(big_batch(chance.permutation(2000)))
-    (batch,) = ended(local)
+    first, second, batch = ended(local)
+    assert not any(is_partial(batch.data) for batch in (first, second)), "it was not known yet"
     assert batch.num_rows == 2000
-    assert rows_behind(batch.data) == 40_000
+    assert rows_behind(batch.data) == 36_000
 
 
-def test_a_row_per_group_passes_and_is_tried_ever_more_seldom(
+def test_a_row_per_group_passes_and_is_looked_at_ever_more_seldom(
     local: OperatorHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(window_local, "_MOST_GROUPS", 1000)
+    looks: list[int] = []
+    add = GroupSample.add
+    monkeypatch.setattr(GroupSample, "add", lambda *arguments: (looks.append(len(given)), add(*arguments))[1])
+    given: list[Batch] = []
 
-    def given() -> list[bool]:
-        batches = [is_partial(batch.data) for batch in local.output.batches]
+    def push(keys: np.ndarray[Any, Any]) -> None:
+        local.push(big_batch(keys))
+        given.extend(local.output.batches)
         local.output.elements.clear()
-        return batches
 
     for _ in range(100):
-        local.push(big_batch(np.arange(2000)))
-    assert [number for number, is_tried in enumerate(given()) if is_tried] == [0, 5, 14, 31, 64]
+        push(np.arange(2000))
+    assert looks == [0, 5, 14, 31, 64]
     for _ in range(200):
-        local.push(big_batch(np.arange(2000) % 10))
+        push(np.arange(2000) % 10)
+    assert len(given) == 64 + 65
+    assert not any(is_partial(batch.data) for batch in given), "most rows pass as they are, and at last they wait"
     local.operator.prepare_barrier(1)
-    assert given()[-1]
-    local.push(big_batch(np.arange(2000) % 10))
-    local.push(big_batch(np.arange(100)))
-    local.operator.prepare_barrier(1)
-    local.push(big_batch(np.arange(499)))
-    local.operator.prepare_barrier(1)
-    local.push(big_batch(np.arange(2000)))
-    assert given() == [True] * 3, "few rows say nothing"
-    for _ in range(4):
-        local.push(big_batch(np.arange(2000) % 10))
-    assert given() == [False] * 4, "after a good one it begins with few again"
-    local.push(big_batch(np.arange(2000) % 10))
-    assert not given()
+    given.append(local.output.batches[-1])
+    local.output.elements.clear()
+    assert rows_behind(given[-1].data) == 171 * 2000
+    looks.clear()
+    for keys in (np.arange(100), np.arange(499), np.arange(2000)):
+        push(keys)
+        local.operator.prepare_barrier(1)
+    given.clear()
+    local.output.elements.clear()
+    for _ in range(5):
+        push(np.arange(2000) % 10)
+    assert (len(given), looks) == (4, [4]), "few rows said nothing, and after a good one it begins with few again"
+
+
+def test_a_sample_says_how_many_groups_there_are() -> None:
+    chance = np.random.default_rng(5)
+    for keys, share in ((1000, 1.0), (200_000, 1.0), (1_000_000, 0.5), (20_000, 0.1)):
+        sample = GroupSample()
+        groups: set[tuple[int, int]] = set()
+        for _ in range(3):
+            own = np.where(chance.random(50_000) < share, chance.integers(0, keys, 50_000), 7)
+            which = chance.integers(0, 2, 50_000)
+            sample.add(pa.RecordBatch.from_arrays([pa.array(own)], names=["key"]), [10, 20], which)
+            groups.update(zip(own.tolist(), which.tolist(), strict=True))
+        assert sample.rows == 150_000
+        assert sample.groups == pytest.approx(len(groups), rel=0.15)
 
 
 def test_rows_of_another_schema_do_not_wait_with_those_before(local: OperatorHarness) -> None:
