@@ -20,6 +20,9 @@ _BEGUN = 2
 
 _FEWEST_BITS = 10
 
+# With so many cells it is asked for the first time whether they could be computed, then whenever they have doubled.
+_FEWEST_JUDGED = 4096
+
 # Released cells are squeezed out when there are more of them than live ones, and at least this many.
 _RELEASED_BEFORE_COMPACTING = 4096
 
@@ -36,6 +39,7 @@ class LookedUpCells:
         self._slices: dict[int, list[Cells]] = {}
         """Slice start -> its cells, ascending, in chunks."""
         self._released = 0
+        self._judged_at = _FEWEST_JUDGED
         self.most_keys = 0
         """In one of the slices that were released."""
 
@@ -53,8 +57,11 @@ class LookedUpCells:
         return list(self._slices)
 
     def has_room(self, starts: Sequence[int], keys: int, rows: int) -> bool:
-        """Whether `cells` may be called for that many rows."""
-        return True
+        """Whether `cells` is to be called for that many rows, and places are not to be computed from now on."""
+        if self.count < self._judged_at:
+            return True
+        self._judged_at = 2 * self.count
+        return not _is_dense(keys, len({*self._slices, *starts}), self.count)
 
     def cells(self, key_ids: Ids, starts: Sequence[int], which: npt.NDArray[Any] | None, keys: int) -> Cells:
         """The cell of each key in its slice, which are in use from now on.
@@ -256,10 +263,14 @@ def best_cells(keys: int, slices: int, cells: int, most_keys: int) -> SliceCells
         slices, cells: how many of these there are about to be.
         most_keys: in one of the slices that were released last; 0: it is not known.
     """
+    return PlacedCells(keys) if _is_dense(keys, slices, cells, most_keys) else LookedUpCells()
+
+
+def _is_dense(keys: int, slices: int, cells: int, most_keys: int = 0) -> bool:
+    """Whether there are not too many places, if every key has one in every slice; as in `best_cells`."""
     places = 1 << _bits_for(keys)
     per_slice = most_keys or cells // max(1, slices)
-    is_dense = places <= _PLACES_PER_CELL * per_slice and (slices - _BEGUN) * places <= _PLACES_PER_CELL * cells
-    return PlacedCells(keys) if is_dense else LookedUpCells()
+    return places <= _PLACES_PER_CELL * per_slice and (slices - _BEGUN) * places <= _PLACES_PER_CELL * cells
 
 
 def _bits_for(keys: int) -> int:

@@ -163,12 +163,13 @@ class SliceStore:
             most_keys: in one of the slices that were released; the others may be forgotten. 0: it is not known.
         """
         starts, live, which = self._listed()
-        order = np.argsort(live)
-        live, which = live[order], which[order]
         key_ids = self.key_ids(live)
         if 0 < 2 * most_keys < len(self._keys):
             key_ids = self._forget_keys(key_ids)
         self._cells = best_cells(self._key_count, len({*starts, *coming}), len(live) + rows, most_keys)
+        if isinstance(self._cells, LookedUpCells):  # these are numbered in the order in which they are given
+            order = np.argsort(live)
+            live, which, key_ids = live[order], which[order], key_ids[order]
         places = self._cells.cells(key_ids, starts, which, self._key_count)
         self._aggregates.move(live, places, self._cells.size)
         if self._fired_until is not None:
