@@ -42,6 +42,12 @@ def contiguous(places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | slice:
     return places
 
 
+def without_gaps(ascending: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | slice:
+    """As `contiguous`, at once, of distinct places that ascend."""
+    is_run = len(ascending) > 0 and int(ascending[-1]) - int(ascending[0]) + 1 == len(ascending)
+    return slice(int(ascending[0]), int(ascending[-1]) + 1) if is_run else ascending
+
+
 def _same_column(data: pa.RecordBatch, times: pa.Array) -> int | None:
     """The number of the column that is these event times; None: none is known to be."""
     if len(times) < _WORTH_LOOKING:

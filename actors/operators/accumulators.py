@@ -175,9 +175,9 @@ class AggregateColumns:
         combined.merge(self, cells, targets)
         return combined
 
-    def results(self, cells: Cells) -> list[pa.Array]:
+    def results(self, cells: Places) -> list[pa.Array]:
         """One column per aggregate, in their order."""
-        places = contiguous(cells)
+        places = cells if isinstance(cells, slice) else contiguous(cells)
         columns: list[pa.Array] = []
         for slot in self._slots:
             with self._naming(slot):

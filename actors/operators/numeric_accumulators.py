@@ -94,7 +94,7 @@ class IntegerSumAccumulator(ArrayAccumulator):
 
     def results(self, cells: Places) -> pa.Array:
         arrow_type = self._type if pa.types.is_duration(self._type) else pa.int64()
-        return to_arrow(picked(self._sums, cells), arrow_type, ~picked(self._is_filled, cells))
+        return to_arrow(picked(self._sums, cells), arrow_type, ~self._is_filled[cells])
 
     def load(self, columns: Mapping[str, pa.Array]) -> None:
         super().load(columns)
@@ -170,7 +170,7 @@ class FloatSumAccumulator(ArrayAccumulator):
         return self
 
     def results(self, cells: Places) -> pa.Array:
-        counts = picked(self.counts.array, cells)
+        counts = self.counts.array[cells]
         sums = picked(self._sums, cells)
         return to_arrow(sums / np.maximum(counts, 1) if self._is_mean else sums, pa.float64(), counts == 0)
 

@@ -12,7 +12,7 @@ from actors.operators.base import OperatorContext, Output
 from actors.operators.keyed_tables import KeyedTables, state_rows
 from actors.operators.session_store import SessionStore
 from actors.operators.window_base import TimedOperator
-from actors.operators.window_results import emit_windows
+from actors.operators.window_results import Bounds, emit_windows
 from actors.operators.window_times import Times, late_limit
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import raise_attributed
@@ -99,10 +99,10 @@ class ColumnarSessionOperator(TimedOperator):
     def _fire(self, cells: Cells) -> None:
         for offset in range(0, len(cells), _SESSIONS_AT_ONCE):
             some = cells[offset : offset + _SESSIONS_AT_ONCE]
-            starts, ends = self._store.windows(some)
+            bounds = Bounds.of(*self._store.windows(some))
             names = [name for name, _ in self._aggregates]
             results = list(zip(names, self._store.results(some), strict=True))
-            emit_windows(self.context, self.output, self._store.key_columns(some), starts, ends, results)
+            emit_windows(self.context, self.output, self._store.key_columns(some), bounds, results)
         self._store.fired(cells)
 
     # -- snapshots

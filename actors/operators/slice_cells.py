@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from actors.operators.accumulator_base import Cells, grown
+from actors.operators.accumulator_base import Cells, Places, grown, listed
 from actors.state.integer_index import PairIndex
 from actors.state.key_index import Ids
 
@@ -112,7 +112,8 @@ class LookedUpCells:
             chunks[:] = [np.concatenate(chunks)]
         return chunks[0]
 
-    def key_ids(self, cells: Cells) -> Ids:
+    def key_ids(self, cells: Places) -> Ids | slice:
+        """The key of each of these cells, in whichever form is at hand."""
         return self._pairs.seconds(cells)
 
     def release(self, slice_start: int) -> None:
@@ -218,11 +219,20 @@ class PlacedCells:
 
     def _used_in(self, block: int) -> Cells:
         places = self._places(block)
-        used: Cells = np.flatnonzero(self._is_used[places])
-        return used + int(places.start)
+        is_used = self._is_used[places]
+        count = int(np.count_nonzero(is_used))
+        if is_used[:count].all():
+            return np.arange(places.start, places.start + count)
+        used: Cells = np.flatnonzero(is_used)
+        used += places.start
+        return used
 
-    def key_ids(self, cells: Cells) -> Ids:
-        return cells & ((1 << self._bits) - 1)
+    def key_ids(self, cells: Places) -> Ids | slice:
+        """As `LookedUpCells.key_ids`."""
+        if isinstance(cells, slice) and cells.start >> self._bits == (cells.stop - 1) >> self._bits:
+            first = cells.start & ((1 << self._bits) - 1)
+            return slice(first, first + cells.stop - cells.start)
+        return listed(cells) & ((1 << self._bits) - 1)
 
     def release(self, slice_start: int) -> None:
         """As `LookedUpCells.release`."""

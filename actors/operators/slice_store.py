@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Struct
 
-from actors.operators.accumulator_base import Cells, grown, moved
+from actors.operators.accumulator_base import Cells, Places, grown, listed, moved
 from actors.operators.accumulators import AggregateColumns
 from actors.operators.keyed_tables import KeyedTables, StateRows
 from actors.operators.merged_slices import Piece
@@ -112,17 +112,21 @@ class SliceStore:
         return self._cells.cells_of(slice_start)
 
     def key_ids(self, cells: Cells) -> Ids:
-        return self._cells.key_ids(cells)
+        return listed(self._cells.key_ids(cells))
 
-    def key_columns(self, key_ids: Ids) -> list[pa.Array]:
+    def key_columns(self, key_ids: Ids | slice) -> list[pa.Array]:
         """The key columns of these keys, one row for each."""
         return list(self._keys.take(key_ids).columns) if len(self._keys) else []
+
+    def key_columns_of(self, cells: Places) -> list[pa.Array]:
+        """The key columns of these cells, one row for each."""
+        return self.key_columns(self._cells.key_ids(cells))
 
     def key_names(self) -> list[str]:
         keys = self._keys.key_columns()
         return [] if keys is None else list(keys.schema.names)
 
-    def results(self, cells: Cells) -> list[pa.Array]:
+    def results(self, cells: Places) -> list[pa.Array]:
         """One column per aggregate."""
         return self._aggregates.results(cells)
 

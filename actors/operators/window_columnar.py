@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from actors.elements import CheckpointOptions
 from actors.keys import key_columns
-from actors.operators.accumulator_base import Cells, together
+from actors.operators.accumulator_base import Cells, Places, together
 from actors.operators.base import OperatorContext, Output
 from actors.operators.columns import operator_label
 from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
@@ -19,10 +19,11 @@ from actors.operators.merged_slices import MergedSlices, Piece, combine
 from actors.operators.partial_aggregates import is_partial, rows_behind
 from actors.operators.slice_store import SliceStore
 from actors.operators.window_base import WindowOperatorBase
-from actors.operators.window_results import emit_windows
-from actors.operators.window_times import PendingWindows, Times
+from actors.operators.window_results import Bounds, emit_windows
+from actors.operators.window_times import PendingWindows
 from actors.state.key_index import Ids
 from actors.state.snapshot import OperatorSnapshot, RestoredState
+from actors.taking import contiguous, without_gaps
 from flinkray.batch import Batch
 from flinkray.keys import KeySelector
 from flinkray.operator_factories import WindowFactory
@@ -131,18 +132,14 @@ class ColumnarWindowOperator(WindowOperatorBase):
 
     def _fire(self, starts: Iterable[int], only_keys: Mapping[int, Ids]) -> None:
         """Results of these windows, ascending; for a window in `only_keys` just of those keys."""
-        group: list[tuple[int, list[Piece]]] = []
-        cell_count = 0
-        for start in starts:
-            pieces = self._pieces_of(start, only_keys.get(start))
-            if pieces:
-                group.append((start, pieces))
-                cell_count += sum(len(piece.cells) for piece in pieces)
-            if cell_count >= _CELLS_AT_ONCE:
-                self._emit(group)
-                group, cell_count = [], 0
-        if group:
-            self._emit(group)
+        if self._times.is_sliced:
+            pieces = ((start, self._pieces_of(start, only_keys.get(start))) for start in starts)
+            for group in _together(pieces, lambda some: sum(len(piece.cells) for piece in some)):
+                self._emit_merged(group)
+        else:
+            cells = ((start, self._cells_of(start, only_keys.get(start))) for start in starts)
+            for windows in _together(cells, len):
+                self._emit_cells(windows)
 
     def _cells_of(self, start: int, only_keys: Ids | None) -> Cells:
         parts = [self._store.cells_of(slice_start) for slice_start in self._times.slices_of(start)]
@@ -153,7 +150,7 @@ class ColumnarWindowOperator(WindowOperatorBase):
 
     def _pieces_of(self, start: int, only_keys: Ids | None) -> list[Piece]:
         times = self._times
-        if only_keys is None and times.is_sliced and self._store.is_worth_merging:
+        if only_keys is None and self._store.is_worth_merging:
             first = self._number(start)
             return list(self._merged.pieces(first, first + times.size // times.slice))
         cells = self._cells_of(start, only_keys)
@@ -166,25 +163,37 @@ class ColumnarWindowOperator(WindowOperatorBase):
     def _number(self, slice_start: int) -> int:
         return (slice_start - self._times.offset) // self._times.slice
 
-    def _emit(self, group: list[tuple[int, list[Piece]]]) -> None:
-        starts = np.array([start for start, _ in group], np.int64)
-        if self._times.is_sliced:
-            key_ids, counts, combined = combine([pieces for _, pieces in group])
-            results = combined.results(np.arange(len(key_ids), dtype=np.int64))
-            self._emit_rows(key_ids, np.repeat(starts, counts), results)
-            return
-        cells = together([pieces[0].cells for _, pieces in group])
-        key_ids = together([pieces[0].key_ids for _, pieces in group])
-        starts = np.repeat(starts, [len(pieces[0].cells) for _, pieces in group])
-        for offset in range(0, len(cells), _CELLS_AT_ONCE):
-            some = slice(offset, offset + _CELLS_AT_ONCE)
-            self._emit_rows(key_ids[some], starts[some], self._store.results(cells[some]))
+    def _emit_merged(self, windows: Sequence[tuple[int, list[Piece]]]) -> None:
+        """Windows that are put together from these pieces each."""
+        key_ids, counts, combined = combine([pieces for _, pieces in windows])
+        results = combined.results(np.arange(len(key_ids), dtype=np.int64))
+        self._emit_rows(self._store.key_columns(key_ids), self._bounds(windows, counts), results)
 
-    def _emit_rows(self, key_ids: Ids, starts: Times, results: list[pa.Array]) -> None:
-        keys = list(zip(self._store.key_names(), self._store.key_columns(key_ids), strict=True))
+    def _emit_cells(self, windows: Sequence[tuple[int, Cells]]) -> None:
+        """Windows that have these cells, ascending, each."""
+        if len(windows) == 1:
+            ((start, cells),) = windows
+            rows = min(len(cells), _CELLS_AT_ONCE)
+            bounds = Bounds.of_one(start, start + self._times.size, rows)
+            for offset in range(0, len(cells), rows):
+                some = cells[offset : offset + rows]
+                self._emit_places(without_gaps(some), bounds.slice(0, len(some)))
+        else:
+            cells = together([cells for _, cells in windows])
+            self._emit_places(contiguous(cells), self._bounds(windows, [len(cells) for _, cells in windows]))
+
+    def _emit_places(self, places: Places, bounds: Bounds) -> None:
+        self._emit_rows(self._store.key_columns_of(places), bounds, self._store.results(places))
+
+    def _bounds(self, windows: Sequence[tuple[int, Any]], counts: Sequence[int]) -> Bounds:
+        starts = np.repeat(np.array([start for start, _ in windows], np.int64), counts)
+        return Bounds.of(starts, starts + self._times.size)
+
+    def _emit_rows(self, key_columns: list[pa.Array], bounds: Bounds, results: list[pa.Array]) -> None:
+        keys = list(zip(self._store.key_names(), key_columns, strict=True))
         names = [name for name, _ in self._aggregates]
-        ends = starts + self._times.size
-        emit_windows(self.context, self.output, keys, starts, ends, list(zip(names, results, strict=True)))
+        aggregates = list(zip(names, results, strict=True))
+        emit_windows(self.context, self.output, keys, bounds, aggregates)
 
     # -- snapshots
 
@@ -209,3 +218,22 @@ class ColumnarWindowOperator(WindowOperatorBase):
         for start in self._times.due_later(self._store.slice_starts(), self._watermark):
             self._waiting.add(start)
         self._await_clock()
+
+
+_T = TypeVar("_T")
+
+
+def _together(windows: Iterable[tuple[int, _T]], cells: Callable[[_T], int]) -> Iterator[list[tuple[int, _T]]]:
+    """Windows that have something, those in a list having at most `_CELLS_AT_ONCE` cells together, or being one."""
+    group: list[tuple[int, _T]] = []
+    count = 0
+    for start, content in windows:
+        more = cells(content)
+        if group and count + more > _CELLS_AT_ONCE:
+            yield group
+            group, count = [], 0
+        if more:
+            group.append((start, content))
+            count += more
+    if group:
+        yield group

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
+from msgspec import Struct
 
 from actors.operators.base import OperatorContext, Output
 from actors.operators.window_times import Times
@@ -13,12 +15,32 @@ from flinkray.errors import InvalidProgramError
 from flinkray.types import Kind
 
 
+class Bounds(Struct, frozen=True):
+    """The windows of some rows, a column each: their starts, their ends, and their last milliseconds."""
+
+    starts: pa.Array
+    ends: pa.Array
+    times: pa.Array
+
+    @staticmethod
+    def of(starts: Times, ends: Times) -> Bounds:
+        return Bounds(pa.array(starts), pa.array(ends), pa.array(ends - 1))
+
+    @staticmethod
+    def of_one(start: int, end: int, rows: int) -> Bounds:
+        """The same window for all rows."""
+        return Bounds(*(pa.array(np.full(rows, time, np.int64)) for time in (start, end, end - 1)))
+
+    def slice(self, offset: int, rows: int) -> Bounds:
+        """Those of some of the rows."""
+        return Bounds(*(column.slice(offset, rows) for column in (self.starts, self.ends, self.times)))
+
+
 def emit_windows(
     context: OperatorContext,
     output: Output,
     keys: Sequence[tuple[str, pa.Array]],
-    starts: Times,
-    ends: Times,
+    bounds: Bounds,
     aggregates: Sequence[tuple[str, pa.Array]],
 ) -> None:
     """Emits a row per (key, window) in batches of the size that the job wants.
@@ -26,7 +48,7 @@ def emit_windows(
     Raises:
         InvalidProgramError: two columns have the same name.
     """
-    columns = [*keys, ("window_start", pa.array(starts)), ("window_end", pa.array(ends)), *aggregates]
+    columns = [*keys, ("window_start", bounds.starts), ("window_end", bounds.ends), *aggregates]
     names = [name for name, _ in columns]
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -36,6 +58,6 @@ def emit_windows(
             "before key_by"
         )
     data = pa.RecordBatch.from_arrays([column for _, column in columns], names=names)
-    rows = Batch(data, Kind.ROW, pa.array(ends - 1))
+    rows = Batch(data, Kind.ROW, bounds.times)
     for offset in range(0, rows.num_rows, context.batch_rows):
         output.emit(rows.slice(offset, context.batch_rows))

@@ -75,13 +75,15 @@ class KeyIndex:
             self._chunks = [pa.concat_batches(self._chunks)]
         return self._chunks[0] if self._chunks else None
 
-    def take(self, ids: Ids) -> pa.RecordBatch:
+    def take(self, ids: Ids | slice) -> pa.RecordBatch:
         """The keys with these numbers, one row for each; there must be some key."""
         keys = self.key_columns()
         if keys is None:
             raise ValueError("no key has been numbered yet")
-        where = contiguous(ids)
-        return keys.slice(where.start, len(ids)) if isinstance(where, slice) else take(keys, pa.array(ids))
+        where = ids if isinstance(ids, slice) else contiguous(ids)
+        return (
+            keys.slice(where.start, where.stop - where.start) if isinstance(where, slice) else take(keys, pa.array(ids))
+        )
 
     def retain(self, ids: Ids) -> None:
         """Forgets all other keys, and numbers these distinct ones anew: ids[0] becomes 0, ids[1] becomes 1, ..."""
