@@ -168,7 +168,8 @@ def key_groups(columns: pa.RecordBatch, max_parallelism: int) -> KeyGroups:
 
 def key_owners(columns: pa.RecordBatch, owners: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """`owners[key group]` of each row, where `owners` has an entry per key group."""
-    rows: npt.NDArray[Any] = owners[_key_groups(columns, len(owners))]
+    groups = _key_groups(columns, len(owners))
+    rows: npt.NDArray[Any] = owners.take(groups, mode="clip")  # each is there, so that clipping costs nothing
     return rows
 
 

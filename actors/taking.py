@@ -15,7 +15,7 @@ from flinkray.batch import Batch
 _WORTH_LOOKING = 1024
 
 
-def take_rows(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:
+def take_rows(batch: Batch, rows: npt.NDArray[np.integer[Any]]) -> Batch:
     """The rows at these places, in that order; copies. As `Batch.take`, but nobody looks whether a place is there.
 
     Event time that lies in the memory of a column does so in the result.

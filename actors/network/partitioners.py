@@ -186,11 +186,11 @@ def _by_channel(batch: Batch, chosen: npt.NDArray[Any], channels: int) -> Parts:
     if channels <= _FEW_CHANNELS:
         rows = [np.flatnonzero(chosen == channel) for channel in range(channels)]
         counts = np.array([len(each) for each in rows])
-        together = np.concatenate(rows)
+        together = np.concatenate(rows, dtype=np.uint32, casting="unsafe")
     else:
         counts = np.bincount(chosen, minlength=channels)
         # numpy sorts such integers stably by counting digits: linear, and no row overtakes another of its channel.
-        together = np.argsort(chosen, kind="stable")
+        together = np.argsort(chosen, kind="stable").astype(np.uint32)
     used = np.flatnonzero(counts)
     if len(used) == 1:
         return ((int(used[0]), batch),)

@@ -26,6 +26,11 @@ Places = Cells | slice
 
 Values = npt.NDArray[Any]
 
+# Zeros of so many bytes take no memory until they are written over (`actors.tasks.memory`): an array that has some size
+# already gets as many at once, and needs not be copied, page after page of fresh memory, each time that it doubles.
+_WORTH_RESERVING = 1 << 20
+_RESERVED = 32 << 20
+
 
 class AggregateTypeError(Exception):
     """An aggregate cannot take this type, or a result does not fit; the operator adds where it happened."""
@@ -271,16 +276,25 @@ def grown(array: Values, size: int, fill: Any) -> Values:
     if size <= len(array):
         return array
     capacity = max(size, 2 * len(array), 64)
-    # Zeros take no memory until they are written over.
-    bigger = np.zeros(capacity, array.dtype) if not fill and fill is not None else np.full(capacity, fill, array.dtype)
+    if _is_zero(fill) and capacity * array.itemsize >= _WORTH_RESERVING:
+        capacity = max(capacity, _RESERVED // array.itemsize)
+    bigger = _filled(capacity, fill, array.dtype)
     bigger[: len(array)] = array
     return bigger
+
+
+def _is_zero(fill: Any) -> bool:
+    return not fill and fill is not None
+
+
+def _filled(size: int, fill: Any, dtype: np.dtype[Any]) -> Values:
+    return np.zeros(size, dtype) if _is_zero(fill) else np.full(size, fill, dtype)
 
 
 def moved(array: Values, cells: Cells, targets: Cells, size: int, fill: Any) -> Values:
     """An array with `array[cells[i]]` at `targets[i]`, else `fill`, and at least `size` elements: as many as it has
     room for now, unless that is far more, since what is kept is mostly about to grow as large again."""
-    result = np.full(len(array) if size <= len(array) <= 4 * size else size, fill, array.dtype)
+    result = _filled(len(array) if size <= len(array) <= 4 * size else size, fill, array.dtype)
     result[contiguous(targets)] = array[contiguous(cells)]
     return result
 
