@@ -293,6 +293,9 @@ class AsyncWaitOperator(Operator):
             calls.close()
             self._calls = None
 
+    def forget(self) -> None:
+        """Calls that could not be ended may still end. What waits is as small as the capacity."""
+
     def _settle(self, call: Callable[[], Any]) -> None:
         self._opened_calls.settle(call)
 

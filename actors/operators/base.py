@@ -285,3 +285,8 @@ class Operator(ABC):
         """Something from this operator's coordinator at the JobMaster."""
 
     def close(self) -> None: ...
+
+    def forget(self) -> None:
+        """Lets go of all that it holds; after `close`, and nothing is called afterwards. Tasks and what is theirs refer
+        to each other in circles: state would stay until a garbage collection comes, beside that of the next attempt."""
+        vars(self).clear()

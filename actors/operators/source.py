@@ -120,6 +120,9 @@ class SourceOperator(Operator):
         if self._reader is not None:
             self._reader.close()
 
+    def forget(self) -> None:
+        """Threads of the reader's may still announce rows; there is no state that would be worth it."""
+
     # -- as an input of the task ---------------------------------------------------------------------------------
 
     def emit_next(self) -> InputStatus:

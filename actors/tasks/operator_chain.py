@@ -183,6 +183,11 @@ class OperatorChain:
         if first is not None:
             raise first
 
+    def forget(self) -> None:
+        """After `close`, once: see `Operator.forget`."""
+        for operator in self.operators:
+            operator.forget()
+
     # -- checkpoints ---------------------------------------------------------------------------------------------
 
     def prepare_barrier(self, checkpoint_id: int) -> None:

@@ -305,6 +305,8 @@ class StreamTask:
             self._inputs.close()
         self._is_done = True
         self._report(state, error, self.metrics())
+        if self._chain is not None:
+            self._chain.forget()
         self._error = None  # its traceback holds the frames of the failure, with their batches, and these hold the task
         for gate in self._gates:
             self._services.network.release_gate(gate)

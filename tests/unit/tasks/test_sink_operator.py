@@ -311,7 +311,7 @@ def take(task: TaskHarness, sequence: int) -> None:
     task.run_until_idle()
     operator = task.operators["table"]
     assert isinstance(operator, SinkOperator)
-    writer = operator._writer
+    writer = vars(operator).get("_writer")
     if isinstance(writer, CollectWriter):
         writer.check()
 

@@ -192,6 +192,28 @@ def test_a_failed_task_holds_nothing_of_the_batch_that_it_failed_on() -> None:
         gc.enable()
 
 
+@pytest.mark.parametrize("end", ["finished", "failed", "cancelled"])
+def test_state_goes_with_the_end_of_its_task_without_a_garbage_collection(end: str) -> None:
+    class State:
+        pass
+
+    task = chain("a", "b", fail_b="process_batch" if end == "failed" else "").start()
+    operator: Any = task.operators["b"]
+    operator.state = State()
+    state = weakref.ref(operator.state)
+    gc.disable()
+    try:
+        if end == "cancelled":
+            task.task.cancel()
+        else:
+            task.put(numbers(1), *END)
+        task.run_until_idle()
+        assert task.states[-1] == {"finished": "FINISHED", "failed": "FAILED", "cancelled": "CANCELED"}[end]
+        assert state() is None
+    finally:
+        gc.enable()
+
+
 def test_consumers_of_a_failed_task_get_its_error_instead_of_an_end() -> None:
     task = chain("a", fail_a="process_batch").start()
     task.put(numbers(1), *END)
