@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -76,7 +75,7 @@ class AggregateColumns:
     def __init__(self, aggregates: Sequence[tuple[str, Aggregate]], where: str) -> None:
         self._aggregates = tuple(aggregates)
         self._where = where
-        self._slots = [_Slot(name, aggregate) for name, aggregate in aggregates]
+        self._slots = [_Slot(name, aggregate, where) for name, aggregate in aggregates]
         self._size = 0
         self._has_begun = False
         """Something was added."""
@@ -96,11 +95,12 @@ class AggregateColumns:
 
     def grow(self, size: int) -> None:
         """Makes room for the cells 0 ... size - 1."""
-        self._size = max(self._size, size)
+        if size <= self._size:
+            return
+        self._size = size
         for slot in self._slots:
             slot.grow(size)
-        for counts in self._counts():
-            counts.grow(size)
+        self._grow_counts()
 
     def add(self, data: pa.RecordBatch, cells: Cells, first_position: int) -> None:
         """Adds each row of `data` to its cell; rows are numbered from `first_position` in order of arrival.
@@ -120,13 +120,13 @@ class AggregateColumns:
             rows = seen[key]
             same.append((slot, len(rows.cells) == len(cells) or key))
             if len(rows.cells):
-                with self._naming(slot):
+                with slot.naming:
                     prepared = slot.prepared(rows, self._size)
                 if prepared is not None:
                     given.append((slot, prepared))
         self._share_counts(same)
         for slot, rows in given:
-            with self._naming(slot):
+            with slot.naming:
                 slot.add(rows)
         for counts, counted in {id(slot.counts): (slot.counts, rows.cells) for slot, rows in given}.values():
             if counts is not None:
@@ -136,18 +136,18 @@ class AggregateColumns:
         """Makes the accumulators that rows of this schema need, of which `data` may have none. Raises as `add`."""
         nothing = Rows(np.empty(0, np.int64), 0, None)
         for slot in self._slots:
-            with self._naming(slot):
+            with slot.naming:
                 slot.prepared(self._rows(data.slice(0, 0), nothing, slot), 0)
 
     def merge(self, other: AggregateColumns, cells: Cells, targets: Cells) -> None:
         """Adds other's `cells[i]` to `targets[i]` here, for which there must be room; both may repeat."""
         pairs = list(zip(self._slots, other._slots, strict=True))
         for slot, source in pairs:
-            with self._naming(slot):
+            with slot.naming:
                 slot.prepare_merge(source, self._size)
         self._share_counts([(slot, id(source.counts)) for slot, source in pairs])
         for slot, source in pairs:
-            with self._naming(slot):
+            with slot.naming:
                 slot.merge(source, cells, targets)
         for counts, others in {id(slot.counts): (slot.counts, source.counts) for slot, source in pairs}.values():
             if counts is not None and others is not None:
@@ -180,7 +180,7 @@ class AggregateColumns:
         places = cells if isinstance(cells, slice) else contiguous(cells)
         columns: list[pa.Array] = []
         for slot in self._slots:
-            with self._naming(slot):
+            with slot.naming:
                 columns.append(slot.results(places))
         return columns
 
@@ -248,6 +248,11 @@ class AggregateColumns:
             for slot in self._slots:
                 if slot.counts is not None:
                     slot.counts = shared
+        if len({given for _, given in same}) > 1:
+            self._part_counts(same)
+        self._grow_counts()
+
+    def _part_counts(self, same: Sequence[tuple[_Slot, object]]) -> None:
         counting: dict[int, object] = {}
         parted: dict[tuple[int, object], Counts] = {}
         for slot, given in same:
@@ -255,8 +260,11 @@ class AggregateColumns:
             if counts is not None and counting.setdefault(id(counts), given) != given:
                 key = id(counts), given
                 slot.counts = parted[key] = parted.get(key) or counts.copy()
-        for counts in self._counts():
-            counts.grow(self._size)
+
+    def _grow_counts(self) -> None:
+        for slot in self._slots:
+            if slot.counts is not None:
+                slot.counts.grow(self._size)
 
     def _share_equal_counts(self) -> None:
         self._has_begun, each = True, self._counts()
@@ -288,38 +296,40 @@ class AggregateColumns:
             )
         return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
 
-    @contextlib.contextmanager
-    def _naming(self, slot: _Slot) -> Iterator[None]:
-        """Inside it, errors say which operator and aggregate they are about."""
-        try:
-            yield
-        except AggregateTypeError as error:
+
+class _Naming:
+    """Inside it, errors say which operator and aggregate they are about. Entered several times per batch, which takes
+    an object of ours a quarter of what it takes a generator."""
+
+    __slots__ = ("_slot", "_where")
+
+    def __init__(self, where: str, slot: _Slot) -> None:
+        self._where = where
+        self._slot = slot
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, AggregateTypeError):
+            slot = self._slot
             raise TypeMismatchError(f"operator {self._where!r}: {slot.name}={slot.shown}: {error}") from error
 
 
 class _Slot:
     """One aggregate, whose accumulator is made when the type of its column is known."""
 
-    def __init__(self, name: str, aggregate: Aggregate) -> None:
+    def __init__(self, name: str, aggregate: Aggregate, where: str) -> None:
         self.name = name
+        self.naming = _Naming(where, self)
+        self.columns = _columns(aggregate)
+        self.columns_key = tuple(column if isinstance(column, str) else id(column) for column in self.columns)
+        """Equal where two aggregates read the same columns."""
         self.type: pa.DataType | None = None
         """Of its column; None while it is not known, and for counts."""
         self._aggregate = aggregate
         self._accumulator: ColumnAccumulator | None = None
         if isinstance(aggregate, Count):
             self._accumulator = CountAccumulator()
-
-    @property
-    def columns(self) -> tuple[object, ...]:
-        aggregate = self._aggregate
-        if aggregate.column is None and isinstance(aggregate, Count):
-            return ()
-        return (aggregate.column, aggregate.by) if isinstance(aggregate, ArgMin | ArgMax) else (aggregate.column,)
-
-    @property
-    def columns_key(self) -> object:
-        """Equal where two aggregates read the same columns."""
-        return tuple(column if isinstance(column, str) else id(column) for column in self.columns)
 
     @property
     def is_fixed_size(self) -> bool:
@@ -457,6 +467,13 @@ _types_from_bytes = functools.lru_cache(maxsize=256)(types_from_bytes)
 
 def _parts(arrow_type: pa.DataType) -> list[pa.DataType]:
     return [field.type for field in arrow_type] if pa.types.is_struct(arrow_type) else [arrow_type]
+
+
+def _columns(aggregate: Aggregate) -> tuple[object, ...]:
+    """The columns, or expressions, that it reads."""
+    if aggregate.column is None and isinstance(aggregate, Count):
+        return ()
+    return (aggregate.column, aggregate.by) if isinstance(aggregate, ArgMin | ArgMax) else (aggregate.column,)
 
 
 def make_accumulator(aggregate: Aggregate, arrow_type: pa.DataType) -> ColumnAccumulator:
