@@ -14,8 +14,8 @@ from flinkray.batch import Batch
 from flinkray.partitioning import Partitioner
 
 LARGEST_OVER_TARGET = 4
-"""A batch of more than this many times the target is cut into pieces of the target, so that no buffer is without
-bounds whatever an operator makes of its input."""
+"""What one channel gets of a batch is cut where it is more than this many times the target, so that no buffer is
+without bounds whatever an operator makes of its input."""
 
 
 class RecordWriter:
@@ -82,12 +82,13 @@ class RecordWriter:
         if not batch.num_rows:
             return
         self.rows_written += batch.num_rows
-        for piece in self._cut(batch):
-            if self._is_broadcast:
+        if self._is_broadcast:
+            for piece in self._cut(batch):
                 self.partition.broadcast(piece.without_keys())
-            else:
-                for channel, part in self._selector.split(piece):
-                    self.partition.emit(channel, part)
+        else:
+            for channel, part in self._selector.split(batch):
+                for piece in self._cut(part):
+                    self.partition.emit(channel, piece)
         if self._buffer_timeout_ms == 0:
             self.partition.flush_all()
         elif self._buffer_timeout_ms > 0 and not self._is_flush_due and self.partition.has_tail:
@@ -117,9 +118,9 @@ class RecordWriter:
         self.partition.flush_all()
 
     def _cut(self, batch: Batch) -> list[Batch]:
-        rows, nbytes = batch.num_rows, batch.nbytes
-        if rows <= LARGEST_OVER_TARGET * self._target_rows and nbytes <= LARGEST_OVER_TARGET * self._target_bytes:
+        rows = batch.num_rows
+        over = max(rows / self._target_rows, batch.nbytes / self._target_bytes) / LARGEST_OVER_TARGET
+        if over <= 1:
             return [batch]
-        pieces = max(-(-rows // self._target_rows), -(-nbytes // self._target_bytes))
-        step = max(1, -(-rows // pieces))
+        step = max(1, -(-rows // math.ceil(over)))
         return [batch.slice(start, step) for start in range(0, rows, step)]

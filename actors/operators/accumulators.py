@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -469,7 +470,13 @@ def _parts(arrow_type: pa.DataType) -> list[pa.DataType]:
     return [field.type for field in arrow_type] if pa.types.is_struct(arrow_type) else [arrow_type]
 
 
-def _columns(aggregate: Aggregate) -> tuple[object, ...]:
+def column_names(aggregates: Sequence[tuple[str, Aggregate]]) -> frozenset[str]:
+    """Of all columns that they read."""
+    read = [column for _, aggregate in aggregates for column in _columns(aggregate)]
+    return frozenset[str]().union(*(each.columns() if isinstance(each, Expression) else {each} for each in read))
+
+
+def _columns(aggregate: Aggregate) -> tuple[Any, ...]:
     """The columns, or expressions, that it reads."""
     if aggregate.column is None and isinstance(aggregate, Count):
         return ()

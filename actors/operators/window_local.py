@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from actors.keys import key_columns
 from actors.operators.accumulator_base import together
-from actors.operators.accumulators import AggregateColumns
+from actors.operators.accumulators import AggregateColumns, column_names
 from actors.operators.base import Operator, OperatorContext, Output, subtask_label
 from actors.operators.group_sample import GroupSample
 from actors.operators.partial_aggregates import COUNTED, rows_behind
@@ -44,7 +44,7 @@ class LocalWindowAggregateOperator(Operator):
 
     Rows of large batches pass unchanged until a sample of them says that there are few groups; where it says that there
     are many, it is asked more and more seldom. So do rows that may be late, which only the window knows, and those of
-    types whose aggregates would not be small.
+    types whose aggregates would not be small. What passes has the columns that the window looks at, and no others.
     """
 
     def __init__(self, factory: LocalWindowAggregateFactory) -> None:
@@ -53,6 +53,9 @@ class LocalWindowAggregateOperator(Operator):
         self._selector = factory.key
         self._times = WindowTimes(assigner, 0)
         self._aggregates = (COUNTED, *factory.window.aggregates)
+        keys = frozenset[str]() if factory.key is None else frozenset(factory.key.columns)
+        self._read = keys | column_names(factory.window.aggregates)
+        """The columns that the window looks at."""
         self._schema: pa.Schema | None = None
         """Of the rows that wait, and of those that came last."""
         self._is_combinable = False
@@ -77,11 +80,19 @@ class LocalWindowAggregateOperator(Operator):
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         if self._passing > 0:
             self._passing -= batch.num_rows
-            self.output.emit(batch)
+            self._emit_rows(batch)
         elif self._can_combine(batch) and self._is_worth_it(batch):
             self._combine(batch)
         else:
-            self.output.emit(batch)
+            self._emit_rows(batch)
+
+    def _emit_rows(self, batch: Batch) -> None:
+        names = batch.data.schema.names
+        read = [number for number, name in enumerate(names) if name in self._read]
+        # A batch without columns would have no rows either; where one is missing, the window says what there is.
+        if 0 < len(read) < len(names) and self._read.issubset(names):
+            batch = batch.select(read)
+        self.output.emit(batch)
 
     def _is_worth_it(self, batch: Batch) -> bool:
         sample = self._sample
@@ -101,7 +112,7 @@ class LocalWindowAggregateOperator(Operator):
             self._hold(batch)
             return
         is_open = pa.array(_times(batch) >= first_open)
-        self.output.emit(batch.filter(pc.invert(is_open)))
+        self._emit_rows(batch.filter(pc.invert(is_open)))
         kept = batch.filter(is_open)
         if kept.num_rows:
             self._hold(kept)

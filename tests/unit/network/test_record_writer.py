@@ -18,6 +18,7 @@ from flinkray.partitioning import (
     GlobalPartitioner,
     Partitioner,
     RebalancePartitioner,
+    ShufflePartitioner,
 )
 from flinkray.types import Timestamp
 from tests.support.network import ManualTime, numbers, partition, values_of
@@ -134,11 +135,19 @@ def test_events_flush_what_is_before_them_on_every_channel() -> None:
     assert sorted(part[0] for part in rows) == [[1], [2]]
 
 
-def test_a_batch_beyond_four_times_the_target_is_cut_into_pieces_of_the_target() -> None:
+def test_a_batch_beyond_four_times_the_target_is_cut_evenly() -> None:
     exchange = Exchange(target_rows=10)
     exchange.writer.emit(numbers(*range(40)))
     exchange.writer.emit(numbers(*range(41)))
-    assert [len(piece) for piece in exchange.read()] == [40, 9, 9, 9, 9, 5]
+    assert [len(piece) for piece in exchange.read()] == [40, 21, 20]
+
+
+def test_what_each_channel_gets_is_cut_not_what_comes() -> None:
+    exchange = Exchange(ShufflePartitioner(), channels=2, target_rows=10)
+    exchange.writer.emit(numbers(*range(70)))
+    parts = [exchange.read(channel) for channel in range(2)]
+    assert sorted(row for part in parts for piece in part for row in piece) == list(range(70))
+    assert [len(part) for part in parts] == [1, 1]
 
 
 def test_bytes_are_cut_too() -> None:
@@ -154,12 +163,12 @@ def test_bytes_are_cut_too() -> None:
         generator=random.Random(0),
         where="map (1/2)",
     )
-    writer.emit(numbers(*range(9)))
+    writer.emit(numbers(*range(9)))  # of 8 bytes each
     sizes = []
     while (polled := view.poll()) is not None:
         sizes.append(polled.buffer.nbytes)
     assert sum(sizes) == 72
-    assert max(sizes) <= 16
+    assert max(sizes) <= 4 * 16
 
 
 def test_a_broadcast_reaches_every_channel() -> None:

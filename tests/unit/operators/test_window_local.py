@@ -463,6 +463,30 @@ def test_rows_whose_extremes_are_texts_pass_also_where_the_first_is_null() -> No
         assert len(local.output.batches) == 1
 
 
+def test_rows_pass_with_the_columns_that_the_window_looks_at() -> None:
+    aggregates: tuple[tuple[str, Aggregate], ...] = (("total", Sum(col("value") * col("rate"))), ("low", Min("low")))
+    rows = {name: np.arange(40_000) for name in ("other", "key", "value", "rate", "low", "more")}
+    factory = LocalWindowAggregateFactory(factory_of(ASSIGNERS[0], aggregates), KEY)
+    with OperatorHarness(create_operator([code(factory)], ["local"])) as local:
+        local.push(as_batch(rows, [3] * 40_000))
+        (batch,) = local.output.batches
+        assert batch.data.schema.names == ["key", "value", "rate", "low"]
+        assert batch.time_bounds == (3, 3)
+        assert batch.nbytes == 5 * 8 * 40_000
+        del rows["rate"]
+        local.push(as_batch(rows, [3] * 40_000))
+        assert local.output.batches[-1].data.schema.names == list(rows), "the window says what there is"
+
+
+def test_rows_pass_with_a_column_where_the_window_looks_at_none() -> None:
+    factory = LocalWindowAggregateFactory(factory_of(ASSIGNERS[0], (("rows", Count()),)), None)
+    with OperatorHarness(create_operator([code(factory)], ["local"])) as local:
+        local.watermark(20)
+        late = as_batch({"value": [1, 2], "other": [1, 2]}, [3, 4])
+        local.push(late)
+        assert [batch.num_rows for batch in local.output.batches] == [2]
+
+
 def test_a_key_that_most_rows_have_is_one_partial_row(local: OperatorHarness) -> None:
     chance = np.random.default_rng(1)
     keys = np.where(chance.random(10_000) < 0.7, 0, chance.integers(1, 10**6, 10_000))
