@@ -121,13 +121,13 @@ class AggregateColumns:
             rows = seen[key]
             same.append((slot, len(rows.cells) == len(cells) or key))
             if len(rows.cells):
-                with slot.naming:
+                with slot:
                     prepared = slot.prepared(rows, self._size)
                 if prepared is not None:
                     given.append((slot, prepared))
         self._share_counts(same)
         for slot, rows in given:
-            with slot.naming:
+            with slot:
                 slot.add(rows)
         for counts, counted in {id(slot.counts): (slot.counts, rows.cells) for slot, rows in given}.values():
             if counts is not None:
@@ -137,18 +137,18 @@ class AggregateColumns:
         """Makes the accumulators that rows of this schema need, of which `data` may have none. Raises as `add`."""
         nothing = Rows(np.empty(0, np.int64), 0, None)
         for slot in self._slots:
-            with slot.naming:
+            with slot:
                 slot.prepared(self._rows(data.slice(0, 0), nothing, slot), 0)
 
     def merge(self, other: AggregateColumns, cells: Cells, targets: Cells) -> None:
         """Adds other's `cells[i]` to `targets[i]` here, for which there must be room; both may repeat."""
         pairs = list(zip(self._slots, other._slots, strict=True))
         for slot, source in pairs:
-            with slot.naming:
+            with slot:
                 slot.prepare_merge(source, self._size)
         self._share_counts([(slot, id(source.counts)) for slot, source in pairs])
         for slot, source in pairs:
-            with slot.naming:
+            with slot:
                 slot.merge(source, cells, targets)
         for counts, others in {id(slot.counts): (slot.counts, source.counts) for slot, source in pairs}.values():
             if counts is not None and others is not None:
@@ -181,7 +181,7 @@ class AggregateColumns:
         places = cells if isinstance(cells, slice) else contiguous(cells)
         columns: list[pa.Array] = []
         for slot in self._slots:
-            with slot.naming:
+            with slot:
                 columns.append(slot.results(places))
         return columns
 
@@ -298,30 +298,13 @@ class AggregateColumns:
         return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
 
 
-class _Naming:
-    """Inside it, errors say which operator and aggregate they are about. Entered several times per batch, which takes
-    an object of ours a quarter of what it takes a generator."""
-
-    __slots__ = ("_slot", "_where")
-
-    def __init__(self, where: str, slot: _Slot) -> None:
-        self._where = where
-        self._slot = slot
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, AggregateTypeError):
-            slot = self._slot
-            raise TypeMismatchError(f"operator {self._where!r}: {slot.name}={slot.shown}: {error}") from error
-
-
 class _Slot:
-    """One aggregate, whose accumulator is made when the type of its column is known."""
+    """One aggregate, whose accumulator is made when the type of its column is known. Within `with slot`, errors say
+    which operator and aggregate they are about."""
 
     def __init__(self, name: str, aggregate: Aggregate, where: str) -> None:
         self.name = name
-        self.naming = _Naming(where, self)
+        self._where = where
         self.columns = _columns(aggregate)
         self.columns_key = tuple(column if isinstance(column, str) else id(column) for column in self.columns)
         """Equal where two aggregates read the same columns."""
@@ -331,6 +314,12 @@ class _Slot:
         self._accumulator: ColumnAccumulator | None = None
         if isinstance(aggregate, Count):
             self._accumulator = CountAccumulator()
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, AggregateTypeError):
+            raise TypeMismatchError(f"operator {self._where!r}: {self.name}={self.shown}: {error}") from error
 
     @property
     def is_fixed_size(self) -> bool:
