@@ -101,7 +101,7 @@ class Counts:
         self.array = moved(self.array, cells, targets, size, 0)
 
     def copy(self, size: int | None = None) -> Counts:
-        """The cells 0 ... size - 1, of which it must have as many, or all, as they are now."""
+        """The cells 0 ... size - 1, as far as it has them, or all, as they are now."""
         return Counts(self.array[:size].copy())
 
 

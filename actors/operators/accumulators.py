@@ -260,7 +260,7 @@ class AggregateColumns:
             counts = slot.counts
             if counts is not None and counting.setdefault(id(counts), given) != given:
                 key = id(counts), given
-                slot.counts = parted[key] = parted.get(key) or counts.copy()
+                slot.counts = parted[key] = parted.get(key) or counts.copy(self._size)
 
     def _grow_counts(self) -> None:
         for slot in self._slots:

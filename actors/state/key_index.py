@@ -81,9 +81,9 @@ class KeyIndex:
         if keys is None:
             raise ValueError("no key has been numbered yet")
         where = ids if isinstance(ids, slice) else contiguous(ids)
-        return (
-            keys.slice(where.start, where.stop - where.start) if isinstance(where, slice) else take(keys, pa.array(ids))
-        )
+        if isinstance(where, slice):
+            return keys.slice(where.start, where.stop - where.start)
+        return take(keys, pa.array(where))
 
     def retain(self, ids: Ids) -> None:
         """Forgets all other keys, and numbers these distinct ones anew: ids[0] becomes 0, ids[1] becomes 1, ..."""

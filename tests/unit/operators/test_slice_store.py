@@ -13,6 +13,7 @@ import pytest
 from actors.operators import slice_cells
 from actors.operators.slice_cells import LookedUpCells, PlacedCells
 from actors.operators.slice_store import SliceStore
+from actors.taking import contiguous
 from flinkray.aggregates import Count, First, Max, Sum
 
 AGGREGATES = (
@@ -76,12 +77,17 @@ class Checked:
             results = dict(zip((name for name, _ in AGGREGATES), self.store.results(cells), strict=True))
             rows = pa.table(results).to_pylist()
             assert dict(zip(keys, rows, strict=True)) == {key: expected(some) for key, some in values.items()}
+        if self.model:
+            cells = np.sort(np.concatenate([self.store.cells_of(start) for start in self.model]))
+            keys = self.store.key_columns(self.store.key_ids(cells))[0]
+            assert self.store.key_columns_of(contiguous(cells))[0].equals(keys)
 
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells are numbered anew after few rows."""
     monkeypatch.setattr(slice_cells, "_RELEASED_BEFORE_COMPACTING", 3)
+    monkeypatch.setattr(slice_cells, "_FEWEST_JUDGED", 3)
     monkeypatch.setattr(slice_cells, "_FEWEST_BITS", 2)
 
 
@@ -91,7 +97,7 @@ def test_cells_hold_what_was_added_however_dense_slices_are(seed: int) -> None:
     chance, checked = random.Random(seed), Checked()
     first, layouts = 0, set()
     for _ in range(60):
-        key_count, low = chance.choice([(3, 0), (30, 0), (30, 500), (300, 0)]), 0
+        key_count, low = chance.choice([(4, 0), (30, 0), (30, 500), (300, 0)]), 0
         keys_below, low = key_count
         rows = chance.choice([1, 10, 100, 400])
         open_slices = list(range(first, first + chance.choice([1, 1, 2, 6])))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from actors.network.buffers import Coalescer
-from actors.operators import window_local
+from actors.operators import slice_cells, window_local
 from actors.operators.group_sample import GroupSample
 from actors.operators.partial_aggregates import is_partial, rows_behind
 from actors.operators.registry import create_operator
@@ -154,6 +154,44 @@ def test_two_phases_give_the_rows_of_one(seed: int) -> None:
     assert partial
     assert sum(map(rows_behind, partial)) + plain == len(case.rows)
     assert two.late_rows <= plain
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_that_pass_and_rows_that_are_aggregated_give_the_rows_of_one_phase(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As numbers of keys come and go, so that now a sample speaks for it and now against it."""
+    chance, numbers = random.Random(seed), np.random.default_rng(seed)
+    monkeypatch.setattr(window_local, "_FEWEST_ROWS", 100)
+    monkeypatch.setattr(window_local, "_MOST_GROUPS", chance.choice((100, 400, 1500)))
+    monkeypatch.setattr(slice_cells, "_FEWEST_JUDGED", 50)
+    assigner = chance.choice(ASSIGNERS)
+    one, two = (TwoPhases(factory_of(assigner), KEY, is_local=is_local) for is_local in (False, True))
+    rows = 0
+    for step in range(0, 240, 3):
+        count, keys = chance.choice((30, 400, 1200)), (5, 2000, 60, 10**9)[step // 60]
+        columns = {
+            "key": numbers.integers(-keys, keys, count),
+            "value": numbers.integers(0, 9, count),
+            "more": [0] * count,
+        }
+        times = (step + numbers.integers(-4, 3, count)).tolist()
+        watermark = step - chance.choice((1, 4, 9)) if chance.random() < 0.4 else None
+        rows += count
+        for window in (one, two):
+            window.push(columns, times)
+            if watermark is not None:
+                window.watermark(watermark)
+    for window in (one, two):
+        window.watermark(int(MAX_TIMESTAMP))
+    listed = [sorted(str(row) for batch in window.results for row in batch) for window in (one, two)]
+    assert listed[1] == listed[0]
+    assert two.late_rows == one.late_rows
+    partial = [batch.data for batch in two.crossed if is_partial(batch.data)]
+    plain = [batch.data for batch in two.crossed if not is_partial(batch.data)]
+    assert sum(map(rows_behind, partial)) + sum(data.num_rows for data in plain) == rows
+    assert min(len(partial), len(plain)) > 3
+    assert all(data.schema.names == ["key", "value"] for data in plain)
 
 
 @pytest.mark.usefixtures("always")
