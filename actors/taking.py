@@ -36,10 +36,8 @@ def take(values: Any, indices: pa.Array) -> Any:
 
 def contiguous(places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | slice:
     """These places, as a slice if each is the one after that before: several times as quick an index."""
-    first, last = (int(places[0]), int(places[-1])) if len(places) else (0, 0)
-    if last - first + 1 == len(places) and (places[1:] > places[:-1]).all():
-        return slice(first, last + 1)
-    return places
+    run = without_gaps(places)
+    return run if isinstance(run, slice) and (places[1:] > places[:-1]).all() else places
 
 
 def without_gaps(ascending: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | slice:

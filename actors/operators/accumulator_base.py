@@ -26,10 +26,10 @@ Places = Cells | slice
 
 Values = npt.NDArray[Any]
 
-# Zeros of so many bytes take no memory until they are written over (`actors.tasks.memory`): an array that has some size
-# already gets as many at once, and needs not be copied, page after page of fresh memory, each time that it doubles.
-_WORTH_RESERVING = 1 << 20
-_RESERVED = 32 << 20
+# Zeros of 32 MiB take no memory until they are written over (`actors.tasks.memory`): an array of so many elements gets
+# as many at once, and need not be copied, page after page of fresh memory, each time that it doubles.
+_WORTH_RESERVING = 1 << 17
+_RESERVED = 1 << 22
 
 
 class AggregateTypeError(Exception):
@@ -100,8 +100,8 @@ class Counts:
         """As `ColumnAccumulator.move`."""
         self.array = moved(self.array, cells, targets, size, 0)
 
-    def copy(self, size: int | None = None) -> Counts:
-        """The cells 0 ... size - 1, as far as it has them, or all, as they are now."""
+    def copy(self, size: int) -> Counts:
+        """The cells 0 ... size - 1, as far as it has them, as they are now."""
         return Counts(self.array[:size].copy())
 
 
@@ -276,8 +276,8 @@ def grown(array: Values, size: int, fill: Any) -> Values:
     if size <= len(array):
         return array
     capacity = max(size, 2 * len(array), 64)
-    if _is_zero(fill) and capacity * array.itemsize >= _WORTH_RESERVING:
-        capacity = max(capacity, _RESERVED // array.itemsize)
+    if _is_zero(fill) and capacity >= _WORTH_RESERVING:
+        capacity = max(capacity, _RESERVED)
     bigger = _filled(capacity, fill, array.dtype)
     bigger[: len(array)] = array
     return bigger

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -460,12 +459,13 @@ def _parts(arrow_type: pa.DataType) -> list[pa.DataType]:
 
 
 def column_names(aggregates: Sequence[tuple[str, Aggregate]]) -> frozenset[str]:
-    """Of all columns that they read."""
+    """Of all columns that they read; what is neither a column nor an expression `AggregateColumns.add` refuses."""
     read = [column for _, aggregate in aggregates for column in _columns(aggregate)]
-    return frozenset[str]().union(*(each.columns() if isinstance(each, Expression) else {each} for each in read))
+    names = frozenset(column for column in read if isinstance(column, str))
+    return names.union(*(column.columns() for column in read if isinstance(column, Expression)))
 
 
-def _columns(aggregate: Aggregate) -> tuple[Any, ...]:
+def _columns(aggregate: Aggregate) -> tuple[object, ...]:
     """The columns, or expressions, that it reads."""
     if aggregate.column is None and isinstance(aggregate, Count):
         return ()

@@ -294,7 +294,7 @@ class AsyncWaitOperator(Operator):
             self._calls = None
 
     def forget(self) -> None:
-        """Calls that could not be ended may still end. What waits is as small as the capacity."""
+        """Nothing: calls that could not be ended may still end, and come back here."""
 
     def _settle(self, call: Callable[[], Any]) -> None:
         self._opened_calls.settle(call)

@@ -121,7 +121,7 @@ class SourceOperator(Operator):
             self._reader.close()
 
     def forget(self) -> None:
-        """Threads of the reader's may still announce rows; there is no state that would be worth it."""
+        """Nothing: threads of the reader's may still announce rows."""
 
     # -- as an input of the task ---------------------------------------------------------------------------------
 

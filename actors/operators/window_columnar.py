@@ -37,6 +37,8 @@ _GRID = "windows"
 # due, takes little memory.
 _CELLS_AT_ONCE = 1 << 17
 
+_T = TypeVar("_T")
+
 
 class ColumnarWindowOperator(WindowOperatorBase):
     """Accumulates each row once, into its slice; a window is made of its slices when it fires.
@@ -134,11 +136,11 @@ class ColumnarWindowOperator(WindowOperatorBase):
         """Results of these windows, ascending; for a window in `only_keys` just of those keys."""
         if self._times.is_sliced:
             pieces = ((start, self._pieces_of(start, only_keys.get(start))) for start in starts)
-            for group in _together(pieces, lambda some: sum(len(piece.cells) for piece in some)):
+            for group in _grouped(pieces, lambda some: sum(len(piece.cells) for piece in some)):
                 self._emit_merged(group)
         else:
             cells = ((start, self._cells_of(start, only_keys.get(start))) for start in starts)
-            for windows in _together(cells, len):
+            for windows in _grouped(cells, len):
                 self._emit_cells(windows)
 
     def _cells_of(self, start: int, only_keys: Ids | None) -> Cells:
@@ -220,10 +222,7 @@ class ColumnarWindowOperator(WindowOperatorBase):
         self._await_clock()
 
 
-_T = TypeVar("_T")
-
-
-def _together(windows: Iterable[tuple[int, _T]], cells: Callable[[_T], int]) -> Iterator[list[tuple[int, _T]]]:
+def _grouped(windows: Iterable[tuple[int, _T]], cells: Callable[[_T], int]) -> Iterator[list[tuple[int, _T]]]:
     """Windows that have something, those in a list having at most `_CELLS_AT_ONCE` cells together, or being one."""
     group: list[tuple[int, _T]] = []
     count = 0

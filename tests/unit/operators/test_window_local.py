@@ -19,7 +19,7 @@ from actors.operators.registry import create_operator
 from actors.operators.window_operator import create_window_operator
 from flinkray.aggregates import Aggregate, Avg, Count, Max, Min, Sum
 from flinkray.batch import Batch
-from flinkray.errors import NullTimestampError, TypeMismatchError, UnknownColumnError
+from flinkray.errors import InvalidProgramError, NullTimestampError, TypeMismatchError, UnknownColumnError
 from flinkray.expressions import col
 from flinkray.keys import ColumnKey
 from flinkray.operator_factories import LocalWindowAggregateFactory, WindowFactory
@@ -514,6 +514,16 @@ def test_rows_pass_with_the_columns_that_the_window_looks_at() -> None:
         del rows["rate"]
         local.push(as_batch(rows, [3] * 40_000))
         assert local.output.batches[-1].data.schema.names == list(rows), "the window says what there is"
+
+
+@pytest.mark.parametrize("column", [["value"], 5])
+def test_the_window_says_what_is_no_column(column: Any) -> None:
+    factory = factory_of(ASSIGNERS[0], (("total", Sum(column)),))
+    local = OperatorHarness(create_operator([code(LocalWindowAggregateFactory(factory, KEY))], ["local"]))
+    local.push({"key": [1, 2], "value": [1, 2], "other": [1, 2]}, [3, 4])
+    window = OperatorHarness(create_window_operator(code(factory)), keys=(KEY,))
+    with pytest.raises(InvalidProgramError, match="takes a column name or an expression, not"):
+        window.push(local.output.batches[0])
 
 
 def test_rows_pass_with_a_column_where_the_window_looks_at_none() -> None:
