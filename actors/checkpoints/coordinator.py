@@ -303,7 +303,7 @@ class CheckpointCoordinator:
         assert all(each < self._next_id for each in self._pending), "an id is above the counter"
         assert self._pending.keys() == self._tracker.in_progress(), "the statistics have others"
         assert self._storing is None or self._pending[self._storing].is_acknowledged, "stored before acknowledged"
-        settled = [each.checkpoint_id for each in self._pending.values() if each.is_acknowledged]
+        settled = [each.checkpoint_id for each in self._pending.values() if self._may_store(each)]
         assert not settled or self._storing is not None, "acknowledged by all, and nothing is stored"
         for pending in self._pending.values():
             for attempt in filter(pending.waits_for, pending.plan.to_acknowledge):
@@ -360,7 +360,8 @@ class CheckpointCoordinator:
         """Tasks that are about to finish would not answer any more, and a savepoint that is to stop the job is not
         begun again; it has only to wait until they have. Tasks that are being started answer as soon as they run:
         a job is RUNNING before all of them are."""
-        if self._covered or is_starting(self._graph):
+        storing = None if self._storing is None else self._pending[self._storing]
+        if self._covered or _lets_finish(storing) or is_starting(self._graph):
             return False
         return self._has_room() or not self._settings.is_unaligned
 
@@ -442,11 +443,16 @@ class CheckpointCoordinator:
 
     def _store_next(self, now: int) -> None:
         """One at a time, so that the one that was stored last is the newest."""
-        ready = (pending for pending in self._pending.values() if pending.is_acknowledged)
-        pending = next(ready, None) if self._storing is None else None
+        pending = next(filter(self._may_store, self._pending.values()), None) if self._storing is None else None
         if pending is not None:
             self._storing = pending.checkpoint_id
             self._commands.append(StoreCheckpoint(pending.complete(self._graph, now)))
+
+    def _may_store(self, pending: PendingCheckpoint) -> bool:
+        """Tasks that finish once it is complete first get the trigger of a savepoint that has begun."""
+        begun = None if self._snapshotting is None else self._pending[self._snapshotting]
+        waits = begun is not None and begun.is_savepoint and _lets_finish(pending)
+        return pending.is_acknowledged and not waits
 
     def _complete(self, pending: PendingCheckpoint, now: int) -> None:
         checkpoint_id = pending.checkpoint_id
@@ -567,6 +573,11 @@ class CheckpointCoordinator:
         if self._stop is not None and self._stop.request_id == request_id:
             self._stop = None
             self._schedule_periodic(now)
+
+
+def _lets_finish(pending: PendingCheckpoint | None) -> bool:
+    """Whether tasks finish once it is complete."""
+    return pending is not None and not pending.is_savepoint and bool(pending.finishing)
 
 
 def _statistics_of(pending: PendingCheckpoint) -> CheckpointStatistics:

@@ -328,11 +328,15 @@ class StreamTask:
         elif status is InputStatus.END_OF_DATA:
             self._end_data(inputs.should_drain)
         elif status is InputStatus.END_OF_INPUT:
+            self._suspend(self._figures.idle)  # maybe until a checkpoint is complete
             if self._end_condition.may_end:
-                self._processor.all_actions_completed()
-            else:
-                self._suspend(self._figures.idle)  # until a checkpoint is complete
+                # Behind triggers that wait: the notice that lets the task end is urgent, and has gone ahead of them.
+                self._processor.main_executor.execute(self._end_of_input, "the end of all input")
         checkpoints.after_input()
+
+    def _end_of_input(self) -> None:
+        if self._end_condition.may_end:  # no savepoint is to stop the job now
+            self._processor.all_actions_completed()
 
     def _has_room(self) -> bool:
         """Whether outputs and operators take more; otherwise suspends until they do, or a barrier overtakes rows."""

@@ -692,6 +692,37 @@ def test_a_savepoint_waits_for_a_task_that_was_at_its_end_before_the_coordinator
     assert triggered(job) == [2]
 
 
+@pytest.mark.parametrize("stop", StopMode)
+def test_a_savepoint_waits_while_that_is_stored_with_which_tasks_finish(stop: StopMode) -> None:
+    job = Job()
+    job.advance(1_000)
+    job.acknowledge(1, "Source 0", is_finished=True, is_at_end=True)
+    job.acknowledge(1, *ALL[1:])
+    job.savepoint(stop)
+    job.stored(1)
+    assert triggered(job) == [1]
+    job.move("Source 0", "FINISHED")
+    assert triggered(job) == [2]
+
+
+@pytest.mark.parametrize("stop", StopMode)
+def test_tasks_have_the_trigger_of_a_savepoint_before_they_may_finish(stop: StopMode) -> None:
+    """What they finish with is not complete before: they would decline."""
+    job = Job()
+    job.advance(1_000)
+    job.acknowledge(1, *ALL[1:])
+    job.answers_snapshots = False
+    job.savepoint(stop)
+    job.acknowledge(1, "Source 0", is_finished=True, is_at_end=True)
+    assert triggered(job) == [1, 2]
+    assert job.commands(StoreCheckpoint) == []
+    job.commands(SendTrigger)
+    job.coordinator.coordinators_snapshotted(2, {}, job.now)
+    job.settle()
+    assert [command.checkpoint_id for command in job.commands(SendTrigger)] == [2, 2]
+    assert job.being_stored().checkpoint_id == 1
+
+
 def test_a_savepoint_that_waits_for_tasks_which_fail_instead_goes_with_the_job() -> None:
     job = Job()
     job.end_data("Source 0", "Source 1")

@@ -352,6 +352,19 @@ def test_a_trigger_of_a_task_that_does_not_run_is_declined() -> None:
     assert 2 in task.storage.declined()
 
 
+@pytest.mark.parametrize("stop", StopMode)
+def test_a_trigger_that_came_before_the_notice_with_which_the_task_ends_is_answered(stop: StopMode) -> None:
+    task = source(has_checkpoints=True).start()
+    end_splits(task)
+    task.trigger(barrier(1))
+    saved = barrier(2, stop=stop)
+    task.task.trigger_checkpoint(2, saved.timestamp_ms, saved.options)
+    task.complete(1)
+    assert sorted(task.storage.acknowledged()) == [1, 2]
+    assert not task.storage.declined()
+    assert task.states[-1] == "FINISHED"
+
+
 def test_a_trigger_of_a_task_whose_inputs_have_ended_upstream_stands_behind_their_rows() -> None:
     task = chain("a", channels=2).start()
     task.put(numbers(1), *END, channel=0)
