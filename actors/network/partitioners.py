@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from actors.keys import key_columns, key_owners, key_values
+from actors.keys import key_columns, key_values
+from actors.network.key_owners import KeyOwners
 from actors.taking import take_rows
 from actors.user_code import short_repr, user_function_error
 from flinkray.batch import Batch
@@ -108,7 +109,7 @@ class ByKeyGroup(ChannelSelector):
         self._where = where
         groups = np.arange(max_parallelism, dtype=np.int64)
         owners = subtask_for_key_group(groups, channels, max_parallelism)
-        self._owners = owners.astype(np.uint8 if channels <= 256 else np.uint16)
+        self._owners = KeyOwners(owners.astype(np.uint8 if channels <= 256 else np.uint16))
 
     def split(self, batch: Batch) -> Parts:
         batch = batch.without_keys()
@@ -117,7 +118,7 @@ class ByKeyGroup(ChannelSelector):
         columns = key_columns(batch, self._key, self._where)
         if isinstance(self._key, FunctionKey):
             batch = replace(batch, keys=columns)
-        return _by_channel(batch, key_owners(columns, self._owners), self.channels)
+        return _by_channel(batch, self._owners.of(columns), self.channels)
 
 
 class Custom(ChannelSelector):

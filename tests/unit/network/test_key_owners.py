@@ -1,0 +1,92 @@
+"""Owners of integers that are looked up are those of their key groups, whatever came before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.keys import key_groups, key_owners
+from actors.network import key_owners as tables
+from actors.network.key_owners import KeyOwners
+
+OWNERS = np.arange(128).astype(np.uint8) % 5
+HIGHEST = 2**63 - 1
+
+
+@pytest.fixture(autouse=True)
+def tables_are_made_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "_FIRST_LOOK", 16)
+    monkeypatch.setattr(tables, "_MOST_PLACES", 1 << 12)
+
+
+def check(owners: KeyOwners, column: pa.Array) -> None:
+    keys = pa.record_batch({"key": column})
+    assert owners.of(keys).tolist() == OWNERS[key_groups(keys, 128)].tolist()
+
+
+def hashed_rows(owners: KeyOwners, column: pa.Array, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many keys are hashed for these rows."""
+    rows = [0]
+
+    def counted(keys: pa.RecordBatch, its_owners: np.ndarray) -> np.ndarray:
+        rows[0] += keys.num_rows
+        return key_owners(keys, its_owners)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(tables, "key_owners", counted)
+        check(owners, column)
+    return rows[0]
+
+
+RUNS = st.tuples(st.sampled_from([0, -50, 1000, -(2**63), HIGHEST - 60]), st.integers(1, 60), st.integers(1, 200))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(RUNS, min_size=1, max_size=30), st.integers(0, 2**32))
+def test_owners_are_those_of_the_key_groups(runs: list[tuple[int, int, int]], seed: int) -> None:
+    owners, generator = KeyOwners(OWNERS), np.random.default_rng(seed)
+    for low, span, rows in runs:
+        check(owners, pa.array(generator.integers(low, low + span, rows)))
+
+
+@pytest.mark.parametrize("arrow_type", [pa.int8(), pa.int32(), pa.uint8(), pa.uint32(), pa.uint64(), pa.float64()])
+def test_integers_of_any_width_have_one_owner(arrow_type: pa.DataType) -> None:
+    owners = KeyOwners(OWNERS)
+    for _ in range(10):
+        check(owners, pa.array(np.arange(100), pa.int64()))
+        check(owners, pa.array(np.arange(100)).cast(arrow_type))
+        check(owners, pa.array([1, None, 3], arrow_type))
+
+
+def test_keys_that_come_again_are_not_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
+    owners, keys = KeyOwners(OWNERS), pa.array(np.arange(100) - 30)
+    hashed = [hashed_rows(owners, keys, monkeypatch) for _ in range(40)]
+    assert sum(hashed[:16]) > 800, "not before there were rows enough"
+    assert sum(hashed[16:]) == 0
+    assert hashed_rows(owners, pa.array([500]), monkeypatch) == 1
+    assert hashed_rows(owners, keys, monkeypatch) == 0, "what is outside does not cost the table"
+
+
+def test_the_table_grows_with_its_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    owners, wider = KeyOwners(OWNERS), pa.array(np.arange(-200, 200))
+    for _ in range(40):
+        check(owners, pa.array(np.arange(100)))
+    assert sum(hashed_rows(owners, wider, monkeypatch) for _ in range(40)) < 20 * 400
+    assert hashed_rows(owners, wider, monkeypatch) == 0
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [np.arange(start, start + 100) for start in range(0, 30_000, 100)],
+        [np.arange(100) * 10**6 for _ in range(300)],
+    ],
+    ids=["keys that never come again", "keys that lie far apart"],
+)
+def test_other_integers_are_hashed_about_once(columns: list[np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
+    owners = KeyOwners(OWNERS)
+    hashed = sum(hashed_rows(owners, pa.array(column), monkeypatch) for column in columns)
+    assert 30_000 <= hashed < 35_000
