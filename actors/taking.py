@@ -22,8 +22,8 @@ def take_rows(batch: Batch, rows: npt.NDArray[np.integer[Any]]) -> Batch:
     """
     indices = pa.array(rows)
     data = take(batch.data, indices)
-    times = batch.timestamps
-    if times is not None:
+    times = batch.times
+    if isinstance(times, pa.Array):
         column = _same_column(batch.data, times)
         times = take(times, indices) if column is None else data.column(column)
     return batch.sized(Batch(data, batch.kind, times, None if batch.keys is None else take(batch.keys, indices)))

@@ -19,14 +19,17 @@ class Batch:
     Attributes:
         data: the user's columns, shape (rows, columns).
         kind: how a row function sees a row.
-        timestamps: event time per row in epoch milliseconds (int64, no nulls), or None where none was assigned.
+        times: event time in epoch milliseconds: per row (int64, no nulls), one for all rows, or None where none was
+            assigned.
         keys: the key columns where the stream is keyed by a function (a key made of columns is read from `data`).
     """
 
     data: pa.RecordBatch
     kind: Kind = Kind.ROW
-    timestamps: pa.Array | None = None
+    times: pa.Array | int | None = None
     keys: pa.RecordBatch | None = None
+    _timestamps: pa.Array | None = field(default=None, init=False, repr=False, compare=False)
+    """Of all rows, once somebody asked for what is the same in each."""
     _nbytes: int | None = field(default=None, init=False, repr=False, compare=False)
     """Arrow takes some 2 us per column to add its buffers up, and every task on the way asks."""
     _has_even_rows: bool | None = field(default=None, init=False, repr=False, compare=False)
@@ -39,13 +42,20 @@ class Batch:
         return int(self.data.num_rows)
 
     @property
+    def timestamps(self) -> pa.Array | None:
+        """Event time per row in epoch milliseconds (int64, no nulls), or None where none was assigned."""
+        if not isinstance(self.times, int):
+            return self.times
+        if self._timestamps is None:
+            object.__setattr__(self, "_timestamps", pa.repeat(pa.scalar(self.times, pa.int64()), self.num_rows))
+        return self._timestamps
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the rows themselves, whatever buffers they are slices of."""
         if self._nbytes is not None:
             return self._nbytes
-        total = int(self.data.nbytes)
-        if self.timestamps is not None:
-            total += int(self.timestamps.nbytes)
+        total = int(self.data.nbytes) + _nbytes_of(self.times)
         if self.keys is not None:
             total += int(self.keys.nbytes)
         self.tell_nbytes(total)  # the class is frozen; the value is the same for everyone
@@ -56,8 +66,10 @@ class Batch:
         """The lowest and the highest event time; the batch has rows, and they have event time."""
         if self._time_bounds is not None:
             return self._time_bounds
-        assert self.timestamps is not None
-        times = self.timestamps.to_numpy()
+        if isinstance(self.times, int):
+            return self.times, self.times
+        assert self.times is not None
+        times = self.times.to_numpy()
         bounds = int(times.min()), int(times.max())
         object.__setattr__(self, "_time_bounds", bounds)
         return bounds
@@ -72,7 +84,7 @@ class Batch:
             Batch(
                 self.data.slice(offset, length),
                 self.kind,
-                None if self.timestamps is None else self.timestamps.slice(offset, length),
+                self.times.slice(offset, length) if isinstance(self.times, pa.Array) else self.times,
                 None if self.keys is None else self.keys.slice(offset, length),
             )
         )
@@ -82,7 +94,7 @@ class Batch:
         return Batch(
             self.data.take(indices),
             self.kind,
-            None if self.timestamps is None else self.timestamps.take(indices),
+            self.times.take(indices) if isinstance(self.times, pa.Array) else self.times,
             None if self.keys is None else self.keys.take(indices),
         )
 
@@ -91,7 +103,7 @@ class Batch:
         return Batch(
             self.data.filter(mask),
             self.kind,
-            None if self.timestamps is None else self.timestamps.filter(mask),
+            self.times.filter(mask) if isinstance(self.times, pa.Array) else self.times,
             None if self.keys is None else self.keys.filter(mask),
         )
 
@@ -120,11 +132,11 @@ class Batch:
         object.__setattr__(batch, "_time_bounds", self._time_bounds)
         return batch
 
-    def with_timestamps(self, timestamps: pa.Array | None) -> Batch:
-        batch = replace(self, timestamps=timestamps)
+    def with_times(self, times: pa.Array | int | None) -> Batch:
+        """The same rows at other times."""
+        batch = replace(self, times=times)
         if self._nbytes is not None:
-            before, now = (0 if times is None else int(times.nbytes) for times in (self.timestamps, timestamps))
-            batch.tell_nbytes(self._nbytes - before + now)
+            batch.tell_nbytes(self._nbytes - _nbytes_of(self.times) + _nbytes_of(times))
         return batch
 
     def without_keys(self) -> Batch:
@@ -139,23 +151,28 @@ class Batch:
                 names += list(beside.schema)
         together = pa.RecordBatch.from_arrays(columns, schema=pa.schema(names, metadata=self.data.schema.metadata))
         written = wire.encode(together)
-        layout = (self.data.num_columns, self.timestamps is not None, self.keys is not None)
-        return _rebuild, (self.kind, layout, written if int(protocol) >= 5 else written.in_band())
+        time = self.times if isinstance(self.times, int) else None
+        layout = (self.data.num_columns, isinstance(self.times, pa.Array), self.keys is not None)
+        return _rebuild, (self.kind, layout, written if int(protocol) >= 5 else written.in_band(), time)
 
     def _timestamp_columns(self) -> pa.RecordBatch | None:
-        if self.timestamps is None:
+        if not isinstance(self.times, pa.Array):
             return None
-        return pa.RecordBatch.from_arrays([self.timestamps], names=["timestamp"])
+        return pa.RecordBatch.from_arrays([self.times], names=["timestamp"])
 
 
-def _rebuild(kind: Kind, layout: tuple[int, bool, bool], written: wire.Written) -> Batch:
+def _nbytes_of(times: pa.Array | int | None) -> int:
+    return int(times.nbytes) if isinstance(times, pa.Array) else 0
+
+
+def _rebuild(kind: Kind, layout: tuple[int, bool, bool], written: wire.Written, time: int | None = None) -> Batch:
     together = wire.decode(written)
     width, has_timestamps, has_keys = layout
     key_start = width + has_timestamps
     return Batch(
         together.select(range(width)),
         kind,
-        together.column(width) if has_timestamps else None,
+        together.column(width) if has_timestamps else time,
         together.select(range(key_start, together.num_columns)).replace_schema_metadata(None) if has_keys else None,
     )
 
@@ -170,7 +187,7 @@ def is_same_layout(left: Batch, right: Batch) -> bool:
     """Whether the two batches can be put together without changing a type."""
     return (
         left.kind is right.kind
-        and (left.timestamps is None) == (right.timestamps is None)
+        and (left.times is None) == (right.times is None)
         and _are_alike(left.data, right.data)
         and (left.keys is None) == (right.keys is None)
         and (left.keys is None or right.keys is None or _are_alike(left.keys, right.keys))
@@ -193,6 +210,12 @@ def _have_one_dictionary(left: pa.Array, right: pa.Array) -> bool:
     return "dictionary<" not in str(left.type)
 
 
+def is_at_one_time(batches: Sequence[Batch]) -> bool:
+    """Whether all rows are known to have the same event time."""
+    time = batches[0].times
+    return isinstance(time, int) and all(isinstance(batch.times, int) and batch.times == time for batch in batches)
+
+
 def concat(batches: Sequence[Batch]) -> Batch:
     """One batch with the rows of all, in order; they must share a layout. Copies unless there is only one."""
     first = batches[0]
@@ -201,6 +224,8 @@ def concat(batches: Sequence[Batch]) -> Batch:
     return Batch(
         pa.concat_batches([batch.data for batch in batches]),
         first.kind,
-        None if first.timestamps is None else pa.concat_arrays([batch.timestamps for batch in batches]),
+        first.times
+        if first.times is None or is_at_one_time(batches)
+        else pa.concat_arrays([batch.timestamps for batch in batches]),
         None if first.keys is None else pa.concat_batches([batch.keys for batch in batches]),
     )

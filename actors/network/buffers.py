@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from actors.elements import CheckpointBarrier, Element, Event
 from actors.ports import BatchesRef, ObjectStore
-from flinkray.batch import Batch, concat, is_same_layout
+from flinkray.batch import Batch, concat, is_at_one_time, is_same_layout
 
 
 class Buffer:
@@ -123,9 +123,21 @@ class Coalescer:
         self._batches.append(batch)
         self._rows += rows
         self._nbytes += nbytes
+        if isinstance(batch.times, int) or isinstance(self._batches[0].times, int):
+            self._spread_times()
         if self._rows >= self.target_rows or self._nbytes >= self._target_bytes:
             finished += self.finish()
         return finished
+
+    def _spread_times(self) -> None:
+        """Where not all rows have one time, each gets its own: they are counted as large as they are going to be."""
+        if is_at_one_time((self._batches[0], self._batches[-1])):
+            return
+        first = 0 if isinstance(self._batches[0].times, int) else len(self._batches) - 1
+        for place in range(first, len(self._batches)):
+            batch = self._batches[place]
+            self._batches[place] = batch.with_times(batch.timestamps)
+            self._nbytes += self._batches[place].nbytes - batch.nbytes
 
     def finish(self) -> list[Buffer]:
         """What waits, as a buffer; nothing if nothing waits."""

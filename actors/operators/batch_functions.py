@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from actors.elements import CheckpointOptions
 from actors.operators.base import Operator
@@ -92,7 +91,7 @@ class MapBatchesOperator(Operator):
     def _emit(self, result: Any, batch: Batch) -> None:
         data = self._as_record_batch(result)
         if data.num_rows:
-            self.output.emit(Batch(data, self._kind(batch, data), _timestamps(batch, data.num_rows)))
+            self.output.emit(Batch(data, self._kind(batch, data), _times(batch, data.num_rows)))
 
     def close(self) -> None:
         if not hasattr(self, "_functions"):
@@ -278,11 +277,11 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
 
 
-def _timestamps(batch: Batch, rows: int) -> pa.Array | None:
+def _times(batch: Batch, rows: int) -> pa.Array | int | None:
     """Kept where the number of rows is the same; else every row gets the batch's highest."""
-    if batch.timestamps is None or rows == batch.num_rows:
-        return batch.timestamps
-    return pa.repeat(pc.max(batch.timestamps), rows)
+    if batch.times is None or rows == batch.num_rows:
+        return batch.times
+    return batch.time_bounds[1]
 
 
 def _closer(function: Any) -> Callable[[], None]:

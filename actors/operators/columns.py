@@ -206,7 +206,7 @@ class DropOperator(_ColumnOperator):
             raise InvalidProgramError(
                 f"{operator_label(self.context)}: drop would leave no column of {', '.join(names)}"
             )
-        return Batch(batch.data.select(kept), Kind.ROW, batch.timestamps)
+        return Batch(batch.data.select(kept), Kind.ROW, batch.times)
 
 
 class RenameOperator(_ColumnOperator):
@@ -224,7 +224,7 @@ class RenameOperator(_ColumnOperator):
         if len(set(renamed)) != len(renamed):
             twice = next(name for name in renamed if renamed.count(name) > 1)
             raise InvalidProgramError(f"{operator_label(self.context)}: rename would make two columns named {twice!r}")
-        return Batch(batch.data.rename_columns(renamed), Kind.ROW, batch.timestamps)
+        return Batch(batch.data.rename_columns(renamed), Kind.ROW, batch.times)
 
 
 class WhereOperator(_ColumnOperator):

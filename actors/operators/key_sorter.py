@@ -333,7 +333,7 @@ def _empty(batch: Batch) -> Batch:
     return Batch(
         _no_rows(batch.data.schema),
         batch.kind,
-        None if batch.timestamps is None else pa.array([], pa.int64()),
+        None if batch.times is None else pa.array([], pa.int64()),
         None if batch.keys is None else _no_rows(batch.keys.schema),
     )
 

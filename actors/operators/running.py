@@ -267,7 +267,7 @@ class RunningAggregateOperator(_RunningOperator):
             values = self._argument(batch.data, aggregate)
             columns[name] = cell.add(values, segments, len(self._index), known)
         data = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-        return Batch(data, Kind.ROW, batch.timestamps)
+        return Batch(data, Kind.ROW, batch.times)
 
     def _argument(self, data: pa.RecordBatch, aggregate: Aggregate) -> pa.Array:
         """What is aggregated: the column; for ArgMin and ArgMax a struct of (column, by); for Count() every row."""
@@ -332,7 +332,7 @@ class RunningColumnOperator(_RunningOperator):
             results = self._choice.take(segments, first, columns, size)
             results[position] = self._cell.add(columns[position], segments, size, known)
         data = pa.RecordBatch.from_arrays(results, names=batch.data.schema.names)
-        return Batch(self._declared(data), batch.kind, batch.timestamps)
+        return Batch(self._declared(data), batch.kind, batch.times)
 
     def _position(self, names: list[str]) -> int:
         column = self._factory.column

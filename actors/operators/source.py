@@ -291,7 +291,7 @@ class SourceOperator(Operator):
         batch = polled.batch
         # As in Flink, rows that have no event time, and are given none here, pass without: programs that use no event
         # time name a strategy all the same. What needs event time, such as a window, says so.
-        if self._strategy.assigner is not None or batch.timestamps is not None:
+        if self._strategy.assigner is not None or batch.times is not None:
             batch = with_event_time(batch, self._strategy, self._where)
         progress = self._watermarks_of_splits.on_batch(polled.split_id, batch, batch.timestamps)
         if progress.is_idle is False:

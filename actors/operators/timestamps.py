@@ -67,9 +67,9 @@ def assign_timestamps(batch: Batch, assigner: Any, where: str) -> pa.Array:
 
 def with_event_time(batch: Batch, strategy: WatermarkStrategy, where: str) -> Batch:
     """The batch as the strategy wants it: with its event time, or as it is where the strategy asks for none."""
-    if strategy.assigner is None and strategy.generator is None:
+    if strategy.assigner is None and (strategy.generator is None or isinstance(batch.times, int)):
         return batch
-    return batch.with_timestamps(assign_timestamps(batch, strategy.assigner, where))
+    return batch.with_times(assign_timestamps(batch, strategy.assigner, where))
 
 
 def _of_column(batch: Batch, assigner: str | Expression, where: str) -> pa.Array:

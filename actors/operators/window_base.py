@@ -79,19 +79,21 @@ class TimedOperator(Operator):
         if self._is_event_time:
             return batch
         now = max(self.context.clock.now_ms(), self._watermark + 1)
-        return batch.with_timestamps(pa.array(np.full(batch.num_rows, now, np.int64)))
+        return batch.with_times(int(now))
 
     def _timestamps(self, batch: Batch) -> Times:
-        timestamps: Times | None = None
-        if batch.timestamps is not None:
-            timestamps = batch.timestamps.to_numpy(zero_copy_only=False)
-        if timestamps is None or batch.time_bounds[0] == MIN_TIMESTAMP:
+        self._check_times(batch)
+        assert batch.timestamps is not None
+        timestamps: Times = batch.timestamps.to_numpy(zero_copy_only=False)
+        return timestamps
+
+    def _check_times(self, batch: Batch) -> None:
+        if batch.times is None or batch.time_bounds[0] == MIN_TIMESTAMP:
             raise NullTimestampError(
                 f"operator {self._where!r}: a row without event time {self._NEEDS_TIME_FOR}; call "
                 "assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(...)) before it, or give the "
                 "source a watermark strategy with a timestamp assigner"
             )
-        return timestamps
 
     def _emit_late(self, late: Batch) -> None:
         if self._late_tag is not None:
@@ -160,9 +162,10 @@ class WindowOperatorBase(TimedOperator):
         A row is late only if all windows that it is in are over; one in no window at all is late by its own time.
         """
         times = self._times
-        timestamps = self._timestamps(batch)
+        self._check_times(batch)
         if not times.has_gaps and not times.is_over(times.last_start(batch.time_bounds[0]), self._watermark):
             return batch
+        timestamps = self._timestamps(batch)
         limit = times.late_limit(self._watermark)
         last_ends = times.last_starts(timestamps) + (times.size - 1)
         is_in_window = timestamps <= last_ends

@@ -68,7 +68,7 @@ class ColumnarWindowOperator(WindowOperatorBase):
         kept = self._in_time(self._arrived(batch))
         if kept is None:
             return
-        starts, which = self._times.slices_of_rows(self._timestamps(kept), kept.time_bounds)
+        starts, which = self._times.slices_of_rows(kept)
         keys = None if self._selector is None else key_columns(kept, self._selector, self._where)
         cells = self._store.add(kept.data, keys, starts, which)
         for start in starts:

@@ -99,7 +99,7 @@ class TwoInputWindowOperator(WindowOperatorBase):
             return
         times = self._times
         key_ids = self._keys.ids(kept, self._selectors[input_index], self._where)
-        starts, which = times.slices_of_rows(self._timestamps(kept), kept.time_bounds)
+        starts, which = times.slices_of_rows(kept)
         self._buffers[input_index].add(kept, key_ids, self._next_position, starts, which)
         self._next_position += kept.num_rows
         fire_again: dict[int, list[Ids]] = {}

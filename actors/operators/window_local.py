@@ -87,18 +87,23 @@ class LocalWindowAggregateOperator(Operator):
             self._emit_rows(batch)
 
     def _emit_rows(self, batch: Batch) -> None:
+        """Rows as they came, as far as the window looks at them: of event time at which slice they are in."""
         names = batch.data.schema.names
         read = [number for number, name in enumerate(names) if name in self._read]
         # A batch without columns would have no rows either; where one is missing, the window says what there is.
         if 0 < len(read) < len(names) and self._read.issubset(names):
             batch = batch.select(read)
+        if _is_timed(batch):
+            starts = {self._times.slice_start(time) for time in batch.time_bounds}
+            if len(starts) == 1:  # one number for all rows
+                batch = batch.with_times(starts.pop())
         self.output.emit(batch)
 
     def _is_worth_it(self, batch: Batch) -> bool:
         sample = self._sample
         if sample is None or self._selector is None or batch.num_rows < _FEWEST_ROWS:
             return True
-        starts, which = self._times.slices_of_rows(_times(batch), batch.time_bounds)
+        starts, which = self._times.slices_of_rows(batch)
         sample.add(key_columns(batch, self._selector, self._where), starts, which)
         if sample.groups <= _LARGEST_SHARE * sample.rows:
             self._sample = None
@@ -124,7 +129,7 @@ class LocalWindowAggregateOperator(Operator):
             self._give(self._store.slice_starts())
             self._store, self._sample = SliceStore(self._aggregates, self._where), GroupSample()
             self._schema, self._is_combinable = batch.data.schema, self._has_fixed_size(batch.data)
-        return self._is_combinable and batch.timestamps is not None and batch.time_bounds[0] != MIN_TIMESTAMP
+        return self._is_combinable and _is_timed(batch)
 
     def _has_fixed_size(self, data: pa.RecordBatch) -> bool:
         aggregates = AggregateColumns(self._aggregates, self._where)
@@ -135,7 +140,7 @@ class LocalWindowAggregateOperator(Operator):
         return aggregates.is_fixed_size
 
     def _hold(self, batch: Batch) -> None:
-        starts, which = self._times.slices_of_rows(_times(batch), batch.time_bounds)
+        starts, which = self._times.slices_of_rows(batch)
         keys = None if self._selector is None else key_columns(batch, self._selector, self._where)
         self._store.add(batch.data, keys, starts, which)
         self._earliest_end = min(self._earliest_end, starts[0] + self._times.slice - 1)
@@ -192,6 +197,11 @@ class LocalWindowAggregateOperator(Operator):
         self._passing = self._next_passing * rows
         self._next_passing = min(2 * self._next_passing, _MOST_PASSING)
         self._sample = GroupSample()
+
+
+def _is_timed(batch: Batch) -> bool:
+    """Whether all rows have event time."""
+    return batch.times is not None and batch.time_bounds[0] != MIN_TIMESTAMP
 
 
 def _times(batch: Batch) -> Times:

@@ -16,11 +16,12 @@ from flinkray.types import Kind
 
 
 class Bounds(Struct, frozen=True):
-    """The windows of some rows, a column each: their starts, their ends, and their last milliseconds."""
+    """The windows of some rows."""
 
     starts: pa.Array
     ends: pa.Array
-    times: pa.Array
+    times: pa.Array | int
+    """Their last milliseconds; one number where all rows are of one window."""
 
     @staticmethod
     def of(starts: Times, ends: Times) -> Bounds:
@@ -29,11 +30,13 @@ class Bounds(Struct, frozen=True):
     @staticmethod
     def of_one(start: int, end: int, rows: int) -> Bounds:
         """The same window for all rows."""
-        return Bounds(*(pa.array(np.full(rows, time, np.int64)) for time in (start, end, end - 1)))
+        starts, ends = (pa.array(np.full(rows, time, np.int64)) for time in (start, end))
+        return Bounds(starts, ends, end - 1)
 
     def slice(self, offset: int, rows: int) -> Bounds:
         """Those of some of the rows."""
-        return Bounds(*(column.slice(offset, rows) for column in (self.starts, self.ends, self.times)))
+        times = self.times if isinstance(self.times, int) else self.times.slice(offset, rows)
+        return Bounds(self.starts.slice(offset, rows), self.ends.slice(offset, rows), times)
 
 
 def emit_windows(

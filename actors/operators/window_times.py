@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from flinkray.batch import Batch
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP
 from flinkray.windowing import AlignedWindows
 
@@ -47,6 +48,10 @@ class WindowTimes:
 
     # -- rows to windows
 
+    def slice_start(self, timestamp: int) -> int:
+        """The start of the slice that contains the time."""
+        return (timestamp - self.offset) // self.slice * self.slice + self.offset
+
     def last_starts(self, timestamps: Times) -> Times:
         """The start of the latest window that begins at or before each time (with gaps: it may have ended)."""
         return (timestamps - self.offset) // self.slide * self.slide + self.offset
@@ -59,14 +64,16 @@ class WindowTimes:
         first = last_start - (last_start - (timestamp - self.size + 1)) // self.slide * self.slide
         return list(range(first, last_start + 1, self.slide))
 
-    def slices_of_rows(self, timestamps: Times, bounds: tuple[int, int]) -> tuple[list[int], npt.NDArray[Any] | None]:
+    def slices_of_rows(self, batch: Batch) -> tuple[list[int], npt.NDArray[Any] | None]:
         """The starts of the distinct slices of the rows, ascending, and for each row which; None: there is only one.
 
-        `bounds`: the lowest and the highest time.
+        All rows must have event time.
         """
-        lowest, highest = ((time - self.offset) // self.slice for time in bounds)
+        lowest, highest = ((time - self.offset) // self.slice for time in batch.time_bounds)
         if lowest == highest:
             return [self.offset + lowest * self.slice], None
+        assert batch.timestamps is not None
+        timestamps: Times = batch.timestamps.to_numpy(zero_copy_only=False)
         if highest - lowest == 1:
             starts = [self.offset + number * self.slice for number in (lowest, highest)]
             return starts, (timestamps >= starts[1]).astype(np.intp)

@@ -117,7 +117,7 @@ def as_batch(rows: Any, timestamps: Sequence[int] | None = None) -> Batch:
     """A Batch from a Batch, a dict of columns, a pa.RecordBatch, or a list of values."""
     times = None if timestamps is None else pa.array(timestamps, pa.int64())
     if isinstance(rows, Batch):
-        return rows if times is None else rows.with_timestamps(times)
+        return rows if times is None else rows.with_times(times)
     if isinstance(rows, dict):
         return Batch(pa.RecordBatch.from_pydict(rows), Kind.ROW, times)
     if isinstance(rows, pa.RecordBatch):

@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from flinkray.batch import Batch, is_same_layout
+from actors.taking import take_rows
+from flinkray.batch import Batch, concat, is_same_layout
 from flinkray.types import Kind
 
 
@@ -54,6 +55,47 @@ def test_a_batch_without_event_time_or_keys_stays_without(rows: int) -> None:
     assert again.timestamps is None
     assert again.keys is None
     assert again.num_rows == rows
+
+
+def at_one_time(rows: int, time: int) -> Batch:
+    return Batch(pa.record_batch({"x": pa.array(range(rows))}), Kind.ROW, time)
+
+
+def test_rows_at_one_time_are_like_others_of_that_time() -> None:
+    batch = at_one_time(5, 7)
+    assert batch.timestamps.equals(pa.array([7] * 5))
+    assert batch.timestamps is batch.timestamps
+    assert batch.time_bounds == (7, 7)
+    assert batch.nbytes == 5 * 8
+    parts = [
+        batch.slice(1, 2),
+        batch.take(pa.array([0, 3])),
+        batch.filter(pa.array([True, False, False, False, True])),
+        batch.with_times(pa.array(range(5))).with_times(7).slice(3),
+        take_rows(batch, np.array([4, 1])),
+    ]
+    for part in parts:
+        assert part.times == 7
+        assert part.timestamps.to_pylist() == [7, 7]
+        assert part.nbytes == 2 * 8
+    assert batch.with_times(None).timestamps is None
+
+
+@pytest.mark.parametrize("protocol", [4, 5])
+def test_one_time_stays_one_in_a_pickle(protocol: int) -> None:
+    again = pickle.loads(pickle.dumps(at_one_time(5, -3), protocol=protocol))
+    assert again.times == -3
+    assert again.timestamps.to_pylist() == [-3] * 5
+
+
+def test_rows_of_several_times_are_put_together() -> None:
+    per_row = at_one_time(2, 0).with_times(pa.array([8, 9]))
+    assert concat([at_one_time(1, 7), at_one_time(2, 7)]).times == 7
+    assert concat([at_one_time(1, 7), at_one_time(2, 6)]).timestamps.to_pylist() == [7, 6, 6]
+    assert concat([at_one_time(1, 7), per_row]).timestamps.to_pylist() == [7, 8, 9]
+    assert concat([per_row, at_one_time(1, 7)]).timestamps.to_pylist() == [8, 9, 7]
+    assert is_same_layout(per_row, at_one_time(1, 7))
+    assert not is_same_layout(per_row, per_row.with_times(None))
 
 
 def test_batches_whose_structs_are_decoded_differently_are_not_put_together() -> None:

@@ -72,7 +72,7 @@ def test_plain_columns_travel_in_place_and_only_their_own_rows() -> None:
 
 def test_event_time_that_is_a_column_of_the_rows_is_sent_once() -> None:
     times = pa.array(range(100), pa.int64())
-    batch = Batch(pa.RecordBatch.from_arrays([times], names=["ts"]), timestamps=times).slice(50)
+    batch = Batch(pa.RecordBatch.from_arrays([times], names=["ts"]), times=times).slice(50)
     received, views = sent(batch)
     assert [len(view) for view in views] == [50 * 8]
     check(received, batch)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from actors.elements import CheckpointBarrier, CheckpointOptions, EndOfData, Watermark
 from actors.network.buffers import Buffer, Coalescer
@@ -44,7 +46,7 @@ def test_a_batch_of_half_the_target_is_not_copied_and_does_not_overtake() -> Non
 def test_a_batch_of_another_layout_finishes_what_waits() -> None:
     coalescer = Coalescer(target_rows=10, target_bytes=1 << 20)
     coalescer.add(numbers(1))
-    other = numbers(2).with_timestamps(numbers(7).data.column(0))
+    other = numbers(2).with_times(numbers(7).data.column(0))
     assert contents(coalescer.add(other)) == [[1]]
     assert contents(coalescer.finish()) == [[2]]
     assert coalescer.finish() == []
@@ -63,6 +65,27 @@ def test_batches_with_other_dictionaries_stay_apart() -> None:
         texts[0].to_pylist() * 2,
         texts[1].to_pylist(),
     ]
+
+
+TIMES = st.lists(st.one_of(st.integers(0, 2), st.lists(st.integers(0, 2), min_size=2, max_size=2)), min_size=1)
+
+
+@given(TIMES)
+def test_what_waits_counts_the_event_times_that_it_is_going_to_have(times: list[int | list[int]]) -> None:
+    coalescer = Coalescer(target_rows=1_000, target_bytes=1 << 20)
+    for each in times:
+        coalescer.add(numbers(1, 2).with_times(each if isinstance(each, int) else pa.array(each)))
+    waiting = coalescer.nbytes
+    (buffer,) = coalescer.finish()
+    assert (
+        buffer.nbytes
+        == waiting
+        == buffer.batch.data.nbytes + (0 if isinstance(buffer.batch.times, int) else buffer.batch.times.nbytes)
+    )
+    assert buffer.batch.timestamps.to_pylist() == [
+        time for each in times for time in ([each, each] if isinstance(each, int) else each)
+    ]
+    assert isinstance(buffer.batch.times, int) == (times == [times[0]] * len(times) and isinstance(times[0], int))
 
 
 def test_a_buffer_of_several_batches_has_their_rows_and_bytes() -> None:

@@ -132,7 +132,7 @@ def test_a_batch_of_one_key_is_passed_on_without_a_copy() -> None:
 
 def test_event_times_travel_with_their_rows() -> None:
     rows = list(range(50))
-    batch = numbers(*rows).with_timestamps(pa.array([row * 10 for row in rows]))
+    batch = numbers(*rows).with_times(pa.array([row * 10 for row in rows]))
     for _, part in selector(KeyGroupPartitioner(BY_VALUE, 128), 4).split(batch):
         assert part.timestamps is not None
         assert part.timestamps.to_pylist() == [10 * value for value in values_of(part)]

@@ -509,8 +509,10 @@ def test_rows_pass_with_the_columns_that_the_window_looks_at() -> None:
         local.push(as_batch(rows, [3] * 40_000))
         (batch,) = local.output.batches
         assert batch.data.schema.names == ["key", "value", "rate", "low"]
-        assert batch.time_bounds == (3, 3)
-        assert batch.nbytes == 5 * 8 * 40_000
+        assert batch.times == 0, "one event time for all rows of a slice"
+        assert batch.nbytes == 4 * 8 * 40_000
+        local.push(as_batch(rows, [3, 3_000] * 20_000))
+        assert local.output.batches[-1].timestamps.to_pylist() == [3, 3_000] * 20_000
         del rows["rate"]
         local.push(as_batch(rows, [3] * 40_000))
         assert local.output.batches[-1].data.schema.names == list(rows), "the window says what there is"

@@ -276,7 +276,7 @@ def _as_it_is(batch: Batch, _operator: str) -> Batch:
 def _cast(schema: pa.Schema, batch: Batch, operator: str) -> Batch:
     """The batch with the columns of `schema`, in its order and types."""
     try:
-        return Batch(batch.data.select(schema.names).cast(schema), batch.kind, batch.timestamps, batch.keys)
+        return Batch(batch.data.select(schema.names).cast(schema), batch.kind, batch.times, batch.keys)
     except (pa.ArrowException, KeyError) as error:
         raise TypeMismatchError(
             f"operator {operator!r}: rows of {_columns(batch.data.schema)} do not fit the files' columns "
