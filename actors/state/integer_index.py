@@ -205,13 +205,12 @@ class IntegerIndex:
 
     def _grow(self, size: int) -> None:
         """A new table with room for one more integer than that at least."""
-        capacity = _capacity(size)
         places = self._highest - self._lowest + 1
-        if places <= capacity:
+        if places <= _most_places(size):
             self._is_direct = True
             self._lay_out(places, False)
         else:
-            self._rebuild(capacity)
+            self._rebuild(_capacity(size))
 
     def _lay_out(self, places: int, goes_down: bool) -> None:
         """A direct table for that many places, with some to spare where the integers are going."""

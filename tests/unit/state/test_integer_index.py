@@ -15,6 +15,7 @@ SHAPES: dict[str, Callable[[np.random.Generator, int], int]] = {
     "rising": lambda generator, step: step * 700 + int(generator.integers(0, 2000)),
     "falling": lambda generator, step: -step * 700 + int(generator.integers(0, 2000)),
     "with gaps": lambda generator, _: int(generator.integers(0, 50_000)) * 16,
+    "thinly, then densely": lambda generator, _: int(generator.integers(0, 200_000)),
     "anywhere": lambda generator, _: int(generator.integers(-(2**63), 2**63)),
     "together, then anywhere": lambda generator, step: int(generator.integers(0, 4000 if step < 12 else 2**62)),
     "at both ends": lambda _, step: random.Random(step).choice([-(2**63), 2**63 - 1]) // (step % 3 + 1),
@@ -41,6 +42,15 @@ def test_integers_are_numbered_in_order_of_arrival_however_they_lie(shape: str, 
         assert index.ids(words, nulls).tolist() == numbered(model, keys), f"step {step}"
     assert index.size == len(model)
     assert index.words.tolist() == [0 if key is None else key for key in model]
+
+
+def test_integers_that_were_searched_get_places_once_there_are_enough_of_them() -> None:
+    index, integers = IntegerIndex(), np.random.default_rng(1).permutation(200_000)
+    index.ids(integers[:1000])
+    assert not index._is_direct, "200 places each would be too many"
+    index.ids(integers[1000:10_000])
+    assert index._is_direct
+    assert index.ids(integers[:10_000]).tolist() == list(range(10_000))
 
 
 @pytest.mark.parametrize("spread", [1, 12, 1000])
