@@ -26,6 +26,7 @@ from actors.ports import (
     MetricSink,
     ObjectStore,
 )
+from actors.tasks.memory import keep_freed_memory
 from flinkray.batch import Batch
 
 log = logging.getLogger(__name__)
@@ -98,6 +99,7 @@ class LocalHost(Host):
     """Endpoints on threads. Ending one stops its loops at their next step, as a process's end would."""
 
     def __init__(self) -> None:
+        keep_freed_memory()  # before each of its threads has a heap
         self._lock = threading.Lock()
         self._endpoints: dict[Address, _Endpoint] = {}
         self._ending: list[EndpointRuntime] = []

@@ -11,11 +11,14 @@ _LOG = logging.getLogger(__name__)
 # Of glibc's malloc.h.
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
+_M_ARENA_MAX = -8
 _LARGEST_FROM_HEAP = 32 << 20
 """Bytes; glibc's own upper limit."""
 _KEPT = 64 << 20
-"""Bytes that may stay free at the end of a heap, of which each thread may have one."""
-_SETTINGS = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
+"""Bytes that may stay free at the end of a heap."""
+_HEAPS_PER_CORE = 2
+"""Otherwise almost every thread gets one, and what one job has freed stays beside what the next one takes."""
+_SETTINGS = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_ARENA_MAX", "GLIBC_TUNABLES")
 """Environment variables by which somebody has said how it is to be."""
 
 
@@ -31,8 +34,10 @@ def keep_freed_memory() -> None:
         return
     try:
         set_option = ctypes.CDLL(None).mallopt
-        done = set_option(_M_MMAP_THRESHOLD, _LARGEST_FROM_HEAP) and set_option(_M_TRIM_THRESHOLD, _KEPT)
+        heaps = _HEAPS_PER_CORE * (os.cpu_count() or 1)
+        values = {_M_MMAP_THRESHOLD: _LARGEST_FROM_HEAP, _M_TRIM_THRESHOLD: _KEPT, _M_ARENA_MAX: heaps}
+        done = all(set_option(option, value) for option, value in values.items())
     except (AttributeError, OSError, TypeError):
         return
     if not done:
-        _LOG.debug("the C library does not take its allocation thresholds")
+        _LOG.debug("the C library does not take all of its allocation settings")
