@@ -12,8 +12,8 @@ from actors.keys import key_owners
 
 Integers = npt.NDArray[np.int64]
 
-# A table is made after so many times as many rows as it has places: that hashes one key for each eight rows at most.
-_ROWS_PER_PLACE = 8
+# A table is made after so many times as many rows as it has places: that hashes half as many keys more at most.
+_ROWS_PER_PLACE = 2
 
 # Larger tables leave the cache, and looking up takes as long as hashing.
 _MOST_PLACES = 1 << 21

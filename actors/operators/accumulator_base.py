@@ -309,6 +309,11 @@ def listed(places: Places) -> Cells:
     return np.arange(places.start, places.stop) if isinstance(places, slice) else places
 
 
+def number_of(places: Places) -> int:
+    """How many places these are."""
+    return places.stop - places.start if isinstance(places, slice) else len(places)
+
+
 def together(parts: Sequence[Cells]) -> Cells:
     """The parts in one; a single one as it is."""
     return parts[0] if len(parts) == 1 else np.concatenate(parts)

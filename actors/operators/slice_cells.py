@@ -103,8 +103,8 @@ class LookedUpCells:
         """Cells that were used before, to be cleared before anything is added; each is given once."""
         return []
 
-    def cells_of(self, slice_start: int) -> Cells:
-        """The cells of a slice, ascending; empty if there is no such slice."""
+    def cells_of(self, slice_start: int) -> Places:
+        """The cells of a slice, ascending; none if there is no such slice."""
         chunks = self._slices.get(slice_start)
         if chunks is None:
             return np.empty(0, np.int64)
@@ -116,8 +116,12 @@ class LookedUpCells:
         """The key of each of these cells, in whichever form is at hand."""
         return self._pairs.seconds(cells)
 
-    def release(self, slice_start: int) -> None:
-        """The slice is not needed any more; should it come again, it is a new one."""
+    def release(self, slice_start: int, is_clear: bool = False) -> None:
+        """The slice is not needed any more; should it come again, it is a new one.
+
+        Args:
+            is_clear: nothing is left of what was added to its cells.
+        """
         released = sum(map(len, self._slices.pop(slice_start, [])))
         self._numbers.pop(slice_start, None)
         self._released += released
@@ -148,6 +152,8 @@ class PlacedCells:
         """Blocks that were released, the last one last."""
         self._is_used = np.zeros(0, np.bool_)
         """Per cell, in blocks that were released as before."""
+        self._clear: set[int] = set()
+        """Blocks that were released, and of which nothing is left."""
         self._reused: list[slice] = []
         self._released = 0
         """How many blocks were released last, between two times that `is_wasteful` was asked."""
@@ -194,7 +200,10 @@ class PlacedCells:
             block = self._free.pop()
             self._released = max(0, self._released - 1)
             self._is_used[self._places(block)] = False
-            self._reused.append(self._places(block))
+            if block in self._clear:
+                self._clear.remove(block)
+            else:
+                self._reused.append(self._places(block))
         else:
             block = len(self._blocks)
             self._is_used = grown(self._is_used, (block + 1) << self._bits, False)
@@ -210,19 +219,17 @@ class PlacedCells:
         reused, self._reused = self._reused, []
         return reused
 
-    def cells_of(self, slice_start: int) -> Cells:
-        """The cells of a slice, ascending; empty if there is no such slice."""
+    def cells_of(self, slice_start: int) -> Places:
+        """As `LookedUpCells.cells_of`."""
         block = self._blocks.get(slice_start)
-        if block is None:
-            return np.empty(0, np.int64)
-        return self._used_in(block)
+        return slice(0, 0) if block is None else self._used_in(block)
 
-    def _used_in(self, block: int) -> Cells:
+    def _used_in(self, block: int) -> Places:
         places = self._places(block)
         is_used = self._is_used[places]
         count = int(np.count_nonzero(is_used))
         if is_used[:count].all():
-            return np.arange(places.start, places.start + count)
+            return slice(places.start, places.start + count)
         used: Cells = np.flatnonzero(is_used)
         used += places.start
         return used
@@ -234,11 +241,14 @@ class PlacedCells:
             return slice(first, first + cells.stop - cells.start)
         return listed(cells) & ((1 << self._bits) - 1)
 
-    def release(self, slice_start: int) -> None:
+    def release(self, slice_start: int, is_clear: bool = False) -> None:
         """As `LookedUpCells.release`."""
         if slice_start not in self._blocks:
             return
-        self._free.append(self._blocks.pop(slice_start))
+        block = self._blocks.pop(slice_start)
+        if is_clear:
+            self._clear.add(block)
+        self._free.append(block)
         self._released = 1 if self._is_judged else self._released + 1
         self._is_judged = False
 
@@ -251,7 +261,7 @@ class PlacedCells:
     def recent(self) -> Cells:
         """As `LookedUpCells.recent`."""
         blocks = (*self._blocks.values(), *self._free[len(self._free) - self._released :])
-        return np.concatenate([np.empty(0, np.int64), *map(self._used_in, blocks)])
+        return np.concatenate([np.empty(0, np.int64), *(listed(self._used_in(block)) for block in blocks)])
 
     def is_wasteful(self) -> bool:
         """As `LookedUpCells.is_wasteful`."""

@@ -107,11 +107,11 @@ class SliceStore:
     def slice_starts(self) -> list[int]:
         return self._cells.starts()
 
-    def cells_of(self, slice_start: int) -> Cells:
-        """The cells of a slice, ascending. Empty if there is no such slice."""
+    def cells_of(self, slice_start: int) -> Places:
+        """The cells of a slice, ascending. None if there is no such slice."""
         return self._cells.cells_of(slice_start)
 
-    def key_ids(self, cells: Cells) -> Ids:
+    def key_ids(self, cells: Places) -> Ids:
         return listed(self._cells.key_ids(cells))
 
     def key_columns(self, key_ids: Ids | slice) -> list[pa.Array]:
@@ -135,8 +135,9 @@ class SliceStore:
         combined = self._aggregates.combine(cells, targets, size)
         return combined.results(np.arange(size, dtype=np.int64))
 
-    def piece(self, cells: Cells) -> Piece:
+    def piece(self, places: Places) -> Piece:
         """These cells, of one slice or several, as part of a window."""
+        cells = listed(places)
         return Piece(self.key_ids(cells), cells, self._aggregates, cells)
 
     def partial_rows(self, cells: Cells, kept: set[str]) -> pa.RecordBatch:
@@ -151,9 +152,17 @@ class SliceStore:
 
     # -- letting go
 
-    def release(self, slice_start: int) -> None:
-        """The slice is not needed any more; should it come again, it is a new one."""
-        self._cells.release(slice_start)
+    def clear(self, cells: Places) -> bool:
+        """Clears neighbouring cells of a slice that is to be released: now, as they are in the cache. False: it need
+        not be done, as they will not be used again."""
+        if isinstance(self._cells, LookedUpCells):
+            return False
+        self._aggregates.clear(cells if isinstance(cells, slice) else slice(int(cells[0]), int(cells[-1]) + 1))
+        return True
+
+    def release(self, slice_start: int, is_clear: bool = False) -> None:
+        """The slice is not needed any more; should it come again, it is a new one. `is_clear`: all its cells are."""
+        self._cells.release(slice_start, is_clear)
 
     def compact(self) -> None:
         """Gives room back if enough was released; call it after releasing."""
@@ -183,7 +192,7 @@ class SliceStore:
     def _listed(self) -> tuple[list[int], Cells, npt.NDArray[np.int64]]:
         """The slices; all cells in use; and for each of these the index of its slice."""
         starts = self._cells.starts()
-        parts = [self._cells.cells_of(start) for start in starts]
+        parts = [listed(self._cells.cells_of(start)) for start in starts]
         cells = np.concatenate([np.empty(0, np.int64), *parts])
         which = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         return starts, cells, which
@@ -211,9 +220,10 @@ class SliceStore:
         if self._fired_until is not None and int(self._fired_until.max(initial=MIN_TIMESTAMP)) <= watermark:
             self._fired_until = None
 
-    def keys_to_fire(self, cells: Cells, window_end: int) -> Ids:
+    def keys_to_fire(self, places: Places, window_end: int) -> Ids:
         """Keys with a cell among these for which the window that ends there has not fired."""
         assert self._fired_until is not None
+        cells = listed(places)
         return np.unique(self.key_ids(cells[self._fired_until[cells] < window_end - 1]))
 
     # -- snapshots
@@ -256,9 +266,10 @@ class SliceStore:
     def check(self) -> None:
         """Raises AssertionError where an invariant does not hold."""
         starts = self._cells.starts()
-        listed = [cell for start in starts for cell in self.cells_of(start).tolist()]
-        assert len(listed) == len(set(listed)) == self.cell_count, "every live cell is in one slice"
-        assert all((np.diff(self.cells_of(start)) > 0).all() for start in starts), "cells of a slice ascend"
+        parts = [listed(self.cells_of(start)) for start in starts]
+        cells = [cell for part in parts for cell in part.tolist()]
+        assert len(cells) == len(set(cells)) == self.cell_count, "every live cell is in one slice"
+        assert all((np.diff(part) > 0).all() for part in parts), "cells of a slice ascend"
 
 
 class CapturedCells(Struct, frozen=True):

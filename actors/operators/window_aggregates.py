@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from actors.keys import key_columns
+from actors.operators.accumulator_base import listed
 from actors.operators.base import OperatorContext, Output
 from actors.operators.columns import operator_label
 from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
@@ -116,7 +117,9 @@ class AggregateFirings:
         return None if self._selector is None else key_columns(batch, self._selector, self._where)
 
     def _emit(self) -> None:
-        parts = [np.concatenate([self._store.cells_of(number) for number in slices]) for _, slices in self._firings]
+        parts = [
+            np.concatenate([listed(self._store.cells_of(number)) for number in slices]) for _, slices in self._firings
+        ]
         cells = np.concatenate(parts)
         counts = [len(part) for part in parts]
         key_ids = self._store.key_ids(np.array([part[0] for part in parts], np.int64))

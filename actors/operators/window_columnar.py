@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from actors.elements import CheckpointOptions
 from actors.keys import key_columns
-from actors.operators.accumulator_base import Cells, Places, together
+from actors.operators.accumulator_base import Cells, Places, listed, number_of, together
 from actors.operators.base import OperatorContext, Output
 from actors.operators.columns import operator_label
 from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
@@ -55,6 +55,8 @@ class ColumnarWindowOperator(WindowOperatorBase):
         self._aggregates = factory.aggregates
         self._waiting = PendingWindows()
         self._slices = PendingWindows()
+        self._cleared: set[int] = set()
+        """Slices whose cells were all cleared when their window fired."""
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -126,8 +128,9 @@ class ColumnarWindowOperator(WindowOperatorBase):
     def _release(self, watermark: int) -> None:
         times = self._times
         for slice_start in self._slices.pop_while(lambda s: times.is_over(times.last_start(s), watermark)):
-            self._store.release(slice_start)
+            self._store.release(slice_start, slice_start in self._cleared)
             self._merged.drop(self._number(slice_start))
+        self._cleared.clear()
         self._store.compact()
 
     # -- results
@@ -140,15 +143,15 @@ class ColumnarWindowOperator(WindowOperatorBase):
                 self._emit_merged(group)
         else:
             cells = ((start, self._cells_of(start, only_keys.get(start))) for start in starts)
-            for windows in _grouped(cells, len):
-                self._emit_cells(windows)
+            for windows in _grouped(cells, number_of):
+                self._emit_cells(windows, are_whole=not only_keys)
 
-    def _cells_of(self, start: int, only_keys: Ids | None) -> Cells:
+    def _cells_of(self, start: int, only_keys: Ids | None) -> Places:
         parts = [self._store.cells_of(slice_start) for slice_start in self._times.slices_of(start)]
-        cells = together(parts)
-        if only_keys is None:
-            return cells
-        return cells[np.isin(self._store.key_ids(cells), only_keys)]
+        if len(parts) == 1 and only_keys is None:
+            return parts[0]
+        cells = together([listed(part) for part in parts])
+        return cells if only_keys is None else cells[np.isin(self._store.key_ids(cells), only_keys)]
 
     def _pieces_of(self, start: int, only_keys: Ids | None) -> list[Piece]:
         times = self._times
@@ -156,11 +159,11 @@ class ColumnarWindowOperator(WindowOperatorBase):
             first = self._number(start)
             return list(self._merged.pieces(first, first + times.size // times.slice))
         cells = self._cells_of(start, only_keys)
-        return [self._store.piece(cells)] if len(cells) else []
+        return [self._store.piece(cells)] if number_of(cells) else []
 
     def _slice_piece(self, number: int) -> Piece | None:
         cells = self._store.cells_of(number * self._times.slice + self._times.offset)
-        return self._store.piece(cells) if len(cells) else None
+        return self._store.piece(cells) if number_of(cells) else None
 
     def _number(self, slice_start: int) -> int:
         return (slice_start - self._times.offset) // self._times.slice
@@ -171,18 +174,23 @@ class ColumnarWindowOperator(WindowOperatorBase):
         results = combined.results(np.arange(len(key_ids), dtype=np.int64))
         self._emit_rows(self._store.key_columns(key_ids), self._bounds(windows, counts), results)
 
-    def _emit_cells(self, windows: Sequence[tuple[int, Cells]]) -> None:
-        """Windows that have these cells, ascending, each."""
+    def _emit_cells(self, windows: Sequence[tuple[int, Places]], are_whole: bool) -> None:
+        """Windows that have these cells, ascending, each. `are_whole`: these are all their cells."""
         if len(windows) == 1:
-            ((start, cells),) = windows
-            rows = min(len(cells), _CELLS_AT_ONCE)
-            bounds = Bounds.of_one(start, start + self._times.size, rows)
-            for offset in range(0, len(cells), rows):
-                some = cells[offset : offset + rows]
-                self._emit_places(without_gaps(some), bounds.slice(0, len(some)))
+            self._emit_window(*windows[0], are_whole)
         else:
-            cells = together([cells for _, cells in windows])
-            self._emit_places(contiguous(cells), self._bounds(windows, [len(cells) for _, cells in windows]))
+            cells = together([listed(cells) for _, cells in windows])
+            self._emit_places(contiguous(cells), self._bounds(windows, [number_of(cells) for _, cells in windows]))
+
+    def _emit_window(self, start: int, cells: Places, is_whole: bool) -> None:
+        rows = min(number_of(cells), _CELLS_AT_ONCE)
+        bounds = Bounds.of_one(start, start + self._times.size, rows)
+        is_cleared = is_whole and self._times.is_over(start, self._watermark)
+        for some in _in_pieces(cells, rows):
+            self._emit_places(some, bounds.slice(0, number_of(some)))
+            is_cleared = is_cleared and self._store.clear(some)
+        if is_cleared:
+            self._cleared.add(start)
 
     def _emit_places(self, places: Places, bounds: Bounds) -> None:
         self._emit_rows(self._store.key_columns_of(places), bounds, self._store.results(places))
@@ -220,6 +228,14 @@ class ColumnarWindowOperator(WindowOperatorBase):
         for start in self._times.due_later(self._store.slice_starts(), self._watermark):
             self._waiting.add(start)
         self._await_clock()
+
+
+def _in_pieces(cells: Places, size: int) -> Iterator[Places]:
+    for offset in range(0, number_of(cells), size):
+        if isinstance(cells, slice):
+            yield slice(cells.start + offset, min(cells.start + offset + size, cells.stop))
+        else:
+            yield without_gaps(cells[offset : offset + size])
 
 
 def _grouped(windows: Iterable[tuple[int, _T]], cells: Callable[[_T], int]) -> Iterator[list[tuple[int, _T]]]:

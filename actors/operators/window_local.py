@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.keys import key_columns
-from actors.operators.accumulator_base import together
+from actors.operators.accumulator_base import listed, together
 from actors.operators.accumulators import AggregateColumns, column_names
 from actors.operators.base import Operator, OperatorContext, Output, subtask_label
 from actors.operators.group_sample import GroupSample
@@ -170,7 +170,7 @@ class LocalWindowAggregateOperator(Operator):
         """Emits the groups of these slices, one slice after the other."""
         if not starts:
             return
-        parts = [self._store.cells_of(start) for start in starts]
+        parts = [listed(self._store.cells_of(start)) for start in starts]
         times = np.repeat(np.array(starts, np.int64), [len(part) for part in parts])
         cells = together(parts)
         data = self._store.partial_rows(cells, self._kept)
