@@ -87,7 +87,7 @@ class LocalWindowAggregateOperator(Operator):
             self._emit_rows(batch)
 
     def _emit_rows(self, batch: Batch) -> None:
-        """Rows as they came, as far as the window looks at them: of event time at which slice they are in."""
+        """Rows as they came, as far as the window looks at them: some columns, and of event time only the slice."""
         names = batch.data.schema.names
         read = [number for number, name in enumerate(names) if name in self._read]
         # A batch without columns would have no rows either; where one is missing, the window says what there is.
