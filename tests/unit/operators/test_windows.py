@@ -8,6 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from actors.operators import slice_cells
+from actors.operators.slice_cells import PlacedCells
 from actors.operators.window_columnar import ColumnarWindowOperator
 from actors.operators.window_operator import create_window_operator
 from actors.operators.window_times import WindowTimes
@@ -19,6 +21,7 @@ from flinkray.operator_factories import WindowFactory
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Millis, OutputTag
 from flinkray.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows, Window, WindowAssigner
 from tests.support.operators import FakeContext, OperatorHarness, code
+from tests.support.rescaling import Subtasks
 from tests.support.state import restored_from
 
 TUMBLING = TumblingEventTimeWindows.of(10)
@@ -341,6 +344,49 @@ def test_compacting_keeps_what_is_still_open() -> None:
     assert operator._store.cell_count == 0
     assert operator._store._cells.size <= 32_768
     assert len(operator._store._keys) == 3003, "the others did not come again"
+
+
+@pytest.fixture
+def placed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Places of cells are computed, and used again, after few rows."""
+    monkeypatch.setattr(slice_cells, "_FEWEST_JUDGED", 3)
+    monkeypatch.setattr(slice_cells, "_FEWEST_BITS", 2)
+
+
+def is_placed(harness: OperatorHarness) -> bool:
+    assert isinstance(harness.operator, ColumnarWindowOperator)
+    return isinstance(harness.operator._store._cells, PlacedCells)
+
+
+@pytest.mark.usefixtures("placed")
+def test_a_window_whose_cells_are_used_again_keeps_them_while_it_may_fire_again() -> None:
+    windows = Windows(True, TUMBLING, lateness=20)
+    for value in (1, 2):
+        windows.push(*((key, 1, value) for key in "abcdefgh"))
+    assert is_placed(windows.harness)
+    windows.harness.watermark(9)
+    assert windows.take() == [(key, 0, [1, 2]) for key in "abcdefgh"]
+    windows.push(("c", 3, 3))
+    assert windows.take() == [("c", 0, [1, 2, 3])]
+
+
+@pytest.mark.usefixtures("placed")
+def test_a_window_that_had_fired_for_some_keys_leaves_nothing_to_the_next_one() -> None:
+    factory = WindowFactory(TUMBLING, aggregates=(("total", Sum("value")),), allowed_lateness_ms=Millis(50))
+    keys = list(range(40))
+    before = Subtasks(lambda: create_window_operator(code(factory, "key")), KEY, 2)
+    before.push({"key": keys, "value": [1] * 40}, [1] * 40)
+    before.harnesses[0].watermark(15)
+    after = before.rescaled(1)
+    (harness,) = after.harnesses
+    after.push({"key": keys, "value": [1] * 40}, [61] * 40)
+    assert is_placed(harness)
+    harness.watermark(60)
+    assert 0 < len(harness.output.dicts) < 40, "the keys of the other subtask had fired"
+    harness.output.clear()
+    after.push({"key": keys, "value": [1] * 40}, [71] * 40)
+    harness.watermark(200)
+    assert [row["total"] for row in harness.output.dicts] == [1] * 80
 
 
 def test_many_slices_in_one_batch_are_kept_apart() -> None:
