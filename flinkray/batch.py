@@ -9,7 +9,7 @@ from typing import Any, SupportsIndex
 import pyarrow as pa
 
 from flinkray import wire
-from flinkray.types import Kind, RecordType
+from flinkray.types import MIN_TIMESTAMP, Kind, RecordType
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,11 @@ class Batch:
         bounds = int(times.min()), int(times.max())
         object.__setattr__(self, "_time_bounds", bounds)
         return bounds
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether all rows have event time; the batch has rows."""
+        return self.times is not None and self.time_bounds[0] != MIN_TIMESTAMP
 
     @property
     def record_type(self) -> RecordType:

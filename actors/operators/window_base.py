@@ -88,7 +88,7 @@ class TimedOperator(Operator):
         return timestamps
 
     def _check_times(self, batch: Batch) -> None:
-        if batch.times is None or batch.time_bounds[0] == MIN_TIMESTAMP:
+        if not batch.is_timed:
             raise NullTimestampError(
                 f"operator {self._where!r}: a row without event time {self._NEEDS_TIME_FOR}; call "
                 "assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(...)) before it, or give the "

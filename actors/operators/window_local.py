@@ -13,11 +13,11 @@ from actors.operators.base import Operator, OperatorContext, Output, subtask_lab
 from actors.operators.group_sample import GroupSample
 from actors.operators.partial_aggregates import COUNTED, rows_behind
 from actors.operators.slice_store import SliceStore
-from actors.operators.window_times import Times, WindowTimes
+from actors.operators.window_times import WindowTimes
 from flinkray.batch import Batch
 from flinkray.errors import FlinkrayError
 from flinkray.operator_factories import LocalWindowAggregateFactory
-from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Kind, Timestamp
+from flinkray.types import MAX_TIMESTAMP, Kind, Timestamp
 from flinkray.windowing import AlignedWindows
 
 # Aggregating is worth it if there are at most this many groups per row: numbering keys that are mostly new, and rows
@@ -93,7 +93,7 @@ class LocalWindowAggregateOperator(Operator):
         # A batch without columns would have no rows either; where one is missing, the window says what there is.
         if 0 < len(read) < len(names) and self._read.issubset(names):
             batch = batch.select(read)
-        if _is_timed(batch):
+        if batch.is_timed:
             starts = {self._times.slice_start(time) for time in batch.time_bounds}
             if len(starts) == 1:  # one number for all rows
                 batch = batch.with_times(starts.pop())
@@ -116,7 +116,8 @@ class LocalWindowAggregateOperator(Operator):
         if batch.time_bounds[0] >= first_open:
             self._hold(batch)
             return
-        is_open = pa.array(_times(batch) >= first_open)
+        assert batch.timestamps is not None
+        is_open = pa.array(batch.timestamps.to_numpy() >= first_open)
         self._emit_rows(batch.filter(pc.invert(is_open)))
         kept = batch.filter(is_open)
         if kept.num_rows:
@@ -129,7 +130,7 @@ class LocalWindowAggregateOperator(Operator):
             self._give(self._store.slice_starts())
             self._store, self._sample = SliceStore(self._aggregates, self._where), GroupSample()
             self._schema, self._is_combinable = batch.data.schema, self._has_fixed_size(batch.data)
-        return self._is_combinable and _is_timed(batch)
+        return self._is_combinable and batch.is_timed
 
     def _has_fixed_size(self, data: pa.RecordBatch) -> bool:
         aggregates = AggregateColumns(self._aggregates, self._where)
@@ -197,14 +198,3 @@ class LocalWindowAggregateOperator(Operator):
         self._passing = self._next_passing * rows
         self._next_passing = min(2 * self._next_passing, _MOST_PASSING)
         self._sample = GroupSample()
-
-
-def _is_timed(batch: Batch) -> bool:
-    """Whether all rows have event time."""
-    return batch.times is not None and batch.time_bounds[0] != MIN_TIMESTAMP
-
-
-def _times(batch: Batch) -> Times:
-    assert batch.timestamps is not None
-    times: Times = batch.timestamps.to_numpy()
-    return times

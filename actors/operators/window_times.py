@@ -106,7 +106,7 @@ class WindowTimes:
 
     def first_open_slice(self, watermark: int) -> int:
         """The start of the first slice whose last millisecond the watermark has not reached."""
-        return (watermark + 1 - self.offset) // self.slice * self.slice + self.offset
+        return self.slice_start(watermark + 1)
 
     def is_due(self, start: int, watermark: int) -> bool:
         """The watermark has reached the window's last millisecond: its result is wanted."""

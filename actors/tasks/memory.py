@@ -28,8 +28,8 @@ def keep_freed_memory() -> None:
 
     A column of 128 Ki numbers is a MiB, which glibc gives back as soon as numpy frees it; the page faults of the
     next one then cost several times what is computed on it. Threads that start from now on share a few heaps, so that
-    one takes what another has freed. No effect with another C library, or where the environment sets one of glibc's own
-    variables for this. Any thread may call; done once per process.
+    one takes what another has freed, if glibc has not made more than eight by then. No effect with another C library,
+    or where the environment sets one of glibc's own variables for this. Any thread may call; done once per process.
     """
     if any(name in os.environ for name in _SETTINGS):
         return
