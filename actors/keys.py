@@ -100,11 +100,10 @@ def _one_nan(values: list[Any], arrow_type: pa.DataType) -> list[Any]:
 
 
 def _select(data: pa.RecordBatch, selector: ColumnKey, where: str) -> pa.RecordBatch:
-    names = data.schema.names
-    for column in selector.columns:
-        if column not in names:
-            raise UnknownColumnError(column, names, where)
-    return data.select(list(selector.columns))
+    numbers = [data.schema.get_field_index(column) for column in selector.columns]
+    if -1 in numbers:
+        raise UnknownColumnError(selector.columns[numbers.index(-1)], data.schema.names, where)
+    return data.select(numbers)
 
 
 def _computed(batch: Batch, selector: FunctionKey, where: str) -> pa.RecordBatch:

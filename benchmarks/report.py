@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -107,7 +108,7 @@ def _draw_dots(pyplot: Any, times: dict[tuple[str, str], float], path: Path) -> 
     workloads = sorted({workload for workload, _ in times}, reverse=True)
     engines = [name for name in ENGINES if any(engine == name for _, engine in times)]
     figure, axes = pyplot.subplots(figsize=(9, 0.6 * len(workloads) + 1.8))
-    below = _labelled_below(times)
+    below = labelled_below(times)
     for engine in engines:
         dots = {workload: value for (workload, of), value in times.items() if of == engine}
         places = [workloads.index(workload) for workload in dots]
@@ -139,12 +140,16 @@ def _draw_dots(pyplot: Any, times: dict[tuple[str, str], float], path: Path) -> 
     return written
 
 
-def _labelled_below(times: dict[tuple[str, str], float]) -> set[tuple[str, str]]:
-    """The dots whose figure would run into that of the next lower one of their workload, were both above."""
+def labelled_below(times: Mapping[tuple[str, str], float]) -> set[tuple[str, str]]:
+    """By workload and engine, as `times`: the dots whose figure is below them, as it would run into that of a lower one
+    of the workload above. Where there is room on neither side it goes to the one whose last figure is farther off."""
     below: set[tuple[str, str]] = set()
-    former = ("", "")
-    for key in sorted(times, key=lambda key: (key[0], times[key])):
-        if key[0] == former[0] and former not in below and times[key] < _CROWDED * times[former]:
-            below.add(key)
-        former = key
+    last = defaultdict[tuple[str, bool], float](float)
+    for workload, engine in sorted(times, key=lambda key: (key[0], times[key])):
+        value = times[workload, engine]
+        above_last, below_last = last[workload, False], last[workload, True]
+        is_below = value < _CROWDED * above_last and below_last < above_last
+        last[workload, is_below] = value
+        if is_below:
+            below.add((workload, engine))
     return below

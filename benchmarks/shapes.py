@@ -98,7 +98,7 @@ class Shape:
 
 USUAL: Fields = {"k": key_column, "v": value_column, "ts": time_of}
 SHAPES = {
-    "usual": Shape(100_000_000, USUAL, windows(("k",))),
+    "usual": Shape(400_000_000, USUAL, windows(("k",))),
     "text": Shape(40_000_000, {**USUAL, "k": text_key}, windows(("k",))),
     "composite": Shape(40_000_000, {**USUAL, "r": region}, windows(("k", "r"))),
     "nulls": Shape(
@@ -106,7 +106,7 @@ SHAPES = {
         {**USUAL, "k": with_nulls(key_column, 1000), "v": with_nulls(value_column, 7)},
         windows(("k",)),
     ),
-    "skew": Shape(60_000_000, {**USUAL, "k": skewed_key}, windows(("k",))),
+    "skew": Shape(300_000_000, {**USUAL, "k": skewed_key}, windows(("k",))),
     "many keys": Shape(40_000_000, {**USUAL, "k": lambda row: key_column(row, MANY_KEYS)}, windows(("k",))),
     "one row per batch": Shape(100_000, USUAL, windows(("k",)), {"flinkray.batch.target-rows": 1}),
     "crossing": Shape(100_000_000, USUAL, DataStream.rebalance),

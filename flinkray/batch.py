@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, SupportsIndex
 
 import pyarrow as pa
@@ -133,19 +133,19 @@ class Batch:
 
     def select(self, columns: Sequence[int]) -> Batch:
         """All rows, with only some columns, by their numbers; without copying."""
-        batch = replace(self, data=self.data.select(list(columns)))
+        batch = Batch(self.data.select(columns), self.kind, self.times, self.keys)
         object.__setattr__(batch, "_time_bounds", self._time_bounds)
         return batch
 
     def with_times(self, times: pa.Array | int | None) -> Batch:
         """The same rows at other times."""
-        batch = replace(self, times=times)
+        batch = Batch(self.data, self.kind, times, self.keys)
         if self._nbytes is not None:
             batch.tell_nbytes(self._nbytes - _nbytes_of(self.times) + _nbytes_of(times))
         return batch
 
     def without_keys(self) -> Batch:
-        return self if self.keys is None else replace(self, keys=None)
+        return self if self.keys is None else Batch(self.data, self.kind, self.times)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         """Pickles the rows of this batch only, whatever larger buffers it is a slice of."""

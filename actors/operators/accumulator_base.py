@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors.casting import cast_merged
 from actors.taking import contiguous
 
 Cells = npt.NDArray[np.int64]
@@ -30,6 +31,10 @@ Values = npt.NDArray[Any]
 # as many at once, and need not be copied, page after page of fresh memory, each time that it doubles.
 _WORTH_RESERVING = 1 << 17
 _RESERVED = 1 << 22
+
+_MOST_IN_32_BITS = (1 << 31) - 1
+
+_NONE: npt.NDArray[np.int64] = np.zeros(0, np.int64)
 
 
 class AggregateTypeError(Exception):
@@ -72,10 +77,22 @@ class Rows:
 
 
 class Counts:
-    """How many values each cell has. Aggregates share one for as long as they get the same rows."""
+    """How many values each cell has. Aggregates share one for as long as they get the same rows.
 
-    def __init__(self, array: npt.NDArray[np.int64] | None = None) -> None:
-        self.array = np.zeros(0, np.int64) if array is None else array
+    In 32 bits as long as these are enough: what is in them stays in a core's cache for longer.
+
+    Attributes:
+        array: by cell, int32 or int64.
+    """
+
+    def __init__(self, counts: npt.NDArray[np.int64] = _NONE) -> None:
+        self._most = int(counts.max(initial=0))
+        """No cell has more."""
+        self.array: npt.NDArray[Any] = counts.astype(np.int32 if self._most <= _MOST_IN_32_BITS else np.int64)
+
+    def of(self, cells: Places) -> npt.NDArray[np.int64]:
+        """Those of these cells; a copy."""
+        return self.array[cells].astype(np.int64)
 
     def grow(self, size: int) -> None:
         """Makes room for the cells 0 ... size - 1."""
@@ -83,26 +100,43 @@ class Counts:
 
     def add(self, cells: Cells) -> None:
         """One value more in the cell of each row."""
+        self._expect(len(cells))
         if len(self.array) > 2 * len(cells):
-            np.add.at(self.array, cells, 1)
+            np.add.at(self.array, cells, self.array.dtype.type(1))
             return
         lowest = int(cells.min(initial=len(self.array)))
         # Leaving the lower cells out takes a pass over the rows.
         first = lowest if 4 * lowest > len(cells) else 0
         counted = np.bincount(cells - first if first else cells)
-        self.array[first : first + len(counted)] += counted
+        self.array[first : first + len(counted)] += counted.astype(self.array.dtype, copy=False)
 
     def merge(self, other: Counts, cells: Cells, targets: Cells) -> None:
         """As `ColumnAccumulator.merge`."""
-        np.add.at(self.array, targets, other.array[cells])
+        added = other.array[cells]
+        self._expect(int(added.sum(dtype=np.int64)))
+        np.add.at(self.array, targets, added.astype(self.array.dtype, copy=False))
+
+    def _expect(self, values: int) -> None:
+        """Makes room for so many values more, all of which may be in one cell."""
+        self._most += values
+        if self._most > _MOST_IN_32_BITS and self.array.dtype != np.int64:
+            self._most = int(self.array.max(initial=0)) + values
+            if self._most > _MOST_IN_32_BITS:
+                self.array = self.array.astype(np.int64)
 
     def move(self, cells: Cells, targets: Cells, size: int) -> None:
         """As `ColumnAccumulator.move`."""
         self.array = moved(self.array, cells, targets, size, 0)
 
+    def clear(self, cells: slice) -> None:
+        """As `ColumnAccumulator.clear`."""
+        self.array[cells] = 0
+
     def copy(self, size: int) -> Counts:
         """The cells 0 ... size - 1, as far as it has them, as they are now."""
-        return Counts(self.array[:size].copy())
+        copied = copy.copy(self)
+        copied.array = self.array[:size].copy()
+        return copied
 
 
 class ColumnAccumulator(ABC):
@@ -236,14 +270,8 @@ def cast_exactly(values: Any, arrow_type: pa.DataType) -> Any:
     Raises:
         AggregateTypeError: one of them does not fit it.
     """
-    if values.type.equals(arrow_type):
-        return values
     try:
-        if not pa.types.is_decimal128(arrow_type):
-            return values.cast(arrow_type)
-        # Arrow takes no int64, not even 0, as decimal128(38, 20), and rescales within 128 bits with an overflow that it
-        # does not always see. 76 digits have room for whatever comes.
-        return values.cast(pa.decimal256(76, arrow_type.scale)).cast(arrow_type)
+        return cast_merged(values, arrow_type)
     except pa.ArrowException as error:
         raise AggregateTypeError(
             f"the type of its column changed, and not every {values.type} fits {arrow_type} ({error}); cast it to one "

@@ -20,7 +20,6 @@ from actors.operators.accumulator_base import (
     cast_exactly,
     is_fixed_width,
     listed,
-    picked,
 )
 from actors.operators.columns import evaluate
 from actors.operators.entry_accumulators import (
@@ -166,7 +165,7 @@ class AggregateColumns:
         for slot in self._slots:
             slot.clear(cells)
         for counts in self._counts():
-            counts.array[cells] = 0
+            counts.clear(cells)
 
     def combine(self, cells: Cells, targets: Cells, size: int) -> AggregateColumns:
         """New aggregates of `size` cells, where `targets[i]` has what `cells[i]` has here; both may repeat."""
@@ -200,7 +199,7 @@ class AggregateColumns:
     def columns(self, cells: Cells) -> dict[str, pa.Array]:
         """The state of these distinct cells, a row for each; any thread may call it on a copy."""
         places = contiguous(cells)
-        counts = {id(each): pa.array(picked(each.array, places)) for each in self._counts()}
+        counts = {id(each): pa.array(each.of(places)) for each in self._counts()}
         columns: dict[str, pa.Array] = {}
         for slot in self._slots:
             columns |= slot.state_columns(places, counts.get(id(slot.counts)))
@@ -287,9 +286,10 @@ class AggregateColumns:
         if isinstance(column, Expression):
             array = evaluate(column, data, f"operator {self._where!r}")
         elif isinstance(column, str):
-            if column not in data.schema.names:
+            number = data.schema.get_field_index(column)
+            if number < 0:
                 raise UnknownColumnError(column, data.schema.names, f"operator {self._where!r}")
-            array = data.column(column)
+            array = data.column(number)
         else:
             raise InvalidProgramError(
                 f"operator {self._where!r}: an aggregate takes a column name or an expression, not {column!r}"
@@ -408,7 +408,7 @@ class _Slot:
             columns = part.columns_of(self.name)
             self._accumulator.load(columns)
             if self.counts is not None:
-                self.counts = Counts(columns[_COUNT].to_numpy(zero_copy_only=False).copy())
+                self.counts = Counts(columns[_COUNT].to_numpy(zero_copy_only=False))
 
     # -- results
 

@@ -51,7 +51,7 @@ class CountAccumulator(ArrayAccumulator):
         return self
 
     def results(self, cells: Places) -> pa.Array:
-        return pa.array(picked(self.counts.array, cells))
+        return pa.array(self.counts.of(cells))
 
 
 class IntegerSumAccumulator(ArrayAccumulator):

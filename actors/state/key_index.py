@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from actors.casting import cast_merged
 from actors.state.integer_index import Ids as Ids
 from actors.state.integer_index import IntegerIndex, PairIndex
 from actors.state.text_index import TextIndex
@@ -61,9 +62,9 @@ class KeyIndex:
 
     def _found(self, columns: pa.RecordBatch) -> Ids:
         ids = self._columns[0].ids(columns.column(0))
-        for column, index, pairs in zip(columns.columns[1:], self._columns[1:], self._pairs, strict=True):
-            seconds = index.ids(column)
-            ids = pairs.ids(ids, seconds, index.size)
+        for number, pairs in enumerate(self._pairs, 1):
+            index = self._columns[number]
+            ids = pairs.ids(ids, index.ids(columns.column(number)), index.size)
         return ids
 
     def _found_size(self) -> int:
@@ -102,13 +103,17 @@ class KeyIndex:
             places[: self._size] = np.arange(self._size) if self._places is None else self._places
             places[self._size + order] = np.arange(self._size, size)
             self._places, first_rows = places, first_rows[order]
-        self._chunks.append(columns.take(pa.array(first_rows)))
+        kept = columns.take(pa.array(first_rows))
+        # Without what a schema says besides: that may change from batch to batch.
+        self._chunks.append(pa.RecordBatch.from_arrays(kept.columns, names=kept.schema.names))
         self._size = size
 
     # -- types
 
     def _adapt(self, columns: pa.RecordBatch) -> pa.RecordBatch:
         """The columns in the types of the index, which is widened first where it has to be."""
+        if columns.schema.types == self._types:  # of which none is a dictionary
+            return columns
         plain = [_plain(column) for column in columns.columns]
         types = [column.type for column in plain]
         if not self._columns:
@@ -156,11 +161,9 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def _cast(column: pa.Array, target: pa.DataType, name: str) -> pa.Array:
-    if column.type.equals(target):
-        return column
     try:
-        return column.cast(target)
-    except pa.ArrowInvalid as error:
+        return cast_merged(column, target)
+    except pa.ArrowException as error:
         raise TypeMismatchError(f"key column {name!r} of {column.type} does not fit {target}: {error}") from error
 
 

@@ -15,7 +15,7 @@ from benchmarks.comparison import Figures
 from benchmarks.definitions import Result, checked_sum, text_file, words
 from benchmarks.process_tree import RunFailed, read_process
 from benchmarks.profiling import part_of, shares
-from benchmarks.report import ChartUnavailable, append_lines, draw, print_table, ratio, read_lines
+from benchmarks.report import ChartUnavailable, append_lines, draw, labelled_below, print_table, ratio, read_lines
 
 
 def figures(engine: str, median: float | None, problem: str = "") -> Figures:
@@ -109,6 +109,12 @@ def test_a_chart_is_drawn_beside_the_lines(tmp_path: Path) -> None:
     png, svg = draw(path)
     assert png.read_bytes().startswith(b"\x89PNG")
     assert "<svg" in svg.read_text()
+
+
+def test_figures_of_a_chart_that_would_run_into_each_other_are_above_and_below_their_dots() -> None:
+    times = {("W1", "a"): 10.0, ("W1", "b"): 12.0, ("W1", "c"): 21.0, ("W1", "d"): 22.0, ("W1", "e"): 100.0}
+    assert labelled_below({**times, ("W2", "a"): 13.0}) == {("W1", "b"), ("W1", "d")}
+    assert labelled_below({("W1", "a"): 10.0, ("W1", "b"): 11.0, ("W1", "c"): 12.0}) == {("W1", "b")}
 
 
 def test_a_file_without_ratios_gives_no_chart(tmp_path: Path) -> None:

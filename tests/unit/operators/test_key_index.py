@@ -90,12 +90,35 @@ def test_a_key_keeps_its_number_when_its_column_widens() -> None:
     assert index.key_columns().column(0).to_pylist() == [None, 1.0, 2.0, 2.5]
 
 
+def test_integers_and_decimals_are_the_same_keys_where_they_are_equal() -> None:
+    index, wide = KeyIndex(), pa.decimal128(38, 20)
+    assert index.ids(one([5, None, 7])).tolist() == [0, 1, 2]
+    assert index.ids(one([Decimal(7), Decimal("7.5"), None], wide)).tolist() == [2, 3, 1]
+    assert index.ids(one([5, 8])).tolist() == [0, 4]
+    assert index.key_columns().column(0).to_pylist() == [5, None, 7, Decimal("7.5"), 8]
+
+
+def test_a_decimal_that_the_merged_type_cannot_hold_is_refused_by_the_columns_name() -> None:
+    index = KeyIndex()
+    index.ids(one([Decimal("0.5")], pa.decimal128(38, 20)))
+    with pytest.raises(TypeMismatchError, match="key column 'k' of"):
+        index.ids(one([Decimal(10**30)], pa.decimal128(38, 0)))
+
+
 def test_a_dictionary_column_has_the_keys_of_its_values() -> None:
     index = KeyIndex()
     assert index.ids(one(["x", "y"])).tolist() == [0, 1]
     unused_and_repeated = pa.DictionaryArray.from_arrays(pa.array([2, 1, 1]), pa.array(["unused", "y", "x"]))
     assert index.ids(pa.RecordBatch.from_arrays([unused_and_repeated], names=["k"])).tolist() == [0, 1, 1]
     assert len(index) == 2
+
+
+def test_what_a_schema_says_besides_types_may_change() -> None:
+    index, values = KeyIndex(), [pa.array([1, 2]), pa.array([3])]
+    index.ids(pa.RecordBatch.from_arrays(values[:1], names=["k"]))
+    strict = pa.schema([pa.field("k", pa.int64(), nullable=False)], {"about": "rows"})
+    assert index.ids(pa.RecordBatch.from_arrays(values[1:], schema=strict)).tolist() == [2]
+    assert index.key_columns().equals(one([1, 2, 3]), check_metadata=True)
 
 
 def test_a_key_column_that_turns_from_text_to_number_is_refused_by_name() -> None:

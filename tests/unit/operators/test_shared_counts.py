@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from actors.operators import accumulator_base
+from actors.operators.accumulator_base import Counts
 from actors.operators.accumulators import AggregateColumns
 from actors.operators.keyed_tables import StateRows
 from flinkray.aggregates import Aggregate, Avg, Count, Sum
@@ -104,11 +106,44 @@ class Model:
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_each_aggregate_counts_what_it_has_had(seed: int) -> None:
+def test_each_aggregate_counts_what_it_has_had(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     choose = random.Random(seed)
+    # A cell with more than so many gives all of them room for more, in a third of the runs at once.
+    monkeypatch.setattr(accumulator_base, "_MOST_IN_32_BITS", choose.choice([1, 40, (1 << 31) - 1]))
     model = Model(choose)
     for _ in range(12):
         model.act(choose.choice([Model.add, Model.add, Model.clear, Model.move, Model.merge, Model.load, Model.copy]))
+
+
+ENOUGH = (1 << 31) - 1
+
+
+@pytest.mark.parametrize("others", [0, 100])  # few rows and many per cell are counted in two ways
+def test_counts_go_on_where_32_bits_end(others: int) -> None:
+    counts = Counts(np.array([ENOUGH - 2, 7, *[0] * others]))
+    counts.add(np.array([0, 1]))
+    assert counts.array.dtype == np.int32
+    counts.add(np.array([0, 1, 0, 0]))
+    assert counts.of(np.array([0, 1])).tolist() == [ENOUGH + 2, 9]
+    assert counts.copy(2).of(slice(0, 2)).tolist() == [ENOUGH + 2, 9]
+
+
+def test_counts_that_do_not_fit_32_bits_together_are_merged() -> None:
+    narrow, full, wide = (Counts(np.array([count])) for count in (5, ENOUGH, ENOUGH + 1))
+    for other, total in ((full, ENOUGH + 5), (wide, 2 * ENOUGH + 6), (Counts(np.array([1])), 2 * ENOUGH + 7)):
+        narrow.merge(other, np.array([0]), np.array([0]))
+        assert narrow.of(slice(0, 1)).tolist() == [total]
+    many = Counts(np.array([0]))
+    many.merge(Counts(np.array([1 << 30])), np.array([0, 0, 0]), np.array([0, 0, 0]))
+    assert many.of(slice(0, 1)).tolist() == [3 << 30]
+
+
+def test_counts_of_cells_that_are_cleared_again_and_again_stay_in_32_bits() -> None:
+    counts = Counts(np.array([ENOUGH]))
+    counts.clear(slice(0, 1))
+    counts.add(np.array([0, 0]))
+    assert counts.array.tolist() == [2]
+    assert counts.array.dtype == np.int32
 
 
 def counters(columns: AggregateColumns) -> list[set[str]]:
