@@ -76,7 +76,9 @@ def append_lines(path: Path, figures: Sequence[Figures]) -> None:
 
 
 def read_lines(path: Path) -> list[Figures]:
-    return [Figures(**json.loads(line)) for line in path.read_text().splitlines() if line]
+    """What `append_lines` wrote; of runs of the same the last one."""
+    figures = [Figures(**json.loads(line)) for line in path.read_text().splitlines() if line]
+    return list({(each.workload, each.engine, each.mode, each.parallelism): each for each in figures}.values())
 
 
 def draw(path: Path) -> list[Path]:

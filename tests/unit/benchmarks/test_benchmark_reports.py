@@ -96,7 +96,8 @@ def test_lines_are_read_back_and_a_chart_needs_matplotlib(tmp_path: Path, monkey
     path = tmp_path / "figures.jsonl"
     append_lines(path, [figures("flinkray", 200.0)])
     append_lines(path, [figures("spark", 50.0)])
-    assert [each.engine for each in read_lines(path)] == ["flinkray", "spark"]
+    append_lines(path, [figures("flinkray", 400.0)])
+    assert [(each.engine, each.median) for each in read_lines(path)] == [("flinkray", 400.0), ("spark", 50.0)]
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ChartUnavailable, match="matplotlib"):
         draw(path)
