@@ -56,7 +56,7 @@ class ConfigurationError(InvalidProgramError):
 
 
 class UnknownColumnError(InvalidProgramError):
-    """A column name that the stream does not have."""
+    """A column name that the stream does not have, or has more than once where one column is wanted."""
 
     def __init__(self, column: str, available: Iterable[str], where: str = "") -> None:
         self.column = column
@@ -66,9 +66,11 @@ class UnknownColumnError(InvalidProgramError):
 
     def __str__(self) -> str:
         prefix = f"{self.where}: " if self.where else ""
-        return f"{prefix}no column {self.column!r}{did_you_mean(self.column, self.available)}; columns: " + ", ".join(
-            self.available
-        )
+        if self.column in self.available:
+            problem = f"several columns are called {self.column!r}; rename all but one of them where they are made"
+        else:
+            problem = f"no column {self.column!r}{did_you_mean(self.column, self.available)}"
+        return f"{prefix}{problem}; columns: {', '.join(self.available)}"
 
 
 class MissingDependencyError(FlinkrayError):

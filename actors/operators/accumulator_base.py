@@ -27,8 +27,8 @@ Places = Cells | slice
 
 Values = npt.NDArray[Any]
 
-# Zeros of 32 MiB take no memory until they are written over (`actors.tasks.memory`): an array of so many elements gets
-# as many at once, and need not be copied, page after page of fresh memory, each time that it doubles.
+# Zeros of 16 or 32 MiB take no fresh memory until they are written over: an array of so many elements has room for as
+# many at once, and need not be copied, page after page of fresh memory, each time that it doubles.
 _WORTH_RESERVING = 1 << 17
 _RESERVED = 1 << 22
 

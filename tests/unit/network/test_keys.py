@@ -162,6 +162,12 @@ def test_an_unknown_key_column_names_the_nearest() -> None:
         key_columns(batch, ColumnKey(("orign",)), "map (1/2)")
 
 
+def test_a_key_column_of_which_there_are_two_is_refused_as_such() -> None:
+    twice = pa.RecordBatch.from_arrays([pa.array([1]), pa.array([2])], names=["n", "n"])
+    with pytest.raises(UnknownColumnError, match=r"map \(1/2\): several columns are called 'n'; rename .*: n, n"):
+        key_columns(Batch(twice), ColumnKey(("n",)), "map (1/2)")
+
+
 def scalars(*values: object) -> Batch:
     return Batch(pa.RecordBatch.from_pydict({"value": list(values)}), Kind.SCALAR)
 

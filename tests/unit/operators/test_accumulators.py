@@ -397,6 +397,12 @@ def test_a_missing_column_is_an_error_with_the_nearest_name() -> None:
         Table(total=Sum("valeu")).add({"value": [1]})
 
 
+def test_a_column_of_which_there_are_two_is_refused_as_such() -> None:
+    twice = pa.RecordBatch.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"])
+    with pytest.raises(UnknownColumnError, match=r"window \(1/2\)'?: several columns are called 'x'"):
+        Table(total=Sum("x")).columns.add(twice, np.array([0]), 0)
+
+
 def test_an_aggregate_without_a_column_is_an_error() -> None:
     with pytest.raises(InvalidProgramError, match="takes a column name or an expression, not None"):
         one(Sum(), [1])
