@@ -21,6 +21,7 @@ from actors.text_words import WORD_BYTES, WORDS_AT_ONCE, TextWords, Words
 from actors.user_code import short_repr, user_function_error
 from flinkray.batch import Batch
 from flinkray.errors import TypeMismatchError, UnknownColumnError
+from flinkray.fixed_width import fixed_width
 from flinkray.keys import ColumnKey, FunctionKey, KeySelector
 from flinkray.row_codec import decode
 from flinkray.types import Kind
@@ -245,13 +246,13 @@ def _hash_values(array: pa.Array) -> Hashes:
     """Hashes of an array that is not empty; what it gives for nulls means nothing."""
     types, arrow_type = pa.types, array.type
     if types.is_boolean(arrow_type):
-        return _hash_integers(_fixed_width(array.cast(pa.uint8()), np.dtype(np.uint8)))
+        return _hash_integers(fixed_width(array.cast(pa.uint8()), np.dtype(np.uint8)))
     if types.is_integer(arrow_type):
-        return _hash_integers(_fixed_width(array, np.dtype(arrow_type.to_pandas_dtype())))
+        return _hash_integers(fixed_width(array, np.dtype(arrow_type.to_pandas_dtype())))
     if types.is_floating(arrow_type):
-        return _hash_floats(_fixed_width(array, np.dtype(arrow_type.to_pandas_dtype())))
+        return _hash_floats(fixed_width(array, np.dtype(arrow_type.to_pandas_dtype())))
     if types.is_temporal(arrow_type) and not types.is_interval(arrow_type):
-        return _hash_integers(_fixed_width(array, np.dtype(f"int{arrow_type.bit_width}")))
+        return _hash_integers(fixed_width(array, np.dtype(f"int{arrow_type.bit_width}")))
     if types.is_decimal(arrow_type):
         return _hash_decimals(array)
     if types.is_string_view(arrow_type) or types.is_binary_view(arrow_type):
@@ -287,12 +288,6 @@ def _hash_nested(array: pa.Array) -> Hashes:
     if isinstance(arrow_type, pa.BaseExtensionType):
         return _hash_array(array.storage)
     raise _NoStableHashError("its values have no stable hash")
-
-
-def _fixed_width(array: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """The values where they lie, without a copy; nulls are arbitrary values."""
-    start = array.offset * dtype.itemsize
-    return np.frombuffer(array.buffers()[1], dtype=dtype, count=len(array), offset=start)
 
 
 def _hash_integers(values: npt.NDArray[Any]) -> Hashes:

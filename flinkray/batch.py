@@ -9,6 +9,7 @@ from typing import Any, SupportsIndex
 import pyarrow as pa
 
 from flinkray import wire
+from flinkray.fixed_width import INT64, fixed_width
 from flinkray.types import MIN_TIMESTAMP, Kind, RecordType
 
 
@@ -69,7 +70,7 @@ class Batch:
         if isinstance(self.times, int):
             return self.times, self.times
         assert self.times is not None
-        times = self.times.to_numpy()
+        times = fixed_width(self.times, INT64)
         bounds = int(times.min()), int(times.max())
         object.__setattr__(self, "_time_bounds", bounds)
         return bounds
@@ -167,7 +168,7 @@ class Batch:
 
 
 def _nbytes_of(times: pa.Array | int | None) -> int:
-    return int(times.nbytes) if isinstance(times, pa.Array) else 0
+    return 8 * len(times) if isinstance(times, pa.Array) else 0
 
 
 def _rebuild(kind: Kind, layout: tuple[int, bool, bool], written: wire.Written, time: int | None = None) -> Batch:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from flinkray.batch import Batch
 from flinkray.durations import Duration, to_millis
 from flinkray.errors import InvalidProgramError
+from flinkray.fixed_width import INT64, fixed_width
 from flinkray.types import MIN_TIMESTAMP, Millis, Timestamp
 
 
@@ -59,7 +60,7 @@ class BoundedOutOfOrderness(WatermarkGenerator):
         self._max: int | None = None
 
     def on_batch(self, batch: Batch, timestamps: pa.Array) -> Timestamp | None:
-        highest = batch.time_bounds[1] if timestamps is batch.timestamps else int(timestamps.to_numpy().max())
+        highest = batch.time_bounds[1] if timestamps is batch.timestamps else int(fixed_width(timestamps, INT64).max())
         self._max = highest if self._max is None else max(self._max, highest)
         return None
 

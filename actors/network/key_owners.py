@@ -9,16 +9,23 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from actors.keys import key_owners
+from flinkray.fixed_width import fixed_width
 
 Integers = npt.NDArray[np.int64]
 
-# A table is made after so many times as many rows as it has places: that hashes half as many keys more at most.
+# A table is made after so many times as many rows as there are places between the keys of some of them: that hashes
+# little more than half as many keys again at most.
 _ROWS_PER_PLACE = 2
+
+# It has so many places for one more on each side: rows to come have keys beyond those of the ones that were looked at.
+_PLACES_PER_SPARE = 32
 
 # Larger tables leave the cache, and looking up takes as long as hashing.
 _MOST_PLACES = 1 << 21
 
 _FIRST_LOOK = 1 << 16
+
+_LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 
 
 class KeyOwners:
@@ -65,7 +72,9 @@ class KeyOwners:
         places = high - low + 1
         self._look_at = 2 * self._hashed
         if places <= _MOST_PLACES and _ROWS_PER_PLACE * places <= self._hashed:
-            integers = pa.RecordBatch.from_arrays([pa.array(np.arange(places) + low)], names=["key"])
+            spare = places // _PLACES_PER_SPARE
+            low, high = max(low - spare, _LOWEST), min(high + spare, _HIGHEST)
+            integers = pa.RecordBatch.from_arrays([pa.array(np.arange(high - low + 1) + low)], names=["key"])
             self._low, self._table = low, key_owners(integers, self._owners)
             self._hashed, self._look_at = 0, _FIRST_LOOK
 
@@ -78,4 +87,4 @@ def _integers(columns: pa.RecordBatch) -> Integers | None:
     arrow_type = column.type
     if column.null_count or not pa.types.is_integer(arrow_type) or pa.types.is_uint64(arrow_type):
         return None
-    return column.to_numpy().astype(np.int64, copy=False)  # type: ignore[no-any-return]
+    return fixed_width(column, np.dtype(arrow_type.to_pandas_dtype())).astype(np.int64, copy=False)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from actors.casting import cast_merged
 from actors.taking import contiguous
+from flinkray.fixed_width import fixed_width
 
 Cells = npt.NDArray[np.int64]
 """Shape (rows,): a cell per row."""
@@ -248,7 +249,8 @@ def is_fixed_width(arrow_type: pa.DataType) -> bool:
 
 def to_numpy(values: pa.Array) -> Values:
     """Fixed-width values without nulls as int64, uint64 or float64; without a copy where they are that already."""
-    return _raw(values).to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+    raw = _raw(values)
+    return fixed_width(raw, numpy_type(raw.type))
 
 
 def _raw(values: pa.Array) -> pa.Array:

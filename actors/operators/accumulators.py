@@ -55,6 +55,7 @@ from flinkray.aggregates import (
 )
 from flinkray.errors import InvalidProgramError, TypeMismatchError, UnknownColumnError
 from flinkray.expressions import Expression
+from flinkray.fixed_width import INT64, fixed_width
 from flinkray.value_types import merge_types
 
 _TYPES = "types"
@@ -408,7 +409,7 @@ class _Slot:
             columns = part.columns_of(self.name)
             self._accumulator.load(columns)
             if self.counts is not None:
-                self.counts = Counts(columns[_COUNT].to_numpy(zero_copy_only=False))
+                self.counts = Counts(fixed_width(columns[_COUNT], INT64))
 
     # -- results
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from actors.keys import Hashes, key_columns, key_hashes
 from actors.spilling import Spilled, SpillFile
 from flinkray.batch import Batch, concat, is_same_layout
+from flinkray.fixed_width import INT64, fixed_width
 from flinkray.keys import KeySelector
 from flinkray.types import MIN_TIMESTAMP
 
@@ -324,7 +325,7 @@ def _first_hash(run: _Run) -> int:
 def _times(batch: Batch) -> Ints:
     if batch.timestamps is None:
         return np.full(batch.num_rows, MIN_TIMESTAMP, np.int64)
-    times: Ints = batch.timestamps.to_numpy(zero_copy_only=False)
+    times: Ints = fixed_width(batch.timestamps, INT64)
     return times
 
 

@@ -19,6 +19,7 @@ from actors.operators.accumulator_base import Cells
 from actors.operators.accumulators import AggregateColumns
 from actors.operators.keyed_tables import StateRows
 from flinkray.aggregates import Aggregate, Count
+from flinkray.fixed_width import INT64, fixed_width
 
 _MARK = "flinkray.partial:"
 """Begins the names of all columns but the keys'. The first column counts the rows that each row stands for."""
@@ -52,7 +53,7 @@ def write_partial(
     """
     columns = aggregates.columns(cells)
     rows = columns.pop(_ROWS)
-    counts = rows.to_numpy()
+    counts = fixed_width(rows, INT64)
     all_true = tuple(name for name, column in columns.items() if name not in kept and _is_all_true(column))
     all_rows = tuple(name for name, column in columns.items() if name not in kept and _is_equal(column, counts))
     for name in (*all_true, *all_rows):
@@ -71,7 +72,7 @@ def is_partial(data: pa.RecordBatch) -> bool:
 
 def rows_behind(data: pa.RecordBatch) -> int:
     """How many rows these partial aggregates stand for."""
-    return int(data.column(0).to_numpy().sum())
+    return int(fixed_width(data.column(0), INT64).sum())
 
 
 def state_of(data: pa.RecordBatch) -> StateRows:
@@ -105,4 +106,4 @@ def _is_all_true(column: pa.Array) -> bool:
 
 
 def _is_equal(column: pa.Array, rows: npt.NDArray[np.int64]) -> bool:
-    return bool(pa.types.is_int64(column.type) and np.array_equal(column.to_numpy(), rows))
+    return bool(pa.types.is_int64(column.type) and np.array_equal(fixed_width(column, INT64), rows))

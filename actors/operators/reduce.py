@@ -20,6 +20,7 @@ from actors.state.snapshot import KeyedTable, OperatorSnapshot, RestoredState
 from actors.user_code import TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError
+from flinkray.fixed_width import INT64, fixed_width
 from flinkray.functions import as_callable
 from flinkray.operator_factories import ReduceFactory
 from flinkray.row_codec import RowEncoder, decode, form_of
@@ -80,7 +81,7 @@ class ReduceOperator(Operator):
             return
         missing = len(self._index) - len(self._last_times)
         self._last_times = np.concatenate([self._last_times, np.empty(missing, np.int64)])
-        self._last_times[ids] = timestamps.to_numpy(zero_copy_only=False)  # of several of one key the last stays
+        self._last_times[ids] = fixed_width(timestamps, INT64)  # of several of one key the last stays
 
     def end_keys(self) -> None:
         """The results have the event time of their key's last row, where Flink gives them the highest of all times."""

@@ -30,6 +30,7 @@ from actors.operators.text_splitting import is_split, split_texts
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import FUSED_FILENAME, NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
+from flinkray.fixed_width import INT64, fixed_width
 from flinkray.functions import as_callable
 from flinkray.operator_factories import FilterFactory, FlatMapFactory, MapFactory, OperatorFactory
 from flinkray.row_codec import PLAIN_TYPES, RowEncoder, as_row, decode
@@ -203,7 +204,7 @@ class _Loop:
         words, counts = split
         timestamps = batch.timestamps
         if timestamps is not None:
-            timestamps = pa.array(np.repeat(timestamps.to_numpy(), counts))
+            timestamps = pa.array(np.repeat(fixed_width(timestamps, INT64), counts))
         return Batch(pa.RecordBatch.from_arrays([words], schema=_TEXTS.schema), Kind.SCALAR, timestamps)
 
     def _filter(self, batch: Batch) -> Iterator[Batch]:

@@ -13,6 +13,7 @@ from actors.operators.window_times import Times, WindowTimes
 from actors.state.snapshot import ListMode, OperatorSnapshot, RestoredState
 from flinkray.batch import Batch
 from flinkray.errors import NullTimestampError
+from flinkray.fixed_width import INT64, fixed_width
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, OutputTag, Timestamp
 from flinkray.windowing import AlignedWindows
 
@@ -84,7 +85,7 @@ class TimedOperator(Operator):
     def _timestamps(self, batch: Batch) -> Times:
         self._check_times(batch)
         assert batch.timestamps is not None
-        timestamps: Times = batch.timestamps.to_numpy(zero_copy_only=False)
+        timestamps: Times = fixed_width(batch.timestamps, INT64)
         return timestamps
 
     def _check_times(self, batch: Batch) -> None:

@@ -16,6 +16,7 @@ from actors.operators.slice_store import SliceStore
 from actors.operators.window_times import WindowTimes
 from flinkray.batch import Batch
 from flinkray.errors import FlinkrayError
+from flinkray.fixed_width import INT64, fixed_width
 from flinkray.operator_factories import LocalWindowAggregateFactory
 from flinkray.types import MAX_TIMESTAMP, Kind, Timestamp
 from flinkray.windowing import AlignedWindows
@@ -117,7 +118,7 @@ class LocalWindowAggregateOperator(Operator):
             self._hold(batch)
             return
         assert batch.timestamps is not None
-        is_open = pa.array(batch.timestamps.to_numpy() >= first_open)
+        is_open = pa.array(fixed_width(batch.timestamps, INT64) >= first_open)
         self._emit_rows(batch.filter(pc.invert(is_open)))
         kept = batch.filter(is_open)
         if kept.num_rows:

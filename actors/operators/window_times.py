@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from flinkray.batch import Batch
+from flinkray.fixed_width import INT64, fixed_width
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP
 from flinkray.windowing import AlignedWindows
 
@@ -73,7 +74,7 @@ class WindowTimes:
         if lowest == highest:
             return [self.offset + lowest * self.slice], None
         assert batch.timestamps is not None
-        timestamps: Times = batch.timestamps.to_numpy(zero_copy_only=False)
+        timestamps: Times = fixed_width(batch.timestamps, INT64)
         if highest - lowest == 1:
             starts = [self.offset + number * self.slice for number in (lowest, highest)]
             return starts, (timestamps >= starts[1]).astype(np.intp)

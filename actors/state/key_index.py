@@ -21,6 +21,7 @@ from actors.state.integer_index import IntegerIndex, PairIndex
 from actors.state.text_index import TextIndex
 from actors.taking import contiguous, take
 from flinkray.errors import TypeMismatchError
+from flinkray.fixed_width import fixed_width
 from flinkray.value_columns import to_values
 from flinkray.value_types import merge_types
 
@@ -203,7 +204,7 @@ def _words_of(arrow_type: pa.DataType) -> Callable[[pa.Array], Ids] | None:
         return lambda column: _fixed(column.cast(pa.uint8()), np.dtype(np.uint8))
     if types.is_float16(arrow_type) or types.is_float32(arrow_type) or types.is_float64(arrow_type):
         dtype = np.dtype(arrow_type.to_pandas_dtype())
-        return lambda column: _float_words(_fixed_as_is(column, dtype))
+        return lambda column: _float_words(fixed_width(column, dtype))
     if types.is_integer(arrow_type):
         integer = np.dtype(arrow_type.to_pandas_dtype())
         return lambda column: _fixed(column, integer)
@@ -213,15 +214,8 @@ def _words_of(arrow_type: pa.DataType) -> Callable[[pa.Array], Ids] | None:
     return None
 
 
-def _fixed_as_is(column: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    buffer = column.buffers()[1]
-    if buffer is None:
-        return np.zeros(len(column), dtype)
-    return np.frombuffer(buffer, dtype, len(column), column.offset * dtype.itemsize)
-
-
 def _fixed(column: pa.Array, dtype: np.dtype[Any]) -> Ids:
-    return _fixed_as_is(column, dtype).astype(np.int64, copy=False)
+    return fixed_width(column, dtype).astype(np.int64, copy=False)
 
 
 def _float_words(values: npt.NDArray[Any]) -> Ids:
