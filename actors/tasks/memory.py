@@ -7,6 +7,8 @@ import functools
 import logging
 import os
 
+import pyarrow as pa
+
 _LOG = logging.getLogger(__name__)
 # Of glibc's malloc.h.
 _M_TRIM_THRESHOLD = -1
@@ -18,6 +20,7 @@ _KEPT = 64 << 20
 """Bytes that may stay free at the end of a heap."""
 _HEAPS_PER_CORE = 2
 """Otherwise almost every thread gets one, and what one job has freed stays beside what the next one takes."""
+_POOL_SETTING = "ARROW_DEFAULT_MEMORY_POOL"
 _SETTINGS = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_ARENA_MAX", "GLIBC_TUNABLES")
 """Environment variables by which somebody has said how it is to be."""
 
@@ -28,8 +31,10 @@ def keep_freed_memory() -> None:
 
     A column of 128 Ki numbers is a MiB, which glibc gives back as soon as numpy frees it; the page faults of the
     next one then cost several times what is computed on it. Threads that start from now on share a few heaps, so that
-    one takes what another has freed, if glibc has not made more than eight by then. No effect with another C library,
-    or where the environment sets one of glibc's own variables for this. Any thread may call; done once per process.
+    one takes what another has freed, if glibc has not made more than eight by then. So does Arrow, whose own pools give
+    back what lies idle for a moment and keep apart what numpy could use, unless the environment names a pool. No effect
+    with another C library, or where the environment sets one of glibc's own variables for this. Any thread may call;
+    done once per process.
     """
     if any(name in os.environ for name in _SETTINGS):
         return
@@ -42,3 +47,5 @@ def keep_freed_memory() -> None:
         return
     if not done:
         _LOG.debug("the C library does not take all of its allocation settings")
+    elif _POOL_SETTING not in os.environ:
+        pa.set_memory_pool(pa.system_memory_pool())

@@ -98,9 +98,7 @@ def test_there_is_no_place_beyond_the_last_integer(low: int, monkeypatch: pytest
     ],
     ids=["keys that never come again", "keys that lie far apart"],
 )
-def test_tables_cost_little_more_than_half_again(
-    columns: list[np.ndarray], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tables_cost_little_more_than_half_again(columns: list[np.ndarray], monkeypatch: pytest.MonkeyPatch) -> None:
     owners = KeyOwners(OWNERS)
     hashed = sum(hashed_rows(owners, pa.array(column), monkeypatch) for column in columns)
     assert 30_000 <= hashed <= 30_000 * (1 + 17 / 32)

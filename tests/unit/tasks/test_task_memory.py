@@ -54,3 +54,17 @@ def test_threads_share_a_few_heaps() -> None:
     command = [sys.executable, "-c", _COUNTING]
     report = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True).stdout
     assert 1 < report.count("<heap nr=") <= 2 * (os.cpu_count() or 1)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library keeps nothing")
+@pytest.mark.parametrize(("chosen", "used"), [({}, "system"), ({"ARROW_DEFAULT_MEMORY_POOL": "mimalloc"}, "mimalloc")])
+def test_arrow_takes_what_numpy_has_freed_unless_somebody_chose_its_pool(chosen: dict[str, str], used: str) -> None:
+    code = (
+        "import pyarrow as pa; from actors.tasks.memory import keep_freed_memory; keep_freed_memory(); "
+        "print(pa.default_memory_pool().backend_name, pa.array([1]).take(pa.array([0])).buffers()[1].size > 0)"
+    )
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
+    environment.pop("ARROW_DEFAULT_MEMORY_POOL", None)
+    command = [sys.executable, "-c", code]
+    report = subprocess.run(command, env=environment | chosen, capture_output=True, text=True, timeout=60, check=True)
+    assert report.stdout.split() == [used, "True"]
