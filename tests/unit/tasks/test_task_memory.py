@@ -61,10 +61,10 @@ def test_threads_share_a_few_heaps() -> None:
 def test_arrow_takes_what_numpy_has_freed_unless_somebody_chose_its_pool(chosen: dict[str, str], used: str) -> None:
     code = (
         "import pyarrow as pa; from actors.tasks.memory import keep_freed_memory; keep_freed_memory(); "
-        "print(pa.default_memory_pool().backend_name, pa.array([1]).take(pa.array([0])).buffers()[1].size > 0)"
+        "print(pa.default_memory_pool().backend_name)"
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
     environment.pop("ARROW_DEFAULT_MEMORY_POOL", None)
     command = [sys.executable, "-c", code]
     report = subprocess.run(command, env=environment | chosen, capture_output=True, text=True, timeout=60, check=True)
-    assert report.stdout.split() == [used, "True"]
+    assert report.stdout.split() == [used]
