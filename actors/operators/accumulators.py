@@ -7,6 +7,7 @@ import functools
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from actors.operators.accumulator_base import (
@@ -233,6 +234,22 @@ class AggregateColumns:
 
     # -- counts
 
+    def counts_rows_of(self, cells: Cells) -> bool:
+        """Whether there is a count of all rows, and all rows of these cells are in it: a snapshot may not have had it,
+        but what is added from now on is."""
+        rows = self._row_counts
+        return rows is not None and bool(rows.array[cells].all())
+
+    def has_rows(self, cells: slice) -> npt.NDArray[np.bool_]:
+        """Which of these cells rows have been added to since they were cleared, where `counts_rows_of` all others."""
+        rows = self._row_counts
+        assert rows is not None
+        return rows.array[cells] != 0  # type: ignore[no-any-return]
+
+    @property
+    def _row_counts(self) -> Counts | None:
+        return next((slot.counts for slot in self._slots if slot.counts_rows), None)
+
     def _counts(self) -> list[Counts]:
         """Each of them once."""
         return list({id(slot.counts): slot.counts for slot in self._slots if slot.counts is not None}.values())
@@ -320,6 +337,11 @@ class _Slot:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, AggregateTypeError):
             raise TypeMismatchError(f"operator {self._where!r}: {self.name}={self.shown}: {error}") from error
+
+    @property
+    def counts_rows(self) -> bool:
+        """It is the number of all rows."""
+        return isinstance(self._aggregate, Count) and not self.columns
 
     @property
     def is_fixed_size(self) -> bool:

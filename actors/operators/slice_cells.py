@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,12 @@ _FEWEST_JUDGED = 4096
 
 # Released cells are squeezed out when there are more of them than live ones, and at least this many.
 _RELEASED_BEFORE_COMPACTING = 4096
+
+
+Flags = npt.NDArray[np.bool_]
+
+HasRows = Callable[[slice], Flags]
+"""Which of these cells something has been added to since they were cleared."""
 
 
 class LookedUpCells:
@@ -142,16 +148,22 @@ class PlacedCells:
 
     Args:
         keys: how many there are.
+        has_rows: says so of all cells in use; None: they are marked with each row.
     """
 
-    def __init__(self, keys: int) -> None:
+    def __init__(self, keys: int, has_rows: HasRows | None = None) -> None:
+        self._has_rows = has_rows
         self._bits = _bits_for(keys)
         self._blocks: dict[int, int] = {}
         """Slice start -> its block."""
         self._free: list[int] = []
         """Blocks that were released, the last one last."""
         self._is_used = np.zeros(0, np.bool_)
-        """Per cell, in blocks that were released as before."""
+        """Per cell, in blocks that were released as before; not yet of those in `_touched`, where nothing is marked."""
+        self._touched: set[int] = set()
+        """Blocks that rows have come for since somebody asked how many of their cells are in use."""
+        self._numbers: dict[int, int] = {}
+        """Of cells in use, by block, as they were then."""
         self._clear: set[int] = set()
         """Blocks that were released, and of which nothing is left."""
         self._reused: list[slice] = []
@@ -169,7 +181,7 @@ class PlacedCells:
     @property
     def count(self) -> int:
         """Cells in use."""
-        return sum(int(np.count_nonzero(self._is_used[self._places(block)])) for block in self._blocks.values())
+        return sum(map(self._number_used, self._blocks.values()))
 
     def starts(self) -> list[int]:
         return list(self._blocks)
@@ -188,8 +200,9 @@ class PlacedCells:
         firsts = np.array([self._block(start) for start in starts], np.int64) << self._bits
         cells = key_ids
         cells += firsts[0] if which is None else firsts.take(which)
-        if not all(self._is_used[first : first + keys].all() for first in firsts.tolist()):
+        if self._has_rows is None and not all(self._is_used[first : first + keys].all() for first in firsts.tolist()):
             self._is_used[cells] = True
+        self._touched.update(map(self._blocks.__getitem__, starts))
         return cells
 
     def _block(self, slice_start: int) -> int:
@@ -224,10 +237,20 @@ class PlacedCells:
         block = self._blocks.get(slice_start)
         return slice(0, 0) if block is None else self._used_in(block)
 
+    def _number_used(self, block: int) -> int:
+        """How many of its cells are in use; `_is_used` says which, from now on."""
+        if block in self._touched:
+            self._touched.remove(block)
+            places = self._places(block)
+            if self._has_rows is not None:
+                self._is_used[places] = self._has_rows(places)
+            self._numbers[block] = int(np.count_nonzero(self._is_used[places]))
+        return self._numbers[block]
+
     def _used_in(self, block: int) -> Places:
+        count = self._number_used(block)
         places = self._places(block)
         is_used = self._is_used[places]
-        count = int(np.count_nonzero(is_used))
         if is_used[:count].all():
             return slice(places.start, places.start + count)
         used: Cells = np.flatnonzero(is_used)
@@ -256,7 +279,7 @@ class PlacedCells:
     def most_keys(self) -> int:
         """In one of the slices that were released last; 0: it is not known."""
         released = self._free[len(self._free) - self._released :]
-        return max((int(np.count_nonzero(self._is_used[self._places(block)])) for block in released), default=0)
+        return max(map(self._number_used, released), default=0)
 
     def recent(self) -> Cells:
         """As `LookedUpCells.recent`."""
@@ -275,15 +298,15 @@ class PlacedCells:
 SliceCells = LookedUpCells | PlacedCells
 
 
-def best_cells(keys: int, slices: int, cells: int, most_keys: int) -> SliceCells:
+def best_cells(keys: int, slices: int, cells: int, most_keys: int, has_rows: HasRows | None) -> SliceCells:
     """None in use yet.
 
     Args:
-        keys: how many there are.
+        keys, has_rows: as `PlacedCells` takes them.
         slices, cells: how many of these there are about to be.
         most_keys: in one of the slices that were released last; 0: it is not known.
     """
-    return PlacedCells(keys) if _is_dense(keys, slices, cells, most_keys) else LookedUpCells()
+    return PlacedCells(keys, has_rows) if _is_dense(keys, slices, cells, most_keys) else LookedUpCells()
 
 
 def _is_dense(keys: int, slices: int, cells: int, most_keys: int = 0) -> bool:

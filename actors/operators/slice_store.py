@@ -179,7 +179,8 @@ class SliceStore:
         key_ids = self.key_ids(live)
         if 0 < 2 * most_keys < len(self._keys):
             key_ids = self._forget_keys(key_ids)
-        self._cells = best_cells(self._key_count, len({*starts, *coming}), len(live) + rows, most_keys)
+        has_rows = self._aggregates.has_rows if self._aggregates.counts_rows_of(live) else None
+        self._cells = best_cells(self._key_count, len({*starts, *coming}), len(live) + rows, most_keys, has_rows)
         if isinstance(self._cells, LookedUpCells):  # these are numbered in the order in which they are given
             order = np.argsort(live)
             live, which, key_ids = live[order], which[order], key_ids[order]
