@@ -143,6 +143,11 @@ class EndpointContext(Protocol):
     @property
     def metrics(self) -> MetricSink: ...
 
+    @property
+    def shares_process(self) -> bool:
+        """Whether other endpoints are in this process, on threads of their own: going on with what one of them has to
+        do takes less there than waking its thread."""
+
     def random(self, name: str) -> random.Random:
         """A generator of this endpoint's own for the purpose `name`."""
 
@@ -204,6 +209,10 @@ class Endpoint(ABC):
         its order among what is taken, and among the rest.
         """
         return False
+
+    def after_arrival(self) -> None:
+        """Called after it took something, by the thread that brought it, which holds no lock of the host's any more.
+        Only where endpoints share a process."""
 
     @abstractmethod
     def on_message(self, message: Any, payloads: Payloads) -> None:

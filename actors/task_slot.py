@@ -98,14 +98,18 @@ class TaskSlot(Endpoint):
         self._network.shutdown()
 
     def on_arrival(self, message: Any, payloads: Payloads) -> bool:
-        """Data goes to the network's thread at once."""
+        """Data goes to the network at once."""
         if not isinstance(message, _DATA_MESSAGES):
             return False
         self._network.on_message(message, payloads)
         return True
 
+    def after_arrival(self) -> None:
+        self._network.after_message()
+
     def on_message(self, message: Any, payloads: Payloads) -> None:
         if self.on_arrival(message, payloads):
+            self.after_arrival()
             return
         match message:
             case SubmitTask():

@@ -170,10 +170,13 @@ class LocalHost(Host):
             if not self._is_alive(sender):
                 return
             receiver = self._endpoints.get(address)
-            if receiver is not None:
-                receiver.runtime.deliver(message, LocalPayloads(payloads) if payloads else ())
-            elif not isinstance(message, DeliveryFailed):
-                sender.deliver(DeliveryFailed(address, message, "the endpoint does not exist"))
+            if receiver is None:
+                if not isinstance(message, DeliveryFailed):
+                    sender.deliver(DeliveryFailed(address, message, "the endpoint does not exist"))
+                return
+            is_taken = receiver.runtime.bring(message, LocalPayloads(payloads) if payloads else ())
+        if is_taken:
+            receiver.runtime.after_arrival()
 
     def start(self, spec: EndpointSpec, spawner: EndpointRuntime | None) -> None:
         """Starts an endpoint, unless its spawner has ended in the middle of a message.

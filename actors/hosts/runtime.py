@@ -198,11 +198,22 @@ class EndpointRuntime:
 
     def deliver(self, message: Any, payloads: Payloads = NO_PAYLOADS) -> None:
         """Hands a message to the endpoint, or queues it for its thread; any thread."""
+        self.bring(message, payloads)
+
+    def bring(self, message: Any, payloads: Payloads) -> bool:
+        """As `deliver`; whether the endpoint took it, so that `after_arrival` is to follow."""
         if self._queued_before_start(entry := _Message(message, payloads)):
-            return
+            return False
         assert self._started is not None
         if self._ended.is_set() or not self._started.on_arrival(message, payloads):
             self._inbox.put(entry)
+            return False
+        return True
+
+    def after_arrival(self) -> None:
+        """Lets the endpoint go on with what it took, on this thread, which must hold no lock."""
+        if self._started is not None and self.shares_process:
+            self._started.after_arrival()
 
     def _queue(self, entry: _Message | _Request | None) -> None:
         if not self._queued_before_start(entry):
@@ -223,6 +234,7 @@ class EndpointRuntime:
                 if not (isinstance(entry, _Message) and endpoint.on_arrival(entry.message, entry.payloads)):
                     self._inbox.put(entry)
             self._started = endpoint
+        self.after_arrival()
 
     def request(self, request: Any, timeout_ms: float) -> Any:
         """The endpoint's answer; waits for it.
@@ -272,6 +284,10 @@ class EndpointRuntime:
     @property
     def metrics(self) -> MetricSink:
         return self._transport.metrics
+
+    @property
+    def shares_process(self) -> bool:
+        return self._turns is not None
 
     def random(self, name: str) -> random.Random:
         return random.Random()

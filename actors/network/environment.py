@@ -89,7 +89,7 @@ class NetworkEnvironment:
         self._registry = PartitionRegistry(context.timers)
         self._budget = ByteBudget(configuration.get(BYTES_IN_FLIGHT), configuration.get(BATCH_BYTES))
         self._result_memory = ResultMemory(configuration.get(RESULT_MEMORY))
-        self._loop = NetworkLoop((self._send_data, self._send_control), context.fatal)
+        self._loop = NetworkLoop((self._send_data, self._send_control), context.fatal, context.shares_process)
         self._receiver = PartitionReceiver(context, self._loop.post, self._watch)
         self._sender = PartitionSender(
             context,
@@ -216,8 +216,12 @@ class NetworkEnvironment:
     # -- the endpoint ----------------------------------------------------------------------------------------------
 
     def on_message(self, message: DataMessage, payloads: Payloads) -> None:
-        """A message from another slot."""
-        self._loop.post(partial(self._dispatch, message, payloads))
+        """A message from another slot. Where others share the process, `after_message` is to follow."""
+        self._loop.add(partial(self._dispatch, message, payloads))
+
+    def after_message(self) -> None:
+        """Does what `on_message` has queued, on this thread, where others share the process; it must hold no lock."""
+        self._loop.help()
 
     def on_delivery_failed(self, failure: DeliveryFailed) -> None:
         """A message of this environment's did not arrive: the channels that it was about are broken."""

@@ -12,18 +12,34 @@ COMMANDS_PER_ROUND = 64
 """Commands that may run before something is sent: enough to gather credits and buffers into one message, few enough
 that a flood of commands does not hold back what can be sent."""
 
+STEPS_OF_HELP = 256
+"""After so many a thread that helps goes on with its own work, and leaves the rest to the loop's."""
+
 
 class NetworkLoop:
     """Runs posted commands one after another, and lets the connections send between them.
 
+    Where threads `help`, whoever posts a command runs it, and those that others post meanwhile, unless another thread
+    is at it already, which runs it then. That takes less than waking the loop's own thread. After "flat combining"
+    (Hendler, Incze, Shavit, Tzafrir, SPAA 2010).
+
     Args:
         rounds: each sends one message if it has one, and says whether it had.
         on_error: gets what is a bug by definition, since commands and rounds handle what can go wrong with data.
+        is_helped: threads help. They hold no lock then that a command or a round might take.
     """
 
-    def __init__(self, rounds: Sequence[Callable[[], bool]], on_error: Callable[[BaseException], None]) -> None:
+    def __init__(
+        self,
+        rounds: Sequence[Callable[[], bool]],
+        on_error: Callable[[BaseException], None],
+        is_helped: bool = False,
+    ) -> None:
         self._rounds = rounds
         self._on_error = on_error
+        self._is_helped = is_helped
+        self._acting = threading.Lock()
+        """Held by the thread that is at a step."""
         self._commands: deque[Command] = deque()
         self._since_round = 0
         self._signal = threading.Event()
@@ -31,9 +47,31 @@ class NetworkLoop:
         self._is_done = False
 
     def post(self, command: Command) -> None:
-        """Has the loop run `command`, behind those posted before. Any thread may call it."""
+        """Has the loop run `command`, behind those posted before. Any thread may call it; it may have to help."""
+        self.add(command)
+        self.help()
+
+    def add(self, command: Command) -> None:
+        """As `post`, for a thread that holds locks. It calls `help` when it holds none."""
         self._commands.append(command)
-        self._signal.set()
+        if not self._is_helped:
+            self._signal.set()
+
+    def help(self) -> None:
+        """Runs what has been posted, where threads help and none is at it. Any thread may call it, holding no lock."""
+        # What is added while another thread acts, that one sees: it looks again once it has let go.
+        while self._is_helped and self._commands and not self._is_done and self._acting.acquire(blocking=False):
+            try:
+                has_more = self._steps(STEPS_OF_HELP)
+            finally:
+                self._acting.release()
+            if has_more or self._is_stopping:  # the loop's thread may have found this one at it, and wait
+                self._signal.set()
+                return
+
+    def _steps(self, most: int) -> bool:
+        """So many steps at most; whether there was still something to do."""
+        return all(self._step() for _ in range(most))
 
     def stop(self) -> None:
         """Ends the loop when it has nothing left to do. Any thread may call it."""
@@ -41,7 +79,16 @@ class NetworkLoop:
         self._signal.set()
 
     def step(self) -> bool:
-        """One command, or one message per round; False when there was neither."""
+        """One command, or one message per round; False when there was neither, or a thread that helps is at it."""
+        if not self._acting.acquire(blocking=False):
+            return False
+        try:
+            has_worked = self._step()
+        finally:
+            self._acting.release()
+        return has_worked or bool(self._commands)  # of those added since then nobody else knows
+
+    def _step(self) -> bool:
         try:
             if self._commands and self._since_round < COMMANDS_PER_ROUND:
                 self._since_round += 1

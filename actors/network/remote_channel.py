@@ -86,23 +86,26 @@ class RemoteInputChannel(InputChannel):
         with self._lock:
             if self.is_released:
                 return
-            must_announce = self._store(element, entry)
+            must_resume = False
+            if isinstance(element, CheckpointBarrier) and (
+                element.options.is_unaligned or self._capture.is_waiting_for(element.checkpoint_id)
+            ):
+                self._urgent.append(unaligned(element))
+                must_announce, must_resume = True, element.blocks_channel
+            else:
+                self._received.append((element, entry.nbytes, entry.sequence))
+                self._queued_bytes += entry.nbytes
+                must_announce = len(self._received) == 1
+            self._capture.on_arrived(element, entry.sequence)
+        if must_resume:
+            self._resume_behind_barrier()
         if must_announce:
             self._queue_in_gate(self.index)
 
-    def _store(self, element: Element, entry: BufferEntry) -> bool:
-        """Whether the gate must hear of it."""
-        if isinstance(element, CheckpointBarrier) and (
-            element.options.is_unaligned or self._capture.is_waiting_for(element.checkpoint_id)
-        ):
-            self._put_forward(element)
-            must_announce = True
-        else:
-            self._received.append((element, entry.nbytes, entry.sequence))
-            self._queued_bytes += entry.nbytes
-            must_announce = len(self._received) == 1
-        self._capture.on_arrived(element, entry.sequence)
-        return must_announce
+    def _resume_behind_barrier(self) -> None:
+        """Nothing must wait at the producer behind a barrier that went ahead: the capture knows where it stood. Not
+        under the lock: the thread may have to do what is queued for this channel."""
+        self._connector.resume(self)
 
     def _take(self) -> Taken | None:
         with self._lock:
@@ -149,17 +152,12 @@ class RemoteInputChannel(InputChannel):
                     if not element.blocks_channel:
                         return
                     del self._received[position]
-                    self._put_forward(element)
+                    self._urgent.append(unaligned(element))
                     break
             else:
                 return
+        self._resume_behind_barrier()
         self._queue_in_gate(self.index)
-
-    def _put_forward(self, barrier: CheckpointBarrier) -> None:
-        self._urgent.append(unaligned(barrier))
-        if barrier.blocks_channel:
-            # Nothing must wait behind it at the producer any more: the capture knows where it stood.
-            self._connector.resume(self)
 
     def is_captured(self, checkpoint_id: int) -> bool:
         with self._lock:

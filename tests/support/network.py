@@ -146,6 +146,10 @@ class FakeContext:
         self.objects = FakeStore()
         self.watched: list[Address] = []
 
+    @property
+    def shares_process(self) -> bool:
+        return self.world.shares_process
+
     def random(self, name: str) -> random.Random:
         return random.Random(name)
 
@@ -161,6 +165,8 @@ class FakeContext:
 
 class World:
     """Some slots, and the messages on their way between them: in order per pair of slots, as hosts promise."""
+
+    shares_process = False
 
     def __init__(self, *addresses: str, configuration: Configuration | None = None) -> None:
         self.time = ManualTime()

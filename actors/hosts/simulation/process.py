@@ -162,6 +162,10 @@ class Process:
     def metrics(self) -> MetricSink:
         return self._world.metrics
 
+    @property
+    def shares_process(self) -> bool:
+        return False
+
     def random(self, name: str) -> random.Random:
         self._generators += 1
         return random.Random(f"{self._world.seed} {self} {self._generators} {name}")

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
+
 from actors.elements import CheckpointBarrier, CheckpointOptions, EndOfPartition
 from actors.network.environment import NetworkEnvironment
 from actors.network.input_gate import SingleInputGate
@@ -27,6 +29,13 @@ class DirectWorld(World):
 
     def send(self, sender: Address, receiver: Address, message: Any, payloads: list[Batch]) -> None:
         self.slots[receiver].on_message(message, payloads)
+        self.slots[receiver].after_message()
+
+
+class SharedWorld(DirectWorld):
+    """All slots in one process: whoever has something for a network loop runs it."""
+
+    shares_process = True
 
 
 def run_loop(environment: NetworkEnvironment) -> None:
@@ -80,12 +89,13 @@ def consume(gate: SingleInputGate, seen: list[int]) -> None:
             seen += values_of(polled[1])
 
 
-def test_no_wake_up_is_lost_between_threads() -> None:
+@pytest.mark.parametrize("worlds", [DirectWorld, SharedWorld])
+def test_no_wake_up_is_lost_between_threads(worlds: type[World]) -> None:
     settings = {
         "taskmanager.network.memory.buffers-per-channel": 1,
         "taskmanager.network.memory.floating-buffers-per-gate": 1,
     }
-    world = DirectWorld("a", "b", configuration=Configuration(settings))
+    world = worlds("a", "b", configuration=Configuration(settings))
     seen: list[list[int]] = [[], []]
     with threads(*(lambda slot=slot: run_loop(slot) for slot in world.slots.values())):
         gates = [
@@ -177,13 +187,14 @@ class CheckpointedConsumer:
                 assert isinstance(element, EndOfPartition)
 
 
-def test_on_threads_too_every_row_is_in_each_checkpoint_once() -> None:
+@pytest.mark.parametrize("worlds", [DirectWorld, SharedWorld])
+def test_on_threads_too_every_row_is_in_each_checkpoint_once(worlds: type[World]) -> None:
     settings = {
         "taskmanager.network.memory.buffers-per-channel": 2,
         "taskmanager.network.memory.floating-buffers-per-gate": 1,
         "flinkray.batch.target-rows": 4,
     }
-    world = DirectWorld("a", "b", configuration=Configuration(settings))
+    world = worlds("a", "b", configuration=Configuration(settings))
     together = threading.Barrier(2)
     producers = [CheckpointedProducer(world, address, name, together) for address, name in (("a", "p"), ("b", "q"))]
     consumer = CheckpointedConsumer(world.gate("b", ("p", 0, "a"), ("q", 0, "b")))

@@ -87,6 +87,10 @@ class FakeContext:
     def metrics(self) -> MetricSink:
         return self.memory
 
+    @property
+    def shares_process(self) -> bool:
+        return False
+
     def random(self, name: str) -> random.Random:
         return random.Random(name)
 
