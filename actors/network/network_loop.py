@@ -15,6 +15,12 @@ that a flood of commands does not hold back what can be sent."""
 STEPS_OF_HELP = 256
 """After so many a thread that helps goes on with its own work, and leaves the rest to the loop's."""
 
+DEEPEST_HELP = 4
+"""A thread that helps may get to what the next loop has to do, and there to the next: but not through a hundred slots,
+each of which takes some frames of the interpreter's stack."""
+
+_helping = threading.local()
+
 
 class NetworkLoop:
     """Runs posted commands one after another, and lets the connections send between them.
@@ -60,10 +66,18 @@ class NetworkLoop:
     def help(self) -> None:
         """Runs what has been posted, where threads help and none is at it. Any thread may call it, holding no lock."""
         # What is added while another thread acts, that one sees: it looks again once it has let go.
-        while self._is_helped and self._commands and not self._is_done and self._acting.acquire(blocking=False):
+        while self._is_helped and self._commands and not self._is_done:
+            depth = getattr(_helping, "depth", 0)
+            if depth == DEEPEST_HELP:
+                self._signal.set()
+                return
+            if not self._acting.acquire(blocking=False):
+                return
+            _helping.depth = depth + 1
             try:
                 has_more = self._steps(STEPS_OF_HELP)
             finally:
+                _helping.depth = depth
                 self._acting.release()
             if has_more or self._is_stopping:  # the loop's thread may have found this one at it, and wait
                 self._signal.set()

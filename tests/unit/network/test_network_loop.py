@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.network.network_loop import STEPS_OF_HELP, NetworkLoop
+from actors.network.network_loop import DEEPEST_HELP, STEPS_OF_HELP, NetworkLoop
 
 DEADLINE_S = 10.0
 
@@ -113,3 +113,24 @@ def test_the_end_is_not_missed_while_a_thread_helps() -> None:
     assert loop._signal.is_set()
     loop.step()
     assert loop.is_done
+
+
+def test_help_does_not_go_through_all_slots_one_in_the_other() -> None:
+    loops, seen = [new_loop(True) for _ in range(300)], list[int]()
+
+    def visit(number: int) -> None:
+        seen.append(number)
+        if number + 1 < len(loops):
+            loops[number + 1].post(lambda: visit(number + 1))
+
+    for _ in range(2):
+        loops[0].post(lambda: visit(0))
+        assert seen == list(range(DEEPEST_HELP))
+        seen.clear()
+        assert loops[DEEPEST_HELP].step(), "its thread has been told, and goes on"
+        assert seen[0] == DEEPEST_HELP
+        for loop in loops:
+            while loop.step():
+                pass
+        assert seen == list(range(DEEPEST_HELP, len(loops)))
+        seen.clear()
