@@ -32,9 +32,9 @@ def keep_freed_memory() -> None:
     A column of 128 Ki numbers is a MiB, which glibc gives back as soon as numpy frees it; the page faults of the
     next one then cost several times what is computed on it. Threads that start from now on share a few heaps, so that
     one takes what another has freed, if glibc has not made more than eight by then. So does Arrow, whose own pools give
-    back what lies idle for a moment and keep apart what numpy could use, unless the environment names a pool. No effect
-    with another C library, or where the environment sets one of glibc's own variables for this. Any thread may call;
-    done once per process.
+    back what lies idle for a moment and keep apart what numpy could use, unless the environment or the program has
+    chosen a pool. No effect with another C library, or where the environment sets one of glibc's own variables for
+    this. Any thread may call; done once per process.
     """
     if any(name in os.environ for name in _SETTINGS):
         return
@@ -47,5 +47,5 @@ def keep_freed_memory() -> None:
         return
     if not done:
         _LOG.debug("the C library does not take all of its allocation settings")
-    elif _POOL_SETTING not in os.environ:
+    elif _POOL_SETTING not in os.environ and pa.default_memory_pool().backend_name == pa.supported_memory_backends()[0]:
         pa.set_memory_pool(pa.system_memory_pool())

@@ -207,7 +207,7 @@ def test_timers_that_are_closed_neither_fire_nor_hold_what_they_were_given() -> 
 
 
 class Taking(Scripted):
-    """Takes numbers where they arrive. Starts when it is let."""
+    """Takes numbers where they arrive, and tells `b` of each after that. Starts when it is let."""
 
     def __init__(self, context: EndpointContext, may_start: threading.Event) -> None:
         super().__init__(context)
@@ -224,6 +224,9 @@ class Taking(Scripted):
         self.taken.append((message, threading.current_thread().name))
         return True
 
+    def after_arrival(self) -> None:
+        self.context.tell(Address("b"), ("after", len(self.taken), threading.current_thread().name))
+
     def on_request(self, request: Any) -> Any:
         return list(self.heard), list(self.taken)
 
@@ -239,6 +242,28 @@ def test_what_an_endpoint_takes_where_it_arrives_keeps_its_order_from_before_the
     heard, taken = host.ask(Address("a"), "seen", 10_000.0)
     assert heard == ["x", "y", "z"]
     assert [message for message, _ in taken] == [1, 2, 3, 4]
+
+
+def test_who_brings_what_an_endpoint_takes_goes_on_there_holding_no_lock_of_the_hosts(host: LocalHost) -> None:
+    may_start, was_told = threading.Event(), threading.Event()
+    host.spawn(scripted("b"))
+    host.spawn(EndpointSpec(Address("a"), Taking, (may_start,)))
+
+    def tell(number: int) -> Callable[[Scripted], None]:
+        def act(endpoint: Scripted) -> None:
+            endpoint.context.tell(Address("a"), number)
+            was_told.set()
+
+        return act
+
+    host.spawn(scripted("c"))
+    host.tell(Address("c"), tell(1))
+    assert was_told.wait(DEADLINE_S)
+    may_start.set()  # what came before the start it takes itself
+    host.ask(Address("a"), "seen", 10_000.0)
+    host.tell(Address("c"), tell(2))
+    eventually(lambda: len(host.ask(Address("b"), "seen", 10_000.0)) == 2)
+    assert host.ask(Address("b"), "seen", 10_000.0) == [("after", 1, "a"), ("after", 2, "c")]
 
 
 def test_what_an_endpoint_takes_where_it_arrives_waits_for_nothing_of_its_thread(host: LocalHost) -> None:

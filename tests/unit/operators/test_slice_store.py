@@ -184,8 +184,8 @@ def test_blocks_that_are_not_needed_any_more_are_given_back() -> None:
 
 
 def restored_with(aggregates: Sequence[tuple[str, Aggregate]], kept: int) -> Checked:
-    """Places of 3000 keys in two slices, restored as a store of these aggregates, which the snapshot had from `kept`
-    on."""
+    """Places of 3000 keys in a slice that was restored, as a store of these aggregates, which the snapshot had from
+    `kept` on, and in two slices that came then."""
     before = Checked(aggregates[kept:])
     run_windows(before, 3, 3000, 3000)
     captured = before.store.capture(0)
@@ -201,6 +201,10 @@ def restored_with(aggregates: Sequence[tuple[str, Aggregate]], kept: int) -> Che
     part = StateRows(keys, columns, captured.aggregates.metadata(), len(captured.cells))
     checked.store.restore([part], before.store.next_position, 0)
     checked.model = before.model
+    first = next(iter(checked.model))
+    for start in (first + 10, first + 20):
+        checked.add([start] * 3000, list(range(3000)), list(range(3000)))
+    assert isinstance(checked.store._cells, PlacedCells)
     return checked
 
 
@@ -208,9 +212,6 @@ def test_cells_of_a_snapshot_without_a_count_are_in_use_all_the_same() -> None:
     """A count that is new does not know of them."""
     checked = restored_with(AGGREGATES, 1)
     first = next(iter(checked.model))
-    for start in (first + 10, first + 20):
-        checked.add([start] * 3000, list(range(3000)), list(range(3000)))
-    assert isinstance(checked.store._cells, PlacedCells)
     cells = listed(checked.store.cells_of(first))
     assert len(cells) == 3000
     assert checked.store.results(cells)[0].to_pylist() == [0] * 3000
@@ -219,12 +220,7 @@ def test_cells_of_a_snapshot_without_a_count_are_in_use_all_the_same() -> None:
 
 
 def test_what_was_counted_before_a_snapshot_is_in_use_after_it() -> None:
-    checked = restored_with(AGGREGATES, 0)
-    first = next(iter(checked.model))
-    for start in (first + 10, first + 20):
-        checked.add([start] * 3000, list(range(3000)), list(range(3000)))
-    assert isinstance(checked.store._cells, PlacedCells)
-    checked.check()
+    restored_with(AGGREGATES, 0).check()
 
 
 def test_a_count_of_values_says_nothing_of_rows_that_have_none() -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from actors.tasks.memory import keep_freed_memory
@@ -57,10 +58,22 @@ def test_threads_share_a_few_heaps() -> None:
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library keeps nothing")
-@pytest.mark.parametrize(("chosen", "used"), [({}, "system"), ({"ARROW_DEFAULT_MEMORY_POOL": "mimalloc"}, "mimalloc")])
-def test_arrow_takes_what_numpy_has_freed_unless_somebody_chose_its_pool(chosen: dict[str, str], used: str) -> None:
+@pytest.mark.parametrize(
+    ("chosen", "before", "used"),
+    [
+        ({}, "", "system"),
+        ({"ARROW_DEFAULT_MEMORY_POOL": "mimalloc"}, "", "mimalloc"),
+        ({}, "pa.set_memory_pool(pa.jemalloc_memory_pool()); ", "jemalloc"),
+    ],
+    ids=["nobody", "the environment", "the program"],
+)
+def test_arrow_takes_what_numpy_has_freed_unless_somebody_chose_its_pool(
+    chosen: dict[str, str], before: str, used: str
+) -> None:
+    if used not in pa.supported_memory_backends():
+        pytest.skip(f"Arrow was built without {used}")
     code = (
-        "import pyarrow as pa; from actors.tasks.memory import keep_freed_memory; keep_freed_memory(); "
+        f"import pyarrow as pa; {before}from actors.tasks.memory import keep_freed_memory; keep_freed_memory(); "
         "print(pa.default_memory_pool().backend_name)"
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
