@@ -33,8 +33,8 @@ class Batch:
     """Of all rows, once somebody asked for what is the same in each."""
     _nbytes: int | None = field(default=None, init=False, repr=False, compare=False)
     """Arrow takes some 2 us per column to add its buffers up, and every task on the way asks."""
-    _has_even_rows: bool | None = field(default=None, init=False, repr=False, compare=False)
-    """Whether all rows have as many bytes; None: nobody has asked."""
+    _row_bits: int | None = field(default=None, init=False, repr=False, compare=False)
+    """Of each row, where all have as many, but for how nulls are marked; 0: they have not. None: nobody has asked."""
     _time_bounds: tuple[int, int] | None = field(default=None, init=False, repr=False, compare=False)
     """Sources, windows and their local phase ask for them, each of which would look at all rows twice."""
 
@@ -56,11 +56,30 @@ class Batch:
         """Bytes of the rows themselves, whatever buffers they are slices of."""
         if self._nbytes is not None:
             return self._nbytes
-        total = int(self.data.nbytes) + _nbytes_of(self.times)
-        if self.keys is not None:
-            total += int(self.keys.nbytes)
+        total = self._column_bytes() + _nbytes_of(self.times)
         self.tell_nbytes(total)  # the class is frozen; the value is the same for everyone
         return total
+
+    def _column_bytes(self) -> int:
+        columns = self._columns()
+        bits: int = self._bits_of(columns)
+        if bits:  # Arrow would look at each buffer, and give the interpreter's lock away for that
+            marked = sum(int(column.null_count) > 0 for column in columns)
+            return ((bits + marked) * self.num_rows + 7) // 8
+        return sum(int(column.nbytes) for column in columns)
+
+    def _columns(self) -> list[pa.Array]:
+        columns: list[pa.Array] = self.data.columns
+        return columns if self.keys is None else columns + self.keys.columns
+
+    def _bits_of(self, columns: Sequence[pa.Array]) -> int:
+        """`_row_bits`, where these are its columns."""
+        bits = self._row_bits
+        if bits is None:
+            types = [column.type for column in columns]
+            bits = sum(int(arrow_type.bit_width) for arrow_type in types) if all(map(_is_even, types)) else 0
+            object.__setattr__(self, "_row_bits", bits)
+        return bits
 
     @property
     def time_bounds(self) -> tuple[int, int]:
@@ -117,7 +136,7 @@ class Batch:
         """`part`, some rows of this batch in any order; where they have their share of its bytes, it knows that."""
         if self._nbytes and self.has_even_rows:
             part.tell_nbytes(self._nbytes * part.num_rows // self.num_rows)
-            object.__setattr__(part, "_has_even_rows", True)
+            object.__setattr__(part, "_row_bits", self._row_bits)
         return part
 
     def tell_nbytes(self, nbytes: int) -> None:
@@ -127,10 +146,7 @@ class Batch:
     @property
     def has_even_rows(self) -> bool:
         """Whether all rows have as many bytes, but for how nulls are marked."""
-        if self._has_even_rows is None:
-            beside = [] if self.keys is None else self.keys.schema.types
-            object.__setattr__(self, "_has_even_rows", all(map(_is_even, (*self.data.schema.types, *beside))))
-        return bool(self._has_even_rows)
+        return bool(self._bits_of(self._columns()) if self._row_bits is None else self._row_bits)
 
     def select(self, columns: Sequence[int]) -> Batch:
         """All rows, with only some columns, by their numbers; without copying."""
@@ -184,9 +200,7 @@ def _rebuild(kind: Kind, layout: tuple[int, bool, bool], written: wire.Written, 
 
 
 def _is_even(arrow_type: pa.DataType) -> bool:
-    types = pa.types
-    is_number = types.is_integer(arrow_type) or types.is_floating(arrow_type) or types.is_decimal(arrow_type)
-    return bool(is_number or types.is_temporal(arrow_type) or types.is_boolean(arrow_type))
+    return bool(pa.types.is_primitive(arrow_type) or pa.types.is_decimal(arrow_type))
 
 
 def is_same_layout(left: Batch, right: Batch) -> bool:

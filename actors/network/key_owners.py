@@ -73,7 +73,8 @@ class KeyOwners:
         self._look_at = 2 * self._hashed
         if places <= _MOST_PLACES and _ROWS_PER_PLACE * places <= self._hashed:
             spare = places // _PLACES_PER_SPARE
-            low, high = max(low - spare, _LOWEST), min(high + spare, _HIGHEST)
+            # Where no key is below 0, the table begins there if it can: then an integer is its place.
+            low, high = max(low - spare, 0 if low >= 0 else _LOWEST), min(high + spare, _HIGHEST)
             integers = pa.RecordBatch.from_arrays([pa.array(np.arange(high - low + 1) + low)], names=["key"])
             self._low, self._table = low, key_owners(integers, self._owners)
             self._hashed, self._look_at = 0, _FIRST_LOOK

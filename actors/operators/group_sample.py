@@ -50,5 +50,7 @@ class GroupSample:
         rows = np.flatnonzero(hashes >> _SHIFT == 0)
         salts = np.array([start * _SLICE_MULTIPLIER & _WORD for start in starts], np.uint64)
         groups = hashes[rows] ^ (salts[0] if which is None else salts[which[rows]])
-        self._seen = np.unique(np.concatenate([self._seen, groups]))
+        seen = np.concatenate([self._seen, groups])
+        seen.sort()  # in a tenth of the time that np.unique takes, which hashes integers
+        self._seen = seen[np.diff(seen, prepend=~seen[:1]) != 0]
         self.rows += keys.num_rows

@@ -127,7 +127,7 @@ class IntegerIndex:
         if self._is_direct:
             return self._enter(words, words - self._low)
         before, room = self.size, (self._mask + 1) // 2 - self.size
-        ids = self._enter(words[:room], self._claimed_slots(words[:room]))
+        ids = self._enter_claimed(words[:room], self._claimed_slots(words[:room]))
         if room >= len(words):
             return ids
         # The others are taken to repeat as much as these.
@@ -148,20 +148,28 @@ class IntegerIndex:
         return ids
 
     def _enter(self, words: Ids, places: Ids) -> Ids:
-        """Numbers words that are new, the first row of each word its place, and gives each row's number."""
-        marks = np.arange(_FIRST_MARK, _FIRST_MARK - len(words), -1, dtype=self._table.dtype)
-        if self._is_direct:
-            self._table[places[::-1]] = marks[::-1]  # the last write wins, which is the first row of each
-        is_first = self._table[places] == marks
+        """Numbers words that are new, each of which has a place of its own, and gives each row's number."""
+        numbers = np.arange(self.size, self.size + len(words))
+        self._table[places[::-1]] = numbers[::-1]  # the last write wins, which is the first row of each
+        found = self._table[places]
+        is_first = found == numbers
         if is_first.all():
-            ids = np.arange(self.size, self.size + len(words))
-            self._table[places] = ids
             self._number(words)
-            return ids
-        first_words = words[is_first]
-        self._table[places[is_first]] = np.arange(self.size, self.size + len(first_words))
-        self._number(first_words)
-        return self._table[places].astype(np.int64, copy=False)
+            return numbers
+        return self._closed_up(words, places, is_first, found - self.size)
+
+    def _enter_claimed(self, words: Ids, slots: Ids) -> Ids:
+        """As `_enter`, where each slot has the mark of its word's first row."""
+        first_rows = _FIRST_MARK - self._table[slots].astype(np.int64)
+        return self._closed_up(words, slots, first_rows == np.arange(len(words)), first_rows)
+
+    def _closed_up(self, words: Ids, places: Ids, is_first: npt.NDArray[np.bool_], first_rows: Ids) -> Ids:
+        """Numbers the first row of each word, in their order, and gives each row the number of its word's first."""
+        numbers: Ids = np.cumsum(is_first, dtype=np.int64)
+        numbers += self.size - 1
+        self._table[places[is_first]] = numbers[is_first]
+        self._number(words[is_first])
+        return numbers.take(first_rows)
 
     def _claimed_slots(self, words: Ids) -> Ids:
         """The slot of each new word, which holds the mark of the word's first row."""

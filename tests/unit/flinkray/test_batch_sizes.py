@@ -57,6 +57,25 @@ def test_nulls_cost_their_bits_at_most() -> None:
     assert abs(part.nbytes - part.data.nbytes) <= 2
 
 
+def test_columns_of_bits_with_nulls_beside_others() -> None:
+    flags = pa.array(NUMBERS % 2 == 0, mask=NUMBERS % 5 == 0)
+    columns = {"flags": flags, "days": pa.array(NUMBERS, pa.int32()).cast(pa.date32()), "v": COLUMNS["doubles"]}
+    whole = Batch(pa.RecordBatch.from_pydict(columns), Kind.ROW, 7, pa.RecordBatch.from_pydict({"key": flags}))
+    assert whole.nbytes == 4 * 125 + 4 * ROWS + 8 * ROWS
+    assert whole.nbytes == whole.data.nbytes + whole.keys.nbytes
+    few = Batch(pa.record_batch({"flags": pa.array([True, False, True])}), Kind.ROW)
+    assert few.nbytes == few.data.nbytes == 1
+
+
+@pytest.mark.parametrize(
+    "arrow_type", [pa.null(), pa.binary(5), pa.list_(pa.int8(), 3), pa.dictionary(pa.int8(), pa.string())], ids=str
+)
+def test_other_columns_are_left_to_arrow(arrow_type: pa.DataType) -> None:
+    whole = Batch(pa.RecordBatch.from_arrays([pa.nulls(ROWS, arrow_type)], names=["v"]), Kind.ROW)
+    assert whole.nbytes == whole.data.nbytes
+    assert not whole.has_even_rows
+
+
 def test_batches_that_were_put_together() -> None:
     parts = [batch_of("integers", "texts").slice(start, 300) for start in (0, 300, 600)]
     together = Buffer(parts, None, 900, sum(part.nbytes for part in parts)).batch

@@ -83,6 +83,12 @@ def test_keys_a_little_beyond_those_seen_are_not_hashed(monkeypatch: pytest.Monk
     assert hashed_rows(owners, pa.array([500 - 32, 1500]), monkeypatch) == 2
 
 
+@pytest.mark.parametrize(("low", "places"), [(0, 103), (2, 105), (3, 106), (-1, 106)])
+def test_the_table_begins_at_0_where_no_key_is_below(low: int, places: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    owners, keys = KeyOwners(OWNERS), pa.array(np.arange(100) + low)
+    assert [hashed_rows(owners, keys, monkeypatch) for _ in range(3)] == [100, 100 + places, 0]
+
+
 @pytest.mark.parametrize("low", [-HIGHEST - 1, HIGHEST - 99], ids=["lowest", "highest"])
 def test_there_is_no_place_beyond_the_last_integer(low: int, monkeypatch: pytest.MonkeyPatch) -> None:
     owners = KeyOwners(OWNERS)

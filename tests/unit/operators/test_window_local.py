@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from actors.keys import key_hashes
 from actors.network.buffers import Coalescer
 from actors.operators import slice_cells, window_local
 from actors.operators.group_sample import GroupSample
@@ -476,6 +477,15 @@ def test_a_sample_says_how_many_groups_there_are() -> None:
             groups.update(zip(own.tolist(), which.tolist(), strict=True))
         assert sample.rows == 150_000
         assert sample.groups == pytest.approx(len(groups), rel=0.15)
+
+
+def test_each_group_that_is_looked_at_counts_once() -> None:
+    sample, keys = GroupSample(), np.arange(1000)
+    hashes = key_hashes(pa.record_batch({"key": keys}))
+    looked_at = int(np.count_nonzero(hashes >> np.uint64(60) == 0))
+    for own in (keys[:0], keys[:500], keys, np.tile(keys, 3)):
+        sample.add(pa.record_batch({"key": own}), [10], None)
+    assert sample.groups == 16 * looked_at
 
 
 def test_rows_of_another_schema_do_not_wait_with_those_before(local: OperatorHarness) -> None:
