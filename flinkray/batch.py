@@ -61,25 +61,11 @@ class Batch:
         return total
 
     def _column_bytes(self) -> int:
-        columns = self._columns()
-        bits: int = self._bits_of(columns)
-        if bits:  # Arrow would look at each buffer, and give the interpreter's lock away for that
+        columns = [*self.data.columns, *(() if self.keys is None else self.keys.columns)]
+        if self.has_even_rows:  # Arrow would look at each buffer, and give the interpreter's lock away for that
             marked = sum(int(column.null_count) > 0 for column in columns)
-            return ((bits + marked) * self.num_rows + 7) // 8
+            return ((self._bits_per_row() + marked) * self.num_rows + 7) // 8
         return sum(int(column.nbytes) for column in columns)
-
-    def _columns(self) -> list[pa.Array]:
-        columns: list[pa.Array] = self.data.columns
-        return columns if self.keys is None else columns + self.keys.columns
-
-    def _bits_of(self, columns: Sequence[pa.Array]) -> int:
-        """`_row_bits`, where these are its columns."""
-        bits = self._row_bits
-        if bits is None:
-            types = [column.type for column in columns]
-            bits = sum(int(arrow_type.bit_width) for arrow_type in types) if all(map(_is_even, types)) else 0
-            object.__setattr__(self, "_row_bits", bits)
-        return bits
 
     @property
     def time_bounds(self) -> tuple[int, int]:
@@ -146,7 +132,15 @@ class Batch:
     @property
     def has_even_rows(self) -> bool:
         """Whether all rows have as many bytes, but for how nulls are marked."""
-        return bool(self._bits_of(self._columns()) if self._row_bits is None else self._row_bits)
+        return self._bits_per_row() > 0
+
+    def _bits_per_row(self) -> int:
+        bits = self._row_bits
+        if bits is None:
+            types = [*self.data.schema.types, *(() if self.keys is None else self.keys.schema.types)]
+            bits = sum(int(arrow_type.bit_width) for arrow_type in types) if all(map(_is_even, types)) else 0
+            object.__setattr__(self, "_row_bits", bits)
+        return bits
 
     def select(self, columns: Sequence[int]) -> Batch:
         """All rows, with only some columns, by their numbers; without copying."""

@@ -12,7 +12,7 @@ Ids = npt.NDArray[np.int64]
 
 _EMPTY = -1
 _FIRST_MARK = -2
-"""While integers are added, a place holds this less the row that is to have it."""
+"""While integers are added by open addressing, a slot holds this less the row that is to have it."""
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(29)
