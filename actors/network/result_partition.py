@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from msgspec import Struct
@@ -262,12 +262,15 @@ class ResultPartition:
             assert not (is_producing and self._is_finished), f"partition {self.partition_id} is finished"
             if not self._broadcast_tail.is_empty:
                 touched = range(len(self._subpartitions))
-            silent = [
+            silent = {
                 index for index in touched if is_urgent or self._subpartitions[index].next_kind is NextKind.NOTHING
-            ]
+            }
             change()
             if not self._limit.has_room:
-                silent += self._hurry(touched)
+                has_run_out = self.availability.is_available
+                silent |= self._hurry(
+                    self._subpartitions if has_run_out else map(self._subpartitions.__getitem__, touched)
+                )
                 self.availability.set_unavailable()
             woken = [
                 self._listeners[index]
@@ -278,15 +281,14 @@ class ResultPartition:
             if listener is not None:
                 listener()
 
-    def _hurry(self, touched: Collection[int]) -> list[int]:
-        """Without room nothing may wait for more: the subpartitions that did, besides those touched."""
-        if self.availability.is_available:
-            waiting = [each.index for each in self._subpartitions if each.is_lingering and each.index not in touched]
-        else:
-            waiting = []  # they were hurried when room ran out
-        for index in (*touched, *waiting):
-            self._subpartitions[index].hurry()
-        return waiting
+    def _hurry(self, changed: Iterable[PipelinedSubpartition]) -> set[int]:
+        """Without room rows linger only while others can be read, which then give room. Those that linger no more."""
+        lingering = [each for each in changed if each.is_lingering]
+        if not lingering or any(each.next_kind is NextKind.DATA for each in self._subpartitions):
+            return set()
+        for each in lingering:
+            each.hurry()
+        return {each.index for each in lingering}
 
     def _error(self) -> PartitionError:
         return PartitionError(f"partition {self.partition_id} was released: {self._cause}")
@@ -324,15 +326,19 @@ class ResultPartition:
             polled = self._subpartitions[index].poll(only_priority)
             if polled is not None:
                 self._bytes_out += polled.buffer.nbytes
-            listeners = self._listeners_for_room()
+            listeners = self._listeners_after_taking()
         for listener in listeners:
             listener()
         return polled
 
-    def _listeners_for_room(self) -> tuple[Callable[[], None], ...]:
-        if self._limit.has_room and not self.availability.is_available:
-            return self.availability.mark_available()
-        return ()
+    def _listeners_after_taking(self) -> list[Callable[[], None]]:
+        """Of the writer, if it has room again; without, of those whose rows no longer linger."""
+        if self.availability.is_available:
+            return []
+        if self._limit.has_room:
+            return list(self.availability.mark_available())
+        listeners = [self._listeners[index] for index in self._hurry(self._subpartitions)]
+        return [listener for listener in listeners if listener is not None]
 
     def _next_kind(self, index: int) -> NextKind:
         with self._lock:
@@ -358,7 +364,7 @@ class ResultPartition:
         with self._lock:
             self._listeners[index] = None
             self._subpartitions[index].release()
-            listeners = self._listeners_for_room()
+            listeners = self._listeners_after_taking()
             is_consumed = not self._is_released and all(each.is_released for each in self._subpartitions)
             self._is_released |= is_consumed
         for listener in listeners:
