@@ -364,7 +364,7 @@ def test_rows_that_came_before_their_reader_do_not_linger() -> None:
     assert (view.poll(), result.has_tail) == (None, True)
 
 
-def test_nothing_lingers_without_room() -> None:
+def test_without_room_rows_linger_no_more_if_no_others_can_be_read() -> None:
     result = partition(3, target_rows=1, max_buffers=2)
     (first, second, third), told = lingering(result)
     result.emit(0, numbers(1))
@@ -372,8 +372,61 @@ def test_nothing_lingers_without_room() -> None:
     result.emit(1, numbers(2))
     assert (sorted(told), result.is_available) == ([0, 1], False)
     result.emit(2, numbers(3))
+    assert (third.poll(), sorted(told)) == (None, [0, 1]), "the others give room"
+    assert [read(view) for view in (first, second, third)] == [[1], [2], []]
+    result.flush_all()
+    assert (read(third), sorted(told)) == ([3], [0, 1, 2])
+
+
+def test_rows_linger_while_those_of_another_consumer_give_room() -> None:
+    """As where one consumer is in the same slot, and has rows one by one, and one in another, which has frames."""
+    result = partition(2, target_rows=1, max_buffers=3)
+    told: list[int] = []
+    near, far = (result.create_view(index, partial(told.append, index), 100 * index) for index in range(2))
+    for number in range(2):
+        result.emit(1, numbers(number))
+        result.emit(0, numbers(number))
+    assert (result.is_available, far.poll(), told) == (False, None, [0])
+    result.emit(1, numbers(2))
+    assert far.poll() is None, "nor do rows that come when there is no room"
+    assert near.poll() is not None
+    assert (result.is_available, far.poll()) == (False, None)
+    assert near.poll() is not None
+    assert (result.is_available, told) == (False, [0, 1]), "none is left that could give room"
+    assert (read(far), result.is_available) == ([0, 1, 2], True)
+
+
+def test_rows_that_come_when_nothing_can_be_read_do_not_linger_without_room() -> None:
+    result = partition(2, target_rows=1, max_buffers=1)
+    told: list[int] = []
+    blocked, far = (result.create_view(index, partial(told.append, index), 100 * index) for index in range(2))
+    result.emit_event(0, ALIGNED)
+    result.emit(0, numbers(1))
+    assert (read(blocked), result.is_available) == ([ALIGNED], False)
+    result.emit(1, numbers(2))
+    assert (read(far), told) == ([2], [0, 1])
+
+
+def test_an_event_that_waits_gives_no_room() -> None:
+    result = partition(2, target_rows=1, max_buffers=1)
+    _, told = lingering(result)
+    result.emit_event(0, MARK)
+    result.emit(1, numbers(1))
+    assert (told, result.is_available) == ([0, 1], False)
+
+
+def test_rows_linger_no_more_when_what_could_be_read_is_dropped() -> None:
+    result = partition(3, target_rows=1, max_buffers=2)
+    told: list[int] = []
+    views = [result.create_view(index, partial(told.append, index), 100 * (index > 0)) for index in range(3)]
+    result.emit(0, numbers(1))
+    for index in (1, 2):
+        result.emit(index, numbers(2))
+        result.emit(index, numbers(3))
+    assert told == [0]
+    views[0].release()
     assert sorted(told) == [0, 1, 2]
-    assert [read(view) for view in (first, second, third)] == [[1], [2], [3]]
+    assert [read(view) for view in views[1:]] == [[2, 3], [2, 3]]
 
 
 def test_a_flush_of_nothing_hurries_no_later_rows() -> None:

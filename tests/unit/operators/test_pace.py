@@ -129,3 +129,18 @@ def test_the_exit_that_wants_least_for_what_it_gets_says_how_many() -> None:
     assert taken(pace, doors, 20)[-5:] == pytest.approx([300] * 5, abs=1)
     doors[1].rows_wanted = math.inf
     assert taken(pace, doors, 20)[-5:] == [BATCH] * 5
+
+
+@pytest.mark.parametrize(("rows", "taken"), [(64, 64), (72, 72), (73, 64), (136, 64), (40, 40)])
+def test_a_small_rest_goes_with_its_piece(rows: int, taken: int) -> None:
+    pace = Pace()
+    pace.rows = 64
+    piece, rest = pace.cut(Batch(pa.record_batch({"n": pa.nulls(rows)}), Kind.ROW))
+    assert (piece.num_rows, 0 if rest is None else rest.num_rows) == (taken, rows - taken)
+
+
+def test_rows_that_come_one_by_one_take_no_other_with_them() -> None:
+    pace = Pace()
+    pace.rows = 1
+    piece, rest = pace.cut(Batch(pa.record_batch({"n": pa.nulls(2)}), Kind.ROW))
+    assert (piece.num_rows, 0 if rest is None else rest.num_rows) == (1, 1)
