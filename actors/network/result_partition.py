@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from msgspec import Struct
@@ -268,9 +268,7 @@ class ResultPartition:
             change()
             if not self._limit.has_room:
                 has_run_out = self.availability.is_available
-                silent |= self._hurry(
-                    self._subpartitions if has_run_out else map(self._subpartitions.__getitem__, touched)
-                )
+                silent |= self._hurry(range(len(self._subpartitions)) if has_run_out else touched)
                 self.availability.set_unavailable()
             woken = [
                 self._listeners[index]
@@ -281,14 +279,14 @@ class ResultPartition:
             if listener is not None:
                 listener()
 
-    def _hurry(self, changed: Iterable[PipelinedSubpartition]) -> set[int]:
+    def _hurry(self, changed: Collection[int]) -> set[int]:
         """Without room rows linger only while others can be read, which then give room. Those that linger no more."""
-        lingering = [each for each in changed if each.is_lingering]
+        lingering = {index for index in changed if self._subpartitions[index].is_lingering}
         if not lingering or any(each.next_kind is NextKind.DATA for each in self._subpartitions):
             return set()
-        for each in lingering:
-            each.hurry()
-        return {each.index for each in lingering}
+        for index in lingering:
+            self._subpartitions[index].hurry()
+        return lingering
 
     def _error(self) -> PartitionError:
         return PartitionError(f"partition {self.partition_id} was released: {self._cause}")
@@ -337,7 +335,7 @@ class ResultPartition:
             return []
         if self._limit.has_room:
             return list(self.availability.mark_available())
-        listeners = [self._listeners[index] for index in self._hurry(self._subpartitions)]
+        listeners = [self._listeners[index] for index in self._hurry(range(len(self._subpartitions)))]
         return [listener for listener in listeners if listener is not None]
 
     def _next_kind(self, index: int) -> NextKind:

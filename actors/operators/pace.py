@@ -23,8 +23,8 @@ _NEW_SHARE = 0.5
 _OTHER_TIMES = 8.0
 """A row that takes so many times as long, or as short, as it did: what is known of other sizes counts no more."""
 _REST = 8
-"""Of a piece at most one such part goes with it where no more would be left: a few rows take most of what many do, and
-batches that were split among channels have a few more than they should, or a few less."""
+"""Of a piece at most one such part goes with it where no more would be left: however few its rows, a piece takes some
+tenths of a millisecond, and batches that were split among channels have a few rows more than they should, or less."""
 
 
 def rows_of(size: int) -> int:
@@ -118,7 +118,7 @@ class Pace:
     def cut(self, batch: Batch) -> tuple[Batch, Batch | None]:
         """The rows to be given on now, and those that are left, if any."""
         rows = self._limited(self.rows)
-        if batch.num_rows <= rows + rows // _REST:
+        if batch.num_rows <= rows or batch.num_rows <= min(rows + rows // _REST, self.buffer_rows):
             return batch, None
         return batch.slice(0, rows), batch.slice(rows)
 

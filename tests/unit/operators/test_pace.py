@@ -131,16 +131,37 @@ def test_the_exit_that_wants_least_for_what_it_gets_says_how_many() -> None:
     assert taken(pace, doors, 20)[-5:] == [BATCH] * 5
 
 
+def cut(pace: Pace, rows: int) -> tuple[int, int]:
+    """Of a batch of so many rows those that go on now, and those that are left."""
+    piece, rest = pace.cut(Batch(pa.record_batch({"n": pa.nulls(rows)}), Kind.ROW))
+    return piece.num_rows, 0 if rest is None else rest.num_rows
+
+
+def of_64_rows(took_ms: float, door: Door) -> Pace:
+    """Of a task whose pieces have 64 rows, each of which goes to the door."""
+    pace = Pace(PieceLimit([door]))
+    door.take(64)
+    pace.passed(64, took_ms)
+    pace.rows = 64
+    return pace
+
+
 @pytest.mark.parametrize(("rows", "taken"), [(64, 64), (72, 72), (73, 64), (136, 64), (40, 40)])
 def test_a_small_rest_goes_with_its_piece(rows: int, taken: int) -> None:
-    pace = Pace()
-    pace.rows = 64
-    piece, rest = pace.cut(Batch(pa.record_batch({"n": pa.nulls(rows)}), Kind.ROW))
-    assert (piece.num_rows, 0 if rest is None else rest.num_rows) == (taken, rows - taken)
+    assert cut(of_64_rows(1.0, Door(math.inf, 1)), rows) == (taken, rows - taken)
+
+
+def test_a_rest_that_would_not_pass_in_time_does_not() -> None:
+    pace = of_64_rows(TARGET_MS * 64 / 68.5, Door(math.inf, 1))
+    assert (cut(pace, 68), cut(pace, 69)) == ((68, 0), (64, 5))
+
+
+def test_nor_does_one_that_an_exit_does_not_want() -> None:
+    pace = of_64_rows(1.0, Door(66, 1))
+    assert (cut(pace, 66), cut(pace, 67)) == ((66, 0), (64, 3))
 
 
 def test_rows_that_come_one_by_one_take_no_other_with_them() -> None:
-    pace = Pace()
+    pace = of_64_rows(1.0, Door(math.inf, 1))
     pace.rows = 1
-    piece, rest = pace.cut(Batch(pa.record_batch({"n": pa.nulls(2)}), Kind.ROW))
-    assert (piece.num_rows, 0 if rest is None else rest.num_rows) == (1, 1)
+    assert cut(pace, 2) == (1, 1)
