@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import cloudpickle
 
@@ -34,9 +34,20 @@ from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP
 from graphs.job_graph import OperatorCode
 
 _SPLITS = "splits"
-"""Name of the part with (split, its SplitState) for every split that is not read to its end."""
-_POLLED = "polled"
-"""Name of the part with (given, finished splits) for what the reader has given and the operator not taken yet."""
+"""Name of the part with a KeptSplit for every split that is not passed on to its end."""
+
+
+class KeptSplit(NamedTuple):
+    """What a checkpoint has of a split, in one piece: wherever it is read on, rows that were read before it and not
+    passed on come first, and its watermark is behind them."""
+
+    split_id: str
+    split: Any
+    """None: the reader is through with it."""
+    state: SplitState | None
+    """None: nothing of it was passed on."""
+    given: tuple[SourceBatch | SourceProgress, ...]
+    """By the reader, and not taken yet."""
 
 
 class SourceOperator(Operator):
@@ -51,7 +62,7 @@ class SourceOperator(Operator):
         self._source = factory.source
         self._strategy = factory.watermark_strategy
         self._reader: SourceReader | None = None
-        self._restored: list[tuple[Any, SplitState | None]] = []
+        self._restored: list[KeptSplit] = []
         self._polled: deque[Polled] = deque()
         """What is to be taken before the reader is asked for more; the first may be the rest of a batch."""
         self._failure: Exception | None = None
@@ -74,7 +85,6 @@ class SourceOperator(Operator):
     def initialize_state(self, restored: RestoredState | None) -> None:
         if restored is not None:
             self._restored = restored.items(_SPLITS)
-            self._polled.extend(Polled(*item) for item in restored.items(_POLLED))
 
     def open(self) -> None:
         context = self.context
@@ -96,14 +106,21 @@ class SourceOperator(Operator):
     def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
         snapshot = OperatorSnapshot()
         try:
-            splits = self._opened_reader.snapshot_state(checkpoint_id)
-            watermarks = self._watermarks_of_splits.snapshot()
-            snapshot.add_list(_SPLITS, [(split, watermarks.get(split.split_id)) for split in splits])
-            if self._polled:
-                snapshot.add_list(_POLLED, [(_kept(each.given), each.finished_splits) for each in self._polled])
+            snapshot.add_list(_SPLITS, self._kept_splits(self._opened_reader.snapshot_state(checkpoint_id)))
         except Exception as error:
             self._raise(error)
         return snapshot
+
+    def _kept_splits(self, splits: list[Any]) -> list[KeptSplit]:
+        """Without the reader's status, which it says again."""
+        given: dict[str, list[SourceBatch | SourceProgress]] = {}
+        for polled in self._polled:
+            if isinstance(polled.given, SourceBatch | SourceProgress):
+                given.setdefault(polled.given.split_id, []).append(polled.given)
+        unread = {split.split_id: split for split in splits}
+        states = self._watermarks_of_splits.snapshot()
+        names = dict.fromkeys((*given, *unread))
+        return [KeptSplit(name, unread.get(name), states.get(name), tuple(given.get(name, ()))) for name in names]
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         try:
@@ -160,6 +177,13 @@ class SourceOperator(Operator):
             self._polled.extend(polls)
         except Exception as error:
             self._failure = error
+        for polled in self._polled:  # at once: its rows must not be late behind those that are taken before them
+            self._add_split_of(polled.given)
+
+    def _add_split_of(self, given: Given) -> None:
+        """A reader may make splits of its own."""
+        if isinstance(given, SourceBatch | SourceProgress) and given.split_id not in self._splits:
+            self._add_split(given.split_id)
 
     def _poll(self) -> Polled:
         try:
@@ -171,6 +195,7 @@ class SourceOperator(Operator):
         return Polled(given, finished)
 
     def _take(self, given: Given, finished_splits: Sequence[str]) -> InputStatus:
+        self._add_split_of(given)  # again, where the reader has said that it was through with it
         if isinstance(given, SourceBatch):
             if given.batch.num_rows:
                 self._emit_batch(given)
@@ -251,18 +276,16 @@ class SourceOperator(Operator):
 
     def _restore_splits(self) -> None:
         restored, self._restored = self._restored, []
-        for split, state in restored:
-            if state is not None:
-                self._splits.add(split.split_id)
-                self._watermarks_of_splits.restore(split.split_id, state)
-        if restored:
-            self._add_splits([split for split, _ in restored])
-        for number, polled in enumerate(self._polled):
-            given = polled.given
-            # Its rows are not to be late; where another subtask reads on in their split, it ends here with them.
-            if isinstance(given, SourceBatch) and given.split_id not in self._splits:
-                self._add_split(given.split_id)
-                self._polled[number] = Polled(given, (*polled.finished_splits, given.split_id))
+        for kept in restored:
+            if kept.state is not None:
+                self._watermarks_of_splits.restore(kept.split_id, kept.state)
+            self._polled.extend(map(Polled, kept.given))
+            if kept.split is None:
+                self._polled.append(Polled(self._polled.pop().given, (kept.split_id,)))
+        for kept in restored:
+            self._add_split(kept.split_id)
+        if unread := [kept.split for kept in restored if kept.split is not None]:
+            self._opened_reader.add_splits(unread)
 
     def _add_splits(self, splits: list[Any]) -> None:
         for split in splits:
@@ -279,15 +302,11 @@ class SourceOperator(Operator):
         self._emit_progress(self._watermarks_of_splits.remove_split(split_id))
 
     def _emit_source_progress(self, polled: SourceProgress) -> None:
-        if polled.split_id not in self._splits:
-            self._add_split(polled.split_id)
         if not self.context.is_batch:  # where event time moves once, at the end
             progress = self._watermarks_of_splits.on_source(polled.split_id, polled.watermark, polled.is_idle)
             self._emit_progress(progress)
 
     def _emit_batch(self, polled: SourceBatch) -> None:
-        if polled.split_id not in self._splits:  # a reader may make splits of its own
-            self._add_split(polled.split_id)
         batch = polled.batch
         # As in Flink, rows that have no event time, and are given none here, pass without: programs that use no event
         # time name a strategy all the same. What needs event time, such as a window, says so.
@@ -376,11 +395,6 @@ class SourceOperator(Operator):
 
     def _raise(self, error: Exception) -> NoReturn:
         raise_attributed(self.context.operator_name, self.context.subtask, NO_VALUE, error)
-
-
-def _kept(given: Given) -> Given:
-    """What a checkpoint has of it: a reader says its status again."""
-    return ReaderStatus.NOTHING_AVAILABLE if isinstance(given, ReaderStatus) else given
 
 
 class _ReaderContext:

@@ -50,7 +50,7 @@ FAIL = "fail"
 
 @dataclass(frozen=True)
 class Split:
-    """Its items are batches (rows are also their event times), "finished", or "fail"."""
+    """Its items are batches (rows are also their event times), what it says of event time, "finished", or "fail"."""
 
     split_id: str
     items: tuple[Any, ...] = ()
@@ -63,13 +63,14 @@ class Reader(SourceReader):
         self.context = context
         self.splits: dict[str, deque[Any]] = {}
         self.turns: deque[str] = deque()
+        self.ended: set[str] = set()
         self.has_no_more = False
         self.is_closed = False
 
     def start(self) -> None:
         self.context.send_split_request()
 
-    def poll(self) -> SourceBatch | ReaderStatus:
+    def poll(self) -> SourceBatch | SourceProgress | ReaderStatus:
         for _ in range(len(self.turns)):
             self.turns.rotate(-1)
             split_id = self.turns[-1]
@@ -80,14 +81,15 @@ class Reader(SourceReader):
             return ReaderStatus.END_OF_INPUT
         return ReaderStatus.NOTHING_AVAILABLE
 
-    def _take(self, split_id: str, items: deque[Any]) -> SourceBatch:
+    def _take(self, split_id: str, items: deque[Any]) -> SourceBatch | SourceProgress:
         item = items.popleft()
         if item == FAIL:
             raise ValueError("a bad row")
         if items and items[0] == FINISHED:
             items.popleft()
+            self.ended.add(split_id)
             self.context.split_finished(split_id)
-        return SourceBatch(item, split_id)
+        return item if isinstance(item, SourceProgress) else SourceBatch(item, split_id)
 
     def add_splits(self, splits: Sequence[Any]) -> None:
         for split in splits:
@@ -105,7 +107,7 @@ class Reader(SourceReader):
         self.context.send_source_event(f"{event} back")
 
     def snapshot_state(self, checkpoint_id: int) -> list[Any]:
-        return [Split(split_id, tuple(items)) for split_id, items in self.splits.items()]
+        return [Split(split_id, tuple(items)) for split_id, items in self.splits.items() if split_id not in self.ended]
 
     def close(self) -> None:
         self.is_closed = True
@@ -431,12 +433,18 @@ class SlowOutput(RecordedOutput):
         super().emit(batch)
 
 
-def slow_source(*snapshots: OperatorSnapshot, subtask_index: int = 0) -> OperatorHarness:
+def slow_source(
+    *snapshots: OperatorSnapshot,
+    subtask_index: int = 0,
+    parallelism: int | None = None,
+    strategy: WatermarkStrategy = MONOTONOUS,
+) -> OperatorHarness:
     READERS.clear()
-    restored = restored_from(snapshots, range(128), subtask_index, len(snapshots)) if snapshots else None
+    subtasks = parallelism or len(snapshots)
+    restored = restored_from(snapshots, range(128), subtask_index, subtasks) if snapshots else None
     context, output = FakeContext(), SlowOutput()
     output.clock = context.clock
-    operator = SourceOperator(code(SourceFactory(Letters(), MONOTONOUS)))
+    operator = SourceOperator(code(SourceFactory(Letters(), strategy)))
     return OperatorHarness(operator, restored=restored, context=context, output=output)
 
 
@@ -449,6 +457,10 @@ def pieces_of(harness: OperatorHarness, looks: int) -> list[list[int]]:
         harness.operator.emit_next()
         found += [batch.data.column(0).to_pylist() for batch in harness.output.batches]
     return found
+
+
+OTHER = Batch(numbers(1).data.append_column("more", numbers(1).data.column(0)), numbers(1).kind)
+"""Of other columns: it is not put together with what was read before it."""
 
 
 def begun(*splits: Split) -> OperatorHarness:
@@ -498,12 +510,90 @@ def test_the_rest_of_a_split_that_ended_does_not_come_late_nor_hold_the_watermar
         snapshot = source.snapshot()
     assert snapshot is not None
     with slow_source(snapshot) as restored:
-        READERS[0].splits.pop("a", None)
+        assert set(READERS[0].splits) == {"b"}
         restored.advance(200)
         assert restored.output.watermarks == []
         assert pieces_of(restored, 1) == [[4], [500]]
         restored.advance(200)
         assert restored.output.watermarks[-1] == 499
+
+
+@pytest.mark.parametrize("last", [(), (FINISHED,)], ids=["read on", "ended"])
+@pytest.mark.parametrize("parallelism", [1, 2, 4])
+def test_rows_that_were_read_and_not_passed_on_are_not_late_with_any_number_of_subtasks(
+    parallelism: int, last: tuple[Any, ...]
+) -> None:
+    """Other splits are far ahead of theirs: wherever it goes, what its subtask promises is behind its rows."""
+    snapshots = []
+    ahead = [Split(name, (numbers(*range(1000, 1005)), numbers(2000))) for name in "xyz"]
+    for split in [*ahead[:2], Split("a", (numbers(*range(8)), *last)), *ahead[2:]]:
+        with begun(split) as source:
+            source.advance(200)
+            snapshots.append(source.snapshot())
+    found = []
+    for index in range(parallelism):
+        with slow_source(*snapshots, subtask_index=index, parallelism=parallelism) as restored:
+            restored.advance(200)
+            before = restored.output.watermarks
+            passed = [value for piece in pieces_of(restored, 9) for value in piece]
+            assert max(before, default=0) < min(passed)
+            if passed != [4, 5, 6, 7]:
+                restored.advance(200)
+                assert restored.output.watermarks[-1] == (6 if 4 in passed and not last else 1999)
+            found += passed
+    assert sorted(found) == [4, 5, 6, 7, *3 * [1004], *3 * [2000]]
+
+
+def test_all_that_was_read_of_a_split_and_not_passed_on_is_in_the_snapshot() -> None:
+    with begun(Split("a", (numbers(*range(8)), OTHER, FINISHED))) as source:
+        snapshot = source.snapshot()
+    assert snapshot is not None
+    with slow_source(snapshot) as restored:
+        assert pieces_of(restored, 2) == [[4, 5, 6, 7], [1]]
+
+
+def test_what_a_source_said_of_event_time_is_in_the_snapshot_too() -> None:
+    said = SourceProgress("a", Timestamp(50))
+    with slow_source() as source:
+        source.operator.handle_coordinator_event(AddSplits(cloudpickle.dumps([Split("a", (numbers(*range(8)), said))])))
+        assert pieces_of(source, 1) == [[0, 1, 2, 3]]
+        snapshot = source.snapshot()
+    assert snapshot is not None
+    with slow_source(snapshot) as restored:
+        assert pieces_of(restored, 1) == [[4, 5, 6, 7]]
+        assert restored.output.watermarks == [50]
+
+
+def test_the_alignment_group_waits_for_a_restored_source() -> None:
+    strategy = MONOTONOUS.with_watermark_alignment("group", 10, 500)
+    with begun(Split("a", (numbers(*range(4)),))) as source:
+        snapshot = source.snapshot()
+    assert snapshot is not None
+    with slow_source(snapshot, strategy=strategy) as restored:
+        restored.advance(500)
+        assert restored.context.sent_to_coordinator[-1] == WatermarkReported(Timestamp(2))
+
+
+def test_rows_of_a_split_that_the_reader_made_are_not_late_behind_the_pieces_before_them() -> None:
+    with slow_source() as source:
+        source.operator.handle_coordinator_event(AddSplits(cloudpickle.dumps([Split("a", (numbers(*range(8)),))])))
+        READERS[0].add_splits([Split("own", (numbers(1),))])
+        assert pieces_of(source, 1) == [[0, 1, 2, 3]]
+        source.advance(200)
+        assert source.output.watermarks == []
+        assert pieces_of(source, 2) == [[4], [5, 6, 7], [1]]
+        source.advance(200)
+        assert source.output.watermarks == [0]
+
+
+def test_a_split_may_go_on_though_the_reader_was_through_with_it() -> None:
+    with slow_source() as source:
+        source.operator.handle_coordinator_event(
+            AddSplits(cloudpickle.dumps([Split("a", (numbers(0), FINISHED, OTHER))]))
+        )
+        assert pieces_of(source, 1) == [[0], [1]]
+        source.advance(200)
+        assert source.output.watermarks == [0]
 
 
 def test_an_error_of_the_reader_comes_behind_the_rows_before_it() -> None:
