@@ -112,15 +112,16 @@ class SourceOperator(Operator):
         return snapshot
 
     def _kept_splits(self, splits: list[Any]) -> list[KeptSplit]:
-        """Without the reader's status, which it says again."""
+        """Of those that have an id in common the first one has what was given; it is without the reader's status, which
+        the reader says again."""
         given: dict[str, list[SourceBatch | SourceProgress]] = {}
         for polled in self._polled:
             if isinstance(polled.given, SourceBatch | SourceProgress):
                 given.setdefault(polled.given.split_id, []).append(polled.given)
-        unread = {split.split_id: split for split in splits}
         states = self._watermarks_of_splits.snapshot()
-        names = dict.fromkeys((*given, *unread))
-        return [KeptSplit(name, unread.get(name), states.get(name), tuple(given.get(name, ()))) for name in names]
+        named = [(split.split_id, split) for split in splits]
+        unread = [KeptSplit(name, split, states.get(name), tuple(given.pop(name, ()))) for name, split in named]
+        return [KeptSplit(name, None, states.get(name), tuple(some)) for name, some in given.items()] + unread
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         try:

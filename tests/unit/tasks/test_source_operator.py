@@ -552,6 +552,20 @@ def test_all_that_was_read_of_a_split_and_not_passed_on_is_in_the_snapshot() -> 
         assert pieces_of(restored, 2) == [[4, 5, 6, 7], [1]]
 
 
+def test_splits_that_have_an_id_in_common_are_all_in_the_snapshot() -> None:
+    """As those of a reader whose splits are one stream."""
+    with begun(Split("a", (numbers(*range(8)),))) as source:
+        common = [Split("a", (numbers(8),)), Split("a", (numbers(9),))]
+        READERS[0].snapshot_state = lambda _: common  # type: ignore[method-assign,assignment]
+        snapshot = source.snapshot()
+    assert snapshot is not None
+    found = []
+    for index in range(2):
+        with slow_source(snapshot, subtask_index=index, parallelism=2) as restored:
+            found.append(pieces_of(restored, 2))
+    assert found == [[[4, 5, 6, 7], [8]], [[9]]]
+
+
 def test_what_a_source_said_of_event_time_is_in_the_snapshot_too() -> None:
     said = SourceProgress("a", Timestamp(50))
     with slow_source() as source:
