@@ -62,6 +62,8 @@ class RocksDbKeyedState(BaseKeyedState):
         self._made_directory = ""
         self._removal: weakref.finalize[..., RocksDbKeyedState] | None = None
         """Of the directory of a backend that nobody closes."""
+        self._closing: weakref.finalize[..., RocksDbKeyedState] | None = None
+        """Of its store, which without its files would try for a second to flush."""
         self._opened: DiskStore | None = None
         self._numbers: dict[str, int] = {}
         self._saved: dict[str, StateFacts] = {}
@@ -88,6 +90,8 @@ class RocksDbKeyedState(BaseKeyedState):
     def _store(self) -> DiskStore:
         if self._opened is None:
             self._opened = DiskStore(self._store_directory, self._options.memory_bytes)
+            # Called before `_removal`, as that is older.
+            self._closing = weakref.finalize(self, self._opened.close)
         return self._opened
 
     def get_state(self, descriptor: ValueStateDescriptor) -> DiskValueState:
@@ -251,9 +255,9 @@ class RocksDbKeyedState(BaseKeyedState):
         """Files of checkpoints that are being written go when these are done."""
         if self._removal is not None:
             self._removal.detach()
-        opened, self._opened = self._opened, None
-        if opened is not None:
-            opened.close()
+        self._opened = None
+        if self._closing is not None:
+            self._closing()
         elif self._made_directory:
             # What a restore that failed has fetched.
             shutil.rmtree(self._store_directory, ignore_errors=True)

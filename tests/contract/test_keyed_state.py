@@ -17,6 +17,7 @@ import pytest
 from actors.checkpoints.handles import InlineState
 from actors.elements import CheckpointOptions
 from actors.keys import key_groups, key_values
+from actors.state.disk_store import DiskStore
 from actors.state.keyed_state import KeyedStateBackend
 from actors.state.pickling import with_one_nan
 from actors.state.snapshot import OperatorSnapshot
@@ -506,6 +507,28 @@ def test_a_backend_that_nobody_closes_leaves_no_files(factory: BackendFactory) -
     del abandoned
     gc.collect()
     assert os.listdir(factory.directory) == []
+
+
+def test_a_store_that_nobody_closes_is_closed_before_its_files_are_removed(
+    factory: BackendFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it tries to flush, again after a second, while whoever collects garbage waits."""
+    files_then = []
+    close = DiskStore.close
+
+    def closed(store: DiskStore) -> None:
+        files_then.append(os.listdir(factory.directory))
+        close(store)
+
+    monkeypatch.setattr(DiskStore, "close", closed)
+    abandoned = factory.make("rocksdb")
+    use(abandoned, "k")
+    abandoned.get_state(ValueStateDescriptor("value")).update(1)
+    factory.made.clear()
+    del abandoned
+    gc.collect()
+    assert len(files_then) == 1
+    assert files_then[0]
 
 
 class Unimportable:
