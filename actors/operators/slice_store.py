@@ -12,10 +12,11 @@ from msgspec import Struct
 
 from actors.operators.accumulator_base import Cells, Places, grown, listed, moved
 from actors.operators.accumulators import AggregateColumns
+from actors.operators.arriving_cells import AppendedCells, ArrivingCells
 from actors.operators.keyed_tables import KeyedTables, StateRows
 from actors.operators.merged_slices import Piece
 from actors.operators.partial_aggregates import is_partial, state_of, write_partial
-from actors.operators.slice_cells import LookedUpCells, SliceCells, best_cells
+from actors.operators.slice_cells import SliceCells, best_cells
 from actors.state.key_index import Ids, KeyIndex
 from actors.state.snapshot import KeyedTable
 from flinkray.aggregates import Aggregate
@@ -28,7 +29,7 @@ _FIRED_UNTIL = "fired_until"
 
 
 class SliceStore:
-    """A *cell* holds the aggregates of one key in one slice.
+    """A *cell* holds the aggregates of one key in one slice, a *group*; for a while a group may have several cells.
 
     Keys, cells and aggregates are arrays throughout: per row nothing but kernels runs, per cell nothing but a few
     bytes stay. Belongs to one thread.
@@ -48,14 +49,20 @@ class SliceStore:
         self._keys = KeyIndex()
         self._aggregates = AggregateColumns(aggregates, where)
         self._next_position = 0
-        self._cells: SliceCells = LookedUpCells()
+        self._cells: SliceCells = AppendedCells()
         self._fired_until: npt.NDArray[np.int64] | None = None
         """Per cell: windows that end before this have fired for its key, before the operator was restored with the
         lower watermark of another subtask. None: with those that the watermark has passed, all is said."""
 
     @property
     def cell_count(self) -> int:
-        """Cells in use."""
+        """Cells in use; more than there are groups where some were not found yet to be of the same one."""
+        return self._cells.count
+
+    def group_count(self) -> int:
+        """How many keys there are in the slices, each slice's counted by itself. Looks at all cells."""
+        self._cells.find_repeated()
+        self._add_repeated()
         return self._cells.count
 
     # -- adding
@@ -71,7 +78,9 @@ class SliceStore:
             which: for each row the index of its slice in `starts`; None: they are all in the only one.
         """
         key_ids = np.zeros(data.num_rows, np.int64) if keys is None else self._keys.ids(keys)
-        if not self._cells.has_room(starts, self._key_count, data.num_rows):
+        has_room = self._cells.has_room(starts, self._key_count, data.num_rows)
+        self._add_repeated()
+        if not has_room:
             self._rebuild(starts, data.num_rows)
         cells = self._entered(key_ids, starts, which)
         if self._fired_until is not None:  # what has come now has not been in any firing
@@ -87,6 +96,12 @@ class SliceStore:
         """Adds row i of a snapshot, or of partial aggregates, to `cells[i]`."""
         source = np.arange(rows.num_rows, dtype=np.int64)
         self._aggregates.merge(self._aggregates.loaded(rows), source, cells)
+
+    def _add_repeated(self) -> None:
+        for cells, targets in self._cells.repeated():
+            self._aggregates.merge(self._aggregates, cells, targets)
+            if self._fired_until is not None:
+                np.minimum.at(self._fired_until, targets, self._fired_until[cells])
 
     @property
     def _key_count(self) -> int:
@@ -109,7 +124,9 @@ class SliceStore:
 
     def cells_of(self, slice_start: int) -> Places:
         """The cells of a slice, ascending. None if there is no such slice."""
-        return self._cells.cells_of(slice_start)
+        cells = self._cells.cells_of(slice_start)
+        self._add_repeated()
+        return cells
 
     def key_ids(self, cells: Places) -> Ids:
         return listed(self._cells.key_ids(cells))
@@ -155,7 +172,7 @@ class SliceStore:
     def clear(self, cells: Places) -> bool:
         """Clears neighbouring cells of a slice that is to be released: now, as they are in the cache. False: it need
         not be done, as they will not be used again."""
-        if isinstance(self._cells, LookedUpCells):
+        if isinstance(self._cells, ArrivingCells):
             return False
         self._aggregates.clear(cells if isinstance(cells, slice) else slice(int(cells[0]), int(cells[-1]) + 1))
         return True
@@ -175,14 +192,15 @@ class SliceStore:
         Args:
             most_keys: in one of the slices that were released; the others may be forgotten. 0: it is not known.
         """
-        starts, live, which = self._listed()
+        starts, live, which = self._listed(self.cells_of)
         key_ids = self.key_ids(live)
         if 0 < 2 * most_keys < len(self._keys):
             key_ids = self._forget_keys(key_ids)
         has_rows = self._aggregates.has_rows if self._aggregates.counts_rows_of(live) else None
-        self._cells = best_cells(self._key_count, len({*starts, *coming}), len(live) + rows, most_keys, has_rows)
-        if isinstance(self._cells, LookedUpCells):  # these are numbered in the order in which they are given
-            order = np.argsort(live)
+        slices = len({*starts, *coming})
+        self._cells = best_cells(self._cells, self._key_count, slices, len(live), rows, most_keys, has_rows)
+        if isinstance(self._cells, ArrivingCells):  # these are numbered in the order in which they are given
+            order = np.argsort(live, kind="stable")  # quick where each slice's are ascending
             live, which, key_ids = live[order], which[order], key_ids[order]
         places = self._cells.cells(key_ids, starts, which, self._key_count)
         self._aggregates.move(live, places, self._cells.size)
@@ -190,10 +208,10 @@ class SliceStore:
             self._fired_until = moved(self._fired_until, live, places, self._cells.size, MIN_TIMESTAMP)
         self._renumbered()
 
-    def _listed(self) -> tuple[list[int], Cells, npt.NDArray[np.int64]]:
-        """The slices; all cells in use; and for each of these the index of its slice."""
+    def _listed(self, cells_of: Callable[[int], Places]) -> tuple[list[int], Cells, npt.NDArray[np.int64]]:
+        """The slices; all their cells; and for each of these the index of its slice."""
         starts = self._cells.starts()
-        parts = [listed(self._cells.cells_of(start)) for start in starts]
+        parts = [listed(cells_of(start)) for start in starts]
         cells = np.concatenate([np.empty(0, np.int64), *parts])
         which = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
         return starts, cells, which
@@ -235,14 +253,15 @@ class SliceStore:
         return self._next_position
 
     def capture(self, watermark: int) -> CapturedCells:
-        """All cells as they are now. Quick: arrays are copied, everything else is immutable."""
-        starts, cells, which = self._listed()
+        """All cells as they are now. Quick: arrays are copied, all else is immutable, and no cells are merged."""
+        starts, cells, which = self._listed(self._cells.unmerged)
         fired_until = np.full(len(cells), watermark, np.int64)
         if self._fired_until is not None:
             np.maximum(fired_until, self._fired_until[cells], out=fired_until)
         aggregates = self._aggregates.copy(self._cells.size)
         keys = self._keys.key_columns()
-        return CapturedCells(keys, starts, cells, which, self.key_ids(cells), fired_until, aggregates)
+        key_ids = self.key_ids(cells)
+        return CapturedCells(keys, starts, cells, which, key_ids, fired_until, aggregates, self._cells.has_repeats)
 
     def restore(self, parts: Iterable[StateRows], next_position: int, watermark: int) -> None:
         """Adds the cells of snapshots, whose keys differ from part to part.
@@ -280,21 +299,41 @@ class CapturedCells(Struct, frozen=True):
     starts: Sequence[int]
     """Of the slices."""
     cells: Cells
-    """Those in use."""
+    """Of these slices."""
     which: npt.NDArray[np.int64]
     """This and the following ones are of each cell: here the index of its slice in `starts`."""
     key_ids: Ids
     fired_until: npt.NDArray[np.int64]
     aggregates: AggregateColumns
+    has_repeats: bool
+    """Whether a key may have several cells in a slice."""
 
     def table(self, tables: KeyedTables, metadata: Mapping[str, bytes]) -> KeyedTable:
-        """A row per cell in use, in their order."""
+        """A row per key and slice, in the order of their first cells."""
         order = np.argsort(self.cells)
-        cells = self.cells[order]
+        cells, which, key_ids, fired_until = (
+            each[order] for each in (self.cells, self.which, self.key_ids, self.fired_until)
+        )
+        aggregates, places = self.aggregates, cells
+        if self.has_repeats:
+            first_rows, groups = _groups(which, key_ids)
+            aggregates, places = aggregates.combine(cells, groups, len(first_rows)), np.arange(len(first_rows))
+            least = fired_until[first_rows]
+            np.minimum.at(least, groups, fired_until)
+            cells, which, key_ids, fired_until = cells[first_rows], which[first_rows], key_ids[first_rows], least
         columns = {
-            _SLICE: pa.array(np.array(self.starts, np.int64)[self.which[order]]),
+            _SLICE: pa.array(np.array(self.starts, np.int64)[which]),
             _CELL: pa.array(cells),
-            _FIRED_UNTIL: pa.array(self.fired_until[order]),
-            **self.aggregates.columns(cells),
+            _FIRED_UNTIL: pa.array(fired_until),
+            **aggregates.columns(places),
         }
-        return tables.make(self.keys, self.key_ids[order], columns, {**metadata, **self.aggregates.metadata()})
+        return tables.make(self.keys, key_ids, columns, {**metadata, **aggregates.metadata()})
+
+
+def _groups(which: npt.NDArray[np.int64], key_ids: Ids) -> tuple[Cells, Cells]:
+    """The first row of each pair of these, ascending; and for each row the number of its pair in that order."""
+    _, first_rows, groups = np.unique(which << 32 | key_ids, return_index=True, return_inverse=True)
+    order = np.argsort(first_rows)
+    numbers = np.empty(len(order), np.int64)
+    numbers[order] = np.arange(len(order))
+    return first_rows[order], numbers[groups]

@@ -146,7 +146,8 @@ class LocalWindowAggregateOperator(Operator):
         keys = None if self._selector is None else key_columns(batch, self._selector, self._where)
         self._store.add(batch.data, keys, starts, which)
         self._earliest_end = min(self._earliest_end, starts[0] + self._times.slice - 1)
-        if self._store.cell_count >= _MOST_GROUPS:
+        # Half of them: or cells would be looked at again after few more rows.
+        if self._store.cell_count >= _MOST_GROUPS and self._store.group_count() > _MOST_GROUPS // 2:
             self._give(self._store.slice_starts())
 
     # -- what the groups wait for

@@ -43,8 +43,9 @@ def test_every_step_of_a_row_has_its_cost(capsys: pytest.CaptureFixture[str]) ->
     assert all(re.fullmatch(r"\S.* +\d+ us per batch +\d+\.\d ns per row", line) for line in lines)
 
 
-def test_what_a_row_costs_is_printed_for_every_size(capsys: pytest.CaptureFixture[str]) -> None:
-    growth.main(["--runs", "1", "--rows", "500000", "--parallelism", "1"])
+@pytest.mark.parametrize("workload", ["W2", "W2d"])
+def test_what_a_row_costs_is_printed_for_every_size(workload: str, capsys: pytest.CaptureFixture[str]) -> None:
+    growth.main(["--workload", workload, "--runs", "1", "--rows", "500000", "--parallelism", "1"])
     lines = capsys.readouterr().out.splitlines()[1:]
     sizes = [line.split()[:2] for line in lines]
     by_rows = [["10,000", "10,000"], ["50,000", "10,000"], ["100,000", "10,000"], ["500,000", "10,000"]]

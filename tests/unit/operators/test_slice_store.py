@@ -5,16 +5,18 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators import slice_cells
-from actors.operators.accumulator_base import listed
-from actors.operators.keyed_tables import StateRows
-from actors.operators.slice_cells import LookedUpCells, PlacedCells
+from actors.operators import arriving_cells, placed_cells
+from actors.operators.accumulator_base import listed, number_of
+from actors.operators.arriving_cells import AppendedCells, ArrivingCells, LookedUpCells
+from actors.operators.keyed_tables import KeyedTables, StateRows, state_rows
+from actors.operators.placed_cells import PlacedCells
 from actors.operators.slice_store import SliceStore
 from actors.taking import contiguous
 from flinkray.aggregates import Aggregate, Count, First, Max, Sum
@@ -51,6 +53,7 @@ class Checked:
 
     def __init__(self, aggregates: Sequence[tuple[str, Aggregate]] = AGGREGATES) -> None:
         self.renumbered = 0
+        self.aggregates = aggregates
         self.names = [name for name, _ in aggregates]
         self.store = SliceStore(aggregates, "window (1/1)", self._count)
         self.model: dict[int, Values] = defaultdict(lambda: defaultdict(list))
@@ -72,6 +75,21 @@ class Checked:
         self.store.release(start, clears and self.store.clear(self.store.cells_of(start)))
         self.model.pop(start, None)
 
+    def snapshot(self, watermark: int) -> StateRows:
+        """What is restored of one that is taken now, which has a row per group."""
+        table = self.store.capture(watermark).table(KeyedTables(128, range(128), "window (1/1)"), {})
+        (rows,) = state_rows([table.data])
+        assert rows.num_rows == sum(map(len, self.model.values()))
+        return rows
+
+    def restored(self) -> Checked:
+        """The same in another store."""
+        other = Checked(self.aggregates)
+        if self.model:
+            other.store.restore([self.snapshot(0)], self.store.next_position, 0)
+        other.model, other.renumbered = self.model, self.renumbered
+        return other
+
     def check(self) -> None:
         self.store.check()
         assert sorted(self.store.slice_starts()) == sorted(self.model)
@@ -91,9 +109,9 @@ class Checked:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells are numbered anew after few rows."""
-    monkeypatch.setattr(slice_cells, "_RELEASED_BEFORE_COMPACTING", 3)
-    monkeypatch.setattr(slice_cells, "_FEWEST_JUDGED", 3)
-    monkeypatch.setattr(slice_cells, "_FEWEST_BITS", 2)
+    monkeypatch.setattr(arriving_cells, "_RELEASED_BEFORE_COMPACTING", 3)
+    monkeypatch.setattr(arriving_cells, "_FEWEST_JUDGED", 3)
+    monkeypatch.setattr(placed_cells, "_FEWEST_BITS", 2)
 
 
 @pytest.mark.usefixtures("soon")
@@ -118,11 +136,13 @@ def test_cells_hold_what_was_added_however_dense_slices_are(
             for start in [start for start in checked.store.slice_starts() if start < 10 * first]:
                 checked.release(start, clears=chance.random() < 0.5)
             checked.store.compact()
+        if chance.random() < 0.1:
+            checked = checked.restored()
         if chance.random() < 0.5:  # what is said of cells in use need not be asked after each batch
             checked.check()
     checked.check()
     assert checked.renumbered
-    assert layouts == {LookedUpCells, PlacedCells}
+    assert layouts == {AppendedCells, LookedUpCells, PlacedCells}
 
 
 def run_windows(checked: Checked, count: int, keys: int, rows: int) -> None:
@@ -150,9 +170,68 @@ def test_slices_with_rows_of_few_keys_are_looked_up_again() -> None:
         checked.add([10 * window] * 20, list(range(20)), list(range(20)))
         checked.release(10 * (window - 1))
         checked.store.compact()
-    assert isinstance(checked.store._cells, LookedUpCells)
+    assert isinstance(checked.store._cells, ArrivingCells)
     assert len(checked.store._keys) <= 40
     checked.check()
+
+
+def sparse() -> Checked:
+    """Twenty slices, each with a thousand of twenty thousand keys."""
+    checked = Checked()
+    keys = list(range(20_000))
+    checked.add([10 * (key // 1000) for key in keys], keys, keys)
+    assert isinstance(checked.store._cells, AppendedCells), "nothing is known of what comes"
+    return checked
+
+
+def test_rows_of_groups_that_have_a_cell_are_looked_up_while_they_are_many() -> None:
+    checked, keys = sparse(), list(range(1000))
+    cells: list[type] = []
+    for start in range(200, 2200, 10):
+        for _ in range(3 if start < 1200 else 1):
+            checked.add([start] * 1000, keys, keys)
+            cells.append(type(checked.store._cells))
+        assert number_of(checked.store.cells_of(start - 10)) == 1000
+        checked.release(start - 10)
+        checked.store.compact()
+    switches = [cell for cell, after in pairwise(cells) if cell is not after]
+    assert [*switches, cells[-1]] == [AppendedCells, LookedUpCells, AppendedCells]
+    checked.check()
+
+
+def test_rows_that_repeat_take_no_memory_before_a_slice_is_read() -> None:
+    checked, keys = sparse(), list(range(1000))
+    for _ in range(100):
+        checked.add([200] * 1000, keys, keys)
+    assert isinstance(checked.store._cells, LookedUpCells)
+    assert checked.store._cells.size == 21_000
+    checked.check()
+
+
+def test_cells_that_were_numbered_anew_are_not_looked_at_before_they_have_doubled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    checked, keys = sparse(), list(range(1000))
+    checked.store._rebuild([], 0)
+    looks: list[int] = []
+    monkeypatch.setattr(AppendedCells, "find_repeated", lambda cells: looks.append(cells.count))
+    for start in range(200, 450, 10):
+        checked.add([start] * 1000, keys, keys)
+    assert looks == [40_000]
+
+
+def test_a_group_that_gets_a_row_has_not_fired_ahead_any_more() -> None:
+    before, checked = Checked(), Checked()
+    before.add([0] * 3, [1, 2, 3], [1, 2, 3])
+    checked.store.restore([before.snapshot(100)], 3, 0)
+    checked.model = before.model
+    checked.add([0] * 2, [2, 2], [4, 5])
+    for _ in range(2):
+        rows = checked.snapshot(0)
+        assert rows.keys is not None
+        fired_until = dict(zip(rows.keys["k"].to_pylist(), rows.columns["fired_until"].to_pylist(), strict=True))
+        assert fired_until == {1: 100, 2: 0, 3: 100}
+        checked.check()
 
 
 def test_many_slices_of_few_rows_do_not_take_a_place_per_key_each() -> None:
@@ -161,7 +240,7 @@ def test_many_slices_of_few_rows_do_not_take_a_place_per_key_each() -> None:
     assert isinstance(checked.store._cells, PlacedCells)
     rows = 500
     checked.add([10 * (5 + row) for row in range(rows)], [row % 3000 for row in range(rows)], list(range(rows)))
-    assert isinstance(checked.store._cells, LookedUpCells)
+    assert isinstance(checked.store._cells, ArrivingCells)
     checked.check()
 
 

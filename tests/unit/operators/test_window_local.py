@@ -13,7 +13,7 @@ import pytest
 
 from actors.keys import key_hashes
 from actors.network.buffers import Coalescer
-from actors.operators import slice_cells, window_local
+from actors.operators import arriving_cells, window_local
 from actors.operators.group_sample import GroupSample
 from actors.operators.partial_aggregates import is_partial, rows_behind
 from actors.operators.registry import create_operator
@@ -165,7 +165,7 @@ def test_rows_that_pass_and_rows_that_are_aggregated_give_the_rows_of_one_phase(
     chance, numbers = random.Random(seed), np.random.default_rng(seed)
     monkeypatch.setattr(window_local, "_FEWEST_ROWS", 100)
     monkeypatch.setattr(window_local, "_MOST_GROUPS", chance.choice((100, 400, 1500)))
-    monkeypatch.setattr(slice_cells, "_FEWEST_JUDGED", 50)
+    monkeypatch.setattr(arriving_cells, "_FEWEST_JUDGED", 50)
     assigner = chance.choice(ASSIGNERS)
     one, two = (TwoPhases(factory_of(assigner), KEY, is_local=is_local) for is_local in (False, True))
     rows = 0

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.operators import slice_cells
-from actors.operators.slice_cells import PlacedCells
+from actors.operators import arriving_cells, placed_cells
+from actors.operators.placed_cells import PlacedCells
 from actors.operators.window_columnar import ColumnarWindowOperator
 from actors.operators.window_operator import create_window_operator
 from actors.operators.window_times import WindowTimes
@@ -349,8 +349,8 @@ def test_compacting_keeps_what_is_still_open() -> None:
 @pytest.fixture
 def placed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Places of cells are computed, and used again, after few rows."""
-    monkeypatch.setattr(slice_cells, "_FEWEST_JUDGED", 3)
-    monkeypatch.setattr(slice_cells, "_FEWEST_BITS", 2)
+    monkeypatch.setattr(arriving_cells, "_FEWEST_JUDGED", 3)
+    monkeypatch.setattr(placed_cells, "_FEWEST_BITS", 2)
 
 
 def is_placed(harness: OperatorHarness) -> bool:
