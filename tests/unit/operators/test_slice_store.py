@@ -1,4 +1,4 @@
-"""Cells of keys and slices, looked up and placed, against a dict; random steps, with seeds."""
+"""Cells of keys and slices, of all kinds, against a dict; random steps, with seeds."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_slices_with_rows_of_most_keys_are_not_looked_up_and_memory_stays() -> N
     checked.check()
 
 
-def test_slices_with_rows_of_few_keys_are_looked_up_again() -> None:
+def test_slices_with_rows_of_few_keys_do_not_take_a_place_per_key_any_more() -> None:
     checked = Checked()
     run_windows(checked, 5, 3000, 3000)
     assert isinstance(checked.store._cells, PlacedCells)
