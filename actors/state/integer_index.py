@@ -32,8 +32,6 @@ _PLACES_OF_FEW = 1 << 21
 # Tables grow by so many integers at a time, so that what is copied on the way stays small beside the table.
 _INSERTED_AT_ONCE = 1 << 20
 
-_FEWEST_BITS = 10
-
 _NONE: Ids = np.empty(0, np.int64)
 
 
@@ -271,7 +269,7 @@ class PairIndex:
 
     def __init__(self) -> None:
         self._integers = IntegerIndex()
-        self._bits = _FEWEST_BITS
+        self._bits = 0
 
     @property
     def size(self) -> int:
