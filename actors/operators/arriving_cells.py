@@ -105,9 +105,10 @@ class ArrivingCells(ABC):
     def _enter(self, cells: Cells, starts: Sequence[int], which: npt.NDArray[Any] | None) -> None:
         """These are new in their slices."""
         for start, chunk in zip(starts, [cells] if which is None else _parted(cells, which, len(starts)), strict=True):
-            some = self._slices.setdefault(start, _Slice([]))
-            some.chunks.append(chunk)
-            some.size += len(chunk)
+            if len(chunk):
+                some = self._slices.setdefault(start, _Slice([]))
+                some.chunks.append(chunk)
+                some.size += len(chunk)
 
     def reused(self) -> list[slice]:
         """Cells that were used before, to be cleared before anything is added; each is given once."""

@@ -201,10 +201,11 @@ def test_rows_of_groups_that_have_a_cell_are_looked_up_while_they_are_many() -> 
 
 def test_rows_that_repeat_take_no_memory_before_a_slice_is_read() -> None:
     checked, keys = sparse(), list(range(1000))
-    for _ in range(100):
-        checked.add([200] * 1000, keys, keys)
+    for number in range(100):
+        checked.add([200] * 1000 + [210], [*keys, number], [*keys, number])
     assert isinstance(checked.store._cells, LookedUpCells)
-    assert checked.store._cells.size == 21_000
+    assert checked.store._cells.size == 21_100
+    assert len(checked.store._cells._slices[200].chunks) <= 2
     checked.check()
 
 
