@@ -31,14 +31,12 @@ _WORTH_LOOKING_UP = 0.25
 class _Slice(Struct):
     chunks: list[Cells]
     """Its cells, ascending."""
-    size: int = 0
-    """How many they are."""
-    distinct: int = 0
-    """How many there were when each key had one."""
+    is_merged: bool = False
+    """They are in one chunk, and each key has one."""
 
 
 class ArrivingCells(ABC):
-    """Those that are not in use any more are not used again.
+    """Numbers cells in order of arrival; those that are not in use any more are not used again.
 
     Args:
         groups: cells that it is about to be asked for, each of another key or slice.
@@ -108,7 +106,7 @@ class ArrivingCells(ABC):
             if len(chunk):
                 some = self._slices.setdefault(start, _Slice([]))
                 some.chunks.append(chunk)
-                some.size += len(chunk)
+                some.is_merged = False
 
     def reused(self) -> list[slice]:
         """Cells that were used before, to be cleared before anything is added; each is given once."""
@@ -131,10 +129,11 @@ class ArrivingCells(ABC):
         some = self._slices.get(slice_start)
         if some is None:
             return np.empty(0, np.int64)
-        if some.distinct < some.size:
-            cells = self._merged(together(some.chunks))
-            self._released += some.size - len(cells)
-            some.chunks, some.size, some.distinct = [cells], len(cells), len(cells)
+        if not some.is_merged:
+            cells = together(some.chunks)
+            distinct = self._merged(cells)
+            self._released += len(cells) - len(distinct)
+            some.chunks, some.is_merged = [distinct], True
         return some.chunks[0]
 
     def _merged(self, cells: Cells) -> Cells:
@@ -151,7 +150,7 @@ class ArrivingCells(ABC):
         Args:
             is_clear: nothing is left of what was added to its cells.
         """
-        released = self._slices.pop(slice_start, _Slice([])).size
+        released = sum(map(len, self._slices.pop(slice_start, _Slice([])).chunks))
         self._released += released
         self.most_keys = max(self.most_keys, released)
 
@@ -224,7 +223,7 @@ class AppendedCells(ArrivingCells):
 
     @property
     def has_repeats(self) -> bool:
-        return any(each.distinct < each.size for each in self._slices.values())
+        return not all(each.is_merged for each in self._slices.values())
 
     def _is_best(self) -> bool:
         return not self.is_worth_looking_up

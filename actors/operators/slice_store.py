@@ -98,6 +98,7 @@ class SliceStore:
         self._aggregates.merge(self._aggregates.loaded(rows), source, cells)
 
     def _add_repeated(self) -> None:
+        """What is in cells that turned out to be of another one's group goes to that one."""
         for cells, targets in self._cells.repeated():
             self._aggregates.merge(self._aggregates, cells, targets)
             if self._fired_until is not None:
@@ -123,7 +124,7 @@ class SliceStore:
         return self._cells.starts()
 
     def cells_of(self, slice_start: int) -> Places:
-        """The cells of a slice, ascending. None if there is no such slice."""
+        """The cells of a slice, ascending, one for each key. None if there is no such slice."""
         cells = self._cells.cells_of(slice_start)
         self._add_repeated()
         return cells

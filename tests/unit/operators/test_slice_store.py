@@ -14,7 +14,7 @@ import pytest
 
 from actors.operators import arriving_cells, placed_cells
 from actors.operators.accumulator_base import listed, number_of
-from actors.operators.arriving_cells import AppendedCells, ArrivingCells, LookedUpCells
+from actors.operators.arriving_cells import AppendedCells, LookedUpCells
 from actors.operators.keyed_tables import KeyedTables, StateRows, state_rows
 from actors.operators.placed_cells import PlacedCells
 from actors.operators.slice_store import SliceStore
@@ -170,7 +170,7 @@ def test_slices_with_rows_of_few_keys_do_not_take_a_place_per_key_any_more() -> 
         checked.add([10 * window] * 20, list(range(20)), list(range(20)))
         checked.release(10 * (window - 1))
         checked.store.compact()
-    assert isinstance(checked.store._cells, ArrivingCells)
+    assert isinstance(checked.store._cells, AppendedCells)
     assert len(checked.store._keys) <= 40
     checked.check()
 
@@ -241,7 +241,7 @@ def test_many_slices_of_few_rows_do_not_take_a_place_per_key_each() -> None:
     assert isinstance(checked.store._cells, PlacedCells)
     rows = 500
     checked.add([10 * (5 + row) for row in range(rows)], [row % 3000 for row in range(rows)], list(range(rows)))
-    assert isinstance(checked.store._cells, ArrivingCells)
+    assert isinstance(checked.store._cells, AppendedCells)
     checked.check()
 
 
