@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from actors.operators.accumulator_base import Cells, Places, grown, together
 from actors.operators.placed_cells import is_dense
+from actors.ordering import order_below, order_by
 from actors.state.integer_index import PairIndex
 from actors.state.key_index import Ids
 from actors.taking import contiguous
@@ -265,7 +266,7 @@ class AppendedCells(ArrivingCells):
 
 def _indices(values: Ids, places: Ids) -> Ids:
     """Where each value is in `places`, which are distinct."""
-    order = np.argsort(places)
+    order = order_by(places)
     indices: Ids = order[np.searchsorted(places[order], values)]
     return indices
 
@@ -273,5 +274,5 @@ def _indices(values: Ids, places: Ids) -> Ids:
 def _parted(cells: Cells, which: npt.NDArray[Any], parts: int) -> list[Cells]:
     """The cells of each part, ascending; `which`: for each cell the number of its part."""
     ends = np.cumsum(np.bincount(which, minlength=parts)).tolist()
-    ordered = cells[np.argsort(which, kind="stable")]
+    ordered = cells[order_below(which, parts)]
     return [ordered[start:end] for start, end in pairwise([0, *ends])]

@@ -25,6 +25,7 @@ from actors.operators.accumulator_base import (
     cast_exactly,
     listed,
 )
+from actors.ordering import is_other_than_before, order_by, partners_of
 
 _CELL = "cell"
 _POSITION = "position"
@@ -34,12 +35,16 @@ _BY = "by"
 # Below this many appended entries reducing the whole table again costs more than it saves.
 _APPENDED_BEFORE_REDUCING = 65_536
 
+_LARGEST = np.iinfo(np.int64).max
+
 
 class EntryAccumulator(ColumnAccumulator):
     """Base: subclasses say how to reduce entries, and make results of them."""
 
     def __init__(self) -> None:
         self._chunks: list[pa.Table] = []
+        self._cleared: list[slice] = []
+        """Of these cells entries may still be there, which nobody reads."""
         self._reduced_rows = 0
         self._appended_rows = 0
 
@@ -53,18 +58,34 @@ class EntryAccumulator(ColumnAccumulator):
         self._append(other._entries_of(cells, targets))
 
     def move(self, cells: Cells, targets: Cells, size: int) -> None:
-        self._keep(self._reduce(self._entries_of(cells, targets)))
+        self._keep(self._reduced(self._entries_of(cells, targets)))
 
     def clear(self, cells: slice) -> None:
-        if self._chunks:
-            table = pa.concat_tables(self._chunks)
+        if self._cleared and self._cleared[-1].stop == cells.start:
+            cells = slice(self._cleared.pop().start, cells.stop)
+        self._cleared.append(cells)
+
+    def _forget_cleared(self) -> None:
+        if self._cleared and self._chunks:
+            table = self._together()
             entry_cells = table.column(_CELL).to_numpy()
-            self._keep(table.filter(pa.array((entry_cells < cells.start) | (entry_cells >= cells.stop))))
+            is_kept = np.ones(len(entry_cells), np.bool_)
+            for cells in self._cleared:
+                is_kept &= (entry_cells < cells.start) | (entry_cells >= cells.stop)
+            self._keep(table.filter(pa.array(is_kept)))
+        self._cleared = []
+
+    def _together(self) -> pa.Table:
+        """All entries, of which there are some, in one chunk: what is mostly read several times in a row."""
+        if len(self._chunks) > 1:
+            self._chunks = [pa.concat_tables(self._chunks).combine_chunks()]
+        return self._chunks[0]
 
     def _keep(self, entries: pa.Table) -> None:
         self._chunks, self._reduced_rows, self._appended_rows = [entries], entries.num_rows, 0
 
     def widened(self, arrow_type: pa.DataType) -> EntryAccumulator:
+        self._forget_cleared()
         wider = self._of_type(arrow_type)
         schema = pa.table(wider._empty_columns()).schema
         for chunk in self._chunks:
@@ -80,21 +101,20 @@ class EntryAccumulator(ColumnAccumulator):
     def results(self, cells: Places) -> pa.Array:
         cells = listed(cells)
         targets = np.arange(len(cells), dtype=np.int64)
-        return self._finish(self._reduce(self._entries_of(cells, targets)), len(cells))
+        return self._finish(self._reduced(self._entries_of(cells, targets)), len(cells))
 
     # -- snapshots
 
     def copy(self, size: int) -> EntryAccumulator:
         copied = copy.copy(self)
-        copied._chunks = list(self._chunks)
+        copied._chunks, copied._cleared = list(self._chunks), list(self._cleared)
         return copied
 
     def columns(self, cells: Places) -> dict[str, pa.Array]:
         """A list of entries per cell, one column for each column of theirs."""
         cells = listed(cells)
-        entries = self._reduce(self._entries_of(cells, np.arange(len(cells), dtype=np.int64)))
+        entries = self._reduced(self._entries_of(cells, np.arange(len(cells), dtype=np.int64)))
         entry_cells = entries.column(_CELL).to_numpy()
-        entries = entries.take(pa.array(np.argsort(entry_cells, kind="stable")))
         offsets = np.zeros(len(cells) + 1, np.int64)
         np.cumsum(np.bincount(entry_cells, minlength=len(cells)), out=offsets[1:])
         return {
@@ -113,9 +133,15 @@ class EntryAccumulator(ColumnAccumulator):
     def _columns(self, rows: Rows) -> dict[str, Any]:
         return {_CELL: rows.cells, _POSITION: rows.positions, _VALUE: rows.values}
 
+    def _reduced(self, entries: pa.Table) -> pa.Table:
+        """What still matters, sorted by cell (and within a cell as `_finish` wants it)."""
+        cells = entries.column(_CELL).to_numpy()
+        # Where each has a cell of its own, in order, as cells of keys with few rows mostly are, all of them matter.
+        return entries if (cells[1:] > cells[:-1]).all() else self._reduce(entries)
+
     @abstractmethod
     def _reduce(self, entries: pa.Table) -> pa.Table:
-        """What still matters, copied, sorted by cell (and within a cell as `_finish` wants it)."""
+        """As `_reduced`, copied; some cells have several entries, or they are in no order."""
 
     @abstractmethod
     def _finish(self, entries: pa.Table, size: int) -> pa.Array:
@@ -124,25 +150,29 @@ class EntryAccumulator(ColumnAccumulator):
     def _append(self, entries: pa.Table) -> None:
         if not entries.num_rows:
             return
-        reduced = self._reduce(entries)
+        self._forget_cleared()
+        reduced = self._reduced(entries)
+        if reduced is entries:  # the memory of a batch that was received must not be kept
+            reduced = entries.take(pa.array(np.arange(entries.num_rows)))
         self._chunks.append(reduced)
         self._appended_rows += reduced.num_rows
         if self._appended_rows > max(_APPENDED_BEFORE_REDUCING, self._reduced_rows):
-            self._keep(self._reduce(pa.concat_tables(self._chunks)))
+            self._keep(self._reduced(self._together()))
 
     def _entries_of(self, cells: Cells, targets: Cells) -> pa.Table:
         """The entries of `cells[i]` as entries of `targets[i]`, for all i."""
-        if not self._chunks:
-            return pa.table({name: pa.nulls(0, column.type) for name, column in self._empty_columns().items()})
-        table = pa.concat_tables(self._chunks)
+        if not self._chunks or not len(cells):
+            return pa.table(self._empty_columns())
+        lowest, highest = int(cells.min()), int(cells.max())
+        if any(cleared.start <= highest and cleared.stop > lowest for cleared in self._cleared):
+            self._forget_cleared()
+        table = self._together()
         entry_cells = table.column(_CELL).to_numpy()
-        order = np.argsort(entry_cells, kind="stable")
-        entry_cells = entry_cells[order]
-        starts = np.searchsorted(entry_cells, cells, "left")
-        counts = np.searchsorted(entry_cells, cells, "right") - starts
+        near = np.flatnonzero((entry_cells >= lowest) & (entry_cells <= highest))
+        order, starts, counts = partners_of(cells - lowest, entry_cells[near] - lowest, highest - lowest + 1)
         before = np.cumsum(counts) - counts
         picked = np.arange(int(counts.sum()), dtype=np.int64) + np.repeat(starts - before, counts)
-        taken = table.take(pa.array(order[picked]))
+        taken = table.take(pa.array(near[order[picked]]))
         return taken.set_column(0, _CELL, pa.array(np.repeat(targets, counts)))
 
     def _empty_columns(self) -> dict[str, pa.Array]:
@@ -197,7 +227,7 @@ class TopAccumulator(_OfType):
 
     def _reduce(self, entries: pa.Table) -> pa.Table:
         ordered = _sorted(entries, (_VALUE, "descending"), (_POSITION, "ascending"))
-        return ordered.filter(pa.array(_ranks(ordered) < self._n))
+        return ordered.filter(pa.array(_places_in_cells(ordered) < self._n))
 
     def _finish(self, entries: pa.Table, size: int) -> pa.Array:
         return _as_lists(entries, size, self._type)
@@ -242,7 +272,7 @@ class BestAccumulator(EntryAccumulator):
     def _reduce(self, entries: pa.Table) -> pa.Table:
         by = [] if self._by is None else [(_VALUE if self._by_type is None else _BY, self._by)]
         ordered = _sorted(entries, *by, (_POSITION, "descending" if self._is_last else "ascending"))
-        return ordered.filter(pa.array(_ranks(ordered) == 0))
+        return ordered.filter(pa.array(_places_in_cells(ordered) == 0))
 
     def _finish(self, entries: pa.Table, size: int) -> pa.Array:
         return _one_each(entries, size)
@@ -264,8 +294,10 @@ class DistinctAccumulator(_OfType):
         return {_CELL: rows.cells, _POSITION: np.zeros(len(rows.cells), np.int64), _VALUE: values}
 
     def _reduce(self, entries: pa.Table) -> pa.Table:
-        distinct = entries.group_by([_CELL, _VALUE], use_threads=False).aggregate([(_POSITION, "min")])
-        return distinct.rename_columns([_CELL, _VALUE, _POSITION]).select([_CELL, _POSITION, _VALUE])
+        cells, values = entries.column(_CELL).to_numpy(), _numbers(entries.column(_VALUE))
+        order = order_by(cells, values)
+        is_other = is_other_than_before(cells.take(order)) | is_other_than_before(values.take(order))
+        return entries.take(pa.array(order[is_other]))
 
     def _finish(self, entries: pa.Table, size: int) -> pa.Array:
         return pa.array(np.bincount(entries.column(_CELL).to_numpy(), minlength=size).astype(np.int64))
@@ -316,10 +348,41 @@ class DecimalSumAccumulator(_OfType):
 
 def _sorted(entries: pa.Table, *keys: tuple[str, str]) -> pa.Table:
     """Sorted by cell, then `keys`; copies."""
-    return entries.take(pc.sort_indices(entries, sort_keys=[(_CELL, "ascending"), *keys]))
+    columns = [entries.column(name) for name, _ in keys]
+    if all(map(_has_ranks, columns)):
+        ranks = [_ranks(column, direction) for column, (_, direction) in zip(columns, keys, strict=True)]
+        order = pa.array(order_by(entries.column(_CELL).to_numpy(), *ranks))
+    else:
+        order = pc.sort_indices(entries, sort_keys=[(_CELL, "ascending"), *keys])
+    return entries.take(order)
 
 
-def _ranks(ordered: pa.Table) -> npt.NDArray[np.int64]:
+def _has_ranks(values: pa.ChunkedArray) -> bool:
+    return bool(pa.types.is_integer(values.type) or pa.types.is_float64(values.type))
+
+
+def _ranks(values: pa.ChunkedArray, direction: str) -> npt.NDArray[Any]:
+    """Integers that sort as these numbers do in that direction, NaN last; none is null."""
+    numbers: npt.NDArray[Any] = values.to_numpy()
+    if not pa.types.is_float64(values.type):
+        return numbers if direction == "ascending" else ~numbers
+    ranks: npt.NDArray[Any] = (numbers + 0.0).view(np.int64)  # -0.0 + 0.0 is 0.0: both are one value
+    ranks ^= ranks >> 63 & _LARGEST  # of negative numbers, whose bits ascend as they descend
+    if direction == "descending":
+        ranks = ~ranks
+    ranks[np.isnan(numbers)] = _LARGEST
+    return ranks
+
+
+def _numbers(values: pa.ChunkedArray) -> npt.NDArray[Any]:
+    """Integers that are the same where the values are; none is null."""
+    if _has_ranks(values):
+        return _ranks(values, "ascending")
+    numbers: npt.NDArray[Any] = _one_chunk(values).dictionary_encode().indices.to_numpy()
+    return numbers
+
+
+def _places_in_cells(ordered: pa.Table) -> npt.NDArray[np.int64]:
     """The place of each entry within its cell: 0, 1, ..."""
     cells = ordered.column(_CELL).to_numpy()
     starts = np.flatnonzero(np.diff(cells, prepend=-1))

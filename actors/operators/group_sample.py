@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from actors.keys import key_hashes
+from actors.ordering import distinct
 
 # Of all keys, those are looked at whose hash begins with so many zeros: one in sixteen.
 _BITS = np.uint64(4)
@@ -50,7 +51,5 @@ class GroupSample:
         rows = np.flatnonzero(hashes >> _SHIFT == 0)
         salts = np.array([start * _SLICE_MULTIPLIER & _WORD for start in starts], np.uint64)
         groups = hashes[rows] ^ (salts[0] if which is None else salts[which[rows]])
-        seen = np.concatenate([self._seen, groups])
-        seen.sort()  # in a tenth of the time that np.unique takes, which hashes integers
-        self._seen = seen[np.diff(seen, prepend=~seen[:1]) != 0]
+        self._seen = distinct(np.concatenate([self._seen, groups]))
         self.rows += keys.num_rows

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from actors.operators.join_buffer import KeyedRows, concat_rows, restored_rows, rows_table
 from actors.operators.keyed_tables import KeyedTables, StateRows
+from actors.ordering import order_by
 from actors.state.key_index import Ids
 from actors.state.snapshot import KeyedTable
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -68,7 +69,7 @@ class SortedRun:
     @cached_property
     def order(self) -> Ids:
         """The rows by key, then time, then arrival."""
-        return np.argsort(self._unsorted_codes(), kind="stable")
+        return order_by(self._unsorted_codes())
 
     @cached_property
     def _codes(self) -> Ids:
@@ -93,7 +94,7 @@ class SortedRun:
 
     @cached_property
     def _sorted_times(self) -> Times:
-        return np.sort(self.times)
+        return self.times.take(order_by(self.times))
 
     def count_live(self) -> int:
         if self.over_until < self.earliest:
@@ -175,7 +176,7 @@ class IntervalBuffer:
     def restore(self, part: StateRows, key_ids: Ids) -> None:
         """Adds rows of a snapshot."""
         rows, times = restored_rows(part, key_ids), part.columns[_TIME].to_numpy()
-        order = np.argsort(rows.positions, kind="stable")
+        order = order_by(rows.positions)
         self.add(rows.take(order), times[order])
 
 

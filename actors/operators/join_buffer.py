@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from actors.keys import key_columns
 from actors.operators.keyed_tables import KeyedTables, StateRows
+from actors.ordering import order_by
 from actors.state.key_index import Ids, KeyIndex
 from actors.state.snapshot import KeyedTable
 from actors.taking import take
@@ -138,7 +139,7 @@ class JoinBuffer:
         if len(parts) == 1:
             return parts[0]
         together = concat_rows(parts)
-        return together.take(np.argsort(together.positions, kind="stable"))
+        return together.take(order_by(together.positions))
 
     def release(self, slice_start: int) -> None:
         self._slices.pop(slice_start, None)
@@ -170,7 +171,7 @@ class JoinBuffer:
         is_ahead = bool((fired_until > watermark).any())
         rows = replace(restored_rows(part, key_ids), fired_until=fired_until if is_ahead else None)
         starts = part.columns[_SLICE].to_numpy()
-        order = np.lexsort((rows.positions, starts))
+        order = order_by(starts, rows.positions)
         bounds = np.flatnonzero(np.diff(starts[order])) + 1
         for places in np.split(order, bounds):
             self._slices.setdefault(int(starts[places[0]]), []).append(rows.take(places))

@@ -16,29 +16,6 @@ from flinkray.types import Kind
 Indices = npt.NDArray[np.int64]
 RIGHT_SUFFIX = "_right"
 
-# With more keys than that many per row, counting the rows of each key costs more than searching.
-_KEYS_PER_ROW = 4
-
-
-def partners_of(first_ids: Indices, second_ids: Indices, keys: int) -> tuple[Indices, Indices, Indices]:
-    """Which rows of the second have the key of a row of the first.
-
-    Args:
-        keys: all ids are below.
-    Returns:
-        The second's rows by key, each key's in their order; for each row of the first where its partners begin among
-        these, and how many there are.
-    """
-    if keys > _KEYS_PER_ROW * (len(first_ids) + len(second_ids)):
-        order = np.argsort(second_ids, kind="stable")
-        sorted_ids = second_ids[order]
-        begins = np.searchsorted(sorted_ids, first_ids, "left")
-        return order, begins, np.searchsorted(sorted_ids, first_ids, "right") - begins
-    # numpy sorts 16-bit integers by counting digits, several times as fast.
-    order = np.argsort(second_ids.astype(np.uint16) if keys <= 1 << 16 else second_ids, kind="stable")
-    counts = np.bincount(second_ids, minlength=keys)
-    return order, (np.cumsum(counts) - counts)[first_ids], counts[first_ids]
-
 
 def pairs_of(begins: Indices, counts: Indices, most: int) -> Iterator[tuple[Indices, Indices]]:
     """Row i with each of its partners `begins[i] ... begins[i] + counts[i] - 1`, as arrays (row, partner).

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from actors.keys import Hashes, key_columns, key_hashes
+from actors.ordering import distinct, is_other_than_before, order_by
 from actors.spilling import Spilled, SpillFile
 from flinkray.batch import Batch, concat, is_same_layout
 from flinkray.fixed_width import INT64, fixed_width
@@ -55,7 +56,7 @@ class _Order(Struct, frozen=True):
 
     def sorted(self) -> _Order:
         """By key hash, then time; rows that are equal stay as they are."""
-        return self.take(np.lexsort((self.times, self.hashes)))
+        return self.take(order_by(self.hashes, self.times))
 
     @staticmethod
     def joined(orders: Iterable[_Order]) -> _Order:
@@ -259,7 +260,7 @@ class KeySorter:
             ((stream, batch),) = piece.batches.items()
             return [(self._streams[stream][0], _rows_of(batch, order.rows))]
         turns = _turns(order, count)
-        in_order = np.argsort(turns, kind="stable")
+        in_order = order_by(turns)
         starts = np.flatnonzero(np.diff(turns[in_order], prepend=-1))
         parts = []
         for indices in np.split(in_order, starts[1:]):
@@ -270,9 +271,7 @@ class KeySorter:
 
 def _turns(order: _Order, streams: int) -> Ints:
     """For each row the turn that it comes in: turn n is that of stream n % streams, and within a key none goes back."""
-    begins = np.empty(len(order), np.bool_)
-    begins[0] = True
-    np.not_equal(order.hashes[1:], order.hashes[:-1], out=begins[1:])
+    begins = is_other_than_before(order.hashes)
     steps = np.empty(len(order), np.int64)
     steps[0] = 0
     np.mod(np.diff(order.streams), streams, out=steps[1:])
@@ -287,7 +286,7 @@ def _turns(order: _Order, streams: int) -> Ints:
 def _piece(order: _Order, whole: dict[int, Batch]) -> _Piece:
     """Those rows of the whole batches, copied into batches of their own."""
     batches, rows = {}, np.empty(len(order), np.int64)
-    for stream in np.unique(order.streams).tolist():
+    for stream in distinct(order.streams).tolist():
         mine = np.flatnonzero(order.streams == stream)
         batches[stream] = whole[stream].take(pa.array(order.rows[mine]))
         rows[mine] = np.arange(mine.size)

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from actors.operators.accumulator_base import Cells
 from actors.operators.accumulators import AggregateColumns
+from actors.ordering import order_by
 from actors.state.key_index import Ids
 
 # Two pieces stay two where their merger has more than this share of their groups: it would take memory for little.
@@ -116,7 +117,7 @@ def _by_lowest_cell(pieces: Sequence[Piece]) -> tuple[Ids, Cells, Cells]:
         distinct, key_ids = np.unique(key_ids, return_inverse=True)
         first_cells, numbers = np.full(len(distinct), never), np.empty(len(distinct), np.int64)
         np.minimum.at(first_cells, key_ids, cells)
-    order = np.argsort(first_cells)
+    order = order_by(first_cells)
     if len(numbers) == len(distinct):
         numbers[order] = np.arange(len(order))
     else:

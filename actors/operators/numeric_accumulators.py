@@ -26,6 +26,7 @@ from actors.operators.accumulator_base import (
     to_numpy,
 )
 from actors.operators.entry_accumulators import BestAccumulator, DecimalSumAccumulator
+from actors.ordering import order_by
 
 _INT64_MAX = 2**63 - 1
 _INT64_MIN = -(2**63)
@@ -258,7 +259,7 @@ class EndAccumulator(ArrayAccumulator):
 
     def merge(self, other: EndAccumulator, cells: Cells, targets: Cells) -> None:
         positions = other._positions[cells]
-        order = np.argsort(-positions, kind="stable")  # the winner of each target is written last
+        order = order_by(-positions)  # the winner of each target is written last
         order = order[positions[order] < self._positions[targets[order]]]
         self._values[targets[order]] = other._values[cells[order]]
         self._positions[targets[order]] = positions[order]

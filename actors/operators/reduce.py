@@ -15,6 +15,7 @@ from actors.operators.base import Operator
 from actors.operators.columns import operator_label
 from actors.operators.keyed_tables import KeyedTables, state_rows
 from actors.operators.shared_values import FrozenValues, SharedValues, pickled, unpickled
+from actors.ordering import distinct
 from actors.state.key_index import Ids, KeyIndex
 from actors.state.snapshot import KeyedTable, OperatorSnapshot, RestoredState
 from actors.user_code import TaskRuntimeContext, UserFunctions, raise_attributed
@@ -104,7 +105,7 @@ class ReduceOperator(Operator):
     def _own(self, ids: Ids) -> None:
         """The function may change what it gets: these keys' values are copied where a snapshot shares them."""
         for frozen in self._shared.current():
-            for key in np.unique(ids[ids < len(frozen)]).tolist():
+            for key in distinct(ids[ids < len(frozen)]).tolist():
                 if self._reduced[key] is frozen[key]:
                     self._reduced[key] = copy_of(frozen[key])
 

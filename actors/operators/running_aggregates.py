@@ -23,6 +23,7 @@ from actors.operators.accumulator_base import (
 from actors.operators.group_array import GroupArray
 from actors.operators.group_columns import Choice, GroupColumn, Improvements, State, extreme_of, numbers_of, valid_flags
 from actors.operators.segments import Flags, Ints, Segments, Values
+from actors.ordering import order_by
 from actors.state.key_index import KeyIndex
 from flinkray import aggregates as described
 from flinkray.value_columns import to_array, to_values
@@ -367,7 +368,7 @@ def _distinct_lists(pairs: pa.RecordBatch | None, size: int, arrow_type: pa.Data
     if pairs is None:
         return pa.array([[]] * size, pa.list_(arrow_type))
     groups = pairs.column(0).to_numpy()
-    order = np.argsort(groups, kind="stable")
+    order = order_by(groups)
     offsets = np.zeros(size + 1, np.int32)
     np.cumsum(np.bincount(groups, minlength=size), out=offsets[1:])
     return pa.ListArray.from_arrays(pa.array(offsets), pairs.column(1).take(pa.array(order)))

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from actors.ordering import is_other_than_before, order_below
+
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Values = npt.NDArray[Any]
-
-_GROUPS_OF_BYTE = 1 << 8
-_GROUPS_OF_WORD = 1 << 16
 
 
 class Segments:
@@ -31,12 +30,9 @@ class Segments:
 
     def __init__(self, ids: Ints, groups: int) -> None:
         """`ids`: the group of each row, at least one; `groups`: above all of them."""
-        self.order = _stable_order(ids, groups)
+        self.order = order_below(ids, groups)
         by_group = ids[self.order]
-        is_start = np.empty(len(ids), np.bool_)
-        is_start[0] = True
-        np.not_equal(by_group[1:], by_group[:-1], out=is_start[1:])
-        self.starts = np.flatnonzero(is_start)
+        self.starts = np.flatnonzero(is_other_than_before(by_group))
         self.lengths = np.empty_like(self.starts)
         np.subtract(self.starts[1:], self.starts[:-1], out=self.lengths[:-1])
         self.lengths[-1] = len(ids) - self.starts[-1]
@@ -100,7 +96,7 @@ class Segments:
             only: Values = function(carried.astype(values.dtype, copy=False), values)
             return only
         result = np.empty_like(values)
-        longest_first = _stable_order(longest - self.lengths, longest)
+        longest_first = order_below(longest - self.lengths, longest)
         # The scan of one segment costs about what one step over all others does.
         costs = np.append(self.lengths[longest_first], 0)
         costs += np.arange(len(costs))
@@ -129,14 +125,3 @@ class Segments:
             function(current[:alive], values[rows], out=current[:alive])
             result[rows] = current[:alive]
             rows += 1
-
-
-def _stable_order(ids: Ints, groups: int) -> Ints:
-    """numpy sorts integers of up to 16 bits by radix, several times faster than wider ones, which go in two turns."""
-    if groups <= _GROUPS_OF_BYTE:
-        return np.argsort(ids.astype(np.uint8), kind="stable")
-    by_low = np.argsort(ids.astype(np.uint16), kind="stable")
-    if groups <= _GROUPS_OF_WORD:
-        return by_low
-    high = ids >> 16
-    return by_low.take(_stable_order(high.take(by_low), (groups >> 16) + 1))

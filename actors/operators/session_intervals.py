@@ -7,10 +7,14 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from actors.operators.window_times import Times
+from actors.ordering import is_other_than_before, order_by
 from actors.state.key_index import Ids
 
 Flags = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
+
+_RUNS = 8
+"""So many sorted runs of a queue become one."""
 
 
 class Runs(Struct, frozen=True):
@@ -32,11 +36,11 @@ class Runs(Struct, frozen=True):
 
 def merge_touching(key_ids: Ids, starts: Times, ends: Times) -> Runs:
     """At least one interval, each with start <= end."""
-    order = _by_key_and_time(key_ids, starts)
+    order = order_by(key_ids, starts)
     keys, begins = key_ids[order], starts[order]
     latest = _latest_ends(keys, ends[order])
-    is_first = np.ones(len(order), np.bool_)
-    is_first[1:] = (keys[1:] != keys[:-1]) | (begins[1:] > latest[:-1])
+    is_first = is_other_than_before(keys)
+    is_first[1:] |= begins[1:] > latest[:-1]
     firsts = np.flatnonzero(is_first)
     run_of = np.empty(len(order), np.int64)
     run_of[order] = np.cumsum(is_first) - 1
@@ -54,14 +58,6 @@ def touch_any(key_ids: Ids, starts: Times, ends: Times, runs: Runs) -> Flags:
     return touches
 
 
-def _by_key_and_time(key_ids: Ids, times: Times) -> Rows:
-    lowest = int(times.min())
-    span = int(times.max()) - lowest + 1
-    if span * (int(key_ids.max()) + 1) < 2**63:  # both in one number, which sorts faster than two columns
-        return np.argsort(key_ids * span + (times - lowest), kind="stable")
-    return np.lexsort((times, key_ids))
-
-
 def _latest_ends(keys: Ids, ends: Times) -> Times:
     """The latest end of its key so far, at each row; sorted by key."""
     is_same = keys[1:] == keys[:-1]
@@ -75,7 +71,10 @@ def _latest_ends(keys: Ids, ends: Times) -> Times:
 
 
 class EndQueue:
-    """Cells by the time at which they want attention; a cell may be in it several times. Sorted runs that double."""
+    """Cells by the time at which they want attention; a cell may be in it several times.
+
+    Sorted runs, of which some of about the same length become one.
+    """
 
     def __init__(self) -> None:
         self._runs: list[tuple[Times, Rows]] = []
@@ -83,13 +82,12 @@ class EndQueue:
     def add(self, times: Times, cells: Rows) -> None:
         if not len(times):
             return
-        order = np.argsort(times, kind="stable")
+        order = order_by(times)
         self._runs.append((times[order], cells[order]))
-        while len(self._runs) > 1 and 2 * len(self._runs[-1][0]) > len(self._runs[-2][0]):
-            last, before = self._runs.pop(), self._runs.pop()
-            times, cells = (np.concatenate(both) for both in zip(before, last, strict=True))
-            order = np.argsort(times, kind="stable")  # of two sorted runs: a merge
-            self._runs.append((times[order], cells[order]))
+        while len(self._runs) >= _RUNS and len(self._runs[-_RUNS][0]) <= _RUNS * len(self._runs[-1][0]):
+            times, cells = (np.concatenate(each) for each in zip(*self._runs[-_RUNS:], strict=True))
+            order = order_by(times)
+            self._runs[-_RUNS:] = [(times[order], cells[order])]
 
     def pop(self, limit: int) -> tuple[Times, Rows]:
         """Takes out all that want attention at or before `limit`; in no particular order."""
@@ -105,6 +103,20 @@ class EndQueue:
         if not popped:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         return np.concatenate([times for times, _ in popped]), np.concatenate([cells for _, cells in popped])
+
+    def renumber(self, place: Rows) -> None:
+        """Cell n is now `place[n]`; those with a negative one are forgotten."""
+        renumbered = []
+        for times, cells in self._runs:
+            cells = place[cells]
+            is_kept = cells >= 0
+            if is_kept.any():
+                renumbered.append((times[is_kept], cells[is_kept]))
+        self._runs = renumbered
+
+    def content(self) -> list[tuple[int, int]]:
+        """(time, cell), in no particular order."""
+        return [pair for times, cells in self._runs for pair in zip(times.tolist(), cells.tolist(), strict=True)]
 
     def earliest(self) -> int | None:
         """None: it is empty."""

@@ -8,11 +8,12 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
-from actors.operators.accumulator_base import Cells, grown
+from actors.operators.accumulator_base import Cells, grown, moved
 from actors.operators.accumulators import AggregateColumns
 from actors.operators.keyed_tables import KeyedTables, StateRows
 from actors.operators.session_intervals import EndQueue, Flags, Rows, Runs, merge_touching, touch_any
 from actors.operators.window_times import Times
+from actors.ordering import distinct, is_other_than_before, order_by
 from actors.state.key_index import Ids, KeyIndex
 from actors.state.snapshot import KeyedTable
 from flinkray.aggregates import Aggregate
@@ -52,18 +53,15 @@ class SessionStore:
         self._keys = KeyIndex()
         self._aggregates = AggregateColumns(aggregates, where)
         self._next_position = 0
-        self._allocate(0)
-
-    def _allocate(self, cells: int) -> None:
-        self._cell_count = cells
+        self._cell_count = 0
         self._released_count = 0
-        self._key_ids: Ids = np.zeros(cells, np.int64)
-        self._starts: Times = np.zeros(cells, np.int64)
-        self._ends: Times = np.zeros(cells, np.int64)
-        self._older: Cells = np.full(cells, _NONE, np.int64)
-        self._is_open: Flags = np.ones(cells, np.bool_)
-        self._has_fired: Flags = np.zeros(cells, np.bool_)
-        self._newest: Cells = np.full(len(self._keys), _NONE, np.int64)
+        self._key_ids: Ids = _NO_CELLS
+        self._starts: Times = _NO_CELLS
+        self._ends: Times = _NO_CELLS
+        self._older: Cells = _NO_CELLS
+        self._is_open: Flags = np.empty(0, np.bool_)
+        self._has_fired: Flags = np.empty(0, np.bool_)
+        self._newest: Cells = _NO_CELLS
         """By key."""
         self._waiting = EndQueue()
         """Sessions that the watermark has not reached, by end; and as they were before they grew."""
@@ -99,18 +97,13 @@ class SessionStore:
         self._newest = grown(self._newest, max(1, len(self._keys)), _NONE)
         is_late = np.zeros(data.num_rows, np.bool_)
         touched = self._add(data, _Rows(key_ids, starts, ends), late_limit, is_late)
-        cells = np.unique(np.concatenate([_NO_CELLS, *touched]))
+        cells = touched[0] if len(touched) == 1 else distinct(np.concatenate(touched))
         return cells[self._is_open[cells]], is_late
 
     def _add(self, data: pa.RecordBatch, rows: _Rows, late_limit: int, is_late: Flags) -> list[Cells]:
         runs = merge_touching(rows.key_ids, rows.starts, rows.ends)
         near = self._open_sessions(runs)
-        merged = merge_touching(
-            np.concatenate([runs.key_ids, self._key_ids[near.cells]]),
-            np.concatenate([runs.starts, self._starts[near.cells]]),
-            np.concatenate([runs.ends, self._ends[near.cells]]),
-        )
-        session_of_row = merged.run_of[runs.run_of]
+        merged, session_of_open, session_of_row = self._merged(runs, near.cells)
         is_late_alone = rows.ends - 1 <= late_limit
         if is_late_alone.any():
             np.less_equal(merged.ends[session_of_row] - 1, late_limit, out=is_late)
@@ -120,7 +113,7 @@ class SessionStore:
                 first, second = slice(0, half), slice(half, None)
                 touched = self._add(data.slice(0, half), rows.slice(first), late_limit, is_late[first])
                 return touched + self._add(data.slice(half), rows.slice(second), late_limit, is_late[second])
-        cells = self._take_in(merged, near, merged.run_of[len(runs) :], session_of_row, late_limit)
+        cells = self._take_in(merged, near, session_of_open, session_of_row, late_limit)
         row_cells = cells[session_of_row]
         if is_late.any():
             kept = np.flatnonzero(~is_late)
@@ -128,9 +121,20 @@ class SessionStore:
         if len(row_cells):
             self._aggregates.add(data, row_cells, self._next_position)
             self._next_position += len(row_cells)
-        touched_cells = np.unique(row_cells)
+        touched_cells = distinct(row_cells)
         self._has_fired[touched_cells] = False
         return [touched_cells]
+
+    def _merged(self, runs: Runs, open_cells: Cells) -> tuple[Runs, Rows, Rows]:
+        """The runs and open sessions merged; and what each open session, and each row of the runs, is part of then."""
+        if not len(open_cells):
+            return runs, _NO_CELLS, runs.run_of
+        merged = merge_touching(
+            np.concatenate([runs.key_ids, self._key_ids[open_cells]]),
+            np.concatenate([runs.starts, self._starts[open_cells]]),
+            np.concatenate([runs.ends, self._ends[open_cells]]),
+        )
+        return merged, merged.run_of[len(runs) :], merged.run_of[runs.run_of]
 
     def _depends_on_order(self, rows: _Rows, is_saved: Flags, open_cells: Cells) -> bool:
         """Whether a row that is late alone is saved only by other rows of the batch, which may come after it."""
@@ -143,8 +147,7 @@ class SessionStore:
 
     def _open_sessions(self, runs: Runs) -> _Near:
         """The open sessions that may touch the runs of their keys."""
-        is_first = np.ones(len(runs), np.bool_)
-        is_first[1:] = runs.key_ids[1:] != runs.key_ids[:-1]
+        is_first = is_other_than_before(runs.key_ids)
         key_ids, earliest = runs.key_ids[is_first], runs.starts[is_first]
         rest = np.full(len(key_ids), _NONE, np.int64)
         at, which = self._newest[key_ids], np.arange(len(key_ids))
@@ -158,7 +161,7 @@ class SessionStore:
             rest[which[~is_near]] = at[~is_near]
             at, which = at[is_near], which[is_near]
             if not len(at):
-                return _Near(key_ids, np.concatenate(found), rest)
+                return _Near(np.concatenate(found), rest)
             found.append(at)
             at = self._older[at]
 
@@ -174,7 +177,8 @@ class SessionStore:
         self._ends[kept_cells] = ends
         self._waiting.add(ends[is_later] - 1, kept_cells[is_later])
         self._absorb(near.cells, cells[session_of_open])
-        self._link(key_ids, kept_cells, near)
+        rest = near.rest[np.cumsum(is_other_than_before(merged.key_ids)) - 1]
+        self._link(key_ids, kept_cells, rest[kept])
         return cells
 
     def _cells_of(
@@ -190,7 +194,7 @@ class SessionStore:
         first_row = np.empty(len(merged), np.int64)
         first_row[session_of_row[::-1]] = np.arange(len(session_of_row))[::-1]  # the last write wins
         first_new, count = self._cell_count, self._cell_count + len(new)
-        cells[new[np.argsort(first_row[new])]] = np.arange(first_new, count)
+        cells[new[order_by(first_row[new])]] = np.arange(first_new, count)
         self._grow(count)
         return cells, first_new
 
@@ -211,15 +215,14 @@ class SessionStore:
             self._aggregates.merge(self._aggregates, absorbed, targets[is_absorbed])
             self._close(absorbed)
 
-    def _link(self, key_ids: Ids, cells: Cells, near: _Near) -> None:
+    def _link(self, key_ids: Ids, cells: Cells, rest: Cells) -> None:
         """Chains these sessions, which are sorted by key and start, before the rest of their keys'."""
         if not len(cells):
             return
-        is_first = np.ones(len(cells), np.bool_)
-        is_first[1:] = key_ids[1:] != key_ids[:-1]
+        is_first = is_other_than_before(key_ids)
         older = np.empty(len(cells), np.int64)
         older[1:] = cells[:-1]
-        older[is_first] = near.rest[np.searchsorted(near.key_ids, key_ids[is_first])]
+        older[is_first] = rest[is_first]
         self._older[cells] = older
         is_last = np.append(is_first[1:], True)
         self._newest[key_ids[is_last]] = cells[is_last]
@@ -236,7 +239,7 @@ class SessionStore:
 
     def in_order(self, cells: Cells) -> Cells:
         """By end, then start, then arrival."""
-        return cells[np.lexsort((cells, self._starts[cells], self._ends[cells]))]
+        return cells[order_by(self._ends[cells], self._starts[cells], cells)]
 
     def fired(self, cells: Cells) -> None:
         """They have given their results: they do so again only after another row."""
@@ -283,15 +286,25 @@ class SessionStore:
 
     def _compact(self) -> None:
         live = np.flatnonzero(self._is_open[: self._cell_count])
-        self._aggregates.move(live, np.arange(len(live)), len(live))
-        key_ids, starts, ends = self._key_ids[live], self._starts[live], self._ends[live]
-        has_fired = self._has_fired[live]
-        live_keys = np.unique(key_ids)  # ascending: they keep their order of arrival
+        places, count = np.arange(len(live)), len(live)
+        place = np.full(self._cell_count + 1, _NONE, np.int64)  # at the end that of _NONE
+        place[live] = places
+        live_keys = distinct(self._key_ids[live])  # ascending: they keep their order of arrival
         if len(live_keys) < len(self._keys) // 2:
-            key_ids = np.searchsorted(live_keys, key_ids)
+            self._key_ids[live] = np.searchsorted(live_keys, self._key_ids[live])
+            self._newest = self._newest[live_keys]
             self._keys.retain(live_keys)
-        self._allocate(0)
-        self._append(key_ids, starts, ends, has_fired)
+        self._newest, self._older[live] = place[self._newest], place[self._older[live]]
+        self._key_ids = moved(self._key_ids, live, places, count, 0)
+        self._starts = moved(self._starts, live, places, count, 0)
+        self._ends = moved(self._ends, live, places, count, 0)
+        self._older = moved(self._older, live, places, count, _NONE)
+        self._has_fired = moved(self._has_fired, live, places, count, False)
+        self._is_open = np.ones(len(self._has_fired), np.bool_)
+        self._aggregates.move(live, places, count)
+        self._waiting.renumber(place)
+        self._reached.renumber(place)
+        self._cell_count, self._released_count = count, 0
 
     def _append(self, key_ids: Ids, starts: Times, ends: Times, has_fired: Flags) -> Cells:
         """New cells for sessions that are of no key of the present ones, whose chains are made here."""
@@ -301,9 +314,8 @@ class SessionStore:
         cells = np.arange(first, self._cell_count)
         self._key_ids[cells], self._starts[cells], self._ends[cells] = key_ids, starts, ends
         self._has_fired[cells] = has_fired
-        order = np.lexsort((starts, key_ids))
-        distinct = np.unique(key_ids)
-        self._link(key_ids[order], cells[order], _Near(distinct, _NO_CELLS, np.full(len(distinct), _NONE)))
+        order = order_by(key_ids, starts)
+        self._link(key_ids[order], cells[order], np.full(len(cells), _NONE))
         # Those that the watermark has reached have fired, and go over to the others with the next one.
         self._waiting.add(ends - 1, cells)
         return cells
@@ -331,7 +343,7 @@ class SessionStore:
         """
         self._next_position = max(self._next_position, next_position)
         for part in parts:
-            part = part.take(np.argsort(part.columns[_CELL].to_numpy(), kind="stable"))
+            part = part.take(order_by(part.columns[_CELL].to_numpy()))
             key_ids = np.zeros(part.num_rows, np.int64) if part.keys is None else self._keys.ids(part.keys)
             has_fired = part.columns[_HAS_FIRED].to_numpy(zero_copy_only=False)
             starts, ends = part.columns[_START].to_numpy(), part.columns[_END].to_numpy()
@@ -353,18 +365,18 @@ class SessionStore:
                 chained.add(cell)
                 newer, cell = cell, int(self._older[cell])
         assert chained == set(live.tolist()), "every open session is in a chain"
+        queued = {*self._waiting.content(), *self._reached.content()}
+        assert queued >= {(int(self._ends[cell]) - 1, cell) for cell in live.tolist()}, "every open session will end"
 
 
 class _Near(Struct, frozen=True):
     """Open sessions of some keys.
 
     Attributes:
-        key_ids: distinct, ascending.
         cells: sessions that may touch what has come, newest first.
-        rest: for each key the newest of its other sessions, or _NONE.
+        rest: for each key that has come, ascending, the newest of its other sessions, or _NONE.
     """
 
-    key_ids: Ids
     cells: Cells
     rest: Cells
 

@@ -17,6 +17,7 @@ from actors.operators.keyed_tables import KeyedTables, StateRows
 from actors.operators.merged_slices import Piece
 from actors.operators.partial_aggregates import is_partial, state_of, write_partial
 from actors.operators.slice_cells import SliceCells, best_cells
+from actors.ordering import distinct, order_by
 from actors.state.key_index import Ids, KeyIndex
 from actors.state.snapshot import KeyedTable
 from flinkray.aggregates import Aggregate
@@ -201,7 +202,7 @@ class SliceStore:
         slices = len({*starts, *coming})
         self._cells = best_cells(self._cells, self._key_count, slices, len(live), rows, most_keys, has_rows)
         if isinstance(self._cells, ArrivingCells):  # these are numbered in the order in which they are given
-            order = np.argsort(live, kind="stable")  # quick where each slice's are ascending
+            order = order_by(live)
             live, which, key_ids = live[order], which[order], key_ids[order]
         places = self._cells.cells(key_ids, starts, which, self._key_count)
         self._aggregates.move(live, places, self._cells.size)
@@ -244,7 +245,7 @@ class SliceStore:
         """Keys with a cell among these for which the window that ends there has not fired."""
         assert self._fired_until is not None
         cells = listed(places)
-        return np.unique(self.key_ids(cells[self._fired_until[cells] < window_end - 1]))
+        return distinct(self.key_ids(cells[self._fired_until[cells] < window_end - 1]))
 
     # -- snapshots
 
@@ -311,7 +312,7 @@ class CapturedCells(Struct, frozen=True):
 
     def table(self, tables: KeyedTables, metadata: Mapping[str, bytes]) -> KeyedTable:
         """A row per key and slice, in the order of their first cells."""
-        order = np.argsort(self.cells)
+        order = order_by(self.cells)
         cells, which, key_ids, fired_until = (
             each[order] for each in (self.cells, self.which, self.key_ids, self.fired_until)
         )
@@ -334,7 +335,7 @@ class CapturedCells(Struct, frozen=True):
 def _groups(which: npt.NDArray[np.int64], key_ids: Ids) -> tuple[Cells, Cells]:
     """The first row of each pair of these, ascending; and for each row the number of its pair in that order."""
     _, first_rows, groups = np.unique(which << 32 | key_ids, return_index=True, return_inverse=True)
-    order = np.argsort(first_rows)
+    order = order_by(first_rows)
     numbers = np.empty(len(order), np.int64)
     numbers[order] = np.arange(len(order))
     return first_rows[order], numbers[groups]

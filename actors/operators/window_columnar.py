@@ -21,6 +21,7 @@ from actors.operators.slice_store import SliceStore
 from actors.operators.window_base import WindowOperatorBase
 from actors.operators.window_results import Bounds, emit_windows
 from actors.operators.window_times import PendingWindows
+from actors.ordering import distinct
 from actors.state.key_index import Ids
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.taking import contiguous, without_gaps
@@ -105,9 +106,9 @@ class ColumnarWindowOperator(WindowOperatorBase):
             for start in self._times.starts_over_slice(slice_start):
                 if self._times.is_due(start, self._watermark) and not self._times.is_over(start, self._watermark):
                     if in_slice is None:
-                        in_slice = np.unique(cells if which is None else cells[which == index])
+                        in_slice = distinct(cells if which is None else cells[which == index])
                     touched.setdefault(start, []).append(in_slice)
-        keys = {start: np.unique(self._store.key_ids(np.concatenate(touched[start]))) for start in sorted(touched)}
+        keys = {start: distinct(self._store.key_ids(np.concatenate(touched[start]))) for start in sorted(touched)}
         self._fire(keys, keys)
 
     # -- watermarks

@@ -14,12 +14,13 @@ from actors.elements import CheckpointOptions
 from actors.operators.base import Operator, OperatorContext, Output
 from actors.operators.columns import operator_label
 from actors.operators.join_buffer import JoinBuffer, JoinKeys, KeyedRows, buffer_table
-from actors.operators.joined_rows import PairLayout, both_keys, pairs_of, partners_of
+from actors.operators.joined_rows import PairLayout, both_keys, pairs_of
 from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
 from actors.operators.results import ResultCollector
 from actors.operators.window_base import WindowOperatorBase
 from actors.operators.window_join_general import UnionCoGroupOperator, UnionJoinFunctionOperator, UnionJoinOperator
 from actors.operators.window_times import PendingWindows
+from actors.ordering import distinct, partners_of
 from actors.state.key_index import Ids
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.taking import take
@@ -112,7 +113,7 @@ class TwoInputWindowOperator(WindowOperatorBase):
                     touched = key_ids if which is None else key_ids[which == index]
                     fire_again.setdefault(start, []).append(touched)
         for start in sorted(fire_again):
-            self._fire(start, np.unique(np.concatenate(fire_again[start])))
+            self._fire(start, distinct(np.concatenate(fire_again[start])))
         self._results.flush()
 
     # -- watermarks

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from actors.casting import cast_merged
+from actors.ordering import order_by
 from actors.state.integer_index import Ids as Ids
 from actors.state.integer_index import IntegerIndex, PairIndex
 from actors.state.text_index import TextIndex
@@ -99,7 +100,7 @@ class KeyIndex:
         first_rows = np.empty(size - self._size, np.int64)
         first_rows[found[rows] - self._size] = rows  # the last write wins, which is the first row of each
         if self._places is not None or np.any(first_rows[1:] < first_rows[:-1]):
-            order = np.argsort(first_rows)
+            order = order_by(first_rows)
             places = np.empty(size, np.int64)
             places[: self._size] = np.arange(self._size) if self._places is None else self._places
             places[self._size + order] = np.arange(self._size, size)

@@ -20,6 +20,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from actors.checkpoints.handles import PartKind, SharedFile, StateBytes, StatePart
+from actors.ordering import order_by
 
 KEY_GROUP_COLUMN = "__key_group"
 """Name of the first column of a KEYED part's table; int32, ascending."""
@@ -91,7 +92,7 @@ class KeyedTable(Struct, frozen=True):
     @staticmethod
     def of(groups: npt.NDArray[Any], data: pa.Table) -> KeyedTable:
         """`groups` has the key group of each row of `data` (`actors.keys.key_groups` of the partitioning columns)."""
-        order = np.argsort(groups, kind="stable")
+        order = order_by(groups)
         return KeyedTable(groups[order].astype(np.int32), data.take(pa.array(order)))
 
     def within(self, owned: range) -> pa.Table:

@@ -252,6 +252,12 @@ def test_a_column_that_widens_from_whole_numbers_to_floats_keeps_its_state() -> 
     assert table.result()["sum"][1] == 9.0
 
 
+def test_what_was_cleared_does_not_come_back_in_a_wider_type() -> None:
+    table = Table(3, every=CollectList("x"), distinct=CountDistinct("x")).add({"x": [1, 2, 3]}, [0, 1, 2])
+    table.columns.clear(slice(0, 2))
+    assert table.add({"x": [0.5]}, [1]).result() == {"every": [None, [0.5], [3.0]], "distinct": [0, 1, 1]}
+
+
 def test_a_column_that_changes_to_another_type_is_an_error() -> None:
     with pytest.raises(TypeMismatchError, match="its column was int64 and is string now"):
         one(Max("x"), [1], ["a"])
@@ -468,11 +474,12 @@ def test_entries_that_no_longer_matter_are_dropped_while_rows_come_in(monkeypatc
         assert sum(chunk.num_rows for chunk in accumulator._chunks) <= 120
 
 
-def test_kept_values_do_not_hold_on_to_the_received_batch() -> None:
+@pytest.mark.parametrize("cells", [[0, 0], [0, 1]])
+def test_kept_values_do_not_hold_on_to_the_received_batch(cells: list[int]) -> None:
     before = pa.total_allocated_bytes()
     wide = pa.record_batch({"x": ["some text that is long enough to count"] * 50_000})
-    table = Table(every=CollectList("x"))
-    table.columns.add(wide.slice(3, 2), np.array([0, 0]), 0)
+    table = Table(2, every=CollectList("x"))
+    table.columns.add(wide.slice(3, 2), np.array(cells), 0)
     del wide
     assert isinstance(table.columns._slots[0]._accumulator, ListAccumulator)
     assert pa.total_allocated_bytes() - before < 100_000

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from actors.operators import session_intervals, session_store
 from actors.operators.session_columnar import ColumnarSessionOperator
 from flinkray.aggregates import ArgMax, CollectList, Count, CountDistinct, First, Last, Max, Sum
 from flinkray.errors import NullTimestampError, UserFunctionError
@@ -208,10 +209,13 @@ def test_processing_time_sessions_are_of_the_time_at_which_rows_arrive() -> None
 # -- against a model, and at any parallelism
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_sessions_are_those_of_the_model(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(60))
+def test_sessions_are_those_of_the_model(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
     case = random_case(seed, 100)
+    if seed % 2:
+        monkeypatch.setattr(session_store, "_RELEASED_BEFORE_COMPACTING", 0)
+        monkeypatch.setattr(session_intervals, "_RUNS", 2)
     gaps = [chance.randrange(1, 40) for _ in range(7)]
     is_dynamic, lateness = seed % 3 == 0, chance.choice((0, 0, 20, 1000))
     gap = gaps[0]
@@ -325,6 +329,43 @@ def test_sessions_come_back_after_compacting_with_their_chains() -> None:
     found = sessions.take()
     assert ("key 3", 100, 140, [3, 13, 99, 98, 97]) in found
     assert len(found) == 19
+
+
+def test_sessions_that_have_fired_and_are_kept_get_late_rows_and_end_after_compacting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(session_store, "_RELEASED_BEFORE_COMPACTING", 0)
+    sessions = Sessions(lateness=50)
+    sessions.push(("a", 0, 1), ("b", 0, 2), ("c", 0, 3), ("c", 60, 4), ("d", 60, 5))
+    sessions.watermark(80)
+    sessions.take()
+    store = sessions.operator._store
+    assert store._cell_count == store.session_count == 2, "the first three are over, the others have fired"
+    sessions.push(("c", 65, 6))
+    assert sessions.take() == [("c", 60, 75, [4, 6])]
+    sessions.watermark(200)
+    assert sessions.take() == []
+    assert store.session_count == 0
+
+
+def test_a_batch_in_which_the_order_of_rows_decides_fires_a_session_again_once() -> None:
+    sessions = Sessions(lateness=50)
+    sessions.push(("a", 55, 1))
+    sessions.watermark(100)
+    sessions.take()
+    sessions.push(("a", 56, 2), ("b", 35, 3), ("b", 43, 4), ("a", 57, 5), ("c", 60, 6))
+    assert sessions.take() == [("b", 43, 53, [4]), ("a", 55, 67, [1, 2, 5]), ("c", 60, 70, [6])]
+    assert sessions.late == [3]
+
+
+def test_a_late_row_does_not_part_another_key_from_its_older_sessions() -> None:
+    sessions = Sessions()
+    sessions.watermark(50)
+    sessions.push(("a", 100, 1), ("b", 100, 2))
+    sessions.push(("a", 10, 3), ("b", 200, 4))
+    sessions.push(("b", 105, 5))
+    sessions.watermark(MAX_TIMESTAMP)
+    assert sessions.take() == [("a", 100, 110, [1]), ("b", 100, 115, [2, 5]), ("b", 200, 210, [4])]
 
 
 def test_many_open_sessions_of_one_key_are_found_by_a_late_row() -> None:

@@ -1,0 +1,139 @@
+"""Accumulators that keep entries, against a model: whatever is added, cleared, moved and read, in any order."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from actors.operators.accumulators import AggregateColumns
+from flinkray.aggregates import Aggregate, ArgMax, ArgMin, CollectList, CountDistinct, First, Last, Max, Min, TopN
+
+FLOATS = [0.0, -0.0, 1.5, -1.5, 1e300, -1e300, 5e-324, math.inf, -math.inf, math.nan, -math.nan, 3.0]
+KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "floats": (pa.float64(), FLOATS),
+    "narrow floats": (pa.float32(), [0.0, -0.0, 1.5, -1.5, math.nan, math.inf]),
+    "integers": (pa.int64(), [0, 1, -1, 2**63 - 1, -(2**63), 7]),
+    "unsigned": (pa.uint64(), [0, 1, 2**64 - 1, 2**63, 7]),
+    "bytes": (pa.int8(), [0, 1, -1, 127, -128]),
+    "text": (pa.string(), ["", "a", "b", "ab", "é", "zz"]),
+    "flags": (pa.bool_(), [True, False]),
+}
+
+Entries = list[tuple[int, Any]]
+"""Of a cell: (row, value) in order of arrival; never empty."""
+
+
+def upwards(entry: tuple[int, Any]) -> tuple[bool, Any]:
+    """The order of values, NaN after all others."""
+    is_nan = entry[1] != entry[1]
+    return is_nan, 0 if is_nan else entry[1]
+
+
+def downwards(entry: tuple[int, Any]) -> tuple[bool, Any]:
+    """The order of values for their largest ones, NaN before all others."""
+    is_nan, value = upwards(entry)
+    return not is_nan, value
+
+
+Cases = dict[str, tuple[Aggregate, Callable[[Entries], Any]]]
+CASES: Cases = {
+    "list": (CollectList("x"), lambda entries: [value for _, value in entries]),
+    "distinct": (CountDistinct("x"), lambda entries: len(set(map(upwards, entries)))),
+    "top": (TopN("x", 2), lambda entries: [value for _, value in sorted(entries, key=downwards, reverse=True)[:2]]),
+    "at min": (ArgMin("row", by="x"), lambda entries: min(entries, key=upwards)[0]),
+    "at max": (ArgMax("row", by="x"), lambda entries: max(entries, key=downwards)[0]),
+}
+OF_TEXT: Cases = {
+    "first": (First("x"), lambda entries: entries[0][1]),
+    "last": (Last("x"), lambda entries: entries[-1][1]),
+    "min": (Min("x"), lambda entries: min(entries, key=upwards)[1]),
+    "max": (Max("x"), lambda entries: max(entries, key=downwards)[1]),
+}
+
+
+class Both:
+    """Aggregates and what they should be, changed together at random."""
+
+    SIZE = 30
+
+    def __init__(self, kind: str, chance: random.Random) -> None:
+        self.chance = chance
+        self.type, self.values = KINDS[kind]
+        self.cases = CASES | OF_TEXT if kind == "text" else CASES
+        self.columns = AggregateColumns([(name, aggregate) for name, (aggregate, _) in self.cases.items()], "window")
+        self.columns.grow(self.SIZE)
+        self.model: list[Entries] = [[] for _ in range(self.SIZE)]
+        self.rows = 0
+        self.add()
+
+    def add(self) -> None:
+        cells = self.chance.choices(range(self.SIZE), k=self.chance.choice((1, 5, 40)))
+        if self.chance.random() < 0.5:
+            cells = sorted(set(cells))
+        values = self.chance.choices(self.values, k=len(cells))
+        rows = range(self.rows, self.rows + len(cells))
+        data = pa.record_batch({"x": pa.array(values, self.type), "row": pa.array(rows, pa.int64())})
+        self.columns.add(data, np.array(cells), self.rows)
+        for cell, entry in zip(cells, zip(rows, values, strict=True), strict=True):
+            self.model[cell].append(entry)
+        self.rows += len(cells)
+
+    def clear(self) -> None:
+        """In pieces, others being read between them."""
+        bounds = sorted(self.chance.choices(range(self.SIZE + 1), k=4))
+        for start, end in pairwise(bounds):
+            self.columns.clear(slice(start, end))
+            self.model[start:end] = [[] for _ in range(end - start)]
+            self.check_some()
+
+    def move(self) -> None:
+        kept = self.chance.sample(range(self.SIZE), self.chance.randrange(1, self.SIZE))
+        self.columns.move(np.array(kept), np.arange(len(kept)), self.SIZE)
+        self.model = [self.model[cell] for cell in kept] + [[] for _ in range(self.SIZE - len(kept))]
+
+    def combine(self) -> None:
+        self.columns = self.columns.combine(np.arange(self.SIZE), np.arange(self.SIZE), self.SIZE)
+
+    def copy(self) -> None:
+        """The original changes, and the copy goes on."""
+        copied = self.columns.copy(self.SIZE)
+        self.columns.clear(slice(0, self.SIZE))
+        self.columns = copied
+
+    def check_some(self) -> None:
+        start = self.chance.randrange(self.SIZE)
+        some = range(start, self.chance.randint(start, self.SIZE))
+        self.check(self.chance.choice((some, self.chance.sample(range(self.SIZE), self.chance.randrange(self.SIZE)))))
+
+    def check(self, cells: Sequence[int]) -> None:
+        places = slice(cells.start, cells.stop) if isinstance(cells, range) else np.array(cells, np.int64)
+        for (name, (_, expected)), found in zip(self.cases.items(), self.columns.results(places), strict=True):
+            nothing = 0 if name == "distinct" else None
+            wanted = [expected(self.model[cell]) if self.model[cell] else nothing for cell in cells]
+            assert shown(found.to_pylist()) == shown(wanted), name
+
+
+def shown(value: Any) -> Any:
+    """NaN is NaN, and zero is zero."""
+    if isinstance(value, list):
+        return [shown(each) for each in value]
+    return "nan" if value != value else value
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("kind", KINDS)
+def test_results_are_those_of_the_model(kind: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(seed)
+    monkeypatch.setattr("actors.operators.entry_accumulators._APPENDED_BEFORE_REDUCING", chance.choice((5, 65_536)))
+    both = Both(kind, chance)
+    steps = [both.add, both.add, both.clear, both.move, both.combine, both.copy, both.check_some, both.check_some]
+    for _ in range(40):
+        chance.choice(steps)()
+    both.check(range(Both.SIZE))
