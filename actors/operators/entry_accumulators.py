@@ -35,6 +35,9 @@ _BY = "by"
 # Below this many appended entries reducing the whole table again costs more than it saves.
 _APPENDED_BEFORE_REDUCING = 65_536
 
+# Of cleared cells; for more of them looking whether one is read costs more than forgetting their entries.
+_MOST_RANGES = 64
+
 _LARGEST = np.iinfo(np.int64).max
 
 
@@ -59,11 +62,16 @@ class EntryAccumulator(ColumnAccumulator):
 
     def move(self, cells: Cells, targets: Cells, size: int) -> None:
         self._keep(self._reduced(self._entries_of(cells, targets)))
+        self._cleared = []
 
     def clear(self, cells: slice) -> None:
+        if not self._chunks:
+            return
         if self._cleared and self._cleared[-1].stop == cells.start:
             cells = slice(self._cleared.pop().start, cells.stop)
         self._cleared.append(cells)
+        if len(self._cleared) > _MOST_RANGES:
+            self._forget_cleared()
 
     def _forget_cleared(self) -> None:
         if self._cleared and self._chunks:

@@ -87,14 +87,16 @@ class Both:
 
     def clear(self) -> None:
         """In pieces, others being read between them."""
-        bounds = sorted(self.chance.choices(range(self.SIZE + 1), k=4))
-        for start, end in pairwise(bounds):
+        bounds = sorted(self.chance.choices(range(self.SIZE + 1), k=6))
+        for start, end in self.chance.choice((pairwise(bounds), zip(bounds[::2], bounds[1::2], strict=True))):
             self.columns.clear(slice(start, end))
             self.model[start:end] = [[] for _ in range(end - start)]
-            self.check_some()
+            if self.chance.random() < 0.5:
+                self.check_some()
 
     def move(self) -> None:
-        kept = self.chance.sample(range(self.SIZE), self.chance.randrange(1, self.SIZE))
+        first = self.chance.randrange(self.SIZE)
+        kept = self.chance.sample(range(first, self.SIZE), self.chance.randint(1, self.SIZE - first))
         self.columns.move(np.array(kept), np.arange(len(kept)), self.SIZE)
         self.model = [self.model[cell] for cell in kept] + [[] for _ in range(self.SIZE - len(kept))]
 
@@ -132,6 +134,7 @@ def shown(value: Any) -> Any:
 def test_results_are_those_of_the_model(kind: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
     monkeypatch.setattr("actors.operators.entry_accumulators._APPENDED_BEFORE_REDUCING", chance.choice((5, 65_536)))
+    monkeypatch.setattr("actors.operators.entry_accumulators._MOST_RANGES", chance.choice((1, 64)))
     both = Both(kind, chance)
     steps = [both.add, both.add, both.clear, both.move, both.combine, both.copy, both.check_some, both.check_some]
     for _ in range(40):
