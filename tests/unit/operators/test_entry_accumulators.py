@@ -91,7 +91,7 @@ class Both:
         for start, end in self.chance.choice((pairwise(bounds), zip(bounds[::2], bounds[1::2], strict=True))):
             self.columns.clear(slice(start, end))
             self.model[start:end] = [[] for _ in range(end - start)]
-            if self.chance.random() < 0.5:
+            if self.chance.random() < 0.2:
                 self.check_some()
 
     def move(self) -> None:
