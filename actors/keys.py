@@ -21,7 +21,7 @@ from actors.text_words import WORD_BYTES, WORDS_AT_ONCE, TextWords, Words
 from actors.user_code import short_repr, user_function_error
 from flinkray.batch import Batch
 from flinkray.errors import TypeMismatchError, UnknownColumnError
-from flinkray.fixed_width import fixed_width
+from flinkray.fixed_width import as_numpy, fixed_width
 from flinkray.keys import ColumnKey, FunctionKey, KeySelector
 from flinkray.row_codec import decode
 from flinkray.types import Kind
@@ -238,7 +238,7 @@ def _hash_array(array: pa.Array) -> Hashes:
         return np.full(len(array), _NULL)
     hashes = _hash_values(array)
     if array.null_count:
-        hashes[array.is_null().to_numpy(zero_copy_only=False)] = _NULL
+        hashes[as_numpy(array.is_null())] = _NULL
     return hashes
 
 
@@ -271,16 +271,16 @@ _VARIABLE_WIDTH = (pa.types.is_string, pa.types.is_binary, pa.types.is_large_str
 def _hash_nested(array: pa.Array) -> Hashes:
     types, arrow_type = pa.types, array.type
     if types.is_dictionary(arrow_type):
-        indices = array.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        indices = as_numpy(array.indices.fill_null(0))
         hashes: Hashes = _hash_array(array.dictionary)[indices]
         return hashes
     if types.is_struct(arrow_type):
         return _combine([_hash_array(field) for field in array.flatten()], len(array))
     if types.is_map(arrow_type):
         entries = _combine([_hash_array(array.keys), _hash_array(array.items)], len(array.keys))
-        return _hash_lists(entries, array.offsets.to_numpy())
+        return _hash_lists(entries, as_numpy(array.offsets))
     if types.is_list(arrow_type) or types.is_large_list(arrow_type):
-        return _hash_lists(_hash_array(array.values), array.offsets.to_numpy())
+        return _hash_lists(_hash_array(array.values), as_numpy(array.offsets))
     if types.is_fixed_size_list(arrow_type):
         size = arrow_type.list_size
         offsets = (np.arange(len(array) + 1, dtype=np.int64) + array.offset) * size
@@ -309,7 +309,7 @@ def _hash_floats(values: npt.NDArray[Any]) -> Hashes:
 def _hash_decimals(array: pa.Array) -> Hashes:
     encoded = array.dictionary_encode()
     distinct = np.array([_hash_decimal(value) for value in encoded.dictionary.to_pylist()], dtype=np.uint64)
-    hashes: Hashes = distinct[encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)]
+    hashes: Hashes = distinct[as_numpy(encoded.indices.fill_null(0))]
     return hashes
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flinkray.batch import Batch
+from flinkray.fixed_width import from_numpy
 
 # Below so many rows a second copy of event time costs less than finding out that it is one.
 _WORTH_LOOKING = 1024
@@ -20,7 +21,7 @@ def take_rows(batch: Batch, rows: npt.NDArray[np.integer[Any]]) -> Batch:
 
     Event time that lies in the memory of a column does so in the result.
     """
-    indices = pa.array(rows)
+    indices = from_numpy(rows)
     data = take(batch.data, indices)
     times = batch.times
     if isinstance(times, pa.Array):

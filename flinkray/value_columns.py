@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from flinkray.fixed_width import as_numpy, from_numpy
 from flinkray.rows import Row, row_class
 from flinkray.value_types import (
     Misfit,
@@ -51,11 +52,11 @@ def to_array(values: Sequence[Any], target: pa.DataType, python_types: set[type]
     python_types = types_of(values) if python_types is None else python_types
     if python_types == {int} and target == pa.int64():
         try:
-            return pa.array(np.fromiter(values, np.int64, len(values)))
+            return from_numpy(np.fromiter(values, np.int64, len(values)))
         except OverflowError:
             raise Misfit(max(values, key=abs), str(target)) from None
     if python_types == {float} and target == pa.float64():
-        return pa.array(np.fromiter(values, np.float64, len(values)))
+        return from_numpy(np.fromiter(values, np.float64, len(values)))
     if pa.types.is_nested(target) and not isinstance(target, pa.BaseExtensionType):
         return _nested_array(values, target)
     families = {family(python_type) for python_type in python_types}
@@ -203,7 +204,7 @@ def _offsets(parts: Sequence[Any], missing: np.ndarray[Any, Any]) -> pa.Array:
     offsets = np.zeros(len(parts) + 1, np.int32)
     np.cumsum(np.fromiter(map(len, parts), np.int32, len(parts)), out=offsets[1:])
     # Arrow reads a null offset as "this list is null".
-    return pa.array(offsets, mask=np.append(missing, False)) if missing.any() else pa.array(offsets)
+    return from_numpy(offsets, is_null=np.append(missing, False)) if missing.any() else from_numpy(offsets)
 
 
 def decoded_form(value: Any) -> Any:
@@ -253,7 +254,7 @@ def to_values(array: pa.Array) -> list[Any]:
         pa.types.is_integer(arrow_type) or pa.types.is_floating(arrow_type) or _is_python_time(arrow_type)
     ):
         # Measured: timestamps 25 times faster than to_pylist, numbers about the same or slightly faster.
-        values: list[Any] = array.to_numpy(zero_copy_only=False).tolist()
+        values: list[Any] = as_numpy(array).tolist()
         return values
     if _comes_back_changed(arrow_type):
         return _nested_values(array)
@@ -278,7 +279,7 @@ def _comes_back_changed(arrow_type: pa.DataType) -> bool:
 
 def _nested_values(array: pa.Array) -> list[Any]:
     arrow_type = array.type
-    valid = array.is_valid().to_numpy(zero_copy_only=False).tolist() if array.null_count else None
+    valid = as_numpy(array.is_valid()).tolist() if array.null_count else None
     if pa.types.is_struct(arrow_type):
         columns = [to_values(array.field(index)) for index in range(arrow_type.num_fields)]
         rows: list[Any] = list(zip(*columns, strict=True))

@@ -156,11 +156,8 @@ def _mixed_type(values: Sequence[Any], families: set[str]) -> pa.DataType:
 
 
 def _fits_int64(values: Sequence[Any]) -> bool:
-    try:
-        pa.array(values, pa.int64())
-    except (OverflowError, pa.ArrowInvalid):
-        return False
-    return True
+    numbers = [value for value in values if value is not None]
+    return bool(min(numbers) >= -(2**63) and max(numbers) < 2**63)
 
 
 def _decimal_type(values: list[Any]) -> pa.DataType:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from actors.keys import key_owners
-from flinkray.fixed_width import fixed_width
+from flinkray.fixed_width import fixed_width, from_numpy
 
 Integers = npt.NDArray[np.int64]
 
@@ -75,7 +75,7 @@ class KeyOwners:
             spare = places // _PLACES_PER_SPARE
             # Where no key is below 0, the table begins there if it can: then an integer is its place.
             low, high = max(low - spare, 0 if low >= 0 else _LOWEST), min(high + spare, _HIGHEST)
-            integers = pa.RecordBatch.from_arrays([pa.array(np.arange(high - low + 1) + low)], names=["key"])
+            integers = pa.RecordBatch.from_arrays([from_numpy(np.arange(high - low + 1) + low)], names=["key"])
             self._low, self._table = low, key_owners(integers, self._owners)
             self._hashed, self._look_at = 0, _FIRST_LOOK
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from actors.casting import cast_merged
 from actors.taking import contiguous
-from flinkray.fixed_width import fixed_width
+from flinkray.fixed_width import as_numpy, fixed_width, from_numpy
 
 Cells = npt.NDArray[np.int64]
 """Shape (rows,): a cell per row."""
@@ -73,7 +73,7 @@ class Rows:
     def take(self, rows: Any) -> Rows:
         """Some of the rows, ascending; of these that the batch has, not of some that were taken before."""
         assert self._picked is None
-        values = None if self.values is None else self.values.take(pa.array(rows))
+        values = None if self.values is None else self.values.take(from_numpy(rows))
         return Rows(self.cells[rows], self._first_position, values, rows)
 
 
@@ -231,11 +231,11 @@ class ArrayAccumulator(ColumnAccumulator):
         return copied
 
     def columns(self, cells: Places) -> dict[str, pa.Array]:
-        return {name: pa.array(picked(getattr(self, attribute), cells)) for name, attribute in self.arrays}
+        return {name: from_numpy(picked(getattr(self, attribute), cells)) for name, attribute in self.arrays}
 
     def load(self, columns: Mapping[str, pa.Array]) -> None:
         for name, attribute in self.arrays:
-            setattr(self, attribute, columns[name].to_numpy(zero_copy_only=False).copy())
+            setattr(self, attribute, as_numpy(columns[name]).copy())
 
 
 def is_fixed_width(arrow_type: pa.DataType) -> bool:
@@ -291,7 +291,7 @@ def numpy_type(arrow_type: pa.DataType) -> np.dtype[Any]:
 def to_arrow(values: Values, arrow_type: pa.DataType, empty: npt.NDArray[np.bool_]) -> pa.Array:
     """The way back from `to_numpy`; null where `empty`."""
     mask = empty if empty.any() else None
-    array = pa.array(values, mask=mask)
+    array = from_numpy(values, is_null=mask)
     if array.type.equals(arrow_type):
         return array
     if pa.types.is_boolean(arrow_type):

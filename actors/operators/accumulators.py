@@ -56,7 +56,7 @@ from flinkray.aggregates import (
 )
 from flinkray.errors import InvalidProgramError, TypeMismatchError, UnknownColumnError
 from flinkray.expressions import Expression
-from flinkray.fixed_width import INT64, fixed_width
+from flinkray.fixed_width import INT64, as_numpy, fixed_width, from_numpy
 from flinkray.value_types import merge_types
 
 _TYPES = "types"
@@ -201,7 +201,7 @@ class AggregateColumns:
     def columns(self, cells: Cells) -> dict[str, pa.Array]:
         """The state of these distinct cells, a row for each; any thread may call it on a copy."""
         places = contiguous(cells)
-        counts = {id(each): pa.array(each.of(places)) for each in self._counts()}
+        counts = {id(each): from_numpy(each.of(places)) for each in self._counts()}
         columns: dict[str, pa.Array] = {}
         for slot in self._slots:
             columns |= slot.state_columns(places, counts.get(id(slot.counts)))
@@ -298,7 +298,7 @@ class AggregateColumns:
         rows = everything.with_values(values)
         if not required.null_count:
             return rows
-        return rows.take(np.flatnonzero(required.is_valid().to_numpy(zero_copy_only=False)))
+        return rows.take(np.flatnonzero(as_numpy(required.is_valid())))
 
     def _column(self, data: pa.RecordBatch, column: object) -> pa.Array:
         if isinstance(column, Expression):
@@ -439,7 +439,7 @@ class _Slot:
         if self._accumulator is not None:
             return self._accumulator.results(cells)
         size = len(listed(cells))
-        return pa.array(np.zeros(size, np.int64)) if isinstance(self._aggregate, CountDistinct) else pa.nulls(size)
+        return from_numpy(np.zeros(size, np.int64)) if isinstance(self._aggregate, CountDistinct) else pa.nulls(size)
 
     def _typed(self, values: pa.Array, size: int) -> pa.Array | None:
         """The values as the accumulator, widened if need be, takes them; None while their type is not known at all."""

@@ -17,6 +17,7 @@ from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import NO_VALUE, TaskRuntimeContext, UserFunctions, attributed, raise_attributed
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError, TypeMismatchError
+from flinkray.fixed_width import from_numpy
 from flinkray.functions import Function
 from flinkray.operator_factories import MapBatchesFactory
 from flinkray.row_codec import decode
@@ -260,7 +261,7 @@ _TO_FORMAT: dict[str, Callable[[Batch], Any]] = {"pyarrow": _to_pyarrow, "pandas
 
 def _from_numpy(values: np.ndarray[Any, Any]) -> pa.Array:
     if values.ndim == 1:
-        return pa.array(values)
+        return from_numpy(values)
     if values.ndim == 0:
         raise pa.ArrowInvalid("a single value where an array with one value per row is needed")
     inner = _from_numpy(np.ascontiguousarray(values).reshape(-1, *values.shape[2:]))

@@ -15,11 +15,13 @@ from actors.taking import take_rows
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError, RecordError, TypeMismatchError, UnknownColumnError
 from flinkray.expressions import Alias, Call, Column, Expression, Literal
+from flinkray.fixed_width import from_numpy
 from flinkray.operator_factories import DropFactory, ProjectFactory, RenameFactory, WhereFactory
 from flinkray.types import Kind
 
 _SIMPLE = (bool, int, float, str, bytes, type(None))
 """Types whose values are the same where they are written the same."""
+_NUMBERS: dict[type, type[np.generic]] = {bool: np.bool_, int: np.int64, float: np.float64}
 _LARGE = 32_768
 """Rows from which it pays to look for the rows that a mask keeps before any column is read."""
 
@@ -110,6 +112,9 @@ class Evaluator:
     def _literal(self, expression: Expression) -> Datum:
         value = expression.value if isinstance(expression, Literal) else None
         try:
+            dtype = _NUMBERS.get(type(value))
+            if dtype is not None:  # as `pa.scalar`, which would import pandas
+                return from_numpy(np.array([value], dtype))[0]
             return value if isinstance(value, pa.Scalar) else pa.scalar(value)
         except (pa.ArrowException, OverflowError) as error:
             raise RecordError(f"{self._where}: {expression!r} has no Arrow type: {error}") from error

@@ -26,6 +26,7 @@ from actors.operators.accumulator_base import (
     listed,
 )
 from actors.ordering import is_other_than_before, order_by, partners_of
+from flinkray.fixed_width import as_numpy, from_numpy
 
 _CELL = "cell"
 _POSITION = "position"
@@ -80,7 +81,7 @@ class EntryAccumulator(ColumnAccumulator):
             is_kept = np.ones(len(entry_cells), np.bool_)
             for cells in self._cleared:
                 is_kept &= (entry_cells < cells.start) | (entry_cells >= cells.stop)
-            self._keep(table.filter(pa.array(is_kept)))
+            self._keep(table.filter(from_numpy(is_kept)))
         self._cleared = []
 
     def _together(self) -> pa.Table:
@@ -126,13 +127,13 @@ class EntryAccumulator(ColumnAccumulator):
         offsets = np.zeros(len(cells) + 1, np.int64)
         np.cumsum(np.bincount(entry_cells, minlength=len(cells)), out=offsets[1:])
         return {
-            name: pa.LargeListArray.from_arrays(pa.array(offsets), _one_chunk(entries.column(name)))
+            name: pa.LargeListArray.from_arrays(from_numpy(offsets), _one_chunk(entries.column(name)))
             for name in entries.column_names
             if name != _CELL
         }
 
     def load(self, columns: Mapping[str, pa.Array]) -> None:
-        lengths = np.diff(columns[_POSITION].offsets.to_numpy())
+        lengths = np.diff(as_numpy(columns[_POSITION].offsets))
         cells = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
         table = pa.table({_CELL: cells} | {name: column.flatten() for name, column in columns.items()})
         if table.num_rows:
@@ -161,7 +162,7 @@ class EntryAccumulator(ColumnAccumulator):
         self._forget_cleared()
         reduced = self._reduced(entries)
         if reduced is entries:  # the memory of a batch that was received must not be kept
-            reduced = entries.take(pa.array(np.arange(entries.num_rows)))
+            reduced = entries.take(from_numpy(np.arange(entries.num_rows)))
         self._chunks.append(reduced)
         self._appended_rows += reduced.num_rows
         if self._appended_rows > max(_APPENDED_BEFORE_REDUCING, self._reduced_rows):
@@ -180,14 +181,14 @@ class EntryAccumulator(ColumnAccumulator):
         order, starts, counts = partners_of(cells - lowest, entry_cells[near] - lowest, highest - lowest + 1)
         before = np.cumsum(counts) - counts
         picked = np.arange(int(counts.sum()), dtype=np.int64) + np.repeat(starts - before, counts)
-        taken = table.take(pa.array(near[order[picked]]))
-        return taken.set_column(0, _CELL, pa.array(np.repeat(targets, counts)))
+        taken = table.take(from_numpy(near[order[picked]]))
+        return taken.set_column(0, _CELL, from_numpy(np.repeat(targets, counts)))
 
     def _empty_columns(self) -> dict[str, pa.Array]:
         none = np.empty(0, np.int64)
         columns = self._columns(Rows(none, 0, self._empty_values()))
         return {
-            name: pa.array(column) if isinstance(column, np.ndarray) else column for name, column in columns.items()
+            name: from_numpy(column) if isinstance(column, np.ndarray) else column for name, column in columns.items()
         }
 
     @abstractmethod
@@ -235,7 +236,7 @@ class TopAccumulator(_OfType):
 
     def _reduce(self, entries: pa.Table) -> pa.Table:
         ordered = _sorted(entries, (_VALUE, "descending"), (_POSITION, "ascending"))
-        return ordered.filter(pa.array(_places_in_cells(ordered) < self._n))
+        return ordered.filter(from_numpy(_places_in_cells(ordered) < self._n))
 
     def _finish(self, entries: pa.Table, size: int) -> pa.Array:
         return _as_lists(entries, size, self._type)
@@ -280,7 +281,7 @@ class BestAccumulator(EntryAccumulator):
     def _reduce(self, entries: pa.Table) -> pa.Table:
         by = [] if self._by is None else [(_VALUE if self._by_type is None else _BY, self._by)]
         ordered = _sorted(entries, *by, (_POSITION, "descending" if self._is_last else "ascending"))
-        return ordered.filter(pa.array(_places_in_cells(ordered) == 0))
+        return ordered.filter(from_numpy(_places_in_cells(ordered) == 0))
 
     def _finish(self, entries: pa.Table, size: int) -> pa.Array:
         return _one_each(entries, size)
@@ -305,10 +306,10 @@ class DistinctAccumulator(_OfType):
         cells, values = entries.column(_CELL).to_numpy(), _numbers(entries.column(_VALUE))
         order = order_by(cells, values)
         is_other = is_other_than_before(cells.take(order)) | is_other_than_before(values.take(order))
-        return entries.take(pa.array(order[is_other]))
+        return entries.take(from_numpy(order[is_other]))
 
     def _finish(self, entries: pa.Table, size: int) -> pa.Array:
-        return pa.array(np.bincount(entries.column(_CELL).to_numpy(), minlength=size).astype(np.int64))
+        return from_numpy(np.bincount(entries.column(_CELL).to_numpy(), minlength=size).astype(np.int64))
 
 
 class DecimalSumAccumulator(_OfType):
@@ -359,7 +360,7 @@ def _sorted(entries: pa.Table, *keys: tuple[str, str]) -> pa.Table:
     columns = [entries.column(name) for name, _ in keys]
     if all(map(_has_ranks, columns)):
         ranks = [_ranks(column, direction) for column, (_, direction) in zip(columns, keys, strict=True)]
-        order = pa.array(order_by(entries.column(_CELL).to_numpy(), *ranks))
+        order = from_numpy(order_by(entries.column(_CELL).to_numpy(), *ranks))
     else:
         order = pc.sort_indices(entries, sort_keys=[(_CELL, "ascending"), *keys])
     return entries.take(order)
@@ -386,7 +387,7 @@ def _numbers(values: pa.ChunkedArray) -> npt.NDArray[Any]:
     """Integers that are the same where the values are; none is null."""
     if _has_ranks(values):
         return _ranks(values, "ascending")
-    numbers: npt.NDArray[Any] = _one_chunk(values).dictionary_encode().indices.to_numpy()
+    numbers: npt.NDArray[Any] = as_numpy(_one_chunk(values).dictionary_encode().indices)
     return numbers
 
 
@@ -406,7 +407,7 @@ def _as_lists(entries: pa.Table, size: int, arrow_type: pa.DataType) -> pa.Array
     values = _one_chunk(entries.column(_VALUE))
     empty = counts == 0
     return pa.ListArray.from_arrays(
-        pa.array(offsets), values, type=pa.list_(arrow_type), mask=pa.array(empty) if empty.any() else None
+        from_numpy(offsets), values, type=pa.list_(arrow_type), mask=from_numpy(empty) if empty.any() else None
     )
 
 
@@ -414,7 +415,7 @@ def _one_each(entries: pa.Table, size: int) -> pa.Array:
     """At most one entry per cell: its value, or null."""
     rows = np.full(size, -1, np.int64)
     rows[entries.column(_CELL).to_numpy()] = np.arange(entries.num_rows)
-    return _one_chunk(entries.column(_VALUE)).take(pa.array(rows, mask=rows < 0))
+    return _one_chunk(entries.column(_VALUE)).take(from_numpy(rows, is_null=rows < 0))
 
 
 def _one_chunk(column: Any) -> pa.Array:

@@ -11,6 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flinkray.fixed_width import as_numpy, fixed_width, from_numpy
+
 Datum = Any
 """A pa.Array or, for a constant, a pa.Scalar."""
 _MILLIS = pa.timestamp("ms")
@@ -85,7 +87,7 @@ def _with_floor(function: Callable[..., npt.NDArray[Any]]) -> Callable[[Datum, D
         if not is_float:
             _check_divisor(dividend, divisor, is_null)
         with np.errstate(all="ignore"):
-            return _with_nulls(function(dividend, divisor), is_null)
+            return from_numpy(function(dividend, divisor), is_null)
 
     return kernel
 
@@ -127,7 +129,7 @@ def _is_null(*values: Datum) -> npt.NDArray[np.bool_] | None:
     masks = [value.is_null() for value in values if isinstance(value, pa.Array) and value.null_count]
     if not masks:
         return None
-    found = [np.asarray(mask.to_numpy(zero_copy_only=False)) for mask in masks]
+    found = [as_numpy(mask) for mask in masks]
     return found[0] if len(found) == 1 else found[0] | found[1]
 
 
@@ -135,21 +137,7 @@ def _numbers(value: Datum) -> npt.NDArray[Any]:
     """As numpy; anything in place of nulls. A constant has no dimension."""
     if isinstance(value, pa.Scalar):
         return np.asarray(value.as_py(), value.type.to_pandas_dtype())
-    if value.null_count:
-        numbers = value.buffers()[1]
-        if numbers is None:
-            return np.zeros(len(value), value.type.to_pandas_dtype())
-        value = pa.Array.from_buffers(value.type, len(value), [None, numbers], 0, value.offset)
-    array: npt.NDArray[Any] = value.to_numpy()
-    return array
-
-
-def _with_nulls(result: npt.NDArray[Any], is_null: npt.NDArray[np.bool_] | None) -> pa.Array:
-    if is_null is None:
-        return pa.array(result)
-    packed = pa.py_buffer(np.packbits(~is_null, bitorder="little"))
-    target = pa.from_numpy_dtype(result.dtype)
-    return pa.Array.from_buffers(target, len(result), [packed, pa.py_buffer(result)])
+    return fixed_width(value, np.dtype(value.type.to_pandas_dtype()))
 
 
 def _rounded(value: Datum, digits: int) -> Datum:

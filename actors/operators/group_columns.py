@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from actors.operators.accumulator_base import cast_exactly, is_fixed_width, numpy_type, to_arrow, to_numpy
 from actors.operators.group_array import GroupArray
 from actors.operators.segments import Flags, Ints, Segments, Values
+from flinkray.fixed_width import as_numpy, from_numpy
 from flinkray.value_columns import to_array, to_values
 
 State = dict[str, pa.Array]
@@ -43,7 +44,7 @@ class GroupColumn:
     def put(self, groups: Ints, values: pa.Array, size: int) -> None:
         """Sets distinct groups; makes room for `size` groups."""
         self.grow(size)
-        self._is_set[groups] = values.is_valid().to_numpy(zero_copy_only=False)
+        self._is_set[groups] = as_numpy(values.is_valid())
         self._values[groups] = numbers_of(values) if self._is_fixed else _objects(to_values(values))
 
     def grow(self, size: int) -> None:
@@ -69,7 +70,7 @@ def numbers_of(values: pa.Array) -> Values:
 
 
 def valid_flags(values: pa.Array) -> Flags:
-    flags: Flags = values.is_valid().to_numpy(zero_copy_only=False)
+    flags: Flags = as_numpy(values.is_valid())
     return flags
 
 
@@ -90,9 +91,9 @@ class Choice:
         for kept, column in zip(self._carried, columns, strict=True):
             kept.grow(size)
             candidates = pa.concat_arrays([kept.get(segments.groups), column])
-            results.append(candidates.take(pa.array(segments.unsort(positions))))
+            results.append(candidates.take(from_numpy(segments.unsort(positions))))
             changed = rows[segments.ends] >= 0
-            chosen = candidates.take(pa.array(positions[segments.ends][changed]))
+            chosen = candidates.take(from_numpy(positions[segments.ends][changed]))
             kept.put(segments.groups[changed], chosen, size)
         return results
 
@@ -125,7 +126,7 @@ class Improvements:
             rows = segments.last_flagged(_improves_rank(segments, values, carried, self._is_max))
         last = rows[segments.ends]
         improved = last >= 0
-        chosen = values.take(pa.array(segments.order[last[improved]]))
+        chosen = values.take(from_numpy(segments.order[last[improved]]))
         self._best.put(segments.groups[improved], chosen, size)
         return rows
 
@@ -188,5 +189,5 @@ def _ranks(values: pa.Array, is_max: bool) -> Ints:
     ranked = np.full(max(1, len(encoded.dictionary)), _NULL_RANK, np.int64)
     order = "ascending" if is_max else "descending"
     ranked[: len(encoded.dictionary)] = pc.rank(encoded.dictionary, sort_keys=order, tiebreaker="dense").to_numpy()
-    indices = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    indices = as_numpy(encoded.indices.fill_null(0))
     return np.where(valid_flags(values), ranked[indices], _NULL_RANK)

@@ -19,6 +19,7 @@ from actors.operators.window_base import TimedOperator
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
+from flinkray.fixed_width import from_numpy
 from flinkray.functions import as_callable
 from flinkray.operator_factories import IntervalJoinFactory
 from flinkray.row_codec import decode
@@ -84,7 +85,7 @@ class IntervalJoinOperator(TimedOperator):
         positions = np.arange(self._next_position, self._next_position + kept.num_rows)
         self._next_position += kept.num_rows
         # Copied, so that the received batch does not stay alive with them.
-        data = pa.Table.from_batches([kept.data.take(pa.array(np.arange(kept.num_rows)))])
+        data = pa.Table.from_batches([kept.data.take(from_numpy(np.arange(kept.num_rows)))])
         rows = KeyedRows(data, kept.kind, key_ids, positions)
         self._join(rows, times, input_index)
         self._buffers[input_index].add(rows, times.copy())
@@ -95,8 +96,8 @@ class IntervalJoinOperator(TimedOperator):
         if not is_late.any():
             return batch
         self._late_tag = self._factory.late_tags[input_index]
-        self._emit_late(batch.filter(pa.array(is_late)))
-        return None if is_late.all() else batch.filter(pa.array(~is_late))
+        self._emit_late(batch.filter(from_numpy(is_late)))
+        return None if is_late.all() else batch.filter(from_numpy(~is_late))
 
     def _join(self, rows: KeyedRows, times: Times, input_index: int) -> None:
         low, high = self._ranges[input_index]
@@ -180,13 +181,13 @@ class _ColumnPairs:
     def flush(self) -> None:
         if not self._waiting:
             return
-        times = pa.array(np.concatenate(self._waiting_times))
+        times = from_numpy(np.concatenate(self._waiting_times))
         self._output.emit(Batch(pa.concat_batches(self._waiting), Kind.ROW, times))
         self._waiting, self._waiting_times, self._waiting_rows = [], [], 0
 
 
 def _taken(data: pa.Table, rows: Indices) -> pa.RecordBatch:
-    return as_batch(data.take(pa.array(rows)))
+    return as_batch(data.take(from_numpy(rows)))
 
 
 class PairContext:

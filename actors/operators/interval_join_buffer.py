@@ -16,6 +16,7 @@ from actors.operators.keyed_tables import KeyedTables, StateRows
 from actors.ordering import order_by
 from actors.state.key_index import Ids
 from actors.state.snapshot import KeyedTable
+from flinkray.fixed_width import as_numpy, from_numpy
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP
 
 Times = npt.NDArray[np.int64]
@@ -175,7 +176,7 @@ class IntervalBuffer:
 
     def restore(self, part: StateRows, key_ids: Ids) -> None:
         """Adds rows of a snapshot."""
-        rows, times = restored_rows(part, key_ids), part.columns[_TIME].to_numpy()
+        rows, times = restored_rows(part, key_ids), as_numpy(part.columns[_TIME])
         order = order_by(rows.positions)
         self.add(rows.take(order), times[order])
 
@@ -183,7 +184,7 @@ class IntervalBuffer:
 def buffer_table(captured: list[CapturedRows], keys: pa.RecordBatch, tables: KeyedTables) -> KeyedTable:
     """What a buffer was at a barrier; any thread."""
     run = _merged([part.live() for part in captured])
-    return rows_table(run.rows, {_TIME: pa.array(run.times)}, keys, tables, {})
+    return rows_table(run.rows, {_TIME: from_numpy(run.times)}, keys, tables, {})
 
 
 def _merged(parts: list[LiveRows]) -> SortedRun:

@@ -19,6 +19,7 @@ from actors.state.key_index import Ids, KeyIndex
 from actors.state.snapshot import KeyedTable
 from actors.taking import take
 from flinkray.batch import Batch
+from flinkray.fixed_width import as_numpy, from_numpy
 from flinkray.keys import KeySelector
 from flinkray.row_codec import decode
 from flinkray.types import MIN_TIMESTAMP, SCALAR_COLUMN, Kind
@@ -51,7 +52,7 @@ class KeyedRows(Struct, frozen=True):
 
     def take(self, rows: Any) -> KeyedRows:
         fired_until = None if self.fired_until is None else self.fired_until[rows]
-        data = take(self.data, pa.array(rows))
+        data = take(self.data, from_numpy(rows))
         return KeyedRows(data, self.kind, self.key_ids[rows], self.positions[rows], fired_until)
 
     def keys_to_fire(self, window_end: int) -> Ids:
@@ -121,7 +122,7 @@ class JoinBuffer:
         positions = np.arange(first_position, first_position + batch.num_rows, dtype=np.int64)
         for index, start in enumerate(starts):
             rows = np.arange(batch.num_rows) if which is None else np.flatnonzero(which == index)
-            table = pa.Table.from_batches([take(batch.data, pa.array(rows))])
+            table = pa.Table.from_batches([take(batch.data, from_numpy(rows))])
             part = KeyedRows(table, batch.kind, key_ids[rows], positions[rows])
             self._slices.setdefault(start, []).append(part)
 
@@ -167,10 +168,10 @@ class JoinBuffer:
         Args:
             watermark: of this subtask; that of the one which the rows come from may have been higher.
         """
-        fired_until = part.columns[_FIRED_UNTIL].to_numpy()
+        fired_until = as_numpy(part.columns[_FIRED_UNTIL])
         is_ahead = bool((fired_until > watermark).any())
         rows = replace(restored_rows(part, key_ids), fired_until=fired_until if is_ahead else None)
-        starts = part.columns[_SLICE].to_numpy()
+        starts = as_numpy(part.columns[_SLICE])
         order = order_by(starts, rows.positions)
         bounds = np.flatnonzero(np.diff(starts[order])) + 1
         for places in np.split(order, bounds):
@@ -194,7 +195,7 @@ def buffer_table(
     fired_until = np.full(rows.num_rows, watermark, np.int64)
     if rows.fired_until is not None:
         np.maximum(fired_until, rows.fired_until, out=fired_until)
-    return rows_table(rows, {_SLICE: pa.array(starts), _FIRED_UNTIL: pa.array(fired_until)}, keys, tables, metadata)
+    return rows_table(rows, {_SLICE: from_numpy(starts), _FIRED_UNTIL: from_numpy(fired_until)}, keys, tables, metadata)
 
 
 def rows_table(
@@ -207,7 +208,7 @@ def rows_table(
     """Rows for a snapshot, with the columns `beside` them, whose names have no colon; any thread."""
     data = rows.data.combine_chunks()
     named = {f"{_ROW}{name}": column for name, column in zip(data.column_names, data.columns, strict=True)}
-    columns = {**beside, _POSITION: pa.array(rows.positions), **named}
+    columns = {**beside, _POSITION: from_numpy(rows.positions), **named}
     return tables.make(keys, rows.key_ids, columns, {**metadata, _KIND: str(rows.kind.value).encode()})
 
 
@@ -215,7 +216,7 @@ def restored_rows(part: StateRows, key_ids: Ids) -> KeyedRows:
     """What `rows_table` was made of, in the order of the table."""
     named = {name[len(_ROW) :]: column for name, column in part.columns.items() if name.startswith(_ROW)}
     kind = Kind(part.metadata[_KIND].decode())
-    return KeyedRows(pa.table(named), kind, key_ids, part.columns[_POSITION].to_numpy())
+    return KeyedRows(pa.table(named), kind, key_ids, as_numpy(part.columns[_POSITION]))
 
 
 def concat_rows(parts: list[KeyedRows]) -> KeyedRows:

@@ -18,7 +18,7 @@ from actors.keys import Hashes, key_columns, key_hashes
 from actors.ordering import distinct, is_other_than_before, order_by
 from actors.spilling import Spilled, SpillFile
 from flinkray.batch import Batch, concat, is_same_layout
-from flinkray.fixed_width import INT64, fixed_width
+from flinkray.fixed_width import INT64, fixed_width, from_numpy
 from flinkray.keys import KeySelector
 from flinkray.types import MIN_TIMESTAMP
 
@@ -227,7 +227,7 @@ class KeySorter:
         self._runs.append(_Run(map(self._read, locations), len(self._runs)))
 
     def _write(self, piece: _Piece) -> tuple[Spilled, dict[int, Spilled]]:
-        columns = [pa.array(column) for column in piece.order.columns]
+        columns = [from_numpy(column) for column in piece.order.columns]
         order = Batch(pa.RecordBatch.from_arrays(columns, names=["hash", "time", "stream", "row"]))
         return self._file.write(order), {stream: self._file.write(batch) for stream, batch in piece.batches.items()}
 
@@ -288,7 +288,7 @@ def _piece(order: _Order, whole: dict[int, Batch]) -> _Piece:
     batches, rows = {}, np.empty(len(order), np.int64)
     for stream in distinct(order.streams).tolist():
         mine = np.flatnonzero(order.streams == stream)
-        batches[stream] = whole[stream].take(pa.array(order.rows[mine]))
+        batches[stream] = whole[stream].take(from_numpy(order.rows[mine]))
         rows[mine] = np.arange(mine.size)
     return _Piece(replace(order, rows=rows), batches)
 
@@ -313,7 +313,7 @@ def _merged(pieces: list[_Piece]) -> _Piece:
 def _rows_of(batch: Batch, rows: Ints) -> Batch:
     if int(rows[-1]) - int(rows[0]) == rows.size - 1 and bool(np.all(np.diff(rows) == 1)):
         return batch.slice(int(rows[0]), int(rows.size))
-    return batch.take(pa.array(rows))
+    return batch.take(from_numpy(rows))
 
 
 def _first_hash(run: _Run) -> int:
@@ -333,10 +333,10 @@ def _empty(batch: Batch) -> Batch:
     return Batch(
         _no_rows(batch.data.schema),
         batch.kind,
-        None if batch.times is None else pa.array([], pa.int64()),
+        None if batch.times is None else pa.nulls(0, pa.int64()),
         None if batch.keys is None else _no_rows(batch.keys.schema),
     )
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)

@@ -15,6 +15,7 @@ from actors.operators.columns import operator_label
 from actors.state.key_index import Ids
 from actors.state.snapshot import KeyedTable
 from flinkray.errors import CheckpointError, IncompatibleStateError
+from flinkray.fixed_width import from_numpy
 
 # Key columns come first. Their names, which may be any text, get a prefix; other columns may have equal names.
 _KEY = "key:"
@@ -37,7 +38,7 @@ class StateRows(Struct, frozen=True):
         return {short: self.columns[column] for column, short in behind.items() if ":" not in short}
 
     def take(self, rows: npt.NDArray[np.int64]) -> StateRows:
-        picked = pa.array(rows)
+        picked = from_numpy(rows)
         keys = None if self.keys is None else self.keys.take(picked)
         columns = {name: column.take(picked) for name, column in self.columns.items()}
         return StateRows(keys, columns, self.metadata, len(rows))
@@ -73,7 +74,7 @@ class KeyedTables(Struct, frozen=True):
             return self.grouped(np.full(rows, self.owned.start, np.int32), columns, metadata)
         groups = key_groups(keys, self.max_parallelism)
         if ids is not None:
-            groups, keys = groups[ids], keys.take(pa.array(ids))
+            groups, keys = groups[ids], keys.take(from_numpy(ids))
         self._check(groups, keys)
         key_columns = [(_KEY + name, column) for name, column in zip(keys.schema.names, keys.columns, strict=True)]
         return _table(groups, [*key_columns, *columns.items()], {**metadata, _WIDTH: str(len(key_columns)).encode()})

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
+import numpy as np
 
 from actors.elements import CheckpointOptions
 from actors.operators.base import Operator, OperatorContext, Output
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
+from flinkray.fixed_width import from_numpy
 from flinkray.operator_factories import MultipleInputFactory
 from flinkray.row_codec import RowEncoder, decode
 
@@ -78,7 +79,7 @@ class MultipleInputOperator(Operator):
         return True
 
     def _emit(self, batch: Batch, outputs: list[Any], rows: list[int]) -> None:
-        timestamps = None if batch.timestamps is None else batch.timestamps.take(pa.array(rows, pa.int64()))
+        timestamps = None if batch.timestamps is None else batch.timestamps.take(from_numpy(np.array(rows, np.int64)))
         result = self._encoder.encode(outputs, timestamps)
         outputs.clear()
         rows.clear()

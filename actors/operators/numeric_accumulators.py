@@ -27,6 +27,7 @@ from actors.operators.accumulator_base import (
 )
 from actors.operators.entry_accumulators import BestAccumulator, DecimalSumAccumulator
 from actors.ordering import order_by
+from flinkray.fixed_width import from_numpy
 
 _INT64_MAX = 2**63 - 1
 _INT64_MIN = -(2**63)
@@ -52,7 +53,7 @@ class CountAccumulator(ArrayAccumulator):
         return self
 
     def results(self, cells: Places) -> pa.Array:
-        return pa.array(self.counts.of(cells))
+        return from_numpy(self.counts.of(cells))
 
 
 class IntegerSumAccumulator(ArrayAccumulator):
@@ -85,7 +86,7 @@ class IntegerSumAccumulator(ArrayAccumulator):
         if pa.types.is_decimal(arrow_type):
             filled = np.flatnonzero(self._is_filled)
             exact = DecimalSumAccumulator(arrow_type)
-            exact.add(Rows(filled, 0, pa.array(self._sums[filled])))
+            exact.add(Rows(filled, 0, from_numpy(self._sums[filled])))
             return exact
         if not pa.types.is_floating(arrow_type):
             return self

@@ -12,6 +12,7 @@ from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
 from actors.operators.shared_values import FrozenValues, SharedValues, pickled, unpickled
 from actors.state.pickling import load_key
 from actors.state.snapshot import KeyedTable
+from flinkray.fixed_width import from_numpy
 from flinkray.row_codec import short_repr
 from flinkray.row_codec import snapshot as copy_of
 
@@ -98,7 +99,7 @@ def panes_table(panes: Mapping[int, FrozenPane], watermark: int, size: int, tabl
             fired_until.append(max(watermark, start + size - 1) if key in fired else watermark)
     columns = {
         "start": pa.array(starts, pa.int64()),
-        "place": pa.array(np.arange(len(starts))),
+        "place": from_numpy(np.arange(len(starts))),
         "key": pickled(keys, lambda row: f"{tables.where}: the key of window {starts[row]}"),
         "key_group": pa.array(groups, pa.int32()),
         "contents": pickled(values, lambda row: f"{tables.where}: window {starts[row]} of key {short_repr(keys[row])}"),

@@ -19,7 +19,7 @@ from actors.operators.accumulator_base import Cells
 from actors.operators.accumulators import AggregateColumns
 from actors.operators.keyed_tables import StateRows
 from flinkray.aggregates import Aggregate, Count
-from flinkray.fixed_width import INT64, fixed_width
+from flinkray.fixed_width import INT64, fixed_width, from_numpy
 
 _MARK = "flinkray.partial:"
 """Begins the names of all columns but the keys'. The first column counts the rows that each row stands for."""
@@ -84,7 +84,7 @@ def state_of(data: pa.RecordBatch) -> StateRows:
         if name.startswith(_MARK)
     }
     if header.all_true:
-        columns |= dict.fromkeys(header.all_true, pa.array(np.ones(data.num_rows, np.bool_)))
+        columns |= dict.fromkeys(header.all_true, from_numpy(np.ones(data.num_rows, np.bool_)))
     columns |= dict.fromkeys(header.all_rows, data.column(0))
     return StateRows(None, columns, header.metadata, data.num_rows)
 

@@ -21,7 +21,7 @@ from actors.state.snapshot import KeyedTable, OperatorSnapshot, RestoredState
 from actors.user_code import TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError
-from flinkray.fixed_width import INT64, fixed_width
+from flinkray.fixed_width import INT64, fixed_width, from_numpy
 from flinkray.functions import as_callable
 from flinkray.operator_factories import ReduceFactory
 from flinkray.row_codec import RowEncoder, decode, form_of
@@ -93,7 +93,7 @@ class ReduceOperator(Operator):
             for reduced in self._reduced[start : start + step]:
                 append(reduced)
             times = self._last_times
-            timestamps = None if times is None else pa.array(times[start : start + step])
+            timestamps = None if times is None else from_numpy(times[start : start + step])
             self.output.emit(self._encoder.encode(results, timestamps))
         self._begin()
 

@@ -30,7 +30,7 @@ from actors.operators.text_splitting import is_split, split_texts
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import FUSED_FILENAME, NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
-from flinkray.fixed_width import INT64, fixed_width
+from flinkray.fixed_width import INT64, fixed_width, from_numpy
 from flinkray.functions import as_callable
 from flinkray.operator_factories import FilterFactory, FlatMapFactory, MapFactory, OperatorFactory
 from flinkray.row_codec import PLAIN_TYPES, RowEncoder, as_row, decode
@@ -183,7 +183,7 @@ class _Loop:
     def _encode(self, batch: Batch, outputs: list[Any], rows: list[int]) -> Batch:
         timestamps = batch.timestamps
         if timestamps is not None and not self._keeps_rows:
-            timestamps = timestamps.take(pa.array(rows, pa.int64()))
+            timestamps = timestamps.take(from_numpy(np.array(rows, np.int64)))
         result = self._encoder.encode(outputs, timestamps)
         outputs.clear()
         rows.clear()
@@ -204,7 +204,7 @@ class _Loop:
         words, counts = split
         timestamps = batch.timestamps
         if timestamps is not None:
-            timestamps = pa.array(np.repeat(fixed_width(timestamps, INT64), counts))
+            timestamps = from_numpy(np.repeat(fixed_width(timestamps, INT64), counts))
         return Batch(pa.RecordBatch.from_arrays([words], schema=_TEXTS.schema), Kind.SCALAR, timestamps)
 
     def _filter(self, batch: Batch) -> Iterator[Batch]:
@@ -216,7 +216,7 @@ class _Loop:
         if len(rows) == batch.num_rows:
             yield batch
         elif rows:
-            yield batch.take(pa.array(rows, pa.int64()))
+            yield batch.take(from_numpy(np.array(rows, np.int64)))
 
 
 # -- the generated loop ------------------------------------------------------------------------------------------

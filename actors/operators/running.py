@@ -34,6 +34,7 @@ from flinkray.aggregates import Aggregate, ArgMax, ArgMin, Count, Max, Min, Sum
 from flinkray.batch import Batch
 from flinkray.errors import CheckpointError, InvalidProgramError, TypeMismatchError, UnknownColumnError
 from flinkray.expressions import Expression, col
+from flinkray.fixed_width import from_numpy
 from flinkray.operator_factories import RunningAggregateFactory, RunningColumnFactory
 from flinkray.types import MAX_TIMESTAMP, Kind, Timestamp
 
@@ -57,7 +58,7 @@ class _LastResults:
 
     def add(self, segments: Segments, results: Batch, keys: int) -> None:
         """`keys`: how many there are in all."""
-        self._results.append((segments.groups, results.take(pa.array(segments.order[segments.ends]))))
+        self._results.append((segments.groups, results.take(from_numpy(segments.order[segments.ends]))))
         self._rows += len(segments.groups)
         if self._rows > keys + _REPLACED_RESULTS_KEPT:
             self._drop_replaced(keys)
@@ -75,7 +76,7 @@ class _LastResults:
             is_last = ~is_seen[groups]
             is_seen[groups] = True
             if is_last.any():
-                kept.append((groups[is_last], results.filter(pa.array(is_last))))
+                kept.append((groups[is_last], results.filter(from_numpy(is_last))))
         self._results = kept[::-1]
         self._rows = sum(len(groups) for groups, _ in kept)
 
@@ -275,7 +276,7 @@ class RunningAggregateOperator(_RunningOperator):
             both = [self._column(data, aggregate.column), self._column(data, aggregate.by)]
             return pa.StructArray.from_arrays(both, names=["value", "by"])
         if aggregate.column is None and isinstance(aggregate, Count):
-            return pa.array(np.ones(data.num_rows, np.bool_))
+            return from_numpy(np.ones(data.num_rows, np.bool_))
         return self._column(data, aggregate.column)
 
     def _column(self, data: pa.RecordBatch, column: object) -> pa.Array:

@@ -26,6 +26,7 @@ from actors.operators.segments import Flags, Ints, Segments, Values
 from actors.ordering import order_by
 from actors.state.key_index import KeyIndex
 from flinkray import aggregates as described
+from flinkray.fixed_width import as_numpy, from_numpy
 from flinkray.value_columns import to_array, to_values
 from flinkray.value_types import merge_types
 
@@ -60,14 +61,14 @@ class RunningCount(Running):
 
     def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
         self._counts.grow(size)
-        return pa.array(segments.unsort(_counted(self._counts, segments, values)))
+        return from_numpy(segments.unsort(_counted(self._counts, segments, values)))
 
     def capture(self, size: int) -> Callable[[], State]:
         counts = self._counts.capture(size)
-        return lambda: {"count": pa.array(counts())}
+        return lambda: {"count": from_numpy(counts())}
 
     def restore(self, state: State) -> None:
-        self._counts.replace(state["count"].to_numpy().copy())
+        self._counts.replace(as_numpy(state["count"]).copy())
 
 
 class RunningSum(Running):
@@ -115,7 +116,7 @@ class RunningSum(Running):
             as_double = values if pa.types.is_float64(values.type) else values.cast(pa.float64(), safe=False)
             if values.null_count:
                 as_double = as_double.fill_null(pa.scalar(0.0))
-            return as_double.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
+            return as_numpy(as_double)
         try:
             return numbers_of(values.cast(pa.int64()))
         except pa.ArrowInvalid as error:
@@ -128,13 +129,13 @@ class RunningSum(Running):
 
         def make() -> State:
             sums, counts = captured_sums(), captured_counts()
-            return {"sum": pa.array(sums, mask=counts == 0), "count": pa.array(counts)}
+            return {"sum": from_numpy(sums, is_null=counts == 0), "count": from_numpy(counts)}
 
         return make
 
     def restore(self, state: State) -> None:
         self._sums.replace(numbers_of(state["sum"]).astype(self._dtype))
-        self._counts.replace(state["count"].to_numpy().copy())
+        self._counts.replace(as_numpy(state["count"]).copy())
 
 
 def _counted(counts: GroupArray, segments: Segments, values: pa.Array) -> Ints:
@@ -181,9 +182,9 @@ class RunningDecimalSum(Running):
             segments.count(segments.sort(valid_flags(values)), self._sums.is_set(segments.groups).astype(np.int64)) > 0
         )
         sums = self._from_limbs(totals, has_value)
-        self._sums.put(segments.groups, sums.take(pa.array(segments.ends)), size)
+        self._sums.put(segments.groups, sums.take(from_numpy(segments.ends)), size)
         positions = segments.unsort(np.arange(len(values)))
-        return sums.take(pa.array(positions))
+        return sums.take(from_numpy(positions))
 
     def _limbs(self, values: pa.Array) -> npt.NDArray[np.int64]:
         values = cast_exactly(values, self._result_type).fill_null(pa.scalar(0, self._result_type))
@@ -200,7 +201,7 @@ class RunningDecimalSum(Running):
         highest = limbs[:, -1]
         fits = bool(np.all(highest == highest.astype(np.int32)))
         data = pa.py_buffer(np.ascontiguousarray(limbs.astype(np.uint32)).tobytes())
-        validity = pa.array(has_value).buffers()[1]
+        validity = from_numpy(has_value).buffers()[1]
         result = pa.Array.from_buffers(self._result_type, len(limbs), [validity, data])
         try:
             result.validate(full=True)
@@ -273,10 +274,10 @@ class RunningEnd(Running):
 
     def capture(self, size: int) -> Callable[[], State]:
         has_value, chosen = self._has_value.capture(size), self._choice.capture(size)
-        return lambda: {"has_value": pa.array(has_value()), **chosen()}
+        return lambda: {"has_value": from_numpy(has_value()), **chosen()}
 
     def restore(self, state: State) -> None:
-        self._has_value.replace(state["has_value"].to_numpy(zero_copy_only=False).copy())
+        self._has_value.replace(as_numpy(state["has_value"]).copy())
         self._choice.restore(state)
 
 
@@ -337,14 +338,14 @@ class RunningDistinct(Running):
         groups = segments.groups[segments.segment_of]
         rows = np.flatnonzero(valid)
         is_new = np.zeros(len(values), np.bool_)
-        is_new[rows] = self._new_pairs(groups[rows], values.take(pa.array(segments.order[rows])))
+        is_new[rows] = self._new_pairs(groups[rows], values.take(from_numpy(segments.order[rows])))
         counts = segments.count(is_new, self._counts[segments.groups])
         self._counts[segments.groups] = counts[segments.ends]
-        return pa.array(segments.unsort(counts))
+        return from_numpy(segments.unsort(counts))
 
     def _new_pairs(self, groups: Ints, values: pa.Array) -> Flags:
         before = len(self._pairs)
-        ids = self._pairs.ids(pa.RecordBatch.from_arrays([pa.array(groups), values], names=["group", "value"]))
+        ids = self._pairs.ids(pa.RecordBatch.from_arrays([from_numpy(groups), values], names=["group", "value"]))
         is_first = np.zeros(len(ids), np.bool_)
         new = np.flatnonzero(ids >= before)
         _, first = np.unique(ids[new], return_index=True)
@@ -357,7 +358,7 @@ class RunningDistinct(Running):
 
     def restore(self, state: State) -> None:
         lists = state["values"]
-        lengths = np.diff(lists.offsets.to_numpy())
+        lengths = np.diff(as_numpy(lists.offsets))
         groups = np.repeat(np.arange(len(lists)), lengths)
         self._new_pairs(groups, cast_exactly(lists.flatten(), self._type))
         self._counts = lengths.astype(np.int64)
@@ -367,11 +368,11 @@ def _distinct_lists(pairs: pa.RecordBatch | None, size: int, arrow_type: pa.Data
     """The values of each group as a list, from (group, value)."""
     if pairs is None:
         return pa.array([[]] * size, pa.list_(arrow_type))
-    groups = pairs.column(0).to_numpy()
+    groups = as_numpy(pairs.column(0))
     order = order_by(groups)
     offsets = np.zeros(size + 1, np.int32)
     np.cumsum(np.bincount(groups, minlength=size), out=offsets[1:])
-    return pa.ListArray.from_arrays(pa.array(offsets), pairs.column(1).take(pa.array(order)))
+    return pa.ListArray.from_arrays(from_numpy(offsets), pairs.column(1).take(from_numpy(order)))
 
 
 _NO_VALUES: list[Any] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 
 from actors.elements import CheckpointOptions
 from actors.keys import key_columns
@@ -17,6 +16,7 @@ from actors.operators.window_times import Times, late_limit
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import raise_attributed
 from flinkray.batch import Batch
+from flinkray.fixed_width import from_numpy
 from flinkray.keys import KeySelector
 from flinkray.operator_factories import WindowFactory
 from flinkray.row_codec import decode
@@ -61,7 +61,7 @@ class ColumnarSessionOperator(TimedOperator):
         keys = None if self._selector is None else key_columns(batch, self._selector, self._where)
         touched, is_late = self._store.add(batch.data, keys, starts, ends, self._late_limit)
         if is_late.any():
-            self._emit_late(batch.filter(pa.array(is_late)))
+            self._emit_late(batch.filter(from_numpy(is_late)))
         reached = touched[self._store.is_reached(touched, self._watermark)]
         if len(reached):
             self._fire(self._store.in_order(reached))

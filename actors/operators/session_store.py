@@ -17,6 +17,7 @@ from actors.ordering import distinct, is_other_than_before, order_by
 from actors.state.key_index import Ids, KeyIndex
 from actors.state.snapshot import KeyedTable
 from flinkray.aggregates import Aggregate
+from flinkray.fixed_width import as_numpy, from_numpy
 
 _NONE = -1
 _NO_CELLS: Cells = np.empty(0, np.int64)
@@ -117,7 +118,7 @@ class SessionStore:
         row_cells = cells[session_of_row]
         if is_late.any():
             kept = np.flatnonzero(~is_late)
-            data, row_cells = data.take(pa.array(kept)), row_cells[kept]
+            data, row_cells = data.take(from_numpy(kept)), row_cells[kept]
         if len(row_cells):
             self._aggregates.add(data, row_cells, self._next_position)
             self._next_position += len(row_cells)
@@ -343,10 +344,10 @@ class SessionStore:
         """
         self._next_position = max(self._next_position, next_position)
         for part in parts:
-            part = part.take(order_by(part.columns[_CELL].to_numpy()))
+            part = part.take(order_by(as_numpy(part.columns[_CELL])))
             key_ids = np.zeros(part.num_rows, np.int64) if part.keys is None else self._keys.ids(part.keys)
-            has_fired = part.columns[_HAS_FIRED].to_numpy(zero_copy_only=False)
-            starts, ends = part.columns[_START].to_numpy(), part.columns[_END].to_numpy()
+            has_fired = as_numpy(part.columns[_HAS_FIRED])
+            starts, ends = as_numpy(part.columns[_START]), as_numpy(part.columns[_END])
             cells = self._append(key_ids, starts, ends, has_fired)
             source = np.arange(part.num_rows, dtype=np.int64)
             self._aggregates.merge(self._aggregates.loaded(part), source, cells)
@@ -396,10 +397,10 @@ class CapturedSessions(Struct, frozen=True):
         """A row per open session, in the order of their cells."""
         cells = self.cells
         columns: Mapping[str, pa.Array] = {
-            _CELL: pa.array(cells),
-            _START: pa.array(self.starts[cells]),
-            _END: pa.array(self.ends[cells]),
-            _HAS_FIRED: pa.array(self.has_fired[cells]),
+            _CELL: from_numpy(cells),
+            _START: from_numpy(self.starts[cells]),
+            _END: from_numpy(self.ends[cells]),
+            _HAS_FIRED: from_numpy(self.has_fired[cells]),
             **self.aggregates.columns(cells),
         }
         return tables.make(self.keys, self.key_ids[cells], columns, self.aggregates.metadata())

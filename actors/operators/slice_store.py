@@ -21,6 +21,7 @@ from actors.ordering import distinct, order_by
 from actors.state.key_index import Ids, KeyIndex
 from actors.state.snapshot import KeyedTable
 from flinkray.aggregates import Aggregate
+from flinkray.fixed_width import as_numpy, from_numpy
 from flinkray.types import MIN_TIMESTAMP
 
 # Columns of snapshots beside the key and the aggregates.
@@ -274,12 +275,12 @@ class SliceStore:
         """
         self._next_position = max(self._next_position, next_position)
         for part in parts:
-            part = part.take(np.argsort(part.columns[_CELL].to_numpy(), kind="stable"))
+            part = part.take(order_by(as_numpy(part.columns[_CELL])))
             key_ids = np.zeros(part.num_rows, np.int64) if part.keys is None else self._keys.ids(part.keys)
-            starts, slice_of = np.unique(part.columns[_SLICE].to_numpy(), return_inverse=True)
+            starts, slice_of = np.unique(as_numpy(part.columns[_SLICE]), return_inverse=True)
             cells = self._entered(key_ids, starts.tolist(), slice_of)
             self._merge(part, cells)
-            fired_until = part.columns[_FIRED_UNTIL].to_numpy()
+            fired_until = as_numpy(part.columns[_FIRED_UNTIL])
             if int(fired_until.max()) > watermark and self._fired_until is None:
                 self._fired_until = grown(np.empty(0, np.int64), self._cells.size, MIN_TIMESTAMP)
             if self._fired_until is not None:
@@ -324,9 +325,9 @@ class CapturedCells(Struct, frozen=True):
             np.minimum.at(least, groups, fired_until)
             cells, which, key_ids, fired_until = cells[first_rows], which[first_rows], key_ids[first_rows], least
         columns = {
-            _SLICE: pa.array(np.array(self.starts, np.int64)[which]),
-            _CELL: pa.array(cells),
-            _FIRED_UNTIL: pa.array(fired_until),
+            _SLICE: from_numpy(np.array(self.starts, np.int64)[which]),
+            _CELL: from_numpy(cells),
+            _FIRED_UNTIL: from_numpy(fired_until),
             **aggregates.columns(places),
         }
         return tables.make(self.keys, key_ids, columns, {**metadata, **aggregates.metadata()})

@@ -57,7 +57,7 @@ def split_texts(texts: pa.StringArray) -> tuple[pa.StringArray, npt.NDArray[np.i
     offsets = np.frombuffer(offsets_buffer, np.int32, len(texts) + 1, texts.offset * 4)
     first, last = int(offsets[0]), int(offsets[-1])
     if first == last:
-        return pa.array([], pa.string()), np.zeros(len(texts), np.int64)
+        return pa.nulls(0, pa.string()), np.zeros(len(texts), np.int64)
     data = np.frombuffer(data_buffer, np.uint8, last - first, first)
     if data.max() > 127:
         return None

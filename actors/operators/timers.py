@@ -14,6 +14,7 @@ from actors.operators.base import OperatorContext
 from actors.state.keyed_parts import ROWS_PER_PIECE, TablePart
 from actors.state.pickling import dumps, load_key
 from actors.state.snapshot import KeyedTable, PendingPart, RestoredState
+from flinkray.fixed_width import from_numpy
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
 # Deleted timers stay in the heap until they come up; beyond this many, and more than half of it, it is rebuilt.
@@ -161,7 +162,7 @@ def _pieces(timers: Callable[[], list[Timer]]) -> Iterator[KeyedTable]:
         piece = in_order[start : start + ROWS_PER_PIECE]
         groups = np.array([timer.key_group for timer in piece], np.int32)
         columns = [
-            pa.array(groups.astype(np.uint16)),
+            from_numpy(groups.astype(np.uint16)),
             pa.array([dumps(timer.key) for timer in piece], pa.binary()),
             pa.array([timer.timestamp for timer in piece], pa.int64()),
         ]

@@ -21,6 +21,7 @@ from actors.user_code import NO_VALUE, raise_attributed, short_repr
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError, NullTimestampError, TypeMismatchError, UnknownColumnError
 from flinkray.expressions import Expression
+from flinkray.fixed_width import as_numpy, from_numpy
 from flinkray.operator_factories import TimestampsAndWatermarksFactory
 from flinkray.row_codec import decode
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
@@ -113,9 +114,9 @@ def _timestamps_as_millis(column: pa.Array) -> pa.Array:
     if divisor == 1:
         return raw
     # Rounded down, not towards zero: 0.5 ms before the epoch is within millisecond -1.
-    floored = np.floor_divide(raw.fill_null(0).to_numpy(zero_copy_only=False), divisor)
-    mask = raw.is_null().to_numpy(zero_copy_only=False) if raw.null_count else None
-    return pa.array(floored, pa.int64(), mask=mask)
+    floored = np.floor_divide(as_numpy(raw.fill_null(0)), divisor)
+    mask = as_numpy(raw.is_null()) if raw.null_count else None
+    return from_numpy(floored, is_null=mask)
 
 
 def _of_function(batch: Batch, assigner: Any, where: str) -> pa.Array:

@@ -21,6 +21,7 @@ from actors.state.snapshot import OperatorSnapshot, RestoredState
 from flinkray.aggregates import Aggregate
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError
+from flinkray.fixed_width import from_numpy
 from flinkray.keys import KeySelector
 from flinkray.row_codec import RowEncoder
 from flinkray.state import ValueStateDescriptor
@@ -80,7 +81,7 @@ class AggregateFirings:
             batch = encoder.encode([row.value for row in of_type], None)
             keys = self._keys(batch.slice(0, 1))
             if keys is not None:
-                keys = keys.take(pa.array(np.zeros(batch.num_rows, np.int64)))
+                keys = keys.take(from_numpy(np.zeros(batch.num_rows, np.int64)))
             self._store.add(batch.data, keys, [slice_number], None)
 
     def fire(self, window: Any, slices: Slices) -> None:

@@ -6,14 +6,13 @@ from abc import abstractmethod
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from actors.operators.base import Operator, OperatorContext, Output, subtask_label
 from actors.operators.window_times import Times, WindowTimes
 from actors.state.snapshot import ListMode, OperatorSnapshot, RestoredState
 from flinkray.batch import Batch
 from flinkray.errors import NullTimestampError
-from flinkray.fixed_width import INT64, fixed_width
+from flinkray.fixed_width import INT64, fixed_width, from_numpy
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, OutputTag, Timestamp
 from flinkray.windowing import AlignedWindows
 
@@ -172,8 +171,8 @@ class WindowOperatorBase(TimedOperator):
         is_in_window = timestamps <= last_ends
         is_late = np.where(is_in_window, last_ends, timestamps) <= limit
         if is_late.any():
-            self._emit_late(batch.filter(pa.array(is_late)))
+            self._emit_late(batch.filter(from_numpy(is_late)))
         is_kept = is_in_window & ~is_late
         if is_kept.all():
             return batch
-        return batch.filter(pa.array(is_kept)) if is_kept.any() else None
+        return batch.filter(from_numpy(is_kept)) if is_kept.any() else None

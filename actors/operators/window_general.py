@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-import pyarrow as pa
+import numpy as np
 
 from actors.elements import CheckpointOptions
 from actors.keys import hashable_keys, key_columns, key_groups
@@ -32,6 +32,7 @@ from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import OfKey, TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError, TypeMismatchError
+from flinkray.fixed_width import from_numpy
 from flinkray.functions import AggregateFunction, ProcessWindowFunction, as_callable
 from flinkray.keys import KeySelector
 from flinkray.operator_factories import WindowFactory
@@ -136,7 +137,7 @@ class GeneralWindowOperator(TimedOperator):
             self._results.flush_if_full()
         self._end_round()
         if late:
-            self._emit_late(batch.take(pa.array(late)))
+            self._emit_late(batch.take(from_numpy(np.array(late))))
 
     def _begin(self, batch: Batch) -> None:
         if self._aggregates is not None:

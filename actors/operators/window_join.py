@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from actors.elements import CheckpointOptions
 from actors.operators.base import Operator, OperatorContext, Output
@@ -27,6 +26,7 @@ from actors.taking import take
 from actors.user_code import TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError
+from flinkray.fixed_width import from_numpy
 from flinkray.functions import as_callable
 from flinkray.operator_factories import WindowCoGroupFactory
 from flinkray.row_codec import decode
@@ -259,8 +259,8 @@ class ColumnarJoinOperator(TwoInputWindowOperator):
         order, begins, counts = partners_of(first.key_ids, second.key_ids, len(self._keys))
         left_rows, right_rows = first.batch().data, second.batch().data
         right_rows = right_rows.select(self._layout.kept(left_rows.schema.names, right_rows.schema.names))
-        right_rows = take(right_rows, pa.array(order))  # so that a row's partners lie together
-        times = pa.array(np.full(min(int(counts.sum()), self.context.batch_rows), timestamp, np.int64))
+        right_rows = take(right_rows, from_numpy(order))  # so that a row's partners lie together
+        times = from_numpy(np.full(min(int(counts.sum()), self.context.batch_rows), timestamp, np.int64))
         for left, right in pairs_of(begins, counts, self.context.batch_rows):
-            data = self._layout.pairs(take(left_rows, pa.array(left)), take(right_rows, pa.array(right)))
+            data = self._layout.pairs(take(left_rows, from_numpy(left)), take(right_rows, from_numpy(right)))
             self.output.emit(Batch(data, Kind.ROW, times.slice(0, data.num_rows)))

@@ -16,7 +16,7 @@ from actors.operators.slice_store import SliceStore
 from actors.operators.window_times import WindowTimes
 from flinkray.batch import Batch
 from flinkray.errors import FlinkrayError
-from flinkray.fixed_width import INT64, fixed_width
+from flinkray.fixed_width import INT64, fixed_width, from_numpy
 from flinkray.operator_factories import LocalWindowAggregateFactory
 from flinkray.types import MAX_TIMESTAMP, Kind, Timestamp
 from flinkray.windowing import AlignedWindows
@@ -118,7 +118,7 @@ class LocalWindowAggregateOperator(Operator):
             self._hold(batch)
             return
         assert batch.timestamps is not None
-        is_open = pa.array(fixed_width(batch.timestamps, INT64) >= first_open)
+        is_open = from_numpy(fixed_width(batch.timestamps, INT64) >= first_open)
         self._emit_rows(batch.filter(pc.invert(is_open)))
         kept = batch.filter(is_open)
         if kept.num_rows:
@@ -183,7 +183,7 @@ class LocalWindowAggregateOperator(Operator):
         left = self._store.slice_starts()
         self._earliest_end = min(left) + self._times.slice - 1 if left else _NEVER
         self._judge(data.num_rows, rows_behind(data))
-        self.output.emit(Batch(data, Kind.ROW, pa.array(times)))
+        self.output.emit(Batch(data, Kind.ROW, from_numpy(times)))
 
     # -- whether it is worth it
 

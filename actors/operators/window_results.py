@@ -12,6 +12,7 @@ from actors.operators.base import OperatorContext, Output
 from actors.operators.window_times import Times
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError
+from flinkray.fixed_width import from_numpy
 from flinkray.types import Kind
 
 
@@ -25,12 +26,12 @@ class Bounds(Struct, frozen=True):
 
     @staticmethod
     def of(starts: Times, ends: Times) -> Bounds:
-        return Bounds(pa.array(starts), pa.array(ends), pa.array(ends - 1))
+        return Bounds(from_numpy(starts), from_numpy(ends), from_numpy(ends - 1))
 
     @staticmethod
     def of_one(start: int, end: int, rows: int) -> Bounds:
         """The same window for all rows."""
-        starts, ends = (pa.array(np.full(rows, time, np.int64)) for time in (start, end))
+        starts, ends = (from_numpy(np.full(rows, time, np.int64)) for time in (start, end))
         return Bounds(starts, ends, end - 1)
 
     def slice(self, offset: int, rows: int) -> Bounds:

@@ -22,7 +22,7 @@ from actors.state.integer_index import IntegerIndex, PairIndex
 from actors.state.text_index import TextIndex
 from actors.taking import contiguous, take
 from flinkray.errors import TypeMismatchError
-from flinkray.fixed_width import fixed_width
+from flinkray.fixed_width import as_numpy, fixed_width, from_numpy
 from flinkray.value_columns import to_values
 from flinkray.value_types import merge_types
 
@@ -86,7 +86,7 @@ class KeyIndex:
         where = ids if isinstance(ids, slice) else contiguous(ids)
         if isinstance(where, slice):
             return keys.slice(where.start, where.stop - where.start)
-        return take(keys, pa.array(where))
+        return take(keys, from_numpy(where))
 
     def retain(self, ids: Ids) -> None:
         """Forgets all other keys, and numbers these distinct ones anew: ids[0] becomes 0, ids[1] becomes 1, ..."""
@@ -105,7 +105,7 @@ class KeyIndex:
             places[: self._size] = np.arange(self._size) if self._places is None else self._places
             places[self._size + order] = np.arange(self._size, size)
             self._places, first_rows = places, first_rows[order]
-        kept = columns.take(pa.array(first_rows))
+        kept = columns.take(from_numpy(first_rows))
         # Without what a schema says besides: that may change from batch to batch.
         self._chunks.append(pa.RecordBatch.from_arrays(kept.columns, names=kept.schema.names))
         self._size = size
@@ -238,7 +238,7 @@ class _Words:
         return self._integers.size
 
     def ids(self, column: pa.Array) -> Ids:
-        nulls = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
+        nulls = as_numpy(column.is_null()) if column.null_count else None
         return self._integers.ids(self._words(column), nulls)
 
 
@@ -261,7 +261,7 @@ class _Values:
         encoded = column.dictionary_encode(null_encoding="encode")
         values = encoded.dictionary.to_pylist()
         distinct = np.fromiter(map(self._numbers.__getitem__, values), np.int64, len(values))
-        numbers: Ids = distinct[encoded.indices.to_numpy(zero_copy_only=False)]
+        numbers: Ids = distinct[as_numpy(encoded.indices)]
         return numbers
 
 

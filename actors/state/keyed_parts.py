@@ -21,6 +21,7 @@ from actors.checkpoints.handles import PartKind, StatePart
 from actors.state.pickling import dumps
 from actors.state.snapshot import KEY_GROUP_COLUMN, KeyedTable, PendingPart, StateWriter
 from flinkray.errors import CheckpointError
+from flinkray.fixed_width import from_numpy
 from flinkray.row_codec import short_repr
 from flinkray.state import StateDescriptor
 from flinkray.type_hints import record_type
@@ -216,7 +217,7 @@ class TablePart(PendingPart):
         schema = self._schema.insert(0, pa.field(KEY_GROUP_COLUMN, pa.int32()))
         with pa.ipc.new_stream(stream, schema) as batches:
             for piece in pieces:
-                groups = pa.array(piece.groups.astype(np.int32, copy=False))
+                groups = from_numpy(piece.groups.astype(np.int32, copy=False))
                 batches.write_table(pa.Table.from_arrays([groups, *piece.data.columns], schema=schema))
                 self._rows += piece.data.num_rows
 

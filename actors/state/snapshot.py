@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from actors.checkpoints.handles import PartKind, SharedFile, StateBytes, StatePart
 from actors.ordering import order_by
+from flinkray.fixed_width import as_numpy, from_numpy
 
 KEY_GROUP_COLUMN = "__key_group"
 """Name of the first column of a KEYED part's table; int32, ascending."""
@@ -93,7 +94,7 @@ class KeyedTable(Struct, frozen=True):
     def of(groups: npt.NDArray[Any], data: pa.Table) -> KeyedTable:
         """`groups` has the key group of each row of `data` (`actors.keys.key_groups` of the partitioning columns)."""
         order = order_by(groups)
-        return KeyedTable(groups[order].astype(np.int32), data.take(pa.array(order)))
+        return KeyedTable(groups[order].astype(np.int32), data.take(from_numpy(order)))
 
     def within(self, owned: range) -> pa.Table:
         """The rows of these key groups."""
@@ -164,7 +165,7 @@ class _KeyedPart(PendingPart):
 
 def write_keyed_table(table: KeyedTable, stream: IO[bytes]) -> None:
     """The format of a KEYED part: an Arrow IPC stream, with the key groups as its first column."""
-    whole = table.data.add_column(0, pa.field(KEY_GROUP_COLUMN, pa.int32()), pa.array(table.groups))
+    whole = table.data.add_column(0, pa.field(KEY_GROUP_COLUMN, pa.int32()), from_numpy(table.groups))
     with pa.ipc.new_stream(stream, whole.schema) as writer:
         writer.write_table(whole, max_chunksize=65_536)
 
@@ -172,7 +173,7 @@ def write_keyed_table(table: KeyedTable, stream: IO[bytes]) -> None:
 def read_keyed_table(stream: Any, owned: range) -> Iterator[pa.Table]:
     """The rows of these key groups, in pieces; `stream` is whatever pa.ipc.open_stream takes."""
     for batch in pa.ipc.open_stream(stream):
-        groups = batch.column(0).to_numpy()
+        groups = as_numpy(batch.column(0))
         piece = pa.Table.from_batches([batch]).drop_columns([KEY_GROUP_COLUMN])
         rows = KeyedTable(groups, piece).within(owned)
         if rows.num_rows:

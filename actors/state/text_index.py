@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from actors.keys import key_hashes
 from actors.state.integer_index import Ids, IntegerIndex
 from actors.text_words import WORD_BYTES, TextWords
+from flinkray.fixed_width import as_numpy, from_numpy
 
 # Takes a hash on to another one, for a text whose own is that of another text. Odd, so that it loses nothing.
 _NEXT_HASH = np.int64(0x2545F4914F6CDD1D)
@@ -45,7 +46,7 @@ class TextIndex:
     def ids(self, column: pa.Array) -> Ids:
         """The number of each row's text; null has one too."""
         texts = _with_offsets(column)
-        nulls = texts.is_null().to_numpy(zero_copy_only=False) if texts.null_count else None
+        nulls = as_numpy(texts.is_null()) if texts.null_count else None
         words, hashed_rows = _words_of(texts, nulls)
         if len(hashed_rows) == len(texts):
             asked, codes = _worth_hashing(texts)
@@ -55,7 +56,7 @@ class TextIndex:
             self._store_new(texts, ids, hashed_rows)
             others = hashed_rows
         else:
-            asked, codes = _worth_hashing(texts.take(pa.array(hashed_rows)))
+            asked, codes = _worth_hashing(texts.take(from_numpy(hashed_rows)))
             words[hashed_rows] = _hashes(asked)[codes]
             ids = self._numbers.ids(words, nulls)
             self._store_new(texts, ids, hashed_rows)
@@ -70,7 +71,7 @@ class TextIndex:
                 others = np.concatenate([others, np.flatnonzero(is_other)])
         if len(others):
             others.sort()
-            ids[others] = self._hashed_ids(texts.take(pa.array(others)), words[others] * _NEXT_HASH + 1)
+            ids[others] = self._hashed_ids(texts.take(from_numpy(others)), words[others] * _NEXT_HASH + 1)
         return ids
 
     def _hashed_ids(self, texts: pa.Array, hashes: Ids) -> Ids:
@@ -79,12 +80,12 @@ class TextIndex:
         self._store_new(texts, ids, np.arange(len(texts)))
         rows = np.flatnonzero(self._are_others(texts.cast(pa.large_binary()), ids))
         if len(rows):
-            ids[rows] = self._hashed_ids(texts.take(pa.array(rows)), hashes[rows] * _NEXT_HASH + 1)
+            ids[rows] = self._hashed_ids(texts.take(from_numpy(rows)), hashes[rows] * _NEXT_HASH + 1)
         return ids
 
     def _are_others(self, texts: pa.Array, ids: Ids) -> Flags:
         """Which of the texts are not what is stored by their numbers."""
-        flags: Flags = pc.not_equal(self._texts().take(pa.array(ids)), texts).to_numpy(zero_copy_only=False)
+        flags: Flags = as_numpy(pc.not_equal(self._texts().take(from_numpy(ids)), texts))
         return flags
 
     def _store_new(self, texts: pa.Array, ids: Ids, hashed_rows: Ids) -> None:
@@ -93,7 +94,7 @@ class TextIndex:
         rows = np.flatnonzero(ids >= self._stored)[::-1]
         first_rows = np.empty(self._numbers.size - self._stored, np.int64)
         first_rows[ids[rows] - self._stored] = rows  # the last write wins, which is the first row of each
-        added = texts.take(pa.array(first_rows)).cast(pa.large_binary()).fill_null(b"")
+        added = texts.take(from_numpy(first_rows)).cast(pa.large_binary()).fill_null(b"")
         _, offsets_buffer, data_buffer = added.buffers()
         offsets = np.frombuffer(offsets_buffer, np.int64, len(added) + 1, added.offset * 8)
         begin, end = int(self._offsets[self._stored]), int(offsets[-1] - offsets[0])
@@ -163,7 +164,7 @@ def _worth_hashing(texts: pa.Array) -> tuple[pa.Array, Ids | slice]:
     if pc.max(pc.binary_length(texts)).as_py() <= _LONGEST_OF_ROWS:
         return texts, slice(None)
     encoded = texts.dictionary_encode()
-    return encoded.dictionary, encoded.indices.to_numpy()
+    return encoded.dictionary, as_numpy(encoded.indices)
 
 
 def _hashes(texts: pa.Array) -> Ids:

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from io import BytesIO
 from typing import IO
 
-import pyarrow as pa
-
 from actors.checkpoints.handles import PartKind, StatePart
 from actors.keys import key_columns, key_groups
 from actors.state.snapshot import PendingPart, StateWriter
 from flinkray.batch import Batch
+from flinkray.fixed_width import from_numpy
 from flinkray.keys import KeySelector
 
 _GATE, _RESULT = "gate ", "result "
@@ -67,4 +66,4 @@ def rows_of_key_groups(batch: Batch, selector: KeySelector, owned: range, max_pa
     """The rows whose keys belong to these key groups: of what was in flight when the job had another parallelism."""
     groups = key_groups(key_columns(batch, selector, where), max_parallelism)
     is_own = (groups >= owned.start) & (groups < owned.stop)
-    return batch if is_own.all() else batch.filter(pa.array(is_own))
+    return batch if is_own.all() else batch.filter(from_numpy(is_own))

@@ -27,6 +27,7 @@ from flinkray.connectors.source import (
 )
 from flinkray.connectors.split_list import SplitListEnumerator, SplitListReader, batch_rows
 from flinkray.errors import InvalidProgramError
+from flinkray.fixed_width import from_numpy
 from flinkray.types import Kind, RecordType
 
 Rows = npt.NDArray[np.int64]
@@ -53,7 +54,7 @@ class SequenceField(Field):
     def values(self, rows: Rows, seed: int) -> pa.Array:
         if self.end is not None:
             rows = rows % (abs(self.end - self.start) // abs(self.step) + 1)
-        return pa.array(self.start + (rows if self.step == 1 else rows * self.step))
+        return from_numpy(self.start + (rows if self.step == 1 else rows * self.step))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +74,15 @@ class RandomField(Field):
     def values(self, rows: Rows, seed: int) -> pa.Array:
         bits = random_bits(rows, seed)
         if self.choices:
-            return pa.array(self.choices).take(pa.array(bits % np.uint64(len(self.choices))))
+            return pa.array(self.choices).take(from_numpy(bits % np.uint64(len(self.choices))))
         if self.length:
             return self._text(rows, seed)
         if isinstance(self.low, int) and isinstance(self.high, int):
             span = self.high - self.low + 1
             offsets = bits if span >= 1 << 64 else bits % np.uint64(span)
-            return pa.array((offsets + np.uint64(self.low % (1 << 64))).view(np.int64))
+            return from_numpy((offsets + np.uint64(self.low % (1 << 64))).view(np.int64))
         unit = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
-        return pa.array(self.low + unit * (self.high - self.low))
+        return from_numpy(self.low + unit * (self.high - self.low))
 
     def _text(self, rows: Rows, seed: int) -> pa.Array:
         words = -(-self.length // 16)
@@ -159,6 +160,8 @@ class DataGenSource(Source):
         arrays: list[pa.Array] = []
         for name, make in self._columns:
             values = make(rows)
+            if isinstance(values, np.ndarray):
+                values = from_numpy(values)
             array = values if isinstance(values, pa.Array) else pa.array(values)
             if len(array) != len(rows):
                 raise InvalidProgramError(

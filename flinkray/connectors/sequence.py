@@ -21,6 +21,7 @@ from flinkray.connectors.source import (
 )
 from flinkray.connectors.split_list import SplitListEnumerator, SplitListReader
 from flinkray.errors import InvalidProgramError
+from flinkray.fixed_width import from_numpy
 from flinkray.type_hints import scalar_type
 from flinkray.types import SCALAR_COLUMN, Kind, RecordType
 
@@ -78,6 +79,6 @@ class _SequenceReader(SplitListReader[NumberRange]):
     def read_split(self, split: NumberRange) -> Iterator[tuple[Batch | None, NumberRange]]:
         while split.start <= split.end:
             stop = min(split.start + self._batch_rows, split.end + 1)
-            numbers = pa.array(np.arange(split.start, stop, dtype=np.int64))
+            numbers = from_numpy(np.arange(split.start, stop, dtype=np.int64))
             split = replace(split, start=stop)
             yield Batch(pa.RecordBatch.from_arrays([numbers], schema=_SCHEMA), Kind.SCALAR), split
