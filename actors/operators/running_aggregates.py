@@ -347,9 +347,10 @@ class RunningDistinct(Running):
         before = len(self._pairs)
         ids = self._pairs.ids(pa.RecordBatch.from_arrays([from_numpy(groups), values], names=["group", "value"]))
         is_first = np.zeros(len(ids), np.bool_)
-        new = np.flatnonzero(ids >= before)
-        _, first = np.unique(ids[new], return_index=True)
-        is_first[new[first]] = True
+        new = np.flatnonzero(ids >= before)[::-1]
+        first = np.empty(len(self._pairs) - before, np.int64)
+        first[ids[new] - before] = new  # the last write wins, which is the first row of each
+        is_first[first] = True
         return is_first
 
     def capture(self, size: int) -> Callable[[], State]:

@@ -17,7 +17,7 @@ from actors.operators.keyed_tables import KeyedTables, StateRows
 from actors.operators.merged_slices import Piece
 from actors.operators.partial_aggregates import is_partial, state_of, write_partial
 from actors.operators.slice_cells import SliceCells, best_cells
-from actors.ordering import distinct, order_by
+from actors.ordering import distinct, is_other_than_before, order_by
 from actors.state.key_index import Ids, KeyIndex
 from actors.state.snapshot import KeyedTable
 from flinkray.aggregates import Aggregate
@@ -335,8 +335,12 @@ class CapturedCells(Struct, frozen=True):
 
 def _groups(which: npt.NDArray[np.int64], key_ids: Ids) -> tuple[Cells, Cells]:
     """The first row of each pair of these, ascending; and for each row the number of its pair in that order."""
-    _, first_rows, groups = np.unique(which << 32 | key_ids, return_index=True, return_inverse=True)
+    by_pair = order_by(which, key_ids)
+    is_first = is_other_than_before(which.take(by_pair)) | is_other_than_before(key_ids.take(by_pair))
+    first_rows = by_pair[is_first]
     order = order_by(first_rows)
     numbers = np.empty(len(order), np.int64)
     numbers[order] = np.arange(len(order))
-    return first_rows[order], numbers[groups]
+    groups = np.empty(len(by_pair), np.int64)
+    groups[by_pair] = numbers[np.cumsum(is_first) - 1]
+    return first_rows[order], groups
