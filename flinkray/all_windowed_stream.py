@@ -55,7 +55,9 @@ class AllWindowedStream(WindowOperations):
         return _ApplyAll(function) if isinstance(function, AllWindowFunction) else _ProcessAll(function)
 
     def _windowed(self, known: KnownType, **operation: Any) -> DataStream:
-        return super()._windowed(known, **operation).force_non_parallel()
+        # A task of its own also where its input has one subtask: else the number of key groups that its state is
+        # kept by would be its input's there, and one where that has several.
+        return super()._windowed(known, **operation).force_non_parallel().start_new_chain()
 
 
 class _ApplyAll(WrappedFunction[Function | Callable[..., Any]], ProcessWindowFunction):

@@ -8,11 +8,14 @@ from collections.abc import Sequence
 import pytest
 
 from actors.hosts.simulation.faults import NO_FAULTS, NODE, Faults, StorageFaults
+from actors.operators import pace
 from flinkray.execution import JobStatus
 from tests.support.exactly_once import ExactlyOnceJob
 from tests.support.operator_jobs import OPERATOR_KINDS, SCALABLE_KINDS, OperatorJob
 from tests.support.simulated_savepoints import run_in_parts
 from tests.support.simulation import run_committing
+
+WINDOW_KINDS = ("session_columnar", "session_process", "sliding_columnar", "sliding_general", "all_windows")
 
 # A process that is killed ends no coroutine, not even one that has not begun.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
@@ -66,17 +69,30 @@ def test_operators_to_which_everything_happens_commit_every_row_once(seed: int) 
 
 @pytest.mark.seeds(2)
 def test_operators_that_are_stopped_and_go_on_with_more_or_fewer_subtasks_commit_every_row_once(seed: int) -> None:
-    kind = some_kind(seed, "rescaled", SCALABLE_KINDS)
+    check_rescaled(some_kind(seed, "rescaled", SCALABLE_KINDS), seed)
+
+
+@pytest.mark.seeds(2)
+def test_splits_far_apart_in_event_time_go_on_in_more_or_fewer_subtasks(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A savepoint has rests of batches, which come in pieces: none is late beside a split that is ahead."""
+    monkeypatch.setattr(pace, "FIRST_SIZE", seed % 2)
+    monkeypatch.setattr(pace.Pace, "passed", lambda *_: None)
+    check_rescaled(some_kind(seed, "apart", WINDOW_KINDS), seed, skew_ms=1_000)
+
+
+def check_rescaled(kind: str, seed: int, skew_ms: int = 0) -> None:
     chance = random.Random(f"rescaled {seed}")
 
     def make(before: ExactlyOnceJob | None, saved: str) -> OperatorJob:
         options = {
-            "parallelism.default": chance.randint(1, 3),
+            "parallelism.default": 2 if skew_ms and before is None else chance.randint(1, 3),
             "state.backend.type": chance.choice(["hashmap", "rocksdb"]),
             "execution.state-recovery.path": saved,
             "execution.checkpointing.dir": f"memory://job-{seed}/checkpoints {len(saved) and chance.random()}",
         }
-        return OperatorJob(seed, kind=kind, options=options, before=before)
+        return OperatorJob(seed, kind=kind, options=options, before=before, skew_ms=skew_ms)
 
     job, outcomes = run_in_parts(make, 3, seed, Faults(kills=WORKERS))
     assert outcomes[-1].status is JobStatus.FINISHED, f"{job}: {outcomes[-1].error}, {outcomes[-1].faults}"

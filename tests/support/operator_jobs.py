@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -104,12 +105,16 @@ LEAP_ROWS = 40
 LEAP_MS = 400
 
 
+@dataclass
 class OperatorJob(ExactlyOnceJob):
     """Of one of OPERATOR_KINDS."""
 
+    skew_ms: int = 0
+    """That every other row is ahead of the others in event time: of two subtasks that share a source, all of one's."""
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        # Another parallelism chains other operators, whose ids would be other ones then.
+        # As with sources.
         for number, transformation in enumerate(self.environment._transformations):
             if isinstance(transformation, PhysicalTransformation):
                 transformation.uid = f"operator {number}"
@@ -134,15 +139,18 @@ class OperatorJob(ExactlyOnceJob):
             is_ordered: the rows of each key arrive in this order; else they arrive in any.
         """
         count = min(self.rows, most_rows)
-        keys = self.keys
+        keys, skew_ms = self.keys, 0 if is_ordered else self.skew_ms
         fields = {
             "key": lambda n: (n * 7 + salt) % keys,
             "value": lambda n: n + salt,
-            "time": lambda n: n * STEP_MS + n // LEAP_ROWS * LEAP_MS + (n * 7919 + salt) % DISORDER_MS,
+            "time": lambda n: (
+                n * STEP_MS + n // LEAP_ROWS * LEAP_MS + n % 2 * skew_ms + (n * 7919 + salt) % DISORDER_MS
+            ),
         }
         source = DataGenSource(fields, rows=count, rows_per_second=count / self._random.choice([0.4, 1.5]))
         strategy = WatermarkStrategy.for_bounded_out_of_orderness(bound_ms).with_timestamp_assigner("time")
-        stream = self.environment.from_source(source, strategy, f"source {salt}")
+        # Another parallelism chains other operators behind it, whose id would be another one then.
+        stream = self.environment.from_source(source, strategy, f"source {salt}").uid(f"source {salt}")
         numbers = np.arange(count, dtype=np.int64)
         rows = list(zip(*(fields[name](numbers).tolist() for name in fields), strict=True))
         if is_ordered:
