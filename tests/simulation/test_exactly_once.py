@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from actors.hosts.simulation.faults import NO_FAULTS, NODE, Faults, StorageFaults
-from actors.operators import pace
 from flinkray.execution import JobStatus
 from tests.support.exactly_once import KINDS, ExactlyOnceJob
-from tests.support.simulation import Outcome, run_committing
+from tests.support.simulation import LARGE_BATCHES, SLOW_STEP_MS, Outcome, in_pieces, run_committing
 
 WORKERS: Mapping[str, float] = {"TaskSlot": 0.0006, "TaskExecutor": 0.0003, NODE: 0.0003}
 MASTERS: Mapping[str, float] = {"JobMaster": 0.0006, "Dispatcher": 0.0004, "ResourceManager": 0.0004}
 
 
-def run(seed: int, faults: Faults, **job: str) -> Outcome:
+def run(seed: int, faults: Faults, step_ms: float | None = None, **job: Any) -> Outcome:
     """The outcome, of a job that has committed every row exactly once."""
     program = ExactlyOnceJob(seed, **job)
-    outcome = run_committing(program, seed, faults)
+    outcome = run_committing(program, seed, faults, step_ms=step_ms)
     assert outcome.status is JobStatus.FINISHED, f"{program}: {outcome.status}, {outcome.error}, {outcome.faults}"
     assert program.committed() == program.expected, f"{program}: {outcome.faults}"
     return outcome
@@ -41,9 +41,8 @@ def test_a_job_that_loses_workers_commits_every_row_once(kind: str, seed: int) -
 @pytest.mark.seeds(4)
 def test_a_job_whose_batches_come_in_pieces_commits_every_row_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where rows take long: barriers come between the rows of a batch."""
-    monkeypatch.setattr(pace, "FIRST_SIZE", seed % 2)
-    monkeypatch.setattr(pace.Pace, "passed", lambda *_: None)
-    run(seed, Faults(kills=WORKERS))
+    in_pieces(monkeypatch, seed)
+    run(seed, Faults(kills=WORKERS), SLOW_STEP_MS, options=LARGE_BATCHES)
 
 
 @pytest.mark.seeds(3)

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 import pytest
 
 from actors.hosts.simulation.faults import NO_FAULTS, NODE, Faults, StorageFaults
-from actors.operators import pace
 from flinkray.execution import JobStatus
 from tests.support.exactly_once import ExactlyOnceJob
 from tests.support.operator_jobs import OPERATOR_KINDS, SCALABLE_KINDS, OperatorJob
 from tests.support.simulated_savepoints import run_in_parts
-from tests.support.simulation import run_committing
+from tests.support.simulation import LARGE_BATCHES, SLOW_STEP_MS, in_pieces, run_committing
 
 WINDOW_KINDS = ("session_columnar", "session_process", "sliding_columnar", "sliding_general", "all_windows")
 
@@ -72,14 +71,13 @@ def test_operators_that_are_stopped_and_go_on_with_more_or_fewer_subtasks_commit
     check_rescaled(some_kind(seed, "rescaled", SCALABLE_KINDS), seed)
 
 
-@pytest.mark.seeds(2)
+@pytest.mark.seeds(3)
 def test_splits_far_apart_in_event_time_go_on_in_more_or_fewer_subtasks(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A savepoint has rests of batches, which come in pieces: none is late beside a split that is ahead."""
-    monkeypatch.setattr(pace, "FIRST_SIZE", seed % 2)
-    monkeypatch.setattr(pace.Pace, "passed", lambda *_: None)
-    check_rescaled(some_kind(seed, "apart", WINDOW_KINDS), seed, skew_ms=1_000)
+    in_pieces(monkeypatch, seed)
+    check_rescaled(some_kind(seed, "apart", WINDOW_KINDS), seed, skew_ms=100_000)
 
 
 def check_rescaled(kind: str, seed: int, skew_ms: int = 0) -> None:
@@ -87,6 +85,7 @@ def check_rescaled(kind: str, seed: int, skew_ms: int = 0) -> None:
 
     def make(before: ExactlyOnceJob | None, saved: str) -> OperatorJob:
         options = {
+            **(LARGE_BATCHES if skew_ms else {}),
             "parallelism.default": 2 if skew_ms and before is None else chance.randint(1, 3),
             "state.backend.type": chance.choice(["hashmap", "rocksdb"]),
             "execution.state-recovery.path": saved,
@@ -94,6 +93,6 @@ def check_rescaled(kind: str, seed: int, skew_ms: int = 0) -> None:
         }
         return OperatorJob(seed, kind=kind, options=options, before=before, skew_ms=skew_ms)
 
-    job, outcomes = run_in_parts(make, 3, seed, Faults(kills=WORKERS))
+    job, outcomes = run_in_parts(make, 3, seed, Faults(kills=WORKERS), SLOW_STEP_MS if skew_ms else None)
     assert outcomes[-1].status is JobStatus.FINISHED, f"{job}: {outcomes[-1].error}, {outcomes[-1].faults}"
     assert_committed(job)

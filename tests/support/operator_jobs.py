@@ -114,7 +114,7 @@ class OperatorJob(ExactlyOnceJob):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # As with sources.
+        # Another parallelism chains other operators, whose ids would be other ones then.
         for number, transformation in enumerate(self.environment._transformations):
             if isinstance(transformation, PhysicalTransformation):
                 transformation.uid = f"operator {number}"
@@ -149,7 +149,6 @@ class OperatorJob(ExactlyOnceJob):
         }
         source = DataGenSource(fields, rows=count, rows_per_second=count / self._random.choice([0.4, 1.5]))
         strategy = WatermarkStrategy.for_bounded_out_of_orderness(bound_ms).with_timestamp_assigner("time")
-        # Another parallelism chains other operators behind it, whose id would be another one then.
         stream = self.environment.from_source(source, strategy, f"source {salt}").uid(f"source {salt}")
         numbers = np.arange(count, dtype=np.int64)
         rows = list(zip(*(fields[name](numbers).tolist() for name in fields), strict=True))

@@ -17,7 +17,11 @@ LONGEST_START_MS = 1_500.0
 
 
 def run_in_parts(
-    make: Callable[[ExactlyOnceJob | None, str], ExactlyOnceJob], parts: int, seed: int, faults: Faults
+    make: Callable[[ExactlyOnceJob | None, str], ExactlyOnceJob],
+    parts: int,
+    seed: int,
+    faults: Faults,
+    step_ms: float | None = None,
 ) -> tuple[ExactlyOnceJob, list[Outcome]]:
     """The last job, and what became of each: stopped with a savepoint that the next one starts from, or finished.
 
@@ -32,7 +36,7 @@ def run_in_parts(
         while True:
             # Other parts have other chances, also those of the names of savepoints.
             of_part = seed * parts + len(outcomes)
-            run = SimulatedRun(compiled(job.environment), (), of_part, faults, storages=(job.storage,))
+            run = SimulatedRun(compiled(job.environment), (), of_part, faults, storages=(job.storage,), step_ms=step_ms)
             stop = _Stop(job, run, chance)
             run.await_end(on_look=stop.look if len(outcomes) < parts - 1 else lambda job=job: no_row_too_many(job))
             run.shut_down()

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import pytest
+
 from actors.client.cluster import dispatcher_of, resource_manager_of, start_cluster, submit
 from actors.control_messages import (
     CancelJob,
@@ -31,9 +33,11 @@ from actors.hosts.simulation.faults import NO_FAULTS, Faults
 from actors.hosts.simulation.host import SimulationHost
 from actors.hosts.simulation.schedule import START_MS
 from actors.hosts.simulation.storage import SimulatedStorage
+from actors.operators import pace
 from actors.ports import Address, Endpoint, EndpointGone
 from actors.task_slot import TaskSlot
 from flinkray import CollectSink, DataStream, StreamExecutionEnvironment, filesystems
+from flinkray.connectors import datagen
 from flinkray.errors import CheckpointError, ErrorInfo, FlinkrayError
 from flinkray.execution import EXECUTORS, JobClient, JobStatus, Pipeline, replace_plugins
 from flinkray.row_codec import decode
@@ -54,6 +58,9 @@ ASK_TIMEOUT_MS = 60_000.0
 
 # A worker that hung when it should have ended, and that nobody wants any more, ends when it notices.
 LONGEST_SHUTDOWN_MS = 400_000.0
+
+LARGE_BATCHES = {"flinkray.batch.target-rows": 50}
+SLOW_STEP_MS = 4.0
 
 
 class Program(Protocol):
@@ -119,6 +126,14 @@ def run_job(program: Program, seed: int, faults: Faults = NO_FAULTS, **host: Any
     run.await_end()
     run.shut_down()
     return run.outcome()
+
+
+def in_pieces(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Has generated rows come many at a time, and go on few at a time, as where rows take long: a barrier comes between
+    the rows of a batch, whose rest is in the checkpoint. Takes LARGE_BATCHES as options, and steps of SLOW_STEP_MS."""
+    monkeypatch.setattr(datagen, "_TICK_MS", 100)
+    monkeypatch.setattr(pace, "FIRST_SIZE", seed % 2)
+    monkeypatch.setattr(pace.Pace, "passed", lambda *_: None)
 
 
 def run_committing(job: ExactlyOnceJob, seed: int, faults: Faults = NO_FAULTS, **host: Any) -> Outcome:
