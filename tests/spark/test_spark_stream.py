@@ -117,7 +117,8 @@ def staged_rows(directory: Path) -> list[int]:
     found: list[int] = []
     for batch_id in staging.batch_ids():
         manifest = staging.manifest(batch_id)
-        assert manifest is not None
+        if manifest is None:  # removed since it was listed
+            continue
         present = staging.present_files(batch_id)
         for file in (each for each in manifest.files if each.name in present):
             for batch in staging.read_file(batch_id, file, 0):
