@@ -11,7 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Protocol
 
 from flinkray.checkpoint_statistics import CheckpointOverview
@@ -222,9 +223,18 @@ def load_plugin(group: str, name: str) -> Callable[..., Any]:
     """
     if group in _replaced:
         return _replaced[group]
-    found = {entry.name: entry for entry in entry_points(group=group)}
+    found = _installed(group)
+    if name not in found:
+        _installed.cache_clear()  # it may have been installed since
+        found = _installed(group)
     if name not in found:
         known = ", ".join(sorted(found)) or "none; is flinkray installed (pip install)?"
         raise ConfigurationError(f"no {name!r} among {group}{did_you_mean(name, found)}; there are: {known}")
     plugin: Callable[..., Any] = found[name].load()
     return plugin
+
+
+@cache
+def _installed(group: str) -> dict[str, EntryPoint]:
+    """By name. Looking reads a file of each installed distribution, which takes milliseconds."""
+    return {entry.name: entry for entry in entry_points(group=group)}
