@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from functools import partial
 
 from actors.client.cluster import job_cluster_id, new_job_id, resource_manager_of, start_cluster, submit
-from actors.client.job_client import ClusterJobClient
+from actors.client.job_client import FIRST_LOCAL_PAUSE_S, ClusterJobClient, Pause
 from actors.client.session import connect_to_session, no_such_session
 from actors.control_messages import ClusterResources, ResourceProfile, SlotRequest
 from actors.high_availability.directories import high_availability_directory
@@ -36,7 +38,8 @@ class LocalExecutor:
         from actors.hosts.local import LocalHost
 
         job_graph = generate_job_graph(pipeline, new_job_id())
-        return _run_in_own_cluster(LocalHost(), job_cluster_id(job_graph.job_id), job_graph)
+        new_pause = partial(Pause, FIRST_LOCAL_PAUSE_S)
+        return _run_in_own_cluster(LocalHost(), job_cluster_id(job_graph.job_id), job_graph, new_pause=new_pause)
 
 
 class RayExecutor:
@@ -106,6 +109,7 @@ def _run_in_own_cluster(
     resources: ClusterResources | None = None,
     *,
     is_attached: bool = True,
+    new_pause: Callable[[], Pause] = Pause,
 ) -> JobClient:
     """Starts the cluster and submits; nothing is left of it where that fails."""
     try:
@@ -116,5 +120,11 @@ def _run_in_own_cluster(
     except BaseException:
         host.shutdown()
         raise
-    is_highly_available = bool(high_availability_directory(job_graph.configuration, cluster_id))
-    return ClusterJobClient(host, cluster_id, job, owns_cluster=is_attached, is_highly_available=is_highly_available)
+    return ClusterJobClient(
+        host,
+        cluster_id,
+        job,
+        owns_cluster=is_attached,
+        is_highly_available=bool(high_availability_directory(job_graph.configuration, cluster_id)),
+        new_pause=new_pause,
+    )

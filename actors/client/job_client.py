@@ -44,6 +44,8 @@ log = logging.getLogger(__name__)
 # Between two questions: short at first, so that a small job ends without delay, then longer: each takes some 8 ms of
 # CPU time in all processes together.
 FIRST_PAUSE_S = 0.02
+# Where the cluster is in this process a question is a call, and a job may be over in less.
+FIRST_LOCAL_PAUSE_S = 0.002
 LONGEST_PAUSE_S = 0.1
 PAUSE_GROWTH = 1.25
 # The end of a long job may be noticed so much of its time too late, but not by more than so many seconds.
@@ -64,14 +66,17 @@ COLLECTED_BATCHES = 64
 class Pause:
     """Waits between two questions, a little longer every time; any thread of its own.
 
+    Args:
+        first_s: how long at first.
+
     Attributes:
         is_patient: also longer than LONGEST_PAUSE_S, when it has waited for long.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, first_s: float | None = None) -> None:
         self.is_patient = False
         self._event = threading.Event()
-        self._next_s = FIRST_PAUSE_S
+        self._first_s = self._next_s = FIRST_PAUSE_S if first_s is None else first_s
         self._waited_s = 0.0
 
     def wait(self, deadline: float | None = None) -> None:
@@ -83,7 +88,7 @@ class Pause:
         self._next_s = min(max(LONGEST_PAUSE_S, patience_s), self._next_s * PAUSE_GROWTH)
 
     def reset(self) -> None:
-        self._next_s = FIRST_PAUSE_S
+        self._next_s = self._first_s
 
 
 class ClusterJobClient(JobClient):

@@ -1,9 +1,15 @@
-"""What the process of a job loads on the way to its first results."""
+"""What a small job in one process does without."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import time
+
+import pytest
+
+from actors.client import job_client
+from flinkray import StreamExecutionEnvironment
 
 NUMBERS = """
 import sys
@@ -26,3 +32,12 @@ def test_a_job_over_numbers_does_not_load_pandas() -> None:
     """Which Arrow's own conversions from and to numpy do, for a third of a second in every process of a job."""
     answer = subprocess.run([sys.executable, "-c", NUMBERS], capture_output=True, text=True, timeout=60, check=True)
     assert answer.stdout.split() == ["125250.0", "499500", "False"]
+
+
+def test_a_job_in_this_process_is_not_asked_as_seldom_as_one_on_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_client, "FIRST_PAUSE_S", 60.0)
+    env = StreamExecutionEnvironment.get_execution_environment({"execution.target": "local"})
+    env.from_sequence(0, 9).print()
+    started = time.monotonic()
+    env.execute()
+    assert time.monotonic() - started < 30

@@ -17,16 +17,16 @@ def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return pauses
 
 
-def test_pauses_grow_and_begin_anew(waited: list[float]) -> None:
-    pause = Pause()
+@pytest.mark.parametrize(("pause", "first_s"), [(Pause(), FIRST_PAUSE_S), (Pause(0.001), 0.001)])
+def test_pauses_grow_and_begin_anew(pause: Pause, first_s: float, waited: list[float]) -> None:
     for _ in range(50):
         pause.wait()
-    assert waited[0] == FIRST_PAUSE_S
+    assert waited[0] == first_s
     assert waited == sorted(waited)
     assert waited[-1] == LONGEST_PAUSE_S
     pause.reset()
     pause.wait()
-    assert waited[-1] == FIRST_PAUSE_S
+    assert waited[-1] == first_s
 
 
 def test_who_is_patient_waits_for_a_share_of_the_time_so_far(waited: list[float]) -> None:
