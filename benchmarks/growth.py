@@ -5,8 +5,8 @@
 The workloads are W2, where a window has a row per key at most, and W2d, where it has a hundred of each of ten thousand
 keys. With target local, jobs run in this process, so that only a job's own work is in the figures, and sizes are
 compared by CPU. With target ray they run on a cluster, and are compared by the clock, and in keys only, as what jobs of
-few rows take is mostly their start. What a job of one row takes is subtracted; what rows beyond the size before cost is
-told too. The sizes take turns, so that what else the machine does meets all of them.
+few rows take is mostly their start. What a job of one row takes is subtracted; the last column is what the rows beyond
+those of the size before cost. The sizes take turns, so that what else the machine does meets all of them.
 """
 
 from __future__ import annotations

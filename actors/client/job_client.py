@@ -67,7 +67,7 @@ class Pause:
     """Waits between two questions, a little longer every time; any thread of its own.
 
     Args:
-        first_s: how long at first.
+        first_s: how long at first; None: FIRST_PAUSE_S.
 
     Attributes:
         is_patient: also longer than LONGEST_PAUSE_S, when it has waited for long.
