@@ -15,7 +15,7 @@ class _Nowhere:
     """Takes what a pickler writes and keeps none of it: a function may have captured a large model."""
 
     def write(self, data: Any) -> int:
-        return len(data)
+        return memoryview(data).nbytes  # of a large array a PickleBuffer comes, which has no length of its own
 
 
 def check_serializable(function: object, operator: str) -> None:

@@ -25,6 +25,8 @@ from flinkray.types import Kind, RecordType
 
 _SPLITS_PER_SUBTASK = 4
 """More than one, so that a slow subtask gets fewer; few, since the next one is asked for when one has been read."""
+_ROWS_PER_CHUNK = 1024
+"""Tables of smaller chunks are put together, as each chunk would become a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,18 @@ class TableSource(Source):
 
     def __init__(self, table: pa.Table, kind: Kind = Kind.ROW) -> None:
         # Metadata such as pandas' would travel with every batch and mean nothing there.
-        self._table = table.replace_schema_metadata(None)
+        self._table = _in_few_chunks(table.replace_schema_metadata(None))
         self._kind = kind
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Arrow's own pickles of slices have all that they are slices of, once for each."""
+        stream = pa.BufferOutputStream()
+        with pa.ipc.new_stream(stream, self._table.schema) as writer:
+            writer.write_table(self._table)
+        return {**self.__dict__, "_table": stream.getvalue()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _table=pa.ipc.open_stream(state["_table"]).read_all())
 
     @property
     def boundedness(self) -> Boundedness:
@@ -120,6 +132,11 @@ class PandasSource(TableSource):
         except (pa.ArrowException, TypeError, AttributeError) as error:
             raise InvalidProgramError(f"cannot turn {type(frame).__name__} into columns: {error}") from error
         super().__init__(table)
+
+
+def _in_few_chunks(table: pa.Table) -> pa.Table:
+    most = max((column.num_chunks for column in table.columns), default=0)
+    return table.combine_chunks() if most > 1 and table.num_rows < most * _ROWS_PER_CHUNK else table
 
 
 def streamed_table(data: Any) -> pa.Table:

@@ -133,6 +133,23 @@ def test_arrow_comes_in_every_form() -> None:
         assert column(SourceRun(ArrowSource(data)).read_batches(), "a") == [1, 2, 3]
 
 
+def test_a_table_travels_with_its_own_rows_not_with_what_they_are_slices_of() -> None:
+    whole = pa.record_batch({"n": np.arange(100_000), "t": pa.array(["a", "b"] * 50_000).dictionary_encode()})
+    pieces = [whole.slice(start, 2_000) for start in (10, 5_000, 60_000)]
+    pickled = cloudpickle.dumps(ArrowSource(pa.Table.from_batches(pieces)))
+    assert len(pickled) < 100_000
+    expected = [number for start in (10, 5_000, 60_000) for number in range(start, start + 2_000)]
+    assert column(SourceRun(pickle.loads(pickled)).read_batches(), "n") == expected
+
+
+def test_a_table_of_many_small_chunks_becomes_batches_of_the_usual_size() -> None:
+    batch = pa.record_batch({"n": range(300)})
+    source = ArrowSource(pa.Table.from_batches([batch.slice(row, 1) for row in range(300)]))
+    batches = SourceRun(source, batch_rows=100).read_batches()
+    assert [batch.num_rows for batch in batches] == [100, 100, 100]
+    assert column(batches, "n") == list(range(300))
+
+
 class _Stream:
     """Only the Arrow stream interface, as of a foreign library."""
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -360,6 +361,17 @@ def test_a_function_that_cannot_be_sent_names_what_it_holds(rows: DataStream) ->
             call()
     with pytest.raises(NotSerializableError, match="operator 'Co-Map'"):
         rows.connect(rows).map(type("Bad", (Both,), {"lock": None, "__init__": lambda s: s.__dict__.update(l=lock)})())
+
+
+def test_a_function_may_hold_large_arrays(rows: DataStream) -> None:
+    """Which pickle hands on as buffers, not as bytes, beyond 64 KiB."""
+    weights = np.ones(100_000)
+    table = pa.table({"w": weights})
+
+    def weighed(value: Any) -> Any:
+        return value, weights[0], table.num_rows
+
+    rows.map(weighed)
 
 
 def test_the_factories_carry_the_functions(rows: DataStream) -> None:
