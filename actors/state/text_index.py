@@ -20,6 +20,9 @@ _NEXT_HASH = np.int64(0x2545F4914F6CDD1D)
 # Up to so many bytes hashing the text of every row, and comparing it, costs less than finding the distinct ones.
 _LONGEST_OF_ROWS = 48
 
+# With so many rows to a text finding the distinct ones costs less, however short they are.
+_MANY_ROWS_PER_TEXT = 8
+
 _FIRST_CAPACITY = 1024
 
 Flags = npt.NDArray[np.bool_]
@@ -49,14 +52,14 @@ class TextIndex:
         nulls = as_numpy(texts.is_null()) if texts.null_count else None
         words, hashed_rows = _words_of(texts, nulls)
         if len(hashed_rows) == len(texts):
-            asked, codes = _worth_hashing(texts)
+            asked, codes = self._worth_hashing(texts)
             return self._hashed_ids(asked, _hashes(asked))[codes]
         if not len(hashed_rows):
             ids = self._numbers.ids(words, nulls)
             self._store_new(texts, ids, hashed_rows)
             others = hashed_rows
         else:
-            asked, codes = _worth_hashing(texts.take(from_numpy(hashed_rows)))
+            asked, codes = self._worth_hashing(texts.take(from_numpy(hashed_rows)))
             words[hashed_rows] = _hashes(asked)[codes]
             ids = self._numbers.ids(words, nulls)
             self._store_new(texts, ids, hashed_rows)
@@ -73,6 +76,16 @@ class TextIndex:
             others.sort()
             ids[others] = self._hashed_ids(texts.take(from_numpy(others)), words[others] * _NEXT_HASH + 1)
         return ids
+
+    def _worth_hashing(self, texts: pa.Array) -> tuple[pa.Array, Ids | slice]:
+        """The texts that are to be hashed, and which of these each row has: where texts are long, or those known so
+        far are few, each only once."""
+        texts = texts.cast(pa.large_binary())
+        are_few = self.size * _MANY_ROWS_PER_TEXT <= len(texts)
+        if not are_few and pc.max(pc.binary_length(texts)).as_py() <= _LONGEST_OF_ROWS:
+            return texts, slice(None)
+        encoded = texts.dictionary_encode()
+        return encoded.dictionary, as_numpy(encoded.indices)
 
     def _hashed_ids(self, texts: pa.Array, hashes: Ids) -> Ids:
         """The numbers of texts, none of them null, that are known by these hashes or by ones that follow."""
@@ -156,15 +169,6 @@ def _words_of(texts: pa.Array, nulls: Flags | None) -> tuple[Ids, Ids]:
     if len(hashed_rows) == len(texts):
         return np.empty(0, np.int64), hashed_rows
     return TextWords(data, first).at(offsets[:-1], lengths).view(np.int64), hashed_rows
-
-
-def _worth_hashing(texts: pa.Array) -> tuple[pa.Array, Ids | slice]:
-    """The texts that are to be hashed, and which of these each row has: where they are long, each only once."""
-    texts = texts.cast(pa.large_binary())
-    if pc.max(pc.binary_length(texts)).as_py() <= _LONGEST_OF_ROWS:
-        return texts, slice(None)
-    encoded = texts.dictionary_encode()
-    return encoded.dictionary, as_numpy(encoded.indices)
 
 
 def _hashes(texts: pa.Array) -> Ids:

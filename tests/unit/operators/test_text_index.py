@@ -44,3 +44,15 @@ def test_many_texts_keep_their_numbers_while_the_index_grows() -> None:
         assert index.ids(column).tolist() == list(range(start, start + 10_000))
     everything = pa.array(np.arange(50_000)[::-1]).cast(pa.string())
     assert index.ids(everything).tolist() == list(range(49_999, -1, -1))
+
+
+def test_texts_are_hashed_once_for_a_batch_where_they_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[int] = []
+    hashes = text_index.key_hashes
+    monkeypatch.setattr(text_index, "key_hashes", lambda columns: (hashed.append(columns.num_rows), hashes(columns))[1])
+    few = pa.array([f"customer {row % 10}" for row in range(100)])
+    many = pa.array([f"customer {row}" for row in range(100)])
+    index = TextIndex()
+    for column, numbers in ((few, [*range(10)] * 10), (many, [*range(100)]), (few, [*range(10)] * 10)):
+        assert index.ids(column).tolist() == numbers
+    assert hashed == [10, 100, 100]
