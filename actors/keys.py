@@ -186,8 +186,8 @@ def key_hashes(columns: pa.RecordBatch) -> Hashes:
     """A stable 64-bit hash of each row's key.
 
     Equal values hash equal, whatever holds them: any width of integer, a float or decimal with a whole value, -0.0 and
-    0.0, every NaN, `string` and `large_string`, a dictionary and its values. Times hash by the number they store, so a
-    column of times must keep its unit. Null has a hash of its own. Several columns are combined in order.
+    0.0, every NaN, `string` and `large_string`, a dictionary and its values, a time or duration in any unit. Null has a
+    hash of its own. Several columns are combined in order.
 
     Raises:
         TypeMismatchError: a column's type cannot be a key; names the column.
@@ -252,7 +252,7 @@ def _hash_values(array: pa.Array) -> Hashes:
     if types.is_floating(arrow_type):
         return _hash_floats(fixed_width(array, np.dtype(arrow_type.to_pandas_dtype())))
     if types.is_temporal(arrow_type) and not types.is_interval(arrow_type):
-        return _hash_integers(fixed_width(array, np.dtype(f"int{arrow_type.bit_width}")))
+        return _hash_times(array)
     if types.is_decimal(arrow_type):
         return _hash_decimals(array)
     if types.is_string_view(arrow_type) or types.is_binary_view(arrow_type):
@@ -296,6 +296,20 @@ def _hash_integers(values: npt.NDArray[Any]) -> Hashes:
     return _mix(words + _INCREMENT)
 
 
+def _hash_times(array: pa.Array) -> Hashes:
+    """By their nanoseconds modulo 2^64, so that times hash equal in whatever unit they are stored."""
+    arrow_type = array.type
+    stored = fixed_width(array, np.dtype(f"int{arrow_type.bit_width}")).astype(np.int64, copy=False)
+    unit = "day" if pa.types.is_date32(arrow_type) else getattr(arrow_type, "unit", "ms")  # date64 has milliseconds
+    return _hash_integers(stored.view(np.uint64) * _NANOSECONDS[unit])
+
+
+_NANOSECONDS = {
+    unit: np.uint64(count)
+    for unit, count in {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "day": 86_400 * 10**9}.items()
+}
+
+
 def _hash_floats(values: npt.NDArray[Any]) -> Hashes:
     doubles = values.astype(np.float64)
     words = doubles.view(np.uint64).copy()
@@ -307,22 +321,28 @@ def _hash_floats(values: npt.NDArray[Any]) -> Hashes:
 
 
 def _hash_decimals(array: pa.Array) -> Hashes:
+    """By value, not by scale: the scale that Arrow infers differs from batch to batch. A whole number of 64 bits hashes
+    as that number."""
     encoded = array.dictionary_encode()
-    distinct = np.array([_hash_decimal(value) for value in encoded.dictionary.to_pylist()], dtype=np.uint64)
-    hashes: Hashes = distinct[as_numpy(encoded.indices.fill_null(0))]
-    return hashes
+    parts = [_without_scale(value) for value in encoded.dictionary.to_pylist()]
+    is_word = np.array([not scale and -(2**63) <= number < 2**63 for number, scale in parts], np.bool_)
+    hashes = np.empty(len(parts), np.uint64)
+    words = [number for (number, _), each in zip(parts, is_word, strict=True) if each]
+    hashes[is_word] = _hash_integers(np.array(words, np.int64))
+    texts = [f"{number}e-{scale}" for (number, scale), each in zip(parts, is_word, strict=True) if not each]
+    if texts:
+        hashes[~is_word] = _hash_variable_width(pa.array(texts, pa.large_string()))
+    rows: Hashes = hashes[as_numpy(encoded.indices.fill_null(0))]
+    return rows
 
 
-def _hash_decimal(value: decimal.Decimal) -> int:
-    """By value, not by scale: the scale that Arrow infers differs from batch to batch."""
+def _without_scale(value: decimal.Decimal) -> tuple[int, int]:
+    """The number's digits without zeros at its end, and how many of them are behind the point."""
     sign, digits, exponent = value.as_tuple()
-    unscaled, scale = int("".join(map(str, digits))), -int(exponent)
-    while scale > 0 and unscaled % 10 == 0:
-        unscaled, scale = unscaled // 10, scale - 1
-    unscaled = (-unscaled if sign else unscaled) * 10 ** max(0, -scale)
-    if scale <= 0 and -(2**63) <= unscaled < 2**63:
-        return int(_hash_integers(np.array([unscaled], dtype=np.int64))[0])
-    return int(_hash_bytes(f"{unscaled}e-{max(0, scale)}".encode()))
+    scale, number = -int(exponent), int("".join(map(str, digits)))
+    while scale > 0 and number % 10 == 0:
+        number, scale = number // 10, scale - 1
+    return (-number if sign else number) * 10 ** max(0, -scale), max(0, scale)
 
 
 def _hash_lists(elements: Hashes, offsets: npt.NDArray[Any]) -> Hashes:
@@ -340,11 +360,6 @@ def _hash_variable_width(array: pa.Array) -> Hashes:
     data = np.frombuffer(data_buffer, dtype=np.uint8) if data_buffer is not None else np.empty(0, dtype=np.uint8)
     first, last = int(offsets[0]), int(offsets[-1])
     return _hash_slices(data[first:last], offsets[:-1], offsets[1:] - offsets[:-1], first)
-
-
-def _hash_bytes(value: bytes) -> np.uint64:
-    data = np.frombuffer(value, dtype=np.uint8)
-    return np.uint64(_hash_slices(data, np.zeros(1, dtype=np.int64), np.array([len(value)], dtype=np.int64))[0])
 
 
 def _hash_slices(

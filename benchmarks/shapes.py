@@ -19,12 +19,11 @@ from typing import Any
 import click
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from benchmarks.engines import ENGINES, variables
 from benchmarks.process_tree import Measured
 from benchmarks.process_tree import run as run_tree
-from benchmarks.workloads.base import WINDOWS, Rows, key_column, value_column
+from benchmarks.workloads.base import KEYS, WINDOWS, Rows, key_column, value_column
 from flinkray import (
     Count,
     DataGenSource,
@@ -47,12 +46,16 @@ def time_of(row: Rows) -> Rows:
     return row // 100
 
 
+CUSTOMERS = pa.array([f"customer-{number}" for number in range(KEYS)])
+REGIONS = pa.array([f"region {number}" for number in range(7)])
+
+
 def text_key(row: Rows) -> pa.Array:
-    return pc.binary_join_element_wise("customer", pa.array(key_column(row)).cast(pa.string()), "-")
+    return CUSTOMERS.take(pa.array(key_column(row)))
 
 
 def region(row: Rows) -> pa.Array:
-    return pa.array([f"region {number}" for number in range(7)]).take(pa.array(row % 7))
+    return REGIONS.take(pa.array(row % 7))
 
 
 def skewed_key(row: Rows) -> Rows:

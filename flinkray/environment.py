@@ -28,7 +28,7 @@ from flinkray.execution import (
     PipelineExecutor,
     load_plugin,
 )
-from flinkray.filesystems import absolute
+from flinkray.filesystems import absolute, check_uri, is_uri
 from flinkray.functions import SourceFunction
 from flinkray.known_types import KnownType
 from flinkray.operator_factories import SourceFactory
@@ -42,6 +42,7 @@ from flinkray.options import (
     SAVEPOINT_PATH,
     TARGET,
 )
+from flinkray.plain_columns import plain_record_type
 from flinkray.preparation import prepared
 from flinkray.progress import wait_for_result
 from flinkray.python_path import own_places
@@ -120,7 +121,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         if not isinstance(source, Source):
             raise InvalidProgramError(f"from_source takes a Source, not {source!r}; add_source takes functions")
         declared = source.output_type if type_info is None else record_type(type_info)
-        known = KnownType.of(declared)
+        known = KnownType.of(plain_record_type(declared))
         check_watermark_strategy(watermark_strategy, known)
         # Not registered: as in Flink, a source that nothing reads from is no part of the program.
         transformation = PhysicalTransformation(
@@ -336,5 +337,15 @@ def _with_absolute_places(configuration: Configuration) -> Configuration:
         settled.set(PYTHON_PATH, own_places())
     for place in _PLACES:
         if configuration.get(place):
-            settled.set(place, absolute(configuration.get(place)))
+            settled.set(place, _checked_place(place.key, absolute(configuration.get(place))))
     return settled
+
+
+def _checked_place(option: str, place: str) -> str:
+    """A typing error is to be told here: a cluster that cannot reach a place takes it that it may be back."""
+    if is_uri(place):
+        try:
+            check_uri(place)
+        except InvalidProgramError as error:
+            raise InvalidProgramError(f"option {option}: {error}") from error
+    return place

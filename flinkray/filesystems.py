@@ -45,6 +45,20 @@ def resolve(uri_or_path: str | os.PathLike[str]) -> tuple[fs.FileSystem, str]:
     return found[0], found[1].rstrip("/") or found[1]
 
 
+def check_uri(text: str) -> None:
+    """Checks, without asking any server, that a URI can be resolved.
+
+    Raises:
+        InvalidProgramError: it cannot.
+    """
+    if text.partition("://")[0] not in _REMOTE:
+        resolve(text)
+
+
+_REMOTE = frozenset({"s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss"})
+"""Schemes that pyarrow may ask a server about, such as for the region of a bucket."""
+
+
 def is_uri(text: str) -> bool:
     return "://" in text
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import numbers
 from collections.abc import Mapping
 
 from flinkray.config import ConfigOption, at_least, one_of, option
@@ -10,15 +12,17 @@ from flinkray.types import Millis
 
 
 def _int(raw: object) -> int:
-    if isinstance(raw, bool) or not isinstance(raw, int | str):
-        raise TypeError("expected a whole number")
-    return int(raw)
+    if not isinstance(raw, bool) and isinstance(raw, str | numbers.Integral):
+        with contextlib.suppress(ValueError):
+            return int(raw)
+    raise TypeError("expected a whole number")
 
 
 def _float(raw: object) -> float:
-    if isinstance(raw, bool) or not isinstance(raw, int | float | str):
-        raise TypeError("expected a number")
-    return float(raw)
+    if not isinstance(raw, bool) and isinstance(raw, str | numbers.Real):
+        with contextlib.suppress(ValueError):
+            return float(raw)
+    raise TypeError("expected a number")
 
 
 def _str(raw: object) -> str:

@@ -20,6 +20,7 @@ from flinkray.errors import InvalidProgramError, TypeMismatchError
 from flinkray.fixed_width import from_numpy
 from flinkray.functions import Function
 from flinkray.operator_factories import MapBatchesFactory
+from flinkray.plain_columns import PlainColumns
 from flinkray.row_codec import decode
 from flinkray.types import SCALAR_COLUMN, Kind, RecordType, tuple_columns
 from flinkray.value_columns import to_array, to_values
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _ACCEPTED = (
-    "return a pyarrow.RecordBatch or Table, a pandas DataFrame, a dict of arrays or lists, None, "
+    "return a pyarrow.RecordBatch or Table, a pandas or Polars DataFrame, a dict of arrays or lists, None, "
     "or a generator or list of these"
 )
 
@@ -66,6 +67,7 @@ class MapBatchesOperator(Operator):
 
     def open(self) -> None:
         function: Any = self._function
+        self._plain_columns = PlainColumns(operator_label(self.context))
         self._functions.open(TaskRuntimeContext(self.context))
         if not isinstance(function, Function) and callable(getattr(function, "open", None)):
             with attributed(self.context, NO_VALUE):
@@ -105,7 +107,7 @@ class MapBatchesOperator(Operator):
         """The batches that a call gave, one at a time; a generator runs inside the error handling too."""
         if returned is None:
             return
-        if isinstance(returned, Mapping | pa.RecordBatch | pa.Table) or _is_frame(returned):
+        if isinstance(returned, Mapping) or hasattr(returned, "__arrow_c_stream__") or _is_frame(returned):
             yield returned
             return
         if not isinstance(returned, Iterator | list | tuple):
@@ -128,9 +130,11 @@ class MapBatchesOperator(Operator):
             data = self._from_pandas(result)
         elif isinstance(result, Mapping):
             data = self._from_mapping(result)
+        elif hasattr(result, "__arrow_c_stream__"):
+            data = _one_batch(pa.table(result))
         else:
             raise self._wrong_type(result)
-        return data if declared is None else self._cast(data, declared)
+        return self._plain_columns.of(data if declared is None else self._cast(data, declared))
 
     def _from_pandas(self, frame: pd.DataFrame) -> pa.RecordBatch:
         try:

@@ -26,10 +26,12 @@ from actors.operators.split_watermarks import SplitState, SplitWatermarks
 from actors.operators.timestamps import Progress, with_event_time
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import NO_VALUE, raise_attributed
+from flinkray.batch import Batch
 from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceProgress, SourceReader
 from flinkray.errors import InvalidProgramError
 from flinkray.operator_factories import SourceFactory
 from flinkray.options import ALLOW_UNALIGNED_SPLITS
+from flinkray.plain_columns import PlainColumns
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP
 from graphs.job_graph import OperatorCode
 
@@ -90,6 +92,7 @@ class SourceOperator(Operator):
         context = self.context
         self._where = subtask_label(context)
         self._pace = Pace(context.piece_limit)
+        self._plain_columns = PlainColumns(self._where)
         self._watermarks_of_splits = SplitWatermarks(self._strategy, self._where)
         context.send_to_coordinator(ReaderRegistered(context.subtask_index))
         try:
@@ -309,6 +312,9 @@ class SourceOperator(Operator):
 
     def _emit_batch(self, polled: SourceBatch) -> None:
         batch = polled.batch
+        data = self._plain_columns.of(batch.data)
+        if data is not batch.data:
+            batch = Batch(data, batch.kind, batch.times, batch.keys)
         # As in Flink, rows that have no event time, and are given none here, pass without: programs that use no event
         # time name a strategy all the same. What needs event time, such as a window, says so.
         if self._strategy.assigner is not None or batch.times is not None:

@@ -19,6 +19,7 @@ from flinkray.connectors.source import (
 )
 from flinkray.connectors.split_list import SplitListEnumerator, SplitListReader, batch_rows
 from flinkray.errors import InvalidProgramError
+from flinkray.plain_columns import plain_table
 from flinkray.row_codec import RowEncoder
 from flinkray.type_hints import record_type
 from flinkray.types import Kind, RecordType
@@ -43,7 +44,7 @@ class TableSource(Source):
 
     def __init__(self, table: pa.Table, kind: Kind = Kind.ROW) -> None:
         # Metadata such as pandas' would travel with every batch and mean nothing there.
-        self._table = _in_few_chunks(table.replace_schema_metadata(None))
+        self._table = _in_few_chunks(plain_table(table.replace_schema_metadata(None)))
         self._kind = kind
 
     def __getstate__(self) -> dict[str, Any]:
@@ -96,7 +97,7 @@ class CollectionSource(TableSource):
     """The values of a Python collection, in order, in one subtask."""
 
     def __init__(self, values: Iterable[Any], type_info: Any = None) -> None:
-        if isinstance(values, str | bytes):
+        if isinstance(values, str | bytes) or not isinstance(values, Iterable):
             raise InvalidProgramError(f"a collection of values is needed, such as a list, not {values!r}")
         rows = list(values)
         declared = None if type_info is None else record_type(type_info)
@@ -129,7 +130,7 @@ class PandasSource(TableSource):
             raise InvalidProgramError(f"a stream's columns have text as names; this DataFrame has {names[0]!r}")
         try:
             table = pa.Table.from_pandas(frame, preserve_index=False)
-        except (pa.ArrowException, TypeError, AttributeError) as error:
+        except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
             raise InvalidProgramError(f"cannot turn {type(frame).__name__} into columns: {error}") from error
         super().__init__(table)
 

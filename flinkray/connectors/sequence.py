@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import numbers
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -41,13 +42,9 @@ class SequenceSource(Source):
     """The numbers from `start` to `end`, both included, as bare int64; one ascending range per subtask."""
 
     def __init__(self, start: int, end: int) -> None:
-        for value in (start, end):
-            if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) <= value < 2**63 - 1:
-                raise InvalidProgramError(f"a sequence has 64-bit whole numbers as its ends, not {value!r}")
-        if start > end:
+        self._start, self._end = map(_whole, (start, end))
+        if self._start > self._end:
             raise InvalidProgramError(f"a sequence cannot go from {start} down to {end}")
-        self._start = start
-        self._end = end
 
     @property
     def boundedness(self) -> Boundedness:
@@ -69,6 +66,14 @@ class SequenceSource(Source):
         bounds = [self._start + index * total // parallelism for index in range(parallelism + 1)]
         pairs = itertools.pairwise(bounds)
         return [NumberRange(str(index), low, high - 1) for index, (low, high) in enumerate(pairs) if low < high]
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, bool) and isinstance(value, numbers.Integral) and -(2**63) <= int(value) < 2**63 - 1:
+        return int(value)
+    raise InvalidProgramError(
+        f"a sequence has 64-bit whole numbers as its ends, the highest of which is 2**63 - 2, not {value!r}"
+    )
 
 
 class _SequenceReader(SplitListReader[NumberRange]):

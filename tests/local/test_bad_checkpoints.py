@@ -22,6 +22,7 @@ from flinkray import (
     FileSink,
     FileSource,
     FlinkrayError,
+    InvalidProgramError,
     JobCanceledError,
     JobExecutionError,
     JobStatus,
@@ -32,6 +33,7 @@ from flinkray import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
+from tests.support.jobs import environment
 from tests.support.saved_jobs import Env, committed, keys_of, listing, local, numbered, started
 from tests.support.troubled_storage import TroubledStorage, mounted
 from tests.support.waiting import eventually
@@ -402,3 +404,13 @@ def test_splits_that_were_assigned_after_the_older_checkpoint_are_given_again(
     assert storage.damaged is not None
     committed_lines = {line for path in (tmp_path / "rows").glob("part-*") for line in path.read_text().split()}
     assert committed_lines == set(lines)
+
+
+@pytest.mark.parametrize(
+    "option", ["execution.checkpointing.dir", "execution.checkpointing.savepoint-dir", "high-availability.storageDir"]
+)
+def test_a_place_that_no_filesystem_knows_is_refused_before_the_job_starts(option: str) -> None:
+    for place in ("s4://bucket/x", "file:///not escaped"):
+        env = environment({option: place})
+        with pytest.raises(InvalidProgramError, match=rf"option {option}: no filesystem for '{place}'"):
+            env.from_collection([1]).to_arrow()

@@ -116,6 +116,11 @@ def test_a_sequence_may_be_as_long_as_64_bits_allow() -> None:
     assert rows_of(run.read_batches(2)) == [*range(-(2**63), -(2**63) + 4), *range(-1, 3)]
 
 
+def test_a_sequence_takes_numpys_whole_numbers() -> None:
+    ends: Any = np.int64(1), np.uint8(3)
+    assert rows_of(SourceRun(SequenceSource(*ends)).read_batches()) == [1, 2, 3]
+
+
 def test_a_data_frame_loses_its_index_and_its_metadata() -> None:
     import pandas as pd
 

@@ -163,8 +163,10 @@ def test_wrong_sources(env: Env) -> None:
     for call, message in (
         (lambda: env.from_collection([]), "empty collection"),
         (lambda: env.from_collection("text"), "a collection of values"),
+        (lambda: env.from_collection(5), "a collection of values"),  # type: ignore[arg-type]
         (lambda: env.from_sequence(2, 1), "cannot go from 2 down to 1"),
         (lambda: env.from_sequence(0, 1.5), "64-bit whole numbers"),  # type: ignore[arg-type]
+        (lambda: env.from_sequence(0, 2**63 - 1), r"the highest of which is 2\*\*63 - 2"),
         (lambda: env.from_arrow([1]), "from_arrow takes"),
         (lambda: env.from_pandas(pd.DataFrame({1: [1]})), "text as names"),
         (lambda: env.from_source([1], WatermarkStrategy.no_watermarks(), "x"), "takes a Source"),  # type: ignore[arg-type]

@@ -76,6 +76,14 @@ def test_a_scheme_that_nobody_knows_is_refused_with_those_that_are_known() -> No
         filesystems.resolve("nosuch://x/y")
 
 
+def test_uris_are_checked_where_that_asks_no_server() -> None:
+    for good in ("file:///some/where", "s3://nosuchbucket/directory", "gs://nosuchbucket/directory"):
+        filesystems.check_uri(good)
+    for bad in ("s4://x/y", "file:///with a space", "memory://nosuch/x"):
+        with pytest.raises(InvalidProgramError, match="no filesystem for"):
+            filesystems.check_uri(bad)
+
+
 def test_uris_are_put_together_before_their_settings() -> None:
     bucket = "s3://bucket/checkpoints?region=eu-west-1&scheme=http"
     assert filesystems.join(bucket, "job", "chk-1") == (

@@ -50,6 +50,7 @@ def test_values_are_typed_whatever_they_are_written_as(key: Any, raw: Any, value
         ("parallelism.default", 0, "'parallelism.default' must be at least 1, got 0"),
         ("parallelism.default", "x", "'parallelism.default' cannot take 'x'"),
         ("parallelism.default", True, "cannot take True: expected a whole number"),
+        ("parallelism.default", "two", "cannot take 'two': expected a whole number"),
         ("pipeline.operator-chaining.enabled", "maybe", "expected true or false"),
         ("execution.target", 3, "expected text"),
         ("flinkray.slot.cpus", None, "expected a number"),

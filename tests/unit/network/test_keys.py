@@ -52,7 +52,7 @@ def hashes(*columns: pa.Array) -> list[int]:
             pa.array([DECIMAL("1.00"), DECIMAL("2.50"), DECIMAL("-3"), None]),
             [ONE, 0x39C704903A33AAD8, 0x2D540BE834875D2F, NULL],
         ),
-        (pa.array([datetime.date(2024, 1, 1)]), [0x4D61576EAAE9D7D0]),
+        (pa.array([datetime.date(2024, 1, 1)]), [0x78023D2858F8E670]),
         (pa.array([[1, 2], [], None, [3]]), [0x00B20DA31080C77E, ZERO, NULL, 0x9485615D5A406334]),
         (pa.array([{"a": 1, "b": "x"}, None]), [0x6D75C153DF1918BE, NULL]),
         (pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())), [0x81ECDD4C989B6774]),
@@ -77,6 +77,30 @@ def test_equal_numbers_hash_equal_whatever_holds_them(arrow_type: pa.DataType) -
     assert hashes(pa.array([0, 1, 100, None], arrow_type)) == hashes(pa.array([0, 1, 100, None], pa.int64()))
     if not pa.types.is_unsigned_integer(arrow_type):
         assert hashes(pa.array([-5], arrow_type)) == hashes(pa.array([-5]))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "others"),
+    [
+        (pa.timestamp("s"), [pa.timestamp("ms"), pa.timestamp("us", "UTC"), pa.timestamp("ns")]),
+        (pa.duration("s"), [pa.duration("ms"), pa.duration("us"), pa.duration("ns")]),
+        (pa.time32("s"), [pa.time32("ms"), pa.time64("us"), pa.time64("ns")]),
+        (pa.date32(), [pa.date64()]),
+    ],
+    ids=str,
+)
+def test_times_hash_equal_in_any_unit(seconds: pa.DataType, others: list[pa.DataType]) -> None:
+    is_time_of_day = pa.types.is_time32(seconds)
+    times = pa.array([0, 1, 50_000] if is_time_of_day else [0, 1, -1, 50_000, None], pa.int32())
+    times = times.cast(seconds if seconds.bit_width == 32 else pa.int64()).cast(seconds)
+    for other in others:
+        assert hashes(times.cast(other)) == hashes(times)
+    assert len(set(hashes(times))) == len(times)
+
+
+def test_times_that_nanoseconds_do_not_reach_have_a_hash_in_any_unit_too() -> None:
+    late = pa.array([datetime.datetime(9999, 12, 31, 23, 59, 59)], pa.timestamp("us"))
+    assert hashes(late) == hashes(late.cast(pa.timestamp("s")))
 
 
 def test_decimals_hash_by_value_not_by_scale() -> None:
