@@ -181,7 +181,7 @@ class RowEncoder:
             columns = self._columns(kind, values)
             if not columns and not self._is_declared:
                 raise Unholdable(values[0])  # a table without columns does not say how many rows it has
-            arrays = [self._array(name, column) for name, column in columns]
+            arrays = [self._array(kind, name, column) for name, column in columns]
         except Unholdable as unholdable:
             if self._kind is None:
                 return self._fall_back_to_objects(values, timestamps, unholdable.args[0])
@@ -290,8 +290,8 @@ class RowEncoder:
 
     # -- columns of values to Arrow
 
-    def _array(self, name: str, values: Sequence[Any]) -> pa.Array:
-        field = "" if self._kind is Kind.SCALAR or name == SCALAR_COLUMN else name
+    def _array(self, kind: Kind, name: str, values: Sequence[Any]) -> pa.Array:
+        field = "" if kind is Kind.SCALAR else name
         known = self._types.get(name)
         python_types = types_of(values)
         try:

@@ -144,23 +144,33 @@ def _record_type(spec: Any) -> RecordType:
         return _record_type(optional)
     fields = _named_fields(spec)
     if fields is not None:
-        return _of_fields(Kind.ROW, fields)
+        return _of_fields(Kind.ROW, fields, _within((), spec))
     items = _tuple_items(spec)
     if items is not None:
         return _of_fields(Kind.TUPLE, dict(zip(tuple_columns(len(items)), items, strict=True)))
     return scalar_type(_field_type(spec))
 
 
-def _of_fields(kind: Kind, fields: Mapping[str, Any]) -> RecordType:
+def _of_fields(kind: Kind, fields: Mapping[str, Any], within: tuple[type, ...] = ()) -> RecordType:
     if any(isinstance(type_, TypeInformation) and type_.contains_object for type_ in fields.values()):
         return OBJECT_TYPE
-    return RecordType(kind, _schema(fields))
+    return RecordType(kind, _schema(fields, within))
 
 
-def _schema(fields: Mapping[str, Any]) -> pa.Schema:
+def _schema(fields: Mapping[str, Any], within: tuple[type, ...]) -> pa.Schema:
     return pa.schema(
-        [type_ if isinstance(type_, pa.Field) else (name, _field_type(type_)) for name, type_ in fields.items()]
+        [type_ if isinstance(type_, pa.Field) else (name, _field_type(type_, within)) for name, type_ in fields.items()]
     )
+
+
+def _within(outer: tuple[type, ...], spec: Any) -> tuple[type, ...]:
+    """The classes around the fields of `spec`: the outer ones and itself, where it is a class."""
+    if spec in outer:
+        raise InvalidProgramError(
+            f"a type of records cannot contain itself, as {spec.__name__} does: its columns would have no end. "
+            "Leave that field out, or declare object (pickled)"
+        )
+    return (*outer, spec) if isinstance(spec, type) else outer
 
 
 def _named_fields(spec: Any) -> Mapping[str, Any] | None:
@@ -202,7 +212,8 @@ def _tuple_items(spec: Any) -> Sequence[Any] | None:
 # -- fields ------------------------------------------------------------------------------------------------------
 
 
-def _field_type(spec: Any) -> pa.DataType:
+def _field_type(spec: Any, within: tuple[type, ...] = ()) -> pa.DataType:
+    """The Arrow type of a field of the classes `within`, outermost first."""
     if isinstance(spec, pa.DataType):
         return spec
     if isinstance(spec, TypeInformation):
@@ -219,27 +230,27 @@ def _field_type(spec: Any) -> pa.DataType:
         return _numpy_type(spec)
     optional = _without_none(spec)
     if optional is not spec:
-        return _field_type(optional)
-    return _nested_type(spec)
+        return _field_type(optional, within)
+    return _nested_type(spec, within)
 
 
-def _nested_type(spec: Any) -> pa.DataType:
+def _nested_type(spec: Any, within: tuple[type, ...]) -> pa.DataType:
     origin, arguments = typing.get_origin(spec), typing.get_args(spec)
     if origin is typing.Annotated:
-        return _field_type(arguments[0])
+        return _field_type(arguments[0], within)
     if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
-        return pa.list_(_field_type(arguments[0]))
+        return pa.list_(_field_type(arguments[0], within))
     if origin in _LISTS and len(arguments) == 1:
-        return pa.list_(_field_type(arguments[0]))
+        return pa.list_(_field_type(arguments[0], within))
     if origin in _DICTS and len(arguments) == 2:
-        return pa.map_(_field_type(arguments[0]), _field_type(arguments[1]))
+        return pa.map_(_field_type(arguments[0], within), _field_type(arguments[1], within))
     fields = _named_fields(spec)
     if fields is None:
         items = _tuple_items(spec)
         fields = None if items is None else dict(zip(tuple_columns(len(items)), items, strict=True))
     if fields is None:
         raise _Unknown(repr(spec))
-    return pa.struct(list(_schema(fields)))
+    return pa.struct(list(_schema(fields, _within(within, spec))))
 
 
 def _numpy_type(spec: Any) -> pa.DataType:

@@ -11,7 +11,7 @@ rows.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from operator import countOf, itemgetter
 from typing import Any
@@ -22,10 +22,15 @@ import pyarrow as pa
 from flinkray.fixed_width import as_numpy, from_numpy
 from flinkray.rows import Row, row_class
 from flinkray.value_types import (
+    TIME_UNITS,
     Misfit,
     Unholdable,
+    array_layout,
     family,
     field_getter,
+    has_nanoseconds,
+    in_unit,
+    infer_type,
     is_row_struct,
     is_tuple_struct,
     map_by_type,
@@ -59,29 +64,69 @@ def to_array(values: Sequence[Any], target: pa.DataType, python_types: set[type]
         return from_numpy(np.fromiter(values, np.float64, len(values)))
     if pa.types.is_nested(target) and not isinstance(target, pa.BaseExtensionType):
         return _nested_array(values, target)
+    if pa.types.is_dictionary(target):
+        return _dictionary_array(values, target, python_types)
+    if pa.types.is_date(target) and np.datetime64 in python_types:
+        values = list(map(_day, values))
+        python_types = types_of(values)
     families = {family(python_type) for python_type in python_types}
     _check_families(values, families, target)
     if "time" in families or ("datetime" in families and pa.types.is_timestamp(target) and target.tz is None):
         _refuse_zones(values, target)
     try:
-        if pa.types.is_dictionary(target):
-            return pa.array(values, target.value_type).cast(target)
-        exact = _EXACT_TYPES.get("float" if "float" in families else next(iter(families - {"null"}), "null"))
-        if exact is not None and not target.equals(exact) and _truncates(families, target):
-            return pa.array(values, exact).cast(target, safe=True)
+        if pa.types.is_timestamp(target) or pa.types.is_duration(target):
+            return _time_array(values, target, python_types)
+        # Where Arrow would cut a value short while it reads it, it is read exactly and cast with a check.
+        if "float" in families and pa.types.is_integer(target):
+            return pa.array(values, pa.float64()).cast(target)
+        if pa.types.is_time32(target):
+            return pa.array(values, pa.time64("us")).cast(target)
         return pa.array(values, target)
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         raise _culprit(values, target) from error
 
 
-_EXACT_TYPES = {"float": pa.float64(), "timedelta": pa.duration("us"), "time": pa.time64("us")}
-"""Where Arrow would cut a value short while it reads it, it is read as this type and cast with a check."""
+def _dictionary_array(values: Sequence[Any], target: pa.DataType, python_types: set[type]) -> pa.Array:
+    try:
+        encoded = to_array(values, target.value_type, python_types).dictionary_encode()
+        indices = encoded.indices.cast(target.index_type)
+    except Misfit as misfit:
+        raise Misfit(misfit.value, str(target), misfit.field) from misfit
+    except pa.ArrowException as error:  # more values than the type has indices for
+        raise _culprit(values, target) from error
+    return pa.DictionaryArray.from_arrays(indices, encoded.dictionary, ordered=target.ordered)
 
 
-def _truncates(families: set[str], target: pa.DataType) -> bool:
-    if "float" in families:
-        return bool(pa.types.is_integer(target))
-    return target in (pa.duration("s"), pa.duration("ms"), pa.time32("s"), pa.time32("ms"))
+_NUMPY_TIMES = (np.datetime64, np.timedelta64)
+_NUMPY_DAYS = np.dtype("datetime64[D]")
+
+
+def _day(value: Any) -> Any:
+    """A day of numpy's as a date; anything else unchanged."""
+    return value.item() if isinstance(value, np.datetime64) and value.dtype == _NUMPY_DAYS else value
+
+
+def _time_array(values: Sequence[Any], target: pa.DataType, python_types: set[type]) -> pa.Array:
+    """Datetimes or timedeltas of Python's, pandas' and numpy's; Arrow cuts the first two short, and takes numpy's in
+    the column's own unit only."""
+    own = values
+    if not python_types.isdisjoint(_NUMPY_TIMES):
+        own = [value for value in values if not isinstance(value, _NUMPY_TIMES)]
+        values = [_numpy_time(value, target) if isinstance(value, _NUMPY_TIMES) else value for value in values]
+    finest = "ns" if has_nanoseconds(own) else "us"
+    if TIME_UNITS.index(finest) > TIME_UNITS.index(target.unit):
+        exact = pa.timestamp(finest, target.tz) if pa.types.is_timestamp(target) else pa.duration(finest)
+        checked = pa.array(own, exact).cast(target)
+        if len(own) == len(values):
+            return checked
+    return pa.array(values, target)
+
+
+def _numpy_time(value: Any, target: pa.DataType) -> Any:
+    converted = in_unit(value, target.unit)
+    if converted is None:
+        raise Misfit(value, str(target))
+    return converted
 
 
 def _accepted(target: pa.DataType) -> frozenset[str] | None:
@@ -111,7 +156,7 @@ _ACCEPTED: tuple[tuple[Callable[[pa.DataType], bool], frozenset[str]], ...] = (
 
 
 def _check_families(values: Sequence[Any], families: set[str], target: pa.DataType) -> None:
-    accepted = _accepted(target.value_type if pa.types.is_dictionary(target) else target)
+    accepted = _accepted(target)
     if accepted is None or families <= accepted | {"null"}:
         return
     for value in values:
@@ -148,11 +193,13 @@ def _nested_array(values: Sequence[Any], target: pa.DataType) -> pa.Array:
         keys = to_array([key for key, _ in flat], target.key_type)
         if keys.null_count:
             raise Misfit(next(value for value in values if value is not None and None in value), str(target))
-        return pa.MapArray.from_arrays(
-            _offsets(items, missing), keys, to_array([item for _, item in flat], target.item_type), type=target
-        )
+        mapped = to_array([item for _, item in flat], target.item_type)
+        return pa.MapArray.from_arrays(_offsets(_lengths(items), missing), keys, mapped, type=target)
     if not hasattr(target, "value_type") or pa.types.is_run_end_encoded(target):
         return pa.array(values, target)
+    numbers = _array_of_arrays(values, target, missing)
+    if numbers is not None:
+        return numbers
     parts = [() if value is None else value for value in _checked(values, {"list", "tuple"}, target)]
     try:
         items = list(itertools.chain.from_iterable(parts))
@@ -162,8 +209,60 @@ def _nested_array(values: Sequence[Any], target: pa.DataType) -> pa.Array:
         child = to_array(items, target.value_type)
     except Misfit as misfit:
         raise Misfit(misfit.value, misfit.expected, f"[]{misfit.field}") from misfit
-    array = pa.ListArray.from_arrays(_offsets(parts, missing), child)
-    return array if array.type.equals(target) else array.cast(target)
+    array = pa.ListArray.from_arrays(_offsets(_lengths(parts), missing), child)
+    try:
+        return array if array.type.equals(target) else array.cast(target)
+    except pa.ArrowException as error:  # lists of another length than the type's
+        raise _culprit(values, target) from error
+
+
+def _array_of_arrays(values: Sequence[Any], target: pa.DataType, missing: np.ndarray[Any, Any]) -> pa.Array | None:
+    """Numpy's arrays of numbers as lists, without a look at each number; None where the values are anything else, or
+    the type does not hold them, for then the long way finds out which."""
+    arrays = [value for value in values if value is not None]
+    layout = array_layout(arrays)
+    if layout is None or not _holds_numbers(target, *layout):
+        return None
+    dimensions = layout[1]
+    if sum(array.size for array in arrays) > _MOST_ITEMS:
+        raise Misfit(arrays[0], f"{target} along with the rest of its batch, which has {_MOST_ITEMS} items at most")
+    shapes = np.array([array.shape for array in arrays], np.int64)
+    lists = from_numpy(np.concatenate([array.ravel() for array in arrays]))
+    try:
+        lists = lists.cast(_item_type(target, dimensions))
+        for level in reversed(range(1, dimensions)):
+            lengths = np.repeat(shapes[:, level], shapes[:, :level].prod(axis=1))
+            lists = pa.ListArray.from_arrays(_offsets(lengths), lists)
+        lengths = np.zeros(len(values), np.int64)
+        lengths[~missing] = shapes[:, 0]
+        lists = pa.ListArray.from_arrays(_offsets(lengths, missing), lists)
+        return lists if lists.type.equals(target) else lists.cast(target)
+    except pa.ArrowException:
+        return None
+
+
+_MOST_ITEMS = 2**31 - 1
+"""Of all the lists of a column, as Arrow counts them."""
+
+
+def _holds_numbers(target: pa.DataType, dtype: np.dtype[Any], dimensions: int) -> bool:
+    """Whether the type has lists to that depth, and items of that kind in them."""
+    item = _item_type(target, dimensions)
+    if item is None or dtype.kind == "b":
+        return item is not None and bool(pa.types.is_boolean(item))
+    return bool(pa.types.is_integer(item) or pa.types.is_floating(item))
+
+
+def _item_type(target: pa.DataType, depth: int) -> pa.DataType | None:
+    """What lists of lists of that depth hold; None where the type is no such list."""
+    for _ in range(depth):
+        if not any(is_list(target) for is_list in _LISTS):
+            return None
+        target = target.value_type
+    return target
+
+
+_LISTS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
 
 
 def _struct_array(values: Sequence[Any], target: pa.DataType, missing: np.ndarray[Any, Any]) -> pa.Array:
@@ -200,11 +299,16 @@ def _checked(values: Sequence[Any], accepted: set[str], target: pa.DataType) -> 
     return values
 
 
-def _offsets(parts: Sequence[Any], missing: np.ndarray[Any, Any]) -> pa.Array:
-    offsets = np.zeros(len(parts) + 1, np.int32)
-    np.cumsum(np.fromiter(map(len, parts), np.int32, len(parts)), out=offsets[1:])
-    # Arrow reads a null offset as "this list is null".
-    return from_numpy(offsets, is_null=np.append(missing, False)) if missing.any() else from_numpy(offsets)
+def _lengths(parts: Sequence[Any]) -> np.ndarray[Any, Any]:
+    return np.fromiter(map(len, parts), np.int32, len(parts))
+
+
+def _offsets(lengths: np.ndarray[Any, Any], missing: np.ndarray[Any, Any] | None = None) -> pa.Array:
+    offsets = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=offsets[1:])
+    if missing is None or not missing.any():
+        return from_numpy(offsets)
+    return from_numpy(offsets, is_null=np.append(missing, False))  # Arrow reads a null offset as "this list is null"
 
 
 def decoded_form(value: Any) -> Any:
@@ -222,6 +326,8 @@ def _decoded_form(value: Any) -> Any:
     if name == "other" or (check is not None and check(value)):
         raise Unholdable(value)
     if name == "list":
+        if array_layout([value]) is not None:
+            return value.tolist()  # as below, many times as fast
         return [_decoded_form(item) for item in value]
     if name == "tuple":
         return tuple(_decoded_form(item) for item in value)
@@ -230,9 +336,18 @@ def _decoded_form(value: Any) -> Any:
     if name == "record":
         fields = zip(named_fields(type(value)) or (), record_values(value), strict=True)
         return {field: _decoded_form(item) for field, item in fields}
+    if isinstance(value, _NUMPY_TIMES):
+        return _decoded_time(value)
     if isinstance(value, np.generic | bytearray):
         return bytes(value) if isinstance(value, bytearray) else value.item()
     return value
+
+
+def _decoded_time(value: Any) -> Any:
+    try:
+        return to_values(to_array([value], infer_type([value])))[0]
+    except Misfit as misfit:
+        raise Unholdable(value) from misfit
 
 
 _UNHOLDABLE: dict[str, Callable[[Any], bool]] = {
@@ -289,12 +404,23 @@ def _nested_values(array: pa.Array) -> list[Any]:
         elif not is_tuple_struct(arrow_type):
             rows = [dict(zip(names, row, strict=True)) for row in rows]
     elif pa.types.is_map(arrow_type):
-        pairs = list(zip(to_values(array.keys), to_values(array.items), strict=True))
-        rows = [dict(pairs[start:stop]) for start, stop in itertools.pairwise(array.offsets.to_pylist())]
+        (first, length), spans = _spans(array)
+        children = (to_values(child.slice(first, length)) for child in (array.keys, array.items))
+        pairs = list(zip(*children, strict=True))
+        rows = [dict(pairs[start:stop]) for start, stop in spans]
     elif pa.types.is_list(arrow_type) or pa.types.is_large_list(arrow_type):
-        child = to_values(array.values)
-        rows = [child[start:stop] for start, stop in itertools.pairwise(array.offsets.to_pylist())]
+        (first, length), spans = _spans(array)
+        items = to_values(array.values.slice(first, length))
+        rows = [items[start:stop] for start, stop in spans]
     else:
         listed: list[Any] = array.to_pylist()
         return listed
     return rows if valid is None else [row if is_valid else None for row, is_valid in zip(rows, valid, strict=True)]
+
+
+def _spans(array: pa.Array) -> tuple[tuple[int, int], Iterable[tuple[int, int]]]:
+    """Where the items of a list or map array begin among its children, and how many they are; then where those of each
+    row begin and end among these. The children of a slice are all those of the array that it was taken from."""
+    offsets = as_numpy(array.offsets)
+    first, last = int(offsets[0]), int(offsets[-1])
+    return (first, last - first), itertools.pairwise((offsets - first).tolist())

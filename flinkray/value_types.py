@@ -80,8 +80,9 @@ _FIXED_TYPES = {
     "str": pa.string(),
     "bytes": pa.binary(),
     "date": pa.date32(),
-    "timedelta": pa.duration("us"),
 }
+TIME_UNITS = ("s", "ms", "us", "ns")
+"""Arrow's, each finer than the one before."""
 
 
 def family(python_type: type) -> str:
@@ -172,14 +173,64 @@ def _decimal_type(values: list[Any]) -> pa.DataType:
 
 
 def _datetime_type(values: list[Any]) -> pa.DataType:
-    naive = {getattr(value, "tzinfo", None) is None for value in values}
-    if len(naive) > 1:
-        odd = next(value for value in values if value.tzinfo is not values[0].tzinfo)
-        raise Misfit(odd, "times that all have a zone, or all have none")
+    naive = [getattr(value, "tzinfo", None) is None for value in values]  # numpy's have no such thing
+    if len(set(naive)) > 1:
+        raise Misfit(values[naive.index(not naive[0])], "times that all have a zone, or all have none")
+    own = [value for value in values if not isinstance(value, np.datetime64)]
+    units = set(map(_numpy_unit, values)) if len(own) < len(values) else set()
     try:
-        return pa.array(values).type
-    except (pa.ArrowException, ValueError, TypeError) as error:  # a TypeError: numpy's days
-        raise Unholdable(values[0]) from error
+        zone = pa.array(own).type.tz if own else None
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise Unholdable(own[0]) from error
+    if own:
+        units.add("ns" if has_nanoseconds(own) else "us")
+    return pa.timestamp(max(units - {None}, key=TIME_UNITS.index, default="us"), zone)
+
+
+def _numpy_unit(value: Any) -> str | None:
+    """Which of Arrow's units a time of numpy's has; None of Python's, and of none at no time."""
+    if not isinstance(value, np.datetime64):
+        return None
+    unit = np.datetime_data(value.dtype)[0]
+    if unit not in TIME_UNITS and unit != "generic":
+        raise Unholdable(value)  # numpy's days
+    return None if unit == "generic" else unit
+
+
+def _timedelta_type(values: list[Any]) -> pa.DataType:
+    return pa.duration("ns" if has_nanoseconds(values) else "us")
+
+
+def has_nanoseconds(values: Sequence[Any]) -> bool:
+    """Whether one of these datetimes or timedeltas needs them, as pandas' and numpy's may."""
+    return not set(map(type, values)) <= _MICROSECOND_TYPES and any(map(_needs_nanoseconds, values))
+
+
+_MICROSECOND_TYPES = {datetime.datetime, datetime.timedelta, type(None)}
+
+
+def _needs_nanoseconds(value: Any) -> bool:
+    if isinstance(value, np.timedelta64):
+        return in_unit(value, "us") is None and in_unit(value, "ns") is not None
+    nanoseconds = getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0)
+    return bool(nanoseconds > 0)  # NaT has not a number of them
+
+
+def in_unit(value: Any, unit: str) -> Any:
+    """A datetime64 or timedelta64 in that unit of numpy's; None where this is not exactly the same time."""
+    own, count = np.datetime_data(value.dtype)
+    if own == unit and count == 1:
+        return value
+    if np.isnat(value):
+        return type(value)("NaT", unit)
+    if own == "generic" or (own in ("Y", "M") and isinstance(value, np.timedelta64)):
+        return None  # no unit, or one of varying length
+    try:
+        converted = value.astype(f"{value.dtype.kind}8[{unit}]")
+    except OverflowError:
+        return None
+    # What overflows in silence comes back as another time, too.
+    return converted if converted.astype(value.dtype) == value else None
 
 
 def _time_type(values: list[Any]) -> pa.DataType:
@@ -190,11 +241,46 @@ def _time_type(values: list[Any]) -> pa.DataType:
 
 
 def _list_type(values: list[Any]) -> pa.DataType:
+    numbers = _type_of_arrays(values)
+    if numbers is not None:
+        return numbers
     try:
         items = list(itertools.chain.from_iterable(values))
     except TypeError as error:
         raise Unholdable(values[0]) from error  # an array of numpy's without dimensions
     return pa.list_(infer_type(items))
+
+
+def _type_of_arrays(values: list[Any]) -> pa.DataType | None:
+    """The type of numpy's arrays of numbers, without a look at each number; None of anything else.
+
+    None, too, where they have no number at all, whose type has the dimensions up to the first without length, and where
+    an unsigned one may be too large.
+    """
+    layout = array_layout(values)
+    if layout is None or not any(value.size for value in values):
+        return None
+    dtype, dimensions = layout
+    if dtype == np.uint64 and any(value.max(initial=0) >= 2**63 for value in values):
+        return None
+    found = _FIXED_TYPES[family(dtype.type)]
+    for _ in range(dimensions):
+        found = pa.list_(found)
+    return found
+
+
+def array_layout(values: Sequence[Any]) -> tuple[np.dtype[Any], int] | None:
+    """Data type and number of dimensions that all of the values have; None where they are no arrays of numpy's, not
+    alike, or not of numbers or flags."""
+    if set(map(type, values)) != {np.ndarray}:
+        return None
+    layouts = {(value.dtype, value.ndim) for value in values}
+    dtype, dimensions = next(iter(layouts))
+    is_known = dtype.isnative and dtype.char in _NUMBER_CODES and dimensions > 0
+    return (dtype, dimensions) if is_known and len(layouts) == 1 else None
+
+
+_NUMBER_CODES = frozenset("?efd" + np.typecodes["AllInteger"])
 
 
 def _tuple_type(values: list[Any]) -> pa.DataType:
@@ -228,6 +314,7 @@ def _record_type(values: list[Any]) -> pa.DataType:
 _INFERENCES: dict[str, Callable[[list[Any]], pa.DataType]] = {
     "decimal": _decimal_type,
     "datetime": _datetime_type,
+    "timedelta": _timedelta_type,
     "time": _time_type,
     "list": _list_type,
     "tuple": _tuple_type,
@@ -254,8 +341,9 @@ def merge_types(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     if all(pa.types.is_integer(side) or pa.types.is_decimal(side) for side in (left, right)):
         return _merge_decimals(left, right)
     if pa.types.is_timestamp(left) and pa.types.is_timestamp(right) and (left.tz is None) == (right.tz is None):
-        finest = max(left.unit, right.unit, key=("s", "ms", "us", "ns").index)
-        return pa.timestamp(finest, left.tz)
+        return pa.timestamp(_finer(left, right), left.tz)
+    if pa.types.is_duration(left) and pa.types.is_duration(right):
+        return pa.duration(_finer(left, right))
     if pa.types.is_list(left) and pa.types.is_list(right):
         child = merge_types(left.value_type, right.value_type)
         return None if child is None else pa.list_(child)
@@ -268,6 +356,10 @@ def merge_types(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         if pa.types.is_struct(empty) and not empty.num_fields and pa.types.is_map(other):
             return other  # an empty dict is an empty map, too
     return None
+
+
+def _finer(left: pa.DataType, right: pa.DataType) -> str:
+    return TIME_UNITS[max(TIME_UNITS.index(left.unit), TIME_UNITS.index(right.unit))]
 
 
 def _is_number(arrow_type: pa.DataType) -> bool:

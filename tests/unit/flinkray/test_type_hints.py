@@ -35,6 +35,27 @@ class Named(TypedDict):
     name: str
 
 
+@dataclasses.dataclass
+class Node:
+    value: int
+    kids: list[Node]
+
+
+class Inner(NamedTuple):
+    outer: Outer | None
+
+
+@dataclasses.dataclass
+class Outer:
+    inner: dict[str, tuple[int, Inner]]
+
+
+@dataclasses.dataclass
+class Line:
+    start: Point
+    end: Point
+
+
 def rows(**fields: pa.DataType) -> RecordType:
     return RecordType(Kind.ROW, pa.schema(list(fields.items())))
 
@@ -103,6 +124,29 @@ def test_a_field_type_may_be_nested() -> None:
     assert arrow_type(tuple[int, ...]) == pa.list_(pa.int64())
     with pytest.raises(InvalidProgramError, match="column can have"):
         arrow_type(Callable)
+
+
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [(Node, "Node"), (Outer, "Outer"), (Inner, "Inner"), (list[Node], "Node"), ({"a": int, "b": Node}, "Node")],
+)
+def test_a_type_that_contains_itself_is_refused_by_name(spec: Any, name: str) -> None:
+    for make in (record_type, arrow_type):
+        with pytest.raises(InvalidProgramError, match=f"cannot contain itself, as {name} does"):
+            make(spec)
+
+
+def test_a_type_may_contain_another_twice() -> None:
+    point = pa.struct(list(POINT.schema))
+    assert record_type(Line) == rows(start=point, end=point)
+
+
+def returns_node(_value: Any) -> Node: ...
+
+
+def test_an_annotation_of_a_type_that_contains_itself_says_nothing() -> None:
+    assert from_annotation(Node) is None
+    assert from_annotation(returns_node) is None
 
 
 def returns_int(_value: Any) -> int:

@@ -1,0 +1,47 @@
+"""Rows of Python values to batches: the types that the encoder finds, and what its errors name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from flinkray.errors import TypeMismatchError
+from flinkray.row_codec import RowEncoder, decode
+from flinkray.type_hints import record_type
+
+
+def encoder(declared: Any = None) -> RowEncoder:
+    return RowEncoder("op", "1/1", None if declared is None else record_type(declared))
+
+
+@pytest.mark.parametrize("batches", [[[1, "x"]], [[1], ["x"]]], ids=["in one batch", "in two"])
+def test_an_error_names_a_field_called_value(batches: list[list[Any]]) -> None:
+    rows = encoder()
+    *before, last = [[{"value": value} for value in batch] for batch in batches]
+    for batch in before:
+        rows.encode(batch, None)
+    with pytest.raises(TypeMismatchError, match="field 'value': value 'x'"):
+        rows.encode(last, None)
+
+
+def test_an_error_of_a_bare_value_names_no_field() -> None:
+    with pytest.raises(TypeMismatchError, match=r"\(subtask 1/1\): value 'x'"):
+        encoder().encode([1, "x"], None)
+
+
+def test_a_field_widens_to_nanoseconds_when_a_value_needs_them() -> None:
+    rows = encoder()
+    rows.encode([{"t": pd.Timestamp(0), "d": pd.Timedelta(0)}], None)
+    values = {"t": pd.Timestamp(1, unit="ns"), "d": pd.Timedelta(1, unit="ns")}
+    (row,) = decode(rows.encode([values], None))
+    assert row.as_dict() == values
+    assert rows.record_type is not None
+    assert rows.record_type.schema.types == [pa.timestamp("ns"), pa.duration("ns")]
+
+
+def test_a_list_of_the_wrong_length_is_refused_by_operator_and_field() -> None:
+    with pytest.raises(TypeMismatchError, match=r"operator 'op' .*field 'e': value \[1.0\]"):
+        encoder({"e": pa.list_(pa.float32(), 2)}).encode([{"e": [1.0, 2.0]}, {"e": [1.0]}], None)

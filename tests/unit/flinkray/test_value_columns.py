@@ -1,0 +1,377 @@
+"""Python values to one Arrow column and back, without loss."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from flinkray import value_columns, value_types
+from flinkray.value_columns import decoded_form, to_array, to_values
+from flinkray.value_types import Misfit, Unholdable, infer_type, merge_types
+
+MICROS = datetime.datetime(2020, 1, 1, 0, 0, 0, 999999)
+NANOS = pd.Timestamp("2020-01-01 00:00:00.000000001")
+BERLIN = NANOS.tz_localize("Europe/Berlin")
+ONE_NANO = pd.Timedelta(1, unit="ns")
+NP_NANOS = np.datetime64("2020-01-01T00:00:00.000000001", "ns")
+
+
+# -- nanoseconds and units ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([MICROS, None], pa.timestamp("us")),
+        ([pd.Timestamp(MICROS)], pa.timestamp("us")),
+        ([MICROS, NANOS], pa.timestamp("ns")),
+        ([BERLIN], pa.timestamp("ns", "Europe/Berlin")),
+        ([[NANOS]], pa.list_(pa.timestamp("ns"))),
+        ([NP_NANOS, None], pa.timestamp("ns")),
+        ([np.datetime64("2020", "s")], pa.timestamp("s")),
+        ([np.datetime64("2020", "s"), np.datetime64("2020", "ms")], pa.timestamp("ms")),
+        ([np.datetime64("2020", "s"), MICROS], pa.timestamp("us")),
+        ([np.datetime64("NaT"), np.datetime64("2020", "s")], pa.timestamp("s")),
+        ([datetime.timedelta(1)], pa.duration("us")),
+        ([pd.Timedelta(1, unit="s")], pa.duration("us")),
+        ([datetime.timedelta(1), ONE_NANO], pa.duration("ns")),
+        ([-ONE_NANO], pa.duration("ns")),
+        ([np.timedelta64(1, "D"), np.timedelta64(2000, "ns")], pa.duration("us")),
+        ([np.timedelta64(1, "D"), np.timedelta64(1, "ns")], pa.duration("ns")),
+        ([np.timedelta64("NaT")], pa.duration("us")),
+    ],
+    ids=str,
+)
+def test_times_with_nanoseconds_are_held_in_nanoseconds(values: list[Any], expected: pa.DataType) -> None:
+    inferred = infer_type(values)
+    assert inferred == expected
+    missing = [value is None or (not isinstance(value, list) and pd.isna(value)) for value in values]
+    back = to_values(to_array(values, inferred))
+    assert [value is None for value in back] == missing
+    assert all(left == _of_pandas(right) for left, right, none in zip(back, values, missing, strict=True) if not none)
+
+
+def _of_pandas(value: Any) -> Any:
+    """A comparison of Python's timedelta with numpy's nanoseconds is always false."""
+    return pd.Timedelta(value) if isinstance(value, np.timedelta64) else value
+
+
+def test_units_of_times_merge_to_the_finer() -> None:
+    assert merge_types(pa.duration("us"), pa.duration("ns")) == pa.duration("ns")
+    assert merge_types(pa.duration("ms"), pa.duration("s")) == pa.duration("ms")
+    assert merge_types(pa.timestamp("us"), pa.timestamp("ns")) == pa.timestamp("ns")
+    assert merge_types(pa.duration("us"), pa.timestamp("us")) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "target"),
+    [
+        (MICROS, pa.timestamp("s")),
+        (MICROS, pa.timestamp("ms")),
+        (MICROS.replace(tzinfo=datetime.UTC), pa.timestamp("ms", "UTC")),
+        (NANOS, pa.timestamp("us")),
+        (BERLIN, pa.timestamp("us", "UTC")),
+        (NP_NANOS, pa.timestamp("us")),
+        (np.datetime64("9999-01-01", "s"), pa.timestamp("ns")),
+        (datetime.datetime(3020, 1, 1), pa.timestamp("ns")),
+        (datetime.timedelta(microseconds=1), pa.duration("ms")),
+        (ONE_NANO, pa.duration("us")),
+        (np.timedelta64(1, "ns"), pa.duration("us")),
+        (np.timedelta64(1, "Y"), pa.duration("us")),
+        (np.timedelta64(1), pa.duration("us")),
+        (np.datetime64("2020-01-01", "s"), pa.date32()),
+        (datetime.time(0, 0, 0, 1), pa.time32("ms")),
+    ],
+    ids=str,
+)
+def test_a_time_that_the_unit_cannot_hold_is_refused(value: Any, target: pa.DataType) -> None:
+    for values in ([value], [None, value]):
+        with pytest.raises(Misfit) as caught:
+            to_array(values, target)
+        assert caught.value.value is value
+        assert caught.value.expected == str(target)
+
+
+@pytest.mark.parametrize(
+    ("value", "target", "expected"),
+    [
+        (MICROS.replace(microsecond=0), pa.timestamp("s"), MICROS.replace(microsecond=0)),
+        (np.datetime64("2020-01-01", "s"), pa.timestamp("us"), datetime.datetime(2020, 1, 1)),
+        (np.datetime64("2020-01-01", "ns"), pa.timestamp("s"), datetime.datetime(2020, 1, 1)),
+        (np.datetime64("2020-01-01"), pa.timestamp("us"), datetime.datetime(2020, 1, 1)),
+        (np.datetime64("2020-01-01"), pa.date32(), datetime.date(2020, 1, 1)),
+        (np.datetime64("NaT", "D"), pa.date32(), None),
+        (np.datetime64("NaT"), pa.timestamp("us"), None),
+        (np.timedelta64("NaT"), pa.duration("s"), None),
+        *(
+            (np.timedelta64(86400 * 10**power, unit), pa.duration("s"), datetime.timedelta(1))
+            for unit, power in (("s", 0), ("ms", 3), ("us", 6), ("ns", 9))
+        ),
+        (np.timedelta64(1, "D"), pa.duration("us"), datetime.timedelta(1)),
+        (np.timedelta64(1, "W"), pa.duration("ns"), datetime.timedelta(7)),
+    ],
+    ids=str,
+)
+def test_a_time_of_any_unit_is_taken_where_it_is_exact(value: Any, target: pa.DataType, expected: Any) -> None:
+    assert to_values(to_array([value, None], target)) == [expected, None]
+
+
+def test_times_of_numpy_and_of_python_share_a_column() -> None:
+    values = [MICROS, None, np.datetime64("2020-01-01", "s")]
+    assert to_values(to_array(values, pa.timestamp("us"))) == [MICROS, None, datetime.datetime(2020, 1, 1)]
+    with pytest.raises(Misfit) as caught:
+        to_array(values, pa.timestamp("s"))
+    assert caught.value.value is MICROS
+
+
+def test_times_without_a_zone_beside_times_with_one_are_refused() -> None:
+    aware = MICROS.replace(tzinfo=datetime.UTC)
+    for values in ([NP_NANOS, aware], [aware, NP_NANOS], [aware, BERLIN, MICROS]):
+        with pytest.raises(Misfit, match="all have a zone") as caught:
+            infer_type(values)
+        assert caught.value.value is values[-1]
+
+
+def test_days_of_numpy_have_no_type_of_their_own() -> None:
+    with pytest.raises(Unholdable):
+        infer_type([np.datetime64("2020-01-01")])
+
+
+# -- slices ------------------------------------------------------------------------------------------------------
+
+PAIR = pa.struct([("f0", pa.int64()), ("f1", pa.string())])
+
+
+@pytest.mark.parametrize(
+    ("arrow_type", "rows"),
+    [
+        (pa.list_(PAIR), [[(1, "a")], None, [], [(2, "b"), None], [(3, "c")]]),
+        (pa.large_list(PAIR), [[(1, "a")], None, [], [(2, "b"), None], [(3, "c")]]),
+        (pa.map_(pa.int64(), PAIR), [{1: (1, "a"), 2: None}, None, {}, {3: (2, "b")}, {4: (3, "c")}]),
+        (pa.list_(pa.map_(pa.string(), pa.list_(PAIR))), [[{"a": [(1, "b")]}], None, [None, {}], [{"c": None}], []]),
+        (pa.struct([("a", pa.list_(PAIR))]), [{"a": [(1, "b")]}, None, {"a": None}, {"a": []}, {"a": [None]}]),
+    ],
+    ids=str,
+)
+def test_every_slice_of_nested_values_comes_back(arrow_type: pa.DataType, rows: list[Any]) -> None:
+    array = to_array(rows, arrow_type)
+    for start in range(len(rows) + 1):
+        for stop in range(start, len(rows) + 1):
+            part = array[start:stop]
+            assert to_values(part) == rows[start:stop]
+            assert to_values(part[1:]) == rows[start:stop][1:]
+
+
+@pytest.mark.parametrize("arrow_type", [pa.list_(PAIR), pa.large_list(PAIR), pa.map_(pa.int64(), PAIR)], ids=str)
+def test_a_slice_decodes_its_own_values_only(arrow_type: pa.DataType, monkeypatch: pytest.MonkeyPatch) -> None:
+    row: Any = {1: (1, "a"), 2: (2, "b")} if pa.types.is_map(arrow_type) else [(1, "a"), (2, "b")]
+    array = to_array([row] * 100, arrow_type)
+    decoded = []
+
+    def watched(part: pa.Array) -> list[Any]:
+        decoded.append(len(part))
+        return to_values(part)
+
+    monkeypatch.setattr(value_columns, "to_values", watched)
+    assert value_columns._nested_values(array[50:53]) == [row] * 3
+    assert max(decoded) == 6
+
+
+# -- dictionaries ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "value_type"),
+    [
+        (["a", "b", None, "a"], pa.string()),
+        ([1, 2, None, 1], pa.int64()),
+        ([1.5, None], pa.float64()),
+        ([MICROS, None, MICROS], pa.timestamp("us")),
+        ([decimal.Decimal("1.5"), None], pa.decimal128(10, 2)),
+        ([True, None, False], pa.bool_()),
+        ([None, None], pa.int64()),
+        ([], pa.int64()),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("index_type", [pa.int8(), pa.int32(), pa.int64()], ids=str)
+def test_a_dictionary_holds_values_of_any_type(values: list[Any], value_type: Any, index_type: Any) -> None:
+    for is_ordered in (False, True):
+        target = pa.dictionary(index_type, value_type, is_ordered)
+        array = to_array(values, target)
+        array.validate(full=True)
+        assert array.type.equals(target)
+        assert array.to_pylist() == values
+
+
+def test_a_dictionary_refuses_what_its_values_type_does_not_hold() -> None:
+    target = pa.dictionary(pa.int8(), pa.int64())
+    for values, culprit in (([1, "x"], "x"), ([1, 2.5], 2.5), (list(range(200)), 0)):
+        with pytest.raises(Misfit) as caught:
+            to_array(values, target)  # type: ignore[arg-type]
+        assert (caught.value.value, caught.value.expected) == (culprit, str(target))
+
+
+# -- values that do not travel -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        NP_NANOS,
+        np.datetime64("2020-01-01", "ns"),
+        np.datetime64("2020-01-01", "s"),
+        np.timedelta64(1, "ns"),
+        np.timedelta64(1000, "ns"),
+        np.timedelta64(1, "D"),
+        np.timedelta64("NaT"),
+        [NP_NANOS],
+        {"a": (np.timedelta64(1, "ns"),)},
+    ],
+    ids=repr,
+)
+def test_a_time_of_numpy_is_decoded_as_a_column_would_give_it_back(value: Any) -> None:
+    (expected,) = to_values(to_array([value], infer_type([value])))
+    decoded = decoded_form(value)
+    assert decoded == expected
+    assert type(decoded) is type(expected)
+
+
+@pytest.mark.parametrize("value", [np.datetime64("2020-01-01"), np.timedelta64(1, "Y")], ids=repr)
+def test_a_time_of_numpy_that_has_no_type_stays_as_it_is(value: Any) -> None:
+    assert decoded_form(value) is value
+
+
+# -- lists of a fixed length -------------------------------------------------------------------------------------
+
+
+def test_a_list_of_another_length_than_the_types_is_refused() -> None:
+    pair = pa.list_(pa.float32(), 2)
+    assert to_array([[1.0, 2.0], None], pair).to_pylist() == [[1.0, 2.0], None]
+    for values in ([[1.0]], [[1.0, 2.0], None, [1.0]]):
+        with pytest.raises(Misfit) as caught:
+            to_array(values, pair)
+        assert (caught.value.value, caught.value.expected) == ([1.0], str(pair))
+    with pytest.raises(Misfit) as caught:
+        to_array([{"a": [[1.0]]}], pa.struct([("a", pa.list_(pair))]))
+    assert (caught.value.value, caught.value.field) == ([1.0], ".a[]")
+
+
+# -- arrays of numpy ---------------------------------------------------------------------------------------------
+
+SHAPES = [[(3,)], [(2, 3), None, (4, 1)], [None, (2, 3, 4), (1, 0, 4), (3, 2, 1), None], [(2, 0, 3), (1, 1, 1)]]
+NUMBERS = ["bool", "i1", "u1", "i2", "u4", "i8", "u8", "f2", "f4", "f8"]
+
+
+def arrays(shapes: list[Any], dtype: str) -> list[Any]:
+    return [None if shape is None else np.arange(np.prod(shape)).reshape(shape).astype(dtype) for shape in shapes]
+
+
+def as_lists(values: list[Any]) -> list[Any]:
+    return [None if value is None else value.tolist() for value in values]
+
+
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_arrays_of_numpy_become_what_lists_of_their_numbers_do(shapes: list[Any], dtype: str) -> None:
+    values = arrays(shapes, dtype)
+    expected = infer_type(as_lists(values))
+    assert infer_type(values) == expected
+    array = to_array(values, expected)
+    array.validate(full=True)
+    assert array.equals(to_array(as_lists(values), expected))
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 3), (2, 0, 3)], ids=str)
+def test_arrays_without_a_number_have_the_type_of_empty_lists(shape: tuple[int, ...]) -> None:
+    values = [np.zeros(shape)]
+    assert infer_type(values) == infer_type(as_lists(values))
+    assert to_array(values, infer_type(values)).to_pylist() == as_lists(values)
+
+
+def test_large_unsigned_numbers_of_arrays_are_unholdable() -> None:
+    assert infer_type([np.array([2**63 - 1], np.uint64)]) == pa.list_(pa.int64())
+    with pytest.raises(Unholdable):
+        infer_type([np.array([2**63], np.uint64)])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [np.array([1, 2]), np.array([1.5])],
+        [np.array([1, 2]), [3]],
+        [np.array([1, 2], ">i4")],
+        [np.asfortranarray(np.arange(6).reshape(2, 3)), np.arange(12).reshape(3, 4)[::2, ::-1]],
+        [np.array(["a", "b"])],
+        [np.array([[1], [2, 3]], object)],
+    ],
+    ids=str,
+)
+def test_arrays_of_any_layout_come_back_as_lists(values: list[Any]) -> None:
+    lists = [np.asarray(value).tolist() for value in values]
+    assert to_values(to_array(values, infer_type(values))) == lists
+
+
+@pytest.mark.parametrize(
+    ("values", "target"),
+    [
+        ([np.arange(6).reshape(2, 3), None], pa.list_(pa.list_(pa.float32(), 3))),
+        ([np.arange(2.0), None], pa.list_(pa.float16(), 2)),
+        ([np.arange(2.0), None], pa.large_list(pa.int8())),
+        ([np.arange(2), None], pa.list_(pa.field("element", pa.uint8(), nullable=False))),
+    ],
+    ids=str,
+)
+def test_arrays_of_numpy_fill_a_declared_type(values: list[Any], target: pa.DataType) -> None:
+    array = to_array(values, target)
+    assert array.type == target
+    assert array.to_pylist() == as_lists(values)
+
+
+@pytest.mark.parametrize(
+    ("bad", "target", "culprit", "field"),
+    [
+        (np.array([300]), pa.list_(pa.int8()), 300, "[]"),
+        (np.array([[1.5]]), pa.list_(pa.list_(pa.int64())), 1.5, "[][]"),
+        (np.array([True]), pa.list_(pa.int64()), True, "[]"),
+        (np.array([1]), pa.list_(pa.bool_()), 1, "[]"),
+        (np.array([2**60]), pa.list_(pa.float64()), 2**60, "[]"),
+        (np.array([1]), pa.list_(pa.list_(pa.int64())), 1, "[]"),
+        (np.array([[1]]), pa.list_(pa.int64()), np.array([1]), "[]"),
+        (np.array([1]), pa.list_(pa.int64(), 2), np.array([1]), ""),
+    ],
+    ids=str,
+)
+def test_an_array_that_does_not_fit_is_refused_by_its_number(bad: Any, target: Any, culprit: Any, field: str) -> None:
+    with pytest.raises(Misfit) as caught:
+        to_array([None, bad], target)
+    assert caught.value.value == culprit
+    assert caught.value.field == field
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_arrays_of_numpy_are_never_taken_apart(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = arrays([(2, 3), None], dtype)
+    expected = infer_type(values)
+    for module in (value_types, value_columns):
+        monkeypatch.setattr(module, "itertools", None)  # what takes lists apart
+    assert infer_type(values) == expected
+    assert to_array(values, expected).to_pylist() == as_lists(values)
+
+
+def test_arrays_of_more_numbers_than_a_column_counts_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(value_columns, "_MOST_ITEMS", 5)
+    assert len(to_array([np.arange(2), np.arange(3)], pa.list_(pa.int64()))) == 2
+    with pytest.raises(Misfit, match="5 items at most"):
+        to_array([np.arange(3), np.arange(3)], pa.list_(pa.int64()))
+
+
+@pytest.mark.parametrize("value", [np.zeros((2, 3), np.uint8), np.array([True]), np.zeros((0, 3))], ids=str)
+def test_an_array_of_numpy_is_decoded_to_lists(value: Any) -> None:
+    assert repr(decoded_form(value)) == repr(value.tolist())  # which tells numpy's numbers from Python's
