@@ -1,4 +1,4 @@
-"""Values of a column whose type changes from batch to batch, in the type that holds all of them."""
+"""Columns in types that Arrow's kernels take, and back."""
 
 from __future__ import annotations
 
@@ -7,16 +7,29 @@ from typing import Any
 import pyarrow as pa
 
 
-def cast_merged(values: Any, arrow_type: pa.DataType) -> Any:
-    """Values (an array, chunked or not) of one of the types of which `arrow_type` is merged, in that type.
+def stored_type(arrow_type: pa.DataType) -> pa.DataType:
+    """What values of an extension type, UUIDs say, are stored as; any other type as it is."""
+    return arrow_type.storage_type if isinstance(arrow_type, pa.BaseExtensionType) else arrow_type
 
-    Raises:
-        pa.ArrowException: one of them does not fit it.
+
+def stored(values: Any) -> Any:
+    """The values (an array, chunked or not) in their `stored_type`; not copied."""
+    return values.cast(values.type.storage_type) if isinstance(values.type, pa.BaseExtensionType) else values
+
+
+def from_stored(values: pa.Array, arrow_type: pa.DataType) -> pa.Array:
+    """The way back from `stored`."""
+    return values if values.type.equals(arrow_type) else pa.ExtensionArray.from_storage(arrow_type, values)
+
+
+def comparable(values: Any) -> Any:
+    """The values (an array, chunked or not) in a type in which Arrow sorts them, and tells equal ones, as they are.
+
+    Arrow has no such kernels for extension types, halves and the short decimals; by two keys it sorts the latter wrong.
     """
-    if values.type.equals(arrow_type):
-        return values
-    if not pa.types.is_decimal128(arrow_type):
-        return values.cast(arrow_type)
-    # Arrow takes no int64, not even 0, as decimal128(38, 20), and rescales within 128 bits with an overflow that it
-    # does not always see. 76 digits have room for whatever comes.
-    return values.cast(pa.decimal256(76, arrow_type.scale)).cast(arrow_type)
+    values = stored(values)
+    if pa.types.is_float16(values.type):
+        return values.cast(pa.float64())
+    if pa.types.is_decimal32(values.type) or pa.types.is_decimal64(values.type):
+        return values.cast(pa.decimal128(values.type.precision, values.type.scale))
+    return values

@@ -89,7 +89,7 @@ def two_input(
 
 
 def check_same_keys(first: KeyedStream, second: KeyedStream, where: str) -> None:
-    """Checks, as far as that is known, that equal keys of the two streams can be equal.
+    """Checks, as far as that is known, that the keys of the two streams have the same types.
 
     Raises:
         InvalidProgramError: they have a different number of columns, or columns of different types.
@@ -108,8 +108,8 @@ def check_same_keys(first: KeyedStream, second: KeyedStream, where: str) -> None
         left_type, right_type = types[0].schema.field(name).type, types[1].schema.field(other).type
         if left_type != right_type:
             raise InvalidProgramError(
-                f"{where}: key {name!r} is {left_type} and key {other!r} is {right_type}, so none would be equal; "
-                f"cast one of them, with_columns({other}=col({other!r}).cast({str(left_type)!r}))"
+                f"{where}: key {name!r} is {left_type} and key {other!r} is {right_type}: the keys of both streams "
+                f"must have one type; cast one of them, with_columns({other}=col({other!r}).cast({str(left_type)!r}))"
             )
 
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 from flinkray.batch import Batch
 from flinkray.connectors.collect import CollectSink
 from flinkray.connectors.sink import Sink
-from flinkray.errors import TypeMismatchError
 from flinkray.execution import BRIDGES, JobClient, JobExecutionResult, load_plugin
 from flinkray.known_types import KnownType
+from flinkray.merged_columns import concat_merged
 from flinkray.operator_factories import SinkFactory
 from flinkray.row_codec import decode
 from flinkray.transformations import SideOutputTransformation, Transformation
@@ -196,15 +196,8 @@ class StreamResults(ABC):
     def _table(self, batches: list[pa.RecordBatch]) -> pa.Table:
         if not batches:
             return self._empty_table()
-        tables = [pa.Table.from_batches([batch]) for batch in batches]
-        try:
-            # Subtasks that inferred their types from different rows may differ in them, for example int64 and double.
-            return pa.concat_tables(tables, promote_options="permissive")
-        except pa.ArrowException as error:
-            raise TypeMismatchError(
-                f"the stream's batches have types that do not go together ({error}); set output_type= on the operator "
-                "before"
-            ) from error
+        # Subtasks that inferred their types from different rows may differ in them, for example int64 and double.
+        return concat_merged([pa.Table.from_batches([batch]) for batch in batches], "the stream's results")
 
     def _empty_table(self) -> pa.Table:
         if self._known.record_type is not None:

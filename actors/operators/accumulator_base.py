@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors.casting import cast_merged
 from actors.taking import contiguous
 from flinkray.fixed_width import as_numpy, fixed_width, from_numpy
+from flinkray.merged_columns import cast_merged
 
 Cells = npt.NDArray[np.int64]
 """Shape (rows,): a cell per row."""

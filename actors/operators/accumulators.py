@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from actors.casting import stored_type
 from actors.operators.accumulator_base import (
     AggregateTypeError,
     ArrayAccumulator,
@@ -543,10 +544,10 @@ def _sum_or_mean(aggregate: Sum | Avg, arrow_type: pa.DataType) -> ColumnAccumul
 
 
 def _check_sortable(arrow_type: pa.DataType) -> None:
-    if pa.types.is_nested(arrow_type) or pa.types.is_interval(arrow_type):
+    if pa.types.is_nested(stored_type(arrow_type)) or pa.types.is_interval(arrow_type):
         raise AggregateTypeError(f"values of type {arrow_type} have no order; use a column that has")
 
 
 def _check_not_nested(arrow_type: pa.DataType) -> None:
-    if pa.types.is_nested(arrow_type):
+    if pa.types.is_nested(stored_type(arrow_type)):
         raise AggregateTypeError(f"it compares plain values, and its column is {arrow_type}; use a column of it")

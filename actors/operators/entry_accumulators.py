@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors.casting import comparable
 from actors.operators.accumulator_base import (
     AggregateTypeError,
     Cells,
@@ -297,7 +298,7 @@ class DistinctAccumulator(_OfType):
         return DistinctAccumulator(arrow_type)
 
     def _columns(self, rows: Rows) -> dict[str, Any]:
-        values = rows.values
+        values = comparable(rows.values)
         if pa.types.is_floating(values.type):
             values = pc.add(values, pa.scalar(0.0, values.type))  # -0.0 + 0.0 is 0.0: both are one value
         return {_CELL: rows.cells, _POSITION: np.zeros(len(rows.cells), np.int64), _VALUE: values}
@@ -357,12 +358,13 @@ class DecimalSumAccumulator(_OfType):
 
 def _sorted(entries: pa.Table, *keys: tuple[str, str]) -> pa.Table:
     """Sorted by cell, then `keys`; copies."""
-    columns = [entries.column(name) for name, _ in keys]
-    if all(map(_has_ranks, columns)):
-        ranks = [_ranks(column, direction) for column, (_, direction) in zip(columns, keys, strict=True)]
+    columns = {name: comparable(entries.column(name)) for name, _ in keys}
+    if all(map(_has_ranks, columns.values())):
+        ranks = [_ranks(columns[name], direction) for name, direction in keys]
         order = from_numpy(order_by(entries.column(_CELL).to_numpy(), *ranks))
     else:
-        order = pc.sort_indices(entries, sort_keys=[(_CELL, "ascending"), *keys])
+        columns[_CELL] = entries.column(_CELL)
+        order = pc.sort_indices(pa.table(columns), sort_keys=[(_CELL, "ascending"), *keys])
     return entries.take(order)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors.casting import comparable, from_stored, stored, stored_type
 from actors.operators.accumulator_base import cast_exactly, is_fixed_width, numpy_type, to_arrow, to_numpy
 from actors.operators.group_array import GroupArray
 from actors.operators.segments import Flags, Ints, Segments, Values
@@ -24,8 +25,9 @@ class GroupColumn:
 
     def __init__(self, arrow_type: pa.DataType) -> None:
         self.type = arrow_type
-        self._is_fixed = is_fixed_width(arrow_type)
-        self._values = GroupArray(numpy_type(arrow_type), 0) if self._is_fixed else GroupArray(object, None)
+        self._stored_type = stored_type(arrow_type)
+        self._is_fixed = is_fixed_width(self._stored_type)
+        self._values = GroupArray(numpy_type(self._stored_type), 0) if self._is_fixed else GroupArray(object, None)
         self._is_set = GroupArray(np.bool_, False)
 
     def get(self, groups: Ints) -> pa.Array:
@@ -38,12 +40,15 @@ class GroupColumn:
 
     def _as_arrow(self, values: Values, is_set: Flags) -> pa.Array:
         if self._is_fixed:
-            return to_arrow(values, self.type, ~is_set)
-        return to_array(values.tolist(), self.type)
+            array = to_arrow(values, self._stored_type, ~is_set)
+        else:
+            array = to_array(values.tolist(), self._stored_type)
+        return from_stored(array, self.type)
 
     def put(self, groups: Ints, values: pa.Array, size: int) -> None:
         """Sets distinct groups; makes room for `size` groups."""
         self.grow(size)
+        values = stored(values)
         self._is_set[groups] = as_numpy(values.is_valid())
         self._values[groups] = numbers_of(values) if self._is_fixed else _objects(to_values(values))
 
@@ -185,7 +190,7 @@ def _ranks(values: pa.Array, is_max: bool) -> Ints:
     """Integers that order as the values do, the best highest; null below all."""
     if pa.types.is_null(values.type):
         return np.full(len(values), _NULL_RANK, np.int64)
-    encoded = values.dictionary_encode()
+    encoded = comparable(values).dictionary_encode()
     ranked = np.full(max(1, len(encoded.dictionary)), _NULL_RANK, np.int64)
     order = "ascending" if is_max else "descending"
     ranked[: len(encoded.dictionary)] = pc.rank(encoded.dictionary, sort_keys=order, tiebreaker="dense").to_numpy()

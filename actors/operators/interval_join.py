@@ -46,13 +46,13 @@ class IntervalJoinOperator(TimedOperator):
         self._factory = factory
         # Where partners lie, seen from a row of each input.
         self._ranges = ((factory.lower_ms, factory.upper_ms), (-factory.upper_ms, -factory.lower_ms))
-        self._buffers = (IntervalBuffer(), IntervalBuffer())
-        self._keys = JoinKeys()
         self._next_position = 0
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
+        self._buffers = (IntervalBuffer(self._where), IntervalBuffer(self._where))
         self._selectors = both_keys(context, self._where)
+        self._keys = JoinKeys(self._selectors, self._where)
         self._functions = UserFunctions(context, self._factory.user_functions)
         self._layout = PairLayout(self._selectors[1], self._where)
         self._pairs: _ColumnPairs | _FunctionPairs = (
@@ -81,7 +81,7 @@ class IntervalJoinOperator(TimedOperator):
         if kept is None:
             return
         times = self._timestamps(kept)
-        key_ids = self._keys.ids(kept, self._selectors[input_index], self._where)
+        key_ids = self._keys.ids(kept, input_index)
         positions = np.arange(self._next_position, self._next_position + kept.num_rows)
         self._next_position += kept.num_rows
         # Copied, so that the received batch does not stay alive with them.
@@ -134,7 +134,9 @@ class IntervalJoinOperator(TimedOperator):
         for name, buffer in zip(_STATES, self._buffers, strict=True):
             captured = buffer.capture()
             if captured and keys is not None:
-                snapshot.add_keyed(name, functools.partial(buffer_table, captured, keys, tables), tables.owned)
+                snapshot.add_keyed(
+                    name, functools.partial(buffer_table, captured, keys, tables, self._where), tables.owned
+                )
         self._functions.snapshot_state(checkpoint_id, snapshot)
         return snapshot
 

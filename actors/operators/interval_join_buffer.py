@@ -130,9 +130,14 @@ class CapturedRows(NamedTuple):
 
 
 class IntervalBuffer:
-    """The rows of one input that may still find partners."""
+    """The rows of one input that may still find partners.
 
-    def __init__(self) -> None:
+    Args:
+        where: names the operator in errors.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
         self._runs: list[SortedRun] = []
 
     def add(self, rows: KeyedRows, times: Times) -> None:
@@ -140,7 +145,7 @@ class IntervalBuffer:
         self._runs.append(SortedRun(rows, times))
         while len(self._runs) > 1 and len(self._runs[-2].times) <= _MERGE_RATIO * len(self._runs[-1].times):
             last = self._runs.pop()
-            self._runs[-1] = _merged([self._runs[-1].live(), last.live()])
+            self._runs[-1] = _merged([self._runs[-1].live(), last.live()], self._where)
 
     def runs_between(self, earliest: int, latest: int) -> Iterator[SortedRun]:
         """Those that may have rows of these times, in order of arrival."""
@@ -181,11 +186,11 @@ class IntervalBuffer:
         self.add(rows.take(order), times[order])
 
 
-def buffer_table(captured: list[CapturedRows], keys: pa.RecordBatch, tables: KeyedTables) -> KeyedTable:
-    """What a buffer was at a barrier; any thread."""
-    run = _merged([part.live() for part in captured])
+def buffer_table(captured: list[CapturedRows], keys: pa.RecordBatch, tables: KeyedTables, where: str) -> KeyedTable:
+    """What a buffer was at a barrier; any thread. `where` names the operator in errors."""
+    run = _merged([part.live() for part in captured], where)
     return rows_table(run.rows, {_TIME: from_numpy(run.times)}, keys, tables, {})
 
 
-def _merged(parts: list[LiveRows]) -> SortedRun:
-    return SortedRun(concat_rows([part.rows for part in parts]), np.concatenate([part.times for part in parts]))
+def _merged(parts: list[LiveRows], where: str) -> SortedRun:
+    return SortedRun(concat_rows([part.rows for part in parts], where), np.concatenate([part.times for part in parts]))

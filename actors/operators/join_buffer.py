@@ -19,8 +19,10 @@ from actors.state.key_index import Ids, KeyIndex
 from actors.state.snapshot import KeyedTable
 from actors.taking import take
 from flinkray.batch import Batch
+from flinkray.errors import TypeMismatchError
 from flinkray.fixed_width import as_numpy, from_numpy
 from flinkray.keys import KeySelector
+from flinkray.merged_columns import concat_merged
 from flinkray.row_codec import decode
 from flinkray.types import MIN_TIMESTAMP, SCALAR_COLUMN, Kind
 
@@ -72,20 +74,44 @@ class KeyedRows(Struct, frozen=True):
 
 
 class JoinKeys:
-    """Numbers the keys of both inputs, which may call their key columns differently."""
+    """Numbers the keys of both inputs, which may call their key columns differently.
 
-    def __init__(self) -> None:
+    Args:
+        selectors: of the first input's keys, and of the second's.
+        where: names operator and subtask in errors, for example "join (1/2)".
+    """
+
+    def __init__(self, selectors: tuple[KeySelector, KeySelector], where: str) -> None:
+        self._selectors = selectors
+        self._where = where
         self._index = KeyIndex()
         self._next_look = _FIRST_LOOK
 
     def __len__(self) -> int:
         return len(self._index)
 
-    def ids(self, batch: Batch, selector: KeySelector, where: str) -> Ids:
-        """The number of each row's key. `where` names the operator in errors."""
-        columns = key_columns(batch, selector, where)
+    def ids(self, batch: Batch, input_index: int) -> Ids:
+        """The number of each row's key.
+
+        Raises:
+            TypeMismatchError: no type holds these keys and those that came before, of either input.
+        """
+        columns = key_columns(batch, self._selectors[input_index], self._where)
         names = [str(index) for index in range(columns.num_columns)]
-        return self._index.ids(pa.RecordBatch.from_arrays(columns.columns, names=names))
+        try:
+            return self._index.ids(pa.RecordBatch.from_arrays(columns.columns, names=names))
+        except TypeMismatchError as error:
+            raise TypeMismatchError(self._mismatch(columns.schema.types, input_index)) from error
+
+    def _mismatch(self, types: list[pa.DataType], input_index: int) -> str:
+        known = self._index.key_columns()
+        before = [] if known is None else known.schema.types
+        first, second = self._selectors
+        return (
+            f"operator {self._where!r}: it compares key ({first}) of its first input with key ({second}) of its "
+            f"second: in the {('first', 'second')[input_index]} that is {_listed(types)}, and keys so far are "
+            f"{_listed(before)}; cast both to one type before key_by"
+        )
 
     def restored_ids(self, keys: pa.RecordBatch) -> Ids:
         """Of keys that `columns` gave."""
@@ -111,10 +137,19 @@ class JoinKeys:
         return place if is_worth_it else None
 
 
-class JoinBuffer:
-    """Slice start -> its rows. Rows are copied once when they come in, so that no received batch stays alive."""
+def _listed(types: list[pa.DataType]) -> str:
+    return ", ".join(map(str, types))
 
-    def __init__(self) -> None:
+
+class JoinBuffer:
+    """Slice start -> its rows. Rows are copied once when they come in, so that no received batch stays alive.
+
+    Args:
+        where: names the operator in errors.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
         self._slices: dict[int, list[KeyedRows]] = {}
 
     def add(self, batch: Batch, key_ids: Ids, first_position: int, starts: list[int], which: Any) -> None:
@@ -133,13 +168,13 @@ class JoinBuffer:
             chunks = self._slices.get(start)
             if chunks is not None:
                 if len(chunks) > 1:
-                    chunks[:] = [concat_rows(chunks)]
+                    chunks[:] = [concat_rows(chunks, self._where)]
                 parts.append(chunks[0])
         if not parts:
             return None
         if len(parts) == 1:
             return parts[0]
-        together = concat_rows(parts)
+        together = concat_rows(parts, self._where)
         return together.take(order_by(together.positions))
 
     def release(self, slice_start: int) -> None:
@@ -184,13 +219,15 @@ def buffer_table(
     keys: pa.RecordBatch,
     tables: KeyedTables,
     metadata: Mapping[str, bytes],
+    where: str,
 ) -> KeyedTable:
     """What a buffer was at a barrier, a row for each of its rows; any thread.
 
     Args:
         watermark: at the barrier.
+        where: names the operator in errors.
     """
-    rows = concat_rows([part for _, part in captured])
+    rows = concat_rows([part for _, part in captured], where)
     starts = np.concatenate([np.full(part.num_rows, start, np.int64) for start, part in captured])
     fired_until = np.full(rows.num_rows, watermark, np.int64)
     if rows.fired_until is not None:
@@ -219,14 +256,19 @@ def restored_rows(part: StateRows, key_ids: Ids) -> KeyedRows:
     return KeyedRows(pa.table(named), kind, key_ids, as_numpy(part.columns[_POSITION]))
 
 
-def concat_rows(parts: list[KeyedRows]) -> KeyedRows:
-    """All of them, in their order."""
+def concat_rows(parts: list[KeyedRows], where: str) -> KeyedRows:
+    """All of them, in their order.
+
+    Args:
+        where: names operator and subtask in errors, for example "join (1/2)".
+    Raises:
+        TypeMismatchError: no type holds what they have in a column.
+    """
     if len(parts) == 1:
         return parts[0]
     if any(part.kind is not parts[0].kind for part in parts):
         parts = [part.as_objects() for part in parts]
-    # Types may have been widened between batches.
-    table = pa.concat_tables([part.data for part in parts], promote_options="permissive").combine_chunks()
+    table = concat_merged([part.data for part in parts], f"operator {where!r}").combine_chunks()
     key_ids = np.concatenate([part.key_ids for part in parts])
     positions = np.concatenate([part.positions for part in parts])
     fired_until = None

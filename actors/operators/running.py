@@ -26,7 +26,7 @@ from actors.operators.keyed_tables import (
     types_from_bytes,
     types_to_bytes,
 )
-from actors.operators.running_aggregates import Running, create_running, widened_type
+from actors.operators.running_aggregates import Running, check_ordered, create_running, widened_type
 from actors.operators.segments import Segments
 from actors.state.key_index import Ids, KeyIndex
 from actors.state.snapshot import OperatorSnapshot, RestoredState
@@ -348,10 +348,10 @@ class RunningColumnOperator(_RunningOperator):
     def _in_one_schema(self, names: list[str], columns: list[pa.Array], known: int) -> list[pa.Array]:
         """The columns in types that hold the rows kept so far too; widens what is kept where needed."""
         types = [column.type for column in columns]
-        if self._schema is None:
-            self._use(pa.schema(list(zip(names, types, strict=True))))
-        assert self._schema is not None
         try:
+            if self._schema is None:
+                self._use(pa.schema(list(zip(names, types, strict=True))))
+            assert self._schema is not None
             if self._schema.types != types or self._schema.names != names:
                 self._widen(names, types, known)
             return [cast_exactly(*both) for both in zip(columns, self._schema.types, strict=True)]
@@ -375,6 +375,7 @@ class RunningColumnOperator(_RunningOperator):
         self._choice = Choice(schema.types)
         if self._cell is None:
             by_type = schema.types[self._position(schema.names)]
+            check_ordered(by_type, self._shown())
             self._improvements = Improvements(by_type, self._factory.mode == "max_by")
 
     def _declared(self, data: pa.RecordBatch) -> pa.RecordBatch:

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from actors.casting import stored, stored_type
 from actors.operators.accumulator_base import (
     AggregateTypeError,
     cast_exactly,
@@ -72,12 +73,13 @@ class RunningCount(Running):
 
 
 class RunningSum(Running):
-    """Integers (checked), floats and durations; with `is_mean`, means of any numbers."""
+    """Integers (checked), booleans as 0 and 1, floats and durations; with `is_mean`, means of any numbers."""
 
     takes_narrower = True
 
     def __init__(self, arrow_type: pa.DataType, is_mean: bool = False) -> None:
-        is_integer = pa.types.is_integer(arrow_type) or pa.types.is_duration(arrow_type)
+        types = pa.types
+        is_integer = any(of(arrow_type) for of in (types.is_integer, types.is_boolean, types.is_duration))
         self._dtype: Any = np.dtype(np.int64 if is_integer and not is_mean else np.float64)
         keeps_type = pa.types.is_duration(arrow_type) or (pa.types.is_null(arrow_type) and not is_mean)
         self._result_type = arrow_type if keeps_type else pa.from_numpy_dtype(self._dtype)
@@ -368,7 +370,7 @@ class RunningDistinct(Running):
 def _distinct_lists(pairs: pa.RecordBatch | None, size: int, arrow_type: pa.DataType) -> pa.Array:
     """The values of each group as a list, from (group, value)."""
     if pairs is None:
-        return pa.array([[]] * size, pa.list_(arrow_type))
+        return pa.array([[]] * size, pa.list_(stored_type(arrow_type))).cast(pa.list_(arrow_type))
     groups = as_numpy(pairs.column(0))
     order = order_by(groups)
     offsets = np.zeros(size + 1, np.int32)
@@ -392,11 +394,11 @@ class RunningList(Running):
         self._lists.extend([_NO_VALUES] * (size - len(self._lists)))
         groups = segments.unsort(segments.groups[segments.segment_of]).tolist()
         results: list[list[Any] | None] = []
-        for group, value in zip(groups, to_values(values), strict=True):
+        for group, value in zip(groups, to_values(stored(values)), strict=True):
             if value is not None:
                 self._lists[group] = self._with(self._lists[group], value)
             results.append(self._lists[group] or None)
-        return to_array(results, pa.list_(self._type))
+        return self._as_column(results)
 
     def _with(self, kept: list[Any], value: Any) -> list[Any]:
         if self._n is None:
@@ -407,11 +409,14 @@ class RunningList(Running):
 
     def capture(self, size: int) -> Callable[[], State]:
         lists = self._lists + [_NO_VALUES] * (size - len(self._lists))
-        arrow_type = pa.list_(self._type)
-        return lambda: {"values": to_array(lists, arrow_type)}
+        return lambda: {"values": self._as_column(lists)}
 
     def restore(self, state: State) -> None:
-        self._lists = to_values(state["values"])
+        lists = state["values"]
+        self._lists = to_values(lists.cast(pa.list_(stored_type(lists.type.value_type))))
+
+    def _as_column(self, lists: Sequence[list[Any] | None]) -> pa.Array:
+        return to_array(lists, pa.list_(stored_type(self._type))).cast(pa.list_(self._type))
 
 
 class _Descending:
@@ -443,18 +448,18 @@ def create_running(aggregate: described.Aggregate, arrow_type: pa.DataType) -> R
         case described.Min() | described.Max():
             is_max = isinstance(aggregate, described.Max)
             kind: Callable[..., Running] = RunningExtreme if is_fixed_width(arrow_type) else RunningOrderedExtreme
-            _need(_is_ordered(arrow_type), aggregate, arrow_type)
+            check_ordered(arrow_type, _kind(aggregate))
             return kind(arrow_type, is_max)
         case described.First() | described.Last():
             return RunningEnd(arrow_type, isinstance(aggregate, described.Last))
         case described.ArgMin() | described.ArgMax():
             value, by = arrow_type.field(0).type, arrow_type.field(1).type
-            _need(_is_ordered(by), aggregate, by)
+            check_ordered(by, _kind(aggregate))
             return RunningBest(value, by, isinstance(aggregate, described.ArgMax))
         case described.CountDistinct():
             return RunningDistinct(arrow_type)
         case described.TopN():
-            _need(_is_ordered(arrow_type), aggregate, arrow_type)
+            check_ordered(arrow_type, _kind(aggregate))
             return RunningList(arrow_type, aggregate.n)
         case described.CollectList():
             return RunningList(arrow_type, None)
@@ -464,20 +469,26 @@ def create_running(aggregate: described.Aggregate, arrow_type: pa.DataType) -> R
 def _sum_of(aggregate: described.Aggregate, arrow_type: pa.DataType) -> Running:
     is_mean = isinstance(aggregate, described.Avg)
     types = pa.types
-    is_number = types.is_integer(arrow_type) or types.is_floating(arrow_type) or types.is_null(arrow_type)
+    are_numbers = (types.is_integer, types.is_boolean, types.is_floating, types.is_null)
+    is_number = any(of(arrow_type) for of in are_numbers)
     if types.is_decimal(arrow_type):
         return RunningSum(arrow_type, is_mean=True) if is_mean else RunningDecimalSum(arrow_type)
-    _need(is_number or (types.is_duration(arrow_type) and not is_mean), aggregate, arrow_type)
+    _need(is_number or (types.is_duration(arrow_type) and not is_mean), _kind(aggregate), arrow_type)
     return RunningSum(arrow_type, is_mean)
 
 
-def _is_ordered(arrow_type: pa.DataType) -> bool:
-    return not pa.types.is_nested(arrow_type)
+def _kind(aggregate: described.Aggregate) -> str:
+    return type(aggregate).__name__
 
 
-def _need(holds: bool, aggregate: described.Aggregate, arrow_type: pa.DataType) -> None:
+def check_ordered(arrow_type: pa.DataType, shown: str) -> None:
+    """Raises AggregateTypeError, which says that `shown` cannot take it, where the type's values have no order."""
+    _need(not pa.types.is_nested(stored_type(arrow_type)), shown, arrow_type)
+
+
+def _need(holds: bool, shown: str, arrow_type: pa.DataType) -> None:
     if not holds:
-        raise AggregateTypeError(f"{type(aggregate).__name__} cannot take a column of {arrow_type}")
+        raise AggregateTypeError(f"{shown} cannot take a column of {arrow_type}")
 
 
 def widened_type(old: pa.DataType, new: pa.DataType) -> pa.DataType:

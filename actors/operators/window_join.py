@@ -70,15 +70,15 @@ class TwoInputWindowOperator(WindowOperatorBase):
         assert isinstance(factory.assigner, AlignedWindows)
         super().__init__(factory.assigner, factory.allowed_lateness_ms, factory.late_tag)
         self._factory = factory
-        self._buffers = (JoinBuffer(), JoinBuffer())
-        self._keys = JoinKeys()
         self._next_position = 0
         self._waiting = PendingWindows()
         self._slices = PendingWindows()
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
+        self._buffers = (JoinBuffer(self._where), JoinBuffer(self._where))
         self._selectors = both_keys(context, self._where)
+        self._keys = JoinKeys(self._selectors, self._where)
         self._results = ResultCollector(context, output, self._factory.output_type)
         self._functions = UserFunctions(context, self._factory.user_functions)
 
@@ -99,7 +99,7 @@ class TwoInputWindowOperator(WindowOperatorBase):
         if kept is None:
             return
         times = self._times
-        key_ids = self._keys.ids(kept, self._selectors[input_index], self._where)
+        key_ids = self._keys.ids(kept, input_index)
         starts, which = times.slices_of_rows(kept)
         self._buffers[input_index].add(kept, key_ids, self._next_position, starts, which)
         self._next_position += kept.num_rows
@@ -159,7 +159,7 @@ class TwoInputWindowOperator(WindowOperatorBase):
         for name, buffer in zip(_STATES, self._buffers, strict=True):
             captured = buffer.capture()
             if captured:
-                make = functools.partial(buffer_table, captured, watermark, keys, tables, metadata)
+                make = functools.partial(buffer_table, captured, watermark, keys, tables, metadata, self._where)
                 snapshot.add_keyed(name, make, tables.owned)
         self._functions.snapshot_state(checkpoint_id, snapshot)
         return snapshot

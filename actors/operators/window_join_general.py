@@ -18,11 +18,11 @@ from actors.user_code import UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.errors import TypeMismatchError
 from flinkray.functions import WindowContext, as_callable
+from flinkray.merged_columns import merged_type
 from flinkray.operator_factories import WindowCoGroupFactory, WindowFactory
 from flinkray.row_codec import RowEncoder
 from flinkray.tagged_union import TaggedUnion
 from flinkray.types import Kind, RecordType
-from flinkray.value_types import merge_types
 
 _TYPES = "types of both inputs"
 
@@ -137,7 +137,7 @@ class UnionJoinOperator(UnionWindowOperator):
             return known
         fields = {field.name: field.type for field in known.schema}
         for field in new.schema:
-            merged = merge_types(fields.get(field.name, field.type), field.type)
+            merged = merged_type(fields.get(field.name, field.type), field.type)
             if merged is None or known.kind is not new.kind:
                 raise TypeMismatchError(f"{self._label}: rows were {known} and are {new} now; cast them to one type")
             fields[field.name] = merged

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from actors.casting import cast_merged
+from actors.casting import stored, stored_type
 from actors.ordering import order_by
 from actors.state.integer_index import Ids as Ids
 from actors.state.integer_index import IntegerIndex, PairIndex
@@ -23,6 +23,7 @@ from actors.state.text_index import TextIndex
 from actors.taking import contiguous, take
 from flinkray.errors import TypeMismatchError
 from flinkray.fixed_width import as_numpy, fixed_width, from_numpy
+from flinkray.merged_columns import cast_merged
 from flinkray.value_columns import to_values
 from flinkray.value_types import merge_types
 
@@ -179,6 +180,8 @@ class _ColumnIndex(Protocol):
 
 
 def _column_index(arrow_type: pa.DataType) -> _ColumnIndex:
+    if isinstance(arrow_type, pa.BaseExtensionType):
+        return _Stored(arrow_type)
     words = _words_of(arrow_type)
     if words is not None:
         return _Words(words)
@@ -240,6 +243,20 @@ class _Words:
     def ids(self, column: pa.Array) -> Ids:
         nulls = as_numpy(column.is_null()) if column.null_count else None
         return self._integers.ids(self._words(column), nulls)
+
+
+class _Stored:
+    """Numbers values of an extension type by what they are stored as."""
+
+    def __init__(self, arrow_type: pa.BaseExtensionType) -> None:
+        self._index = _column_index(stored_type(arrow_type))
+
+    @property
+    def size(self) -> int:
+        return self._index.size
+
+    def ids(self, column: pa.Array) -> Ids:
+        return self._index.ids(stored(column))
 
 
 class _Values:

@@ -221,7 +221,7 @@ WRONG_CALLS: dict[str, tuple[Any, str]] = {
         lambda rows: rows.join(rows).where("word").equal_to("word", "n"),
         "1 and 2 columns",
     ),
-    "join of different types": (lambda rows: rows.join(rows).where("word").equal_to("n"), "none would be equal"),
+    "join of different types": (lambda rows: rows.join(rows).where("word").equal_to("n"), "must have one type"),
 }
 
 

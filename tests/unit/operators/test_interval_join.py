@@ -15,7 +15,7 @@ import pytest
 from actors.operators import interval_join, interval_join_buffer
 from actors.operators.interval_join import IntervalJoinOperator
 from flinkray.batch import Batch
-from flinkray.errors import InvalidProgramError, NullTimestampError, UserFunctionError
+from flinkray.errors import InvalidProgramError, NullTimestampError, TypeMismatchError, UserFunctionError
 from flinkray.functions import ProcessJoinContext, ProcessJoinFunction, RuntimeContext
 from flinkray.keys import ColumnKey, FunctionKey, KeySelector
 from flinkray.operator_factories import IntervalJoinFactory
@@ -534,3 +534,35 @@ def database_pairs(left: pa.Table, right: pa.Table, lower: int, upper: int) -> l
         connection.register("r", right)
         query = "select l.value, r.value from l join r on l.key = r.id where r.at - l.at between ? and ? order by 1, 2"
         return connection.execute(query, [lower, upper]).fetchall()
+
+
+# -- columns of several types on one side
+
+
+def push_typed(harness: OperatorHarness, values: pa.Array, keys: pa.Array) -> None:
+    harness.push({"key": keys, "value": values}, [1], 0)
+
+
+def test_a_side_may_have_plain_and_dictionary_columns_in_different_batches() -> None:
+    harness = harness_of(-2, 3)
+    texts = pa.array(["a"])
+    push_typed(harness, texts, texts)
+    push_typed(harness, texts.dictionary_encode(), texts.dictionary_encode())
+    harness.push({"id": ["a"], "other": [1]}, [2], 1)
+    assert [tuple(row) for row in harness.output.rows] == [("a", "a", 1), ("a", "a", 1)]
+
+
+def test_a_side_may_have_times_of_several_zones_in_different_batches() -> None:
+    harness = harness_of(-2, 3)
+    for zone in ("UTC", "Europe/Berlin"):
+        push_typed(harness, pa.array([7], pa.timestamp("us", zone)), pa.array(["a"]))
+    harness.push({"id": ["a"], "other": [1]}, [2], 1)
+    assert len(set(harness.output.rows)) == 1
+    assert len(harness.output.rows) == 2
+
+
+def test_rows_of_a_side_that_no_type_holds_are_an_error_that_names_operator_and_column() -> None:
+    harness = harness_of(-2, 3)
+    push_typed(harness, pa.array([1]), pa.array(["a"]))
+    with pytest.raises(TypeMismatchError, match=r"operator '.+': column 'value' is int64 in some .* string in others"):
+        push_typed(harness, pa.array(["x"]), pa.array(["a"]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,7 @@ VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.binary(): st.binary(max_size=2),
     pa.timestamp("ms"): st.integers(0, 5),
     pa.decimal128(10, 2): st.sampled_from([Decimal("1.10"), Decimal("0"), Decimal("-2.50")]),
+    pa.uuid(): st.sampled_from([UUID(int=0), UUID(int=2**127), UUID(int=7)]),
     pa.list_(pa.int64()): st.lists(st.integers(0, 1), max_size=2),
 }
 
@@ -88,6 +90,14 @@ def test_a_key_keeps_its_number_when_its_column_widens() -> None:
     assert index.ids(one([2.0, 2.5, None])).tolist() == [2, 3, 0]
     assert index.ids(one([1], pa.int32())).tolist() == [1]
     assert index.key_columns().column(0).to_pylist() == [None, 1.0, 2.0, 2.5]
+
+
+def test_keys_of_an_extension_type_keep_it() -> None:
+    index = KeyIndex()
+    flags = pa.array([True, False, None, True]).cast(pa.bool8())
+    assert index.ids(pa.RecordBatch.from_arrays([flags], names=["k"])).tolist() == [0, 1, 2, 0]
+    assert index.key_columns().column(0).type == pa.bool8()
+    assert index.key_columns().column(0).to_pylist() == [True, False, None]
 
 
 def test_integers_and_decimals_are_the_same_keys_where_they_are_equal() -> None:

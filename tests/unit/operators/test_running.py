@@ -6,10 +6,11 @@ import math
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from actors.operators.registry import create_operator
@@ -83,7 +84,8 @@ VALUES: dict[pa.DataType, tuple[st.SearchStrategy[Any], list[str]]] = {
     pa.float64(): (st.integers(-4, 4).map(lambda i: i / 4), list(MODELS)),
     pa.string(): (st.sampled_from(["", "a", "b", "ab"]), ORDER_ONLY),
     pa.decimal128(10, 2): (st.integers(-300, 300).map(lambda i: Decimal(i) / 100), [*ORDER_ONLY, "sum"]),
-    pa.bool_(): (st.booleans(), ORDER_ONLY),
+    pa.bool_(): (st.booleans(), list(MODELS)),
+    pa.uuid(): (st.sampled_from([UUID(int=0), UUID(int=2**127), UUID(int=7)]), ORDER_ONLY),
     pa.date32(): (st.dates(), ORDER_ONLY),
     pa.timestamp("ms"): (st.datetimes().map(lambda d: d.replace(microsecond=0)), ORDER_ONLY),
 }
@@ -108,6 +110,7 @@ def batch_of(rows: list[dict[str, Any]], arrow_type: pa.DataType) -> pa.RecordBa
 
 
 @given(streams(), st.booleans())
+@example((pa.uuid(), [[{"k": "x", "v": None, "by": None}]]), True)
 @settings(max_examples=50, deadline=None)
 def test_each_row_gets_the_aggregate_of_its_key_so_far(
     stream: tuple[pa.DataType, list[list[dict[str, Any]]]], restores: bool
@@ -338,3 +341,31 @@ def test_objects_cannot_be_aggregated() -> None:
     driven = harness(RunningColumnFactory("sum", 0), FunctionKey(len))
     with pytest.raises(InvalidProgramError, match="map them to tuples or rows first"):
         driven.push(as_batch([{1, 2}]))
+
+
+def test_flags_of_a_byte_are_aggregated_and_keep_their_type() -> None:
+    flags = pa.array([True, False, None, True]).cast(pa.bool8())
+    names = ("min", "max", "first", "last", "list", "top", "distinct", "at_min", "at_max")
+    driven = harness(RunningAggregateFactory(tuple((name, MODELS[name][0]) for name in names)))
+    driven.push({"k": ["a"] * 4, "v": flags, "by": [3, 1, 2, 0]})
+    (results,) = driven.output.batches
+    assert {results.data.schema.field(name).type for name in ("min", "max", "first", "last", "at_max")} == {pa.bool8()}
+    assert results.data.schema.field("list").type == results.data.schema.field("top").type == pa.list_(pa.bool8())
+    assert driven.output.dicts[-1] == {
+        "k": "a", "min": False, "max": True, "first": True, "last": True, "list": [True, False, True],
+        "top": [True, True], "distinct": 2, "at_min": True, "at_max": True,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["min_by", "max_by", "min", "max"])
+def test_values_without_an_order_have_no_extreme_and_the_error_names_operator_and_column(mode: str) -> None:
+    driven = harness(RunningColumnFactory(mode, "v"))
+    with pytest.raises(TypeMismatchError, match=r"operator 'op' .*'v'.* cannot take a column of list<item: int64>"):
+        driven.push({"k": ["a"], "v": [[1]]})
+
+
+def test_lists_of_integers_go_on_with_decimals_of_any_scale() -> None:
+    driven = harness(RunningAggregateFactory((("list", CollectList("v")), ("top", TopN("v", 2)))))
+    driven.push({"k": ["a", "a"], "v": [1, 3]})
+    driven.push({"k": ["a"], "v": pa.array([Decimal("2.5")], pa.decimal128(38, 20))})
+    assert driven.output.dicts[-1] == {"k": "a", "list": [1, 3, Decimal("2.5")], "top": [3, Decimal("2.5")]}

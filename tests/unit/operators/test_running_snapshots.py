@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -57,7 +58,8 @@ VALUES: dict[str, tuple[pa.DataType, Callable[[random.Random], Any], OperatorFac
     "decimals": (pa.decimal128(9, 2), lambda chance: Decimal(chance.randrange(-900, 900)) / 100, WITH_DECIMALS),
     "dates": (pa.date32(), lambda chance: chance.randrange(20), WITHOUT_SUMS),
     "times": (pa.timestamp("s"), lambda chance: chance.randrange(20), WITHOUT_SUMS),
-    "booleans": (pa.bool_(), lambda chance: chance.random() < 0.5, WITHOUT_SUMS),
+    "booleans": (pa.bool_(), lambda chance: chance.random() < 0.5, AGGREGATES),
+    "ids": (pa.uuid(), lambda chance: UUID(int=chance.randrange(9)), WITHOUT_SUMS),
 }
 
 
@@ -105,7 +107,7 @@ def test_aggregates_go_on_at_any_parallelism(values: str, seed: int) -> None:
 def test_rows_with_a_running_column_go_on_at_any_parallelism(mode: str, seed: int) -> None:
     chance = random.Random(f"{mode} {seed}")
     keys = chance.choice(list(KEYS))
-    values = chance.choice([*VALUES] if mode != "sum" else ["integers", "doubles"])
+    values = chance.choice([*VALUES] if mode != "sum" else ["integers", "doubles", "booleans"])
     batches = [random_batch(chance, keys, values) for _ in range(10)]
     factory = RunningColumnFactory(mode, "v")
     check_chain(lambda: create_operator([code(factory)], ["op"]), KEYS[keys][0], batches, chance)

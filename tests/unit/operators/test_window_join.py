@@ -14,7 +14,7 @@ import pytest
 from actors.operators.base import Operator
 from actors.operators.window_join import create_co_group_operator
 from flinkray.batch import Batch
-from flinkray.errors import InvalidProgramError, UserFunctionError
+from flinkray.errors import InvalidProgramError, TypeMismatchError, UserFunctionError
 from flinkray.evictors import CountEvictor, DeltaEvictor
 from flinkray.functions import CoGroupFunction, JoinFunction, RuntimeContext
 from flinkray.keys import ColumnKey, FunctionKey
@@ -625,3 +625,52 @@ def apply_step(harness: OperatorHarness, step: Step, key_type: pa.DataType) -> N
             harness.watermark(watermark, side)
         case Status(side, is_idle):
             harness.status(is_idle, side)
+
+
+# -- columns of several types on one side
+
+
+def typed(values: pa.Array, keys: pa.Array) -> dict[str, Any]:
+    return {"key": keys, "value": values}
+
+
+@pytest.mark.parametrize("assigner", [TUMBLING, EventTimeSessionWindows.with_gap(100)])
+@pytest.mark.parametrize("function", [None, groups])
+def test_a_side_may_have_plain_and_dictionary_columns_in_different_batches(
+    assigner: WindowAssigner, function: Any
+) -> None:
+    harness = harness_of(function, is_join=function is None, assigner=assigner)
+    texts = pa.array(["a"])
+    harness.push(typed(texts, texts), [0], 0)
+    harness.push(typed(texts.dictionary_encode(), texts.dictionary_encode()), [1], 0)
+    harness.push(right(("a", 1)), [2], 1)
+    both(harness, MAX_TIMESTAMP)
+    pairs = [("a", "a", 1), ("a", "a", 1)]
+    assert [tuple(row) for row in harness.output.rows] == (pairs if function is None else [(["a", "a"], [1])])
+
+
+def test_a_side_may_have_decimals_and_integers_in_different_batches() -> None:
+    harness = harness_of(None, is_join=True)
+    exact, keys = decimal.Decimal("1.25"), pa.array(["a"])
+    harness.push(typed(pa.array([exact], pa.decimal128(5, 2)), keys), [0], 0)
+    harness.push(typed(pa.array([7]), keys), [1], 0)
+    harness.push(right(("a", 1)), [2], 1)
+    both(harness, MAX_TIMESTAMP)
+    assert [tuple(row) for row in harness.output.rows] == [("a", exact, 1), ("a", decimal.Decimal(7), 1)]
+
+
+def test_rows_of_a_side_that_no_type_holds_are_an_error_that_names_operator_and_column() -> None:
+    harness = harness_of(None, is_join=True)
+    harness.push(typed(pa.array([1]), pa.array(["a"])), [0], 0)
+    harness.push(typed(pa.array(["x"]), pa.array(["a"])), [1], 0)
+    harness.push(right(("a", 1)), [2], 1)
+    with pytest.raises(TypeMismatchError, match=r"operator '.+': column 'value' is int64 in some .* string in others"):
+        both(harness, MAX_TIMESTAMP)
+
+
+def test_keys_of_the_inputs_that_cannot_be_compared_are_an_error_that_names_both_inputs_columns() -> None:
+    harness = harness_of(None, is_join=True)
+    harness.push(left(("a", 1)), [0], 0)
+    text = r"key \(key\) of its first input with key \(id\) of its second: in the second that is int64, and .* string;"
+    with pytest.raises(TypeMismatchError, match=text):
+        harness.push({"value": [1], "id": [7]}, [0], 1)
