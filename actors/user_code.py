@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -52,9 +53,16 @@ def user_function_error(operator: str, subtask: str, value: Any, error: BaseExce
         operator,
         subtask,
         "" if value is NO_VALUE else short_repr(value),
-        f"{type(error).__name__}: {error}",
+        f"{type(error).__name__}: {_message(error)}",
         user_traceback(error),
     )
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as second:
+        return f"(its message cannot be shown: __str__ raised {type(second).__name__})"
 
 
 class _NoValue:
@@ -98,15 +106,23 @@ def attributed(context: OperatorContext, value: Any) -> Iterator[None]:
     """Inside it the user's code runs: what it raises becomes a UserFunctionError of that operator."""
     try:
         yield
-    except Exception as error:
+    except BaseException as error:
         raise_attributed(context.operator_name, context.subtask, value, error)
 
 
-def raise_attributed(operator: str, subtask: str, value: Any, error: Exception) -> NoReturn:
-    """Raises the error of a user function: flinkray's own errors as they are, others as UserFunctionError."""
-    if isinstance(error, FlinkrayError):
+def raise_attributed(operator: str, subtask: str, value: Any, error: BaseException) -> NoReturn:
+    """Raises the error of a user function as UserFunctionError; as it is what is flinkray's own, and what came from
+    elsewhere while the function ran: that its task is cancelled, or Ctrl-C."""
+    if isinstance(error, FlinkrayError) or not _is_of_user(error):
         raise error
     raise user_function_error(operator, subtask, value, error) from error
+
+
+def _is_of_user(error: BaseException) -> bool:
+    if isinstance(error, Exception | SystemExit):
+        return True
+    asyncio = sys.modules.get("asyncio")  # which takes time to import, and who raises its errors has done so
+    return asyncio is not None and isinstance(error, asyncio.CancelledError)
 
 
 class UserFunctions:
@@ -161,7 +177,7 @@ class UserFunctions:
     def _attributed(self) -> Iterator[None]:
         try:
             yield
-        except Exception as error:
+        except BaseException as error:
             raise_attributed(self._operator_name, self._subtask, NO_VALUE, error)
 
     def open(self, runtime_context: TaskRuntimeContext) -> None:
@@ -175,10 +191,8 @@ class UserFunctions:
             )
         for function in self._functions:
             self._opened.append(function)
-            try:
+            with self._attributed():
                 self._run(partial(function.open, runtime_context))
-            except Exception as error:
-                raise_attributed(self._operator_name, self._subtask, NO_VALUE, error)
 
     def close(self) -> None:
         """Closes all that were opened, also when one of them fails; then raises the first failure."""
@@ -186,11 +200,12 @@ class UserFunctions:
         first: Exception | None = None
         for function in reversed(opened):
             try:
-                self._run(function.close)
+                with self._attributed():
+                    self._run(function.close)
             except Exception as error:
                 first = first or error
         if first is not None:
-            raise_attributed(self._operator_name, self._subtask, NO_VALUE, first)
+            raise first
 
 
 def _innermost(function: object) -> object:

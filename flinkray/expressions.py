@@ -5,7 +5,9 @@ evaluates it on a whole batch (`actors.operators.columns.evaluate`).
 
 Meaning: null in gives null out (SQL), except where a function is about nulls; `&` and `|` follow SQL's three values.
 `/` gives double; `//` and `%` round towards minus infinity, as Python's do. Whole numbers that overflow, or are divided
-by zero, are an error; floats give infinity or NaN.
+by zero, are an error; floats give infinity or NaN. Sums, differences and products of decimals are exact, and an error
+where they need more than 38 digits; beside a float, a decimal is one. Integers are compared with a constant as Python
+does it, and with a column of floats as doubles.
 """
 
 from __future__ import annotations
@@ -492,7 +494,13 @@ def lit(value: object) -> Expression:
         item = getattr(value, "item", None)  # numpy scalars
         if not callable(item) or getattr(value, "ndim", None) != 0:
             raise InvalidProgramError(f"lit cannot take {value!r} of type {type(value).__name__}")
-        value = item()
+        value = _of_numpy(value, item())
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise InvalidProgramError(
+            f"lit takes integers of 64 bits, -2**63 ... 2**64 - 1, not {value}; use a float, or a decimal.Decimal"
+        )
+    if isinstance(value, decimal.Decimal) and not value.is_finite():
+        raise InvalidProgramError(f"lit cannot take {value!r}, which no column of decimals can hold; use a float")
     return Literal(value)
 
 
@@ -527,6 +535,16 @@ def greatest(*values: object) -> Expression:
 def as_expression(value: object) -> Expression:
     """An expression as it is; anything else as a literal."""
     return value if isinstance(value, Expression) else lit(value)
+
+
+def _of_numpy(scalar: Any, item: object) -> object:
+    """The Python value of a numpy scalar; of a time in a unit that Python's own have not, an Arrow scalar."""
+    if not isinstance(item, int) or scalar.dtype.kind not in "mM":
+        return item
+    try:
+        return pa.scalar(scalar)
+    except pa.ArrowException as error:
+        raise InvalidProgramError(f"lit cannot take {scalar!r}: {error}") from error
 
 
 def _several(function: str, values: tuple[object, ...]) -> Expression:

@@ -83,7 +83,7 @@ class MapBatchesOperator(Operator):
         argument = self._to_format(batch)
         try:
             returned = self._function(argument)
-        except Exception as error:
+        except BaseException as error:
             raise_attributed(self.context.operator_name, self.context.subtask, shown, error)
         if type(returned) is dict or isinstance(returned, pa.RecordBatch):
             self._emit(returned, batch)

@@ -10,7 +10,8 @@ import pyarrow as pa
 from msgspec import Struct
 
 from actors.operators.base import Operator, OperatorContext
-from actors.operators.expression_kernels import KERNELS, Datum, Unsuited
+from actors.operators.expression_kernels import KERNELS, Unsuited, nanosecond_type
+from actors.operators.number_kernels import Datum
 from actors.taking import take_rows
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError, RecordError, TypeMismatchError, UnknownColumnError
@@ -112,10 +113,11 @@ class Evaluator:
     def _literal(self, expression: Expression) -> Datum:
         value = expression.value if isinstance(expression, Literal) else None
         try:
-            dtype = _NUMBERS.get(type(value))
+            is_large = type(value) is int and value >= 2**63
+            dtype = np.uint64 if is_large else _NUMBERS.get(type(value))
             if dtype is not None:  # as `pa.scalar`, which would import pandas
                 return from_numpy(np.array([value], dtype))[0]
-            return value if isinstance(value, pa.Scalar) else pa.scalar(value)
+            return value if isinstance(value, pa.Scalar) else pa.scalar(value, nanosecond_type(value))
         except (pa.ArrowException, OverflowError) as error:
             raise RecordError(f"{self._where}: {expression!r} has no Arrow type: {error}") from error
 

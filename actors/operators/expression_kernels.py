@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,10 +12,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors.operators.number_kernels import (
+    Datum,
+    common_decimal,
+    compare,
+    digits_of_product,
+    digits_of_sum,
+    exact,
+    members_among,
+)
 from flinkray.fixed_width import as_numpy, fixed_width, from_numpy
 
-Datum = Any
-"""A pa.Array or, for a constant, a pa.Scalar."""
 _MILLIS = pa.timestamp("ms")
 _DAY_MS = 86_400_000
 
@@ -35,19 +43,23 @@ def _add(left: Datum, right: Datum) -> Datum:
     return _ADD(left, right)
 
 
-def _beside_time(kernel: Callable[[Datum, Datum], Datum]) -> Callable[[Datum, Datum], Datum]:
-    """Untyped nulls beside a time give untyped nulls.
+def _with_nulls(kernel: Callable[[Datum, Datum], Datum]) -> Callable[[Datum, Datum], Datum]:
+    """Untyped nulls beside a time or a decimal give untyped nulls.
 
-    Arrow would give them the type of the time; but other batches may hold a duration there, or a date.
+    Arrow would give them the type of the time; but other batches may hold a duration there, or a date. As to decimals,
+    it depends on the type of both how many digits the result has.
     """
 
     def checked(left: Datum, right: Datum) -> Datum:
-        has_time = pa.types.is_temporal(left.type) or pa.types.is_temporal(right.type)
-        if has_time and (_is_untyped(left) or _is_untyped(right)):
+        if (_is_untyped(left) and _decides_type(right)) or (_is_untyped(right) and _decides_type(left)):
             return _nulls(left, right)
         return kernel(left, right)
 
     return checked
+
+
+def _decides_type(value: Datum) -> bool:
+    return bool(pa.types.is_temporal(value.type) or pa.types.is_decimal(value.type))
 
 
 def _divide(left: Datum, right: Datum) -> Datum:
@@ -170,15 +182,15 @@ def _as_condition(value: Datum) -> Datum:
     return value.cast(pa.bool_()) if _is_untyped(value) else value
 
 
-def _comparison(kernel: Callable[[Datum, Datum], Datum]) -> Callable[[Datum, Datum], Datum]:
+def _comparison(name: str) -> Callable[[Datum, Datum], Datum]:
     """Arrow cannot compare two columns of untyped nulls; beside another type it takes them for that."""
 
-    def compare(left: Datum, right: Datum) -> Datum:
+    def compared(left: Datum, right: Datum) -> Datum:
         if _is_untyped(left) and _is_untyped(right):
-            return kernel(_as_condition(left), _as_condition(right))
-        return kernel(left, right)
+            return compare(name, _as_condition(left), _as_condition(right))
+        return compare(name, left, right)
 
-    return compare
+    return compared
 
 
 def _if_else(condition: Datum, then: Datum, otherwise: Datum) -> Datum:
@@ -223,14 +235,34 @@ def _field(value: Datum, name: str) -> Datum:
 
 
 def _is_in(value: Datum, values: tuple[Any, ...]) -> Datum:
-    value, members = _same_type(value, pa.array(values))
+    numbers = members_among(value.type, values)
+    if numbers is not None:
+        return pc.is_in(_cast(value, numbers.type), value_set=numbers)
+    value, members = _same_type(value, _members(values))
     if not value.type.equals(members.type):
-        # As `==`: it refuses what it cannot compare, and the others meet in the type that both fit in.
-        samples = pa.nulls(1, value.type), pa.nulls(1, members.type)
-        pc.equal(*samples)
-        common = pc.coalesce(*samples).type
+        common = common_decimal(value, members) or _common_type(value.type, members.type)
         value, members = _cast(value, common), _cast(members, common)
     return pc.is_in(value, value_set=members)
+
+
+def _members(values: tuple[Any, ...]) -> pa.Array:
+    return pa.array(values, next(filter(None, map(nanosecond_type, values)), None))
+
+
+def nanosecond_type(value: Any) -> pa.DataType | None:
+    """The type of a pandas time that has nanoseconds, which Arrow would drop: it takes it for Python's own class."""
+    if isinstance(value, dt.datetime):
+        time: Any = value
+        has_more = getattr(time, "nanosecond", None)
+        return pa.timestamp("ns", pa.scalar(time.replace(nanosecond=0)).type.tz) if has_more else None
+    return pa.duration("ns") if isinstance(value, dt.timedelta) and getattr(value, "nanoseconds", None) else None
+
+
+def _common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType:
+    """As of `==`: it refuses what it cannot compare, and the others meet in the type that both fit in."""
+    samples = pa.nulls(1, left), pa.nulls(1, right)
+    pc.equal(*samples)
+    return pc.coalesce(*samples).type
 
 
 # -- text --------------------------------------------------------------------------------------------------------
@@ -241,7 +273,12 @@ def _strip(value: Datum, characters: str | None) -> Datum:
 
 
 def _split(value: Datum, separator: str | None) -> Datum:
-    return pc.utf8_split_whitespace(value) if separator is None else pc.split_pattern(value, separator)
+    if separator is not None:
+        return pc.split_pattern(value, separator)
+    # As Python's; Arrow has empty parts before the first word and behind the last one, and one where there is no word.
+    trimmed = pc.utf8_trim_whitespace(value)
+    words = pc.utf8_split_whitespace(trimmed)
+    return pc.if_else(pc.equal(pc.binary_length(trimmed), 0), pa.scalar([], words.type), words)
 
 
 def _on_text(kernel: Callable[..., Datum]) -> Callable[..., Datum]:
@@ -337,14 +374,14 @@ def _is_text(value: Datum) -> bool:
     return bool(pa.types.is_string(value.type) or pa.types.is_large_string(value.type))
 
 
-_ADD = _beside_time(pc.add_checked)
+_ADD = _with_nulls(exact(pc.add_checked, digits_of_sum))
 _FLOOR_DIVIDE = _with_floor(np.floor_divide)
 _MODULO = _with_floor(_modulo)
 
 KERNELS: dict[str, Callable[..., Datum]] = {
     "add": _add,
-    "subtract": _beside_time(pc.subtract_checked),
-    "multiply": _beside_time(pc.multiply_checked),
+    "subtract": _with_nulls(exact(pc.subtract_checked, digits_of_sum)),
+    "multiply": _with_nulls(exact(pc.multiply_checked, digits_of_product)),
     "divide": _divide,
     "floor_divide": _FLOOR_DIVIDE,
     "modulo": _MODULO,
@@ -360,12 +397,12 @@ KERNELS: dict[str, Callable[..., Datum]] = {
     "log": pc.ln,
     "log2": pc.log2,
     "log10": pc.log10,
-    "equal": _comparison(pc.equal),
-    "not_equal": _comparison(pc.not_equal),
-    "less": _comparison(pc.less),
-    "less_equal": _comparison(pc.less_equal),
-    "greater": _comparison(pc.greater),
-    "greater_equal": _comparison(pc.greater_equal),
+    "equal": _comparison("equal"),
+    "not_equal": _comparison("not_equal"),
+    "less": _comparison("less"),
+    "less_equal": _comparison("less_equal"),
+    "greater": _comparison("greater"),
+    "greater_equal": _comparison("greater_equal"),
     "and": _logical(pc.and_kleene),
     "or": _logical(pc.or_kleene),
     "invert": _logical(pc.invert),

@@ -228,7 +228,7 @@ class _FunctionPairs:
             pair._left, pair._right = first_time, second_time
             try:
                 results.collect(self._process(first, second, pair), pair.get_timestamp())
-            except Exception as error:
+            except BaseException as error:
                 raise_attributed(self._context.operator_name, self._context.subtask, (first, second), error)
             results.flush_if_full()
 

@@ -74,7 +74,7 @@ class MultipleInputOperator(Operator):
             next(loop)
         except StopIteration:
             return False
-        except Exception as error:
+        except BaseException as error:
             raise_attributed(self.context.operator_name, self.context.subtask, self._value, error)
         return True
 

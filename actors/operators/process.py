@@ -193,7 +193,7 @@ class UserFunctionOperator(Operator):
                 if results is None:
                     continue
                 collect(results, time)
-            except Exception as error:
+            except BaseException as error:
                 raise_attributed(self.context.operator_name, self.context.subtask, value, error)
             flush_if_full()
         self._backend.clear_current_key()

@@ -118,7 +118,7 @@ class ReduceOperator(Operator):
                 after = value if before is _NOTHING else form(function(before, value))
                 reduced[key] = after
                 append(after)
-        except Exception as error:
+        except BaseException as error:
             raise_attributed(self.context.operator_name, self.context.subtask, value, error)
 
     def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:

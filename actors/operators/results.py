@@ -38,7 +38,7 @@ class ResultCollector:
         """Everything that a process function gave: a generator, an iterable or None.
 
         A tuple of two of which the first is an OutputTag is a row for that side output. Runs the user's generator,
-        so call it where the user's errors are caught.
+        so call it where the user's errors are caught; of many results emits those of whole batches.
         """
         if results is None:
             return
@@ -52,12 +52,16 @@ class ResultCollector:
                 f"its results (or return a list of them, or None), not return {short_repr(results)} "
                 f"({type(results).__name__})"
             )
-        main = self._main
+        main, until_look = self._main, self._context.batch_rows
         for result in results:
             if type(result) is tuple and len(result) == 2 and isinstance(result[0], OutputTag):
                 self._side(result[0]).add(result[1], timestamp)
             else:
                 main.add(result, timestamp)
+            until_look -= 1
+            if not until_look:  # a generator may have no end
+                self.flush_if_full()
+                until_look = self._context.batch_rows
 
     def flush_if_full(self) -> None:
         """Emits when a batch has come together: keeps memory bounded while many rows or timers are worked off."""

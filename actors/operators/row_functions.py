@@ -173,7 +173,7 @@ class _Loop:
             next(loop)
         except StopIteration:
             return False
-        except Exception as error:
+        except BaseException as error:
             stage, value = self._source.culprit(error)
             if isinstance(error.__cause__, StopIteration):
                 error = error.__cause__  # the generator made a RuntimeError of it

@@ -79,7 +79,7 @@ class ColumnarSessionOperator(TimedOperator):
                 if not isinstance(gap, int) or gap <= 0:
                     raise ValueError(f"the gap of a session must be a positive number of milliseconds, got {gap!r}")
                 gaps[row] = gap
-            except Exception as error:
+            except BaseException as error:
                 raise_attributed(self.context.operator_name, self.context.subtask, value, error)
         return gaps
 

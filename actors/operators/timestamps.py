@@ -135,7 +135,7 @@ def _of_function(batch: Batch, assigner: Any, where: str) -> pa.Array:
     try:
         for value, timestamp in zip(decode(batch), known, strict=True):
             results.append(method(value, timestamp))
-    except Exception as error:
+    except BaseException as error:
         raise_attributed(where, "", value, error)
     return pa.array([_as_int(result, batch, row, where) for row, result in enumerate(results)], pa.int64())
 
@@ -256,7 +256,7 @@ class WatermarkTracker:
         if self._generator is not None and timestamps is not None:
             try:
                 watermark = self._generator.on_batch(batch, timestamps)
-            except Exception as error:
+            except BaseException as error:
                 raise_attributed(self._where, "", NO_VALUE, error)
         return Progress(self._risen(watermark), turned_active)
 
@@ -286,7 +286,7 @@ class WatermarkTracker:
         if self._generator is not None:
             try:
                 watermark = self._generator.on_periodic_emit()
-            except Exception as error:
+            except BaseException as error:
                 raise_attributed(self._where, "", NO_VALUE, error)
         return Progress(self._risen(watermark), None)
 

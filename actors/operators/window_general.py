@@ -132,7 +132,7 @@ class GeneralWindowOperator(TimedOperator):
             try:
                 if not self._add(value, times[row], row):
                     late.append(row)
-            except Exception as error:
+            except BaseException as error:
                 raise_attributed(self.context.operator_name, self.context.subtask, value, error)
             self._results.flush_if_full()
         self._end_round()

@@ -195,7 +195,7 @@ class CoGroupOperator(TwoInputWindowOperator):
         for left, right in _rows_by_key(first, second):
             try:
                 self._results.collect(self._call(left, right), timestamp)
-            except Exception as error:
+            except BaseException as error:
                 raise_attributed(self.context.operator_name, self.context.subtask, (left, right), error)
             self._results.flush_if_full()
 
@@ -216,7 +216,7 @@ class JoinFunctionOperator(TwoInputWindowOperator):
                 for right in right_rows:
                     try:
                         result = self._call(left, right)
-                    except Exception as error:
+                    except BaseException as error:
                         raise_attributed(self.context.operator_name, self.context.subtask, (left, right), error)
                     self._results.add(result, timestamp)
                 self._results.flush_if_full()

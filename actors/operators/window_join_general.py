@@ -78,7 +78,7 @@ class UnionWindowOperator(GeneralWindowOperator):
     def _call(self, function: Any, first: Any, second: Any) -> Any:
         try:
             return function(first, second)
-        except Exception as error:
+        except BaseException as error:
             raise_attributed(self.context.operator_name, self.context.subtask, (first, second), error)
 
 

@@ -110,7 +110,7 @@ class RowWindowOperator(WindowOperatorBase):
             pane = self._open_pane(start)
         try:
             pane.contents[key] = self._fold.add(pane.to_change(key, group, self._fold.copy), value)
-        except Exception as error:
+        except BaseException as error:
             raise_attributed(self.context.operator_name, self.context.subtask, value, error)
         return self._times.is_due(start, self._watermark)
 

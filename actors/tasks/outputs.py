@@ -171,15 +171,29 @@ class BroadcastingOutput:
 
 
 class OperatorOutput:
-    """Before an operator's own outputs: tells its watermark."""
+    """Before an operator's own outputs: tells its watermark.
 
-    def __init__(self, inner: Output, set_watermark: Callable[[Timestamp], None]) -> None:
+    Args:
+        check_canceled: raises when the task is cancelled, so that an operator whose function never returns, but gives
+            row after row, does not run on.
+    """
+
+    def __init__(
+        self, inner: Output, set_watermark: Callable[[Timestamp], None], check_canceled: Callable[[], None]
+    ) -> None:
         self._inner = inner
         self._set_watermark = set_watermark
-        self.emit = inner.emit
-        self.emit_side = inner.emit_side
+        self._check_canceled = check_canceled
         self.emit_status = inner.emit_status
         self.emit_latency_marker = inner.emit_latency_marker
+
+    def emit(self, batch: Batch) -> None:
+        self._check_canceled()
+        self._inner.emit(batch)
+
+    def emit_side(self, tag: OutputTag, batch: Batch) -> None:
+        self._check_canceled()
+        self._inner.emit_side(tag, batch)
 
     def emit_watermark(self, timestamp: Timestamp) -> None:
         self._set_watermark(timestamp)

@@ -114,7 +114,7 @@ class StreamTask:
     # -- any thread ----------------------------------------------------------------------------------------------
 
     def cancel(self) -> None:
-        """Ends the task soon: at its next step, or where an operator waits."""
+        """Ends the task soon: at its next step, or where an operator waits or emits."""
         self._is_canceled = True
         self._written.give_up_all()
         try:
@@ -218,6 +218,7 @@ class StreamTask:
             self._timers,
             self._create_writer,
             self._operator_acted,
+            self._check_canceled,
         )
         self._checkpoints = checkpoints = self._create_checkpoints(chain)
         if self._is_restored_finished:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from flinkray.errors import InvalidProgramError
-from flinkray.expressions import Expression, coalesce, col, if_else, lit, when
+from flinkray.expressions import Expression, Literal, coalesce, col, if_else, lit, when
 
 price, name, at = col("price"), col("name"), col("at")
 
@@ -66,3 +67,20 @@ def test_what_is_no_expression_is_refused_at_once() -> None:
     with pytest.raises(TypeError, match="cannot be iterated"):
         list(price)
     assert price.cast(pa.int8()).columns() == {"price"}
+
+
+def test_a_literal_that_no_column_can_hold_is_refused_when_it_is_written() -> None:
+    for integer in (2**64, -(2**63) - 1):
+        with pytest.raises(InvalidProgramError, match="integers of 64 bits"):
+            lit(integer)
+    with pytest.raises(InvalidProgramError, match="which no column of decimals can hold"):
+        lit(Decimal("NaN"))
+    with pytest.raises(InvalidProgramError, match=r"lit cannot take np\.timedelta64"):
+        at + np.timedelta64(1, "M")
+
+
+def test_a_literal_of_numpy_keeps_its_nanoseconds() -> None:
+    value = np.datetime64("2020-01-01T00:00:00.000000001")
+    expression = pickle.loads(pickle.dumps(lit(value)))
+    assert isinstance(expression, Literal)
+    assert expression.value.equals(pa.scalar(value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import itertools
 import re
@@ -447,3 +448,67 @@ def test_a_function_goes_on_with_the_state_that_it_had() -> None:
     second = chain()
     second.push([(0,)])
     assert second.output.rows == [(0, 3, "x")]
+
+
+def stop(value: int) -> Any:
+    raise SystemExit(3) if value == 7 else asyncio.CancelledError(f"for {value}")
+
+
+@pytest.mark.parametrize(
+    ("factory", "value", "message"),
+    [
+        (MapFactory(stop), 7, "SystemExit: 3; the value was 7"),
+        (MapFactory(stop), 8, "CancelledError: for 8; the value was 8"),
+        (FilterFactory(stop), 7, "SystemExit: 3; the value was 7"),
+        (FlatMapFactory(lambda value: (stop(value) for _ in "a")), 8, "CancelledError: for 8; the value was 8"),
+    ],
+)
+def test_a_function_that_ends_its_thread_is_an_error_of_its_own(
+    factory: OperatorFactory, value: int, message: str
+) -> None:
+    with pytest.raises(UserFunctionError, match=f"operator 'b'.*{message}") as raised:
+        fused(MapFactory(lambda v: v), factory).push([value])
+    assert "in stop" in raised.value.cause_traceback
+
+
+class Stopping(MapFunction):
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        if self._where == "open":
+            raise SystemExit("no")
+
+    def map(self, value: Any) -> Any:
+        return value
+
+    def close(self) -> None:
+        if self._where == "close":
+            raise SystemExit("no")
+
+
+@pytest.mark.parametrize("where", ["open", "close"])
+def test_ending_the_thread_in_open_or_close_is_an_error_too(where: str) -> None:
+    with pytest.raises(UserFunctionError, match=r"operator 'a'.*SystemExit: no"):  # noqa: SIM117
+        with fused(MapFactory(Stopping(where))) as driven:
+            driven.push([1])
+
+
+def test_what_does_not_come_of_the_function_passes_as_it_is() -> None:
+    def interrupt(_value: int) -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fused(MapFactory(interrupt)).push([1])
+
+
+def test_an_error_that_cannot_tell_its_message_is_reported_by_its_type() -> None:
+    class Silent(Exception):
+        def __str__(self) -> str:
+            raise KeyError("text")
+
+    def fail(_value: int) -> Any:
+        raise Silent
+
+    with pytest.raises(UserFunctionError, match=r"operator 'a'.*Silent: \(.*__str__ raised KeyError\); the value"):
+        fused(MapFactory(fail)).push([1])
