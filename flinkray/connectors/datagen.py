@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -33,6 +34,9 @@ from flinkray.types import Kind, RecordType
 Rows = npt.NDArray[np.int64]
 _TICK_MS = 2
 """A limited source makes rows this often at most: rows per tick instead of a batch per row."""
+_MIN_INT64, _MAX_INT64 = -(1 << 63), (1 << 63) - 1
+_IS_INT64 = "whole numbers are int64, from -2**63 to 2**63 - 1"
+_MAX_DOUBLE = sys.float_info.max
 
 
 class Field(ABC):
@@ -51,9 +55,27 @@ class SequenceField(Field):
     end: int | None = None
     step: int = 1
 
+    def __post_init__(self) -> None:
+        for name, value in (("start", self.start), ("end", self.end), ("step", self.step)):
+            if value is not None and not _MIN_INT64 <= value <= _MAX_INT64:
+                raise InvalidProgramError(f"SequenceField({name}={value}): {_IS_INT64}")
+        if self.end is None:
+            return
+        if self.step == 0:
+            raise InvalidProgramError(f"SequenceField(step=0) never comes to end={self.end}; allowed are all but 0")
+        if (self.end - self.start) * self.step < 0:
+            raise InvalidProgramError(
+                f"SequenceField(step={self.step}) leads from start={self.start} away from end={self.end}; to count "
+                "downwards, step must be negative, and to count upwards positive"
+            )
+
     def values(self, rows: Rows, seed: int) -> pa.Array:
         if self.end is not None:
-            rows = rows % (abs(self.end - self.start) // abs(self.step) + 1)
+            count = (self.end - self.start) // self.step + 1
+            if count <= _MAX_INT64:  # else there are not as many rows
+                rows = rows % count
+        elif len(rows) and not _MIN_INT64 <= self.start + int(rows[-1]) * self.step <= _MAX_INT64:
+            raise InvalidProgramError(f"{self} has no value for row {int(rows[-1])}: {_IS_INT64}; set end=")
         return from_numpy(self.start + (rows if self.step == 1 else rows * self.step))
 
 
@@ -70,6 +92,14 @@ class RandomField(Field):
     def __post_init__(self) -> None:
         if self.low > self.high or self.length < 0:
             raise InvalidProgramError(f"nothing lies in the range of {self}")
+        is_whole = isinstance(self.low, int) and isinstance(self.high, int)
+        for name, value in (("low", self.low), ("high", self.high)):
+            if is_whole and not _MIN_INT64 <= value <= _MAX_INT64:
+                raise InvalidProgramError(f"RandomField({name}={value}): {_IS_INT64}")
+            if not is_whole and not -_MAX_DOUBLE <= value <= _MAX_DOUBLE:
+                raise InvalidProgramError(f"RandomField({name}={value}): doubles must be finite")
+        if not is_whole and float(self.high) - float(self.low) > _MAX_DOUBLE:
+            raise InvalidProgramError(f"RandomField: high - low must be at most {_MAX_DOUBLE}, see {self}")
 
     def values(self, rows: Rows, seed: int) -> pa.Array:
         bits = random_bits(rows, seed)
@@ -130,11 +160,15 @@ class DataGenSource(Source):
             raise InvalidProgramError("DataGenSource needs at least one field")
         if rows is not None and rows < 0:
             raise InvalidProgramError(f"DataGenSource: rows must not be negative, got {rows}")
-        if rows_per_second is not None and rows_per_second <= 0:
-            raise InvalidProgramError(f"DataGenSource: rows_per_second must be positive, got {rows_per_second}")
+        if rows_per_second is not None and not 0 < rows_per_second < math.inf:
+            raise InvalidProgramError(
+                f"DataGenSource: rows_per_second must be positive and finite (or None: no limit), got {rows_per_second}"
+            )
         self._rows = rows
         self._rows_per_second = rows_per_second
         self._columns = [_column(name, field, seed, index) for index, (name, field) in enumerate(fields.items())]
+        if rows is not None:
+            _check_last_row(fields, rows)
         first = self._batch(np.arange(1, dtype=np.int64))
         self._schema: pa.Schema = first.schema
         self._bytes_per_row = int(first.nbytes)
@@ -169,6 +203,13 @@ class DataGenSource(Source):
                 )
             arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, names=[name for name, _ in self._columns])
+
+
+def _check_last_row(fields: Mapping[str, FieldLike], rows: int) -> None:
+    last = np.array([rows - 1], dtype=np.int64)
+    for field in fields.values():
+        if isinstance(field, SequenceField) and rows:
+            field.values(last, seed=0)
 
 
 def _column(name: str, field: FieldLike, seed: int, index: int) -> tuple[str, Callable[[Rows], Any]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -104,10 +105,15 @@ class CsvFormat(FileFormat):
     """Text with a line of column names. One split per file, since a quoted value may hold a line break."""
 
     def __init__(self, delimiter: str = ",") -> None:
+        if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '\r\n\0"':
+            raise InvalidProgramError(
+                f"FileSource(delimiter=...) is one ASCII character, and no quote or line break, not {delimiter!r}"
+            )
+        self._delimiter = delimiter
         self._parse = pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
 
     def schema(self, system: fs.FileSystem, path: str) -> pa.Schema | None:
-        with system.open_input_stream(path) as stream:
+        with open_stream(system, path) as stream:
             reader = self._open(stream, pa_csv.ConvertOptions(**_NULLS))
             return None if reader is None else _without_nulls(reader.schema)
 
@@ -124,12 +130,19 @@ class CsvFormat(FileFormat):
         return [(0, None)] if size else []
 
     def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
+        refuse_ambiguous(self._header(split.filesystem, split.path), schema.names)
         options = pa_csv.ConvertOptions(column_types=schema, include_columns=schema.names, **_NULLS)
-        with split.filesystem.open_input_stream(split.path) as stream:
+        with open_stream(split.filesystem, split.path) as stream:
             reader = self._open(stream, options)
             if reader is not None:
                 with reader:
                     yield from _from_row(reader, split, batch_rows)
+
+    def _header(self, system: fs.FileSystem, path: str) -> list[str]:
+        """The names of all columns, which Arrow's reader does not tell when it is to read some of them."""
+        with open_stream(system, path) as stream:
+            lines = io.TextIOWrapper(stream, "utf-8-sig", errors="replace", newline="")
+            return next(filter(None, csv.reader(lines, delimiter=self._delimiter)), [])
 
 
 class LineFormat(FileFormat):
@@ -223,6 +236,23 @@ def format_of(path: str) -> str:
     raise InvalidProgramError(f"the name of {path} tells no format; set format= to one of {', '.join(FORMATS)}")
 
 
+def open_stream(system: fs.FileSystem, path: str) -> pa.NativeFile:
+    """The file's bytes, decompressed as its name says."""
+    if path.endswith(".br"):  # which Arrow does not find out by itself
+        return pa.CompressedInputStream(system.open_input_stream(path, compression=None), "brotli")
+    return system.open_input_stream(path)
+
+
+def refuse_ambiguous(names: Sequence[str], wanted: Iterable[str]) -> None:
+    """
+    Raises:
+        ValueError: several columns have one of the names that are wanted.
+    """
+    for name in wanted:
+        if names.count(name) > 1:
+            raise ValueError(f"several columns are called {name!r}; rename all but one of them, or read only others")
+
+
 def _from_row(
     batches: Iterator[pa.RecordBatch], split: FileSplit, batch_rows: int
 ) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
@@ -242,7 +272,7 @@ def _from_row(
 def _line_blocks(split: FileSplit) -> Iterator[tuple[bytes, int]]:
     """Blocks of whole lines that begin in the split's range of bytes, each with the byte after it."""
     system, path = split.filesystem, split.path
-    with system.open_input_stream(path) if path.endswith(_COMPRESSED) else system.open_input_file(path) as stream:
+    with open_stream(system, path) if path.endswith(_COMPRESSED) else system.open_input_file(path) as stream:
         position, rest = _to_first_line(stream, split.start)
         stop = split.stop
         while stop is None or position < stop:

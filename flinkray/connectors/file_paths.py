@@ -25,7 +25,8 @@ def list_files(paths: Sequence[PathLike], filesystem: fs.FileSystem | None) -> l
     """Filesystem, path and size of every file that the paths name, sorted by path for each.
 
     A directory stands for all files below it, except hidden ones (a name that begins with . or _); a pattern with
-    *, ? or [...] for those it matches, and ** crosses directories.
+    *, ? or [...] for those it matches, and ** crosses any number of directories, or none. What there is under the very
+    name is not taken for a pattern.
 
     Raises:
         InvalidProgramError: one of the paths names no file.
@@ -33,7 +34,9 @@ def list_files(paths: Sequence[PathLike], filesystem: fs.FileSystem | None) -> l
     files: list[tuple[fs.FileSystem, str, int]] = []
     for path in paths:
         system, inside = resolve(path, filesystem)
-        found = _matching(system, inside) if _WILDCARDS & set(inside) else _at(system, inside)
+        found = _at(system, inside)
+        if not found and _WILDCARDS & set(inside):
+            found = _matching(system, inside)
         if not found:
             raise InvalidProgramError(f"there is no file at {str(path)!r}")
         files.extend((system, info.path, info.size or 0) for info in sorted(found, key=lambda info: str(info.path)))
@@ -54,14 +57,33 @@ def _below(system: fs.FileSystem, directory: str) -> list[fs.FileInfo]:
 
 def _matching(system: fs.FileSystem, pattern: str) -> list[fs.FileInfo]:
     parts = pattern.split("/")
-    fixed = next(index for index, part in enumerate(parts) if _WILDCARDS & set(part))
-    crosses = "**" in pattern
-    return [
-        info
-        for info in _below(system, "/".join(parts[:fixed]))
-        # fnmatch's * also matches a slash, so the depth decides where ** was not asked for.
-        if fnmatch.fnmatchcase(info.path, pattern) and (crosses or info.path.count("/") == pattern.count("/"))
-    ]
+    fixed = _fixed_parts(system, parts)
+    below = _below(system, "/".join(parts[:fixed]))
+    return [info for info in below if _is_match(info.path.split("/")[fixed:], parts[fixed:])]
+
+
+def _fixed_parts(system: fs.FileSystem, parts: list[str]) -> int:
+    """How many parts there are before the first that is a pattern: one that has brackets may be a directory's name."""
+    for index, part in enumerate(parts[:-1]):
+        if _WILDCARDS & set(part):
+            directory = "/".join(parts[: index + 1])
+            if system.get_file_info(directory).type is not fs.FileType.Directory:
+                return index
+    return len(parts) - 1
+
+
+def _is_match(names: list[str], parts: list[str]) -> bool:
+    """Whether the parts of a path are those of a pattern, where ** stands for any number of them, or none."""
+    if not parts:
+        return not names
+    part = parts[0]
+    if "**" not in part:
+        return bool(names) and fnmatch.fnmatchcase(names[0], part) and _is_match(names[1:], parts[1:])
+    first = 0 if part == "**" else 1  # of a**b, too, the ** crosses directories
+    return any(
+        fnmatch.fnmatchcase("/".join(names[:count]), part) and _is_match(names[count:], parts[1:])
+        for count in range(first, len(names) + 1)
+    )
 
 
 def _is_hidden(path: str, directory: str) -> bool:

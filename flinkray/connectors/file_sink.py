@@ -38,8 +38,8 @@ class FileSink(Sink):
 
     Args:
         directory: local, or a URI of any pyarrow filesystem; created if needed.
-        format: "parquet", "csv" (with a header), "json" (lines), "arrow" (IPC file) or "text" (bare values, one per
-            line).
+        format: "parquet", "csv" (with a header; nulls are empty fields, and NA in a single column), "json" (lines),
+            "arrow" (IPC file; dictionaries as their values) or "text" (bare values, one per line).
         prefix: what file names begin with.
         filesystem: a pyarrow filesystem for a path within it.
         suffix: what file names end with; None: a dot and the format.
@@ -210,19 +210,37 @@ class _ParquetFile(_OpenFile):
 
 
 class _ArrowFile(_OpenFile):
+    """Has dictionaries as their values: a file holds one dictionary per column, and each batch may have its own."""
+
     def _start(self) -> None:
-        self._writer = pa.ipc.new_file(self._stream, self.schema)
+        fields = [field.with_type(_without_dictionaries(field.type)) for field in self.schema]
+        self._written = pa.schema(fields, self.schema.metadata)
+        self._writer = pa.ipc.new_file(self._stream, self._written)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._writer.write_batch(batch)
+        self._writer.write_batch(batch if self._written.equals(self.schema) else batch.cast(self._written))
 
     def _end(self) -> None:
         self._writer.close()
 
 
+def _without_dictionaries(arrow_type: pa.DataType) -> pa.DataType:
+    types = pa.types
+    if types.is_dictionary(arrow_type):
+        return arrow_type.value_type
+    if types.is_struct(arrow_type):
+        return pa.struct([field.with_type(_without_dictionaries(field.type)) for field in arrow_type])
+    if types.is_list(arrow_type):
+        field = arrow_type.value_field
+        return pa.list_(field.with_type(_without_dictionaries(field.type)))
+    return arrow_type
+
+
 class _CsvFile(_OpenFile):
     def _start(self) -> None:
-        self._writer = pa_csv.CSVWriter(self._stream, self.schema)
+        # A null is an empty field; a line that is nothing but one would be empty, and readers pass over those.
+        null = "NA" if len(self.schema) == 1 else ""
+        self._writer = pa_csv.CSVWriter(self._stream, self.schema, write_options=pa_csv.WriteOptions(null_string=null))
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._writer.write_batch(batch)

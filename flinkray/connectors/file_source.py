@@ -10,7 +10,14 @@ import pyarrow as pa
 from pyarrow import fs
 
 from flinkray.batch import Batch
-from flinkray.connectors.file_formats import FORMATS, CsvFormat, FileFormat, FileSplit, format_of
+from flinkray.connectors.file_formats import (
+    FORMATS,
+    CsvFormat,
+    FileFormat,
+    FileSplit,
+    format_of,
+    refuse_ambiguous,
+)
 from flinkray.connectors.file_paths import PathLike, list_files
 from flinkray.connectors.handover import Handover
 from flinkray.connectors.source import (
@@ -130,10 +137,11 @@ class FileSource(Source):
             for system, path, _ in list_files([place], self._filesystem):
                 try:
                     schema = format.schema(system, path)
-                except (pa.ArrowException, OSError) as error:
+                    if schema is not None:
+                        refuse_ambiguous(schema.names, self._columns or schema.names)
+                        return schema
+                except (pa.ArrowException, OSError, ValueError) as error:  # also text that is not UTF-8
                     raise InvalidProgramError(f"cannot read {path}: {error}") from error
-                if schema is not None:
-                    return schema
         places = ", ".join(map(str, self._paths))
         raise InvalidProgramError(f"{places}: what is empty says nothing about its columns; set schema=")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flinkray.batch import Batch
+from flinkray.batch import Batch, concat, is_same_layout
 from flinkray.closures import check_serializable
 from flinkray.connectors.function_context import SubtaskRuntimeContext
 from flinkray.connectors.handover import Handover
@@ -26,8 +26,9 @@ from flinkray.connectors.source import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
-from flinkray.connectors.split_list import SplitListEnumerator
-from flinkray.errors import InvalidProgramError
+from flinkray.connectors.split_list import SplitListEnumerator, batch_rows
+from flinkray.connectors.weighing import WeighingCollector
+from flinkray.errors import InvalidProgramError, TypeMismatchError
 from flinkray.functions import CheckpointedFunction, SourceFunction
 from flinkray.row_codec import RowEncoder
 from flinkray.type_hints import from_annotation, record_type
@@ -35,12 +36,15 @@ from flinkray.types import Kind, RecordType
 
 _WAITING_BATCHES = 2
 """Batches' worth of values that the function may be ahead."""
+_BATCH_BYTES = 8 << 20
+"""Of the values of one batch, where they are wide (see `batch_rows`); a wider value has a batch of its own."""
 _END_SECONDS = 1.0
 """How long closing waits for the function to end; one that waits for something else then is left behind."""
 
 
 class GeneratorFunctionSource(Source):
-    """Calls a function in a thread of each subtask. It yields values, or whole pa.RecordBatches (not both).
+    """Calls a function in a thread of each subtask. It yields values, or whole pa.RecordBatches (not both), whose
+    columns are cast to the declared type where there is one.
 
     The function takes nothing, or a `flinkray.functions.SourceContext`; a SourceFunction's `run` always does. Its
     position is not known, so after a failure it starts over.
@@ -82,14 +86,23 @@ class _FunctionReader(SourceReader):
         self._context = context
         self._split_id = f"function-{context.subtask_index}"
         self._function = function
+        self._declared = declared
+        # Weights are bytes, and no row weighs less than its share of a batch: so one limit is one of rows and of bytes.
+        row_weight = max(1, _BATCH_BYTES // context.batch_rows)
+        self._limit = row_weight * context.batch_rows
         self._handover: Handover[tuple[Any, int | None]] = Handover(
-            _WAITING_BATCHES * context.batch_rows, context.notify_available
+            _WAITING_BATCHES * self._limit, context.notify_available
         )
         self._waiting: deque[Batch] = deque()
-        subtask = f"{context.subtask_index + 1} of {context.parallelism}"
-        self._encoder = RowEncoder(context.operator_name, subtask, declared, "type_info")
+        self._forms: set[bool] = set()
+        """Whether what came was RecordBatches."""
+        self._subtask = f"{context.subtask_index + 1} of {context.parallelism}"
+        self._encoder = RowEncoder(context.operator_name, self._subtask, declared, "type_info")
         self._thread = threading.Thread(
-            target=_run, args=(function, context, self._handover), name=context.operator_name, daemon=True
+            target=_run,
+            args=(function, context, WeighingCollector(self._handover, row_weight)),
+            name=context.operator_name,
+            daemon=True,
         )
 
     def start(self) -> None:
@@ -99,7 +112,7 @@ class _FunctionReader(SourceReader):
         # Asked before, since the thread may fail and finish in between, and its error comes with the next look.
         is_drained = self._handover.is_drained
         if not self._waiting:
-            self._waiting.extend(self._batches(self._handover.take_nowait(self._context.batch_rows)))
+            self._waiting.extend(self._batches(self._handover.take_nowait(self._limit)))
         if self._waiting:
             return SourceBatch(self._waiting.popleft(), self._split_id)
         return ReaderStatus.END_OF_INPUT if is_drained else ReaderStatus.NOTHING_AVAILABLE
@@ -121,22 +134,71 @@ class _FunctionReader(SourceReader):
 
     def _batches(self, taken: list[tuple[Any, int | None]]) -> Iterator[Batch]:
         """Of a batch all rows have a timestamp, or none has."""
-        values = [value for value, _ in taken]
-        if any(isinstance(value, pa.RecordBatch) for value in values):
-            if not all(isinstance(value, pa.RecordBatch) for value in values):
-                raise InvalidProgramError(f"{self._context.operator_name!r} yields both RecordBatches and other values")
-            yield Batch(pa.concat_batches(values), Kind.ROW)
+        self._forms.update({isinstance(value, pa.RecordBatch) for value, _ in taken})
+        if len(self._forms) == 2:
+            raise InvalidProgramError(f"{self._context.operator_name!r} yields both RecordBatches and other values")
+        if True in self._forms:
+            yield from self._whole_batches(taken)
             return
         for has_timestamps, run in itertools.groupby(taken, lambda each: each[1] is not None):
             values, times = map(list, zip(*run, strict=True))
             yield self._encoder.encode(values, pa.array(times, pa.int64()) if has_timestamps else None)
 
+    def _whole_batches(self, taken: list[tuple[pa.RecordBatch, int | None]]) -> Iterator[Batch]:
+        """Neighbours of one layout together, and what is too large for a batch in pieces."""
+        alike: list[Batch] = []
+        for data, timestamp in taken:
+            batch = self._whole_batch(data, timestamp)
+            if alike and not is_same_layout(alike[0], batch):
+                yield from self._pieces(concat(alike))
+                alike = []
+            alike.append(batch)
+        if alike:
+            yield from self._pieces(concat(alike))
+
+    def _whole_batch(self, data: pa.RecordBatch, timestamp: int | None) -> Batch:
+        # Converted as those of rows are, among which NumPy's numbers may be.
+        time = None if timestamp is None else pa.scalar(timestamp, pa.int64()).as_py()
+        if self._declared is None:
+            return Batch(data, Kind.ROW, time)
+        return Batch(self._fitted(data, self._declared), self._declared.kind, time)
+
+    def _pieces(self, batch: Batch) -> Iterator[Batch]:
+        length = batch_rows(self._context, batch.data.nbytes / batch.num_rows)
+        if batch.num_rows <= length:
+            yield batch
+            return
+        for start in range(0, batch.num_rows, length):
+            yield batch.slice(start, length)
+
+    def _fitted(self, data: pa.RecordBatch, declared: RecordType) -> pa.RecordBatch:
+        """The columns of the declared type, and of its types; casts only where nothing is lost."""
+        if data.schema.equals(declared.schema, check_metadata=True):
+            return data
+        where = f"operator {self._context.operator_name!r} (subtask {self._subtask})"
+        if declared.kind is Kind.OBJECT or sorted(data.schema.names) != sorted(declared.schema.names):
+            raise TypeMismatchError(
+                f"{where}: the function gave a RecordBatch of the columns {', '.join(data.schema.names)}, which does "
+                f"not fit type_info={declared}"
+            )
+        columns = []
+        for field in declared.schema:
+            column = data.column(field.name)
+            try:
+                columns.append(column.cast(field.type))
+            except pa.ArrowException as error:
+                raise TypeMismatchError(
+                    f"{where}: column {field.name!r} of a RecordBatch is {column.type} and does not fit {field.type}, "
+                    f"as which type_info= declares it: {error}"
+                ) from error
+        return pa.RecordBatch.from_arrays(columns, schema=declared.schema)
+
 
 class _SourceContext:
     """Implements `flinkray.functions.SourceContext`, in the function's thread."""
 
-    def __init__(self, context: SourceReaderContext, handover: Handover[tuple[Any, int | None]]) -> None:
-        self._handover = handover
+    def __init__(self, context: SourceReaderContext, collector: WeighingCollector) -> None:
+        self._collector = collector
         self.subtask_index = context.subtask_index
         self.parallelism = context.parallelism
 
@@ -147,10 +209,10 @@ class _SourceContext:
         self._offer(value, timestamp)
 
     def is_cancelled(self) -> bool:
-        return self._handover.is_closed
+        return self._collector.is_closed
 
     def _offer(self, value: Any, timestamp: int | None) -> None:
-        if not self._handover.offer((value, timestamp), _weight(value)):
+        if not self._collector.collect(value, timestamp):
             raise _Closed
 
 
@@ -161,24 +223,24 @@ class _Closed(BaseException):
 def _run(
     function: SourceFunction | Callable[..., Any],
     context: SourceReaderContext,
-    handover: Handover[tuple[Any, int | None]],
+    collector: WeighingCollector,
 ) -> None:
     """The thread: calls the function to its end, and hands over what it gives."""
     error: BaseException | None = None
     try:
-        _call(function, _SourceContext(context, handover), SubtaskRuntimeContext(context), handover)
+        _call(function, _SourceContext(context, collector), SubtaskRuntimeContext(context), collector)
     except _Closed:
         pass  # nobody wants the rest
     except BaseException as caught:  # also SystemExit: the task must learn of every way in which the thread ends
         error = caught
-    handover.finish(error)
+    collector.finish(error)
 
 
 def _call(
     function: SourceFunction | Callable[..., Any],
     source_context: _SourceContext,
     runtime_context: SubtaskRuntimeContext,
-    handover: Handover[tuple[Any, int | None]],
+    collector: WeighingCollector,
 ) -> None:
     with contextlib.ExitStack() as stack:
         if isinstance(function, SourceFunction):
@@ -188,15 +250,11 @@ def _call(
         else:
             values = function(source_context) if _takes_context(function) else function()
         for value in values or ():
-            if not handover.offer((value, None), _weight(value)):
+            if not collector.collect(value, None):
                 close = getattr(values, "close", None)
                 if close is not None:
                     close()  # runs the generator's own finally blocks
                 return
-
-
-def _weight(value: Any) -> int:
-    return value.num_rows if isinstance(value, pa.RecordBatch) else 1
 
 
 def _takes_context(function: Callable[..., Any]) -> bool:

@@ -12,12 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _CONTROL = "[\x00-\x1f]"
+_WHOLE_NUMBER = "^(-?[0-9]+)$"
+"""Readers take it for an integer, and then the next one that is none for an error."""
+_OFFSET = "([+-][0-9]{2})([0-9]{2})$"
+"""Of a zone, as Arrow writes it; beside a date with dashes, ISO 8601 has it with a colon."""
 
 
 def to_json_lines(batch: pa.RecordBatch) -> bytes:
     """One JSON object per row, each on a line of its own, in UTF-8.
 
-    Times are ISO 8601 text, bytes Base64; NaN and infinity, which JSON does not know, are null.
+    Times are ISO 8601 text, bytes Base64, and doubles always have a point or an exponent; NaN and infinity, which JSON
+    does not know, are null.
     """
     if not batch.num_rows:
         return b""
@@ -36,11 +41,13 @@ def _json_texts(column: pa.Array) -> pa.Array:
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind):
         return column.cast(pa.string())
     if pa.types.is_floating(kind):
-        return pc.if_else(pc.is_finite(column), column.cast(pa.string()), None)
+        texts = pc.if_else(pc.is_finite(column), column.cast(pa.string()), None)
+        return pc.replace_substring_regex(texts, _WHOLE_NUMBER, r"\1.0")
     if pa.types.is_date(kind) or pa.types.is_time(kind):
         return _quoted(column.cast(pa.string()))
     if pa.types.is_timestamp(kind):
-        return _quoted(pc.replace_substring(column.cast(pa.string()), " ", "T"))
+        texts = pc.replace_substring(column.cast(pa.string()), " ", "T")
+        return _quoted(texts if kind.tz is None else pc.replace_substring_regex(texts, _OFFSET, r"\1:\2"))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         text = column.cast(pa.string())
         if not pc.any(pc.match_substring_regex(text, _CONTROL)).as_py():

@@ -279,12 +279,56 @@ def test_a_rate_is_that_of_all_shares_where_fewer_subtasks_read_them() -> None:
         ({"fields": {}}, "at least one field"),
         ({"fields": GENERATED, "rows": -1}, "rows must not be negative"),
         ({"fields": GENERATED, "rows_per_second": 0}, "rows_per_second must be positive"),
+        ({"fields": GENERATED, "rows_per_second": float("inf")}, r"rows_per_second must be positive and finite .*inf"),
+        ({"fields": GENERATED, "rows_per_second": float("nan")}, "rows_per_second must be positive and finite"),
+        ({"fields": {"x": SequenceField(2**63 - 2)}, "rows": 3}, r"has no value for row 2: .* 2\*\*63 - 1; set end="),
         ({"fields": {"x": lambda rows: np.zeros(3)}}, "'x' gave 3 values for 1 rows"),
     ],
 )
 def test_wrong_generated_data(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidProgramError, match=message):
         DataGenSource(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: RandomField(0, 2**64 - 1), rf"RandomField\(high={2**64 - 1}\): whole numbers are int64"),
+        (lambda: RandomField(-(2**63) - 1, 0), r"RandomField\(low=-\d+\): whole numbers are int64"),
+        (lambda: RandomField(0.0, float("inf")), r"RandomField\(high=inf\): doubles must be finite"),
+        (lambda: RandomField(float("nan"), 1.0), r"RandomField\(low=nan\): doubles must be finite"),
+        (lambda: RandomField(-1e308, 1e308), "high - low must be at most"),
+        (lambda: SequenceField(2**63), r"SequenceField\(start=\d+\): whole numbers are int64"),
+        (lambda: SequenceField(10, 0), r"step=1\) leads from start=10 away from end=0; .* step must be negative"),
+        (lambda: SequenceField(0, 10, -1), r"step=-1\) leads from start=0 away from end=10"),
+        (lambda: SequenceField(0, 10, 0), r"step=0\) never comes to end=10"),
+    ],
+)
+def test_fields_without_values_in_their_range_are_refused(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(InvalidProgramError, match=message):
+        make()
+
+
+def test_fields_reach_the_ends_of_64_bits_and_no_further() -> None:
+    fields = {
+        "last": SequenceField(2**63 - 2),
+        "loop": SequenceField(-(2**63), 2**63 - 1, 2**62),
+        "all": SequenceField(-(2**63), 2**63 - 1),
+        "down": SequenceField(2, 0, -2),
+        "constant": SequenceField(7, step=0),
+    }
+    (batch,) = SourceRun(DataGenSource(fields, rows=2)).read_batches()
+    assert batch.data.to_pydict() == {
+        "last": [2**63 - 2, 2**63 - 1],
+        "loop": [-(2**63), -(2**62)],
+        "all": [-(2**63), -(2**63) + 1],
+        "down": [2, 0],
+        "constant": [7, 7],
+    }
+    endless = SourceRun(DataGenSource({"last": SequenceField(2**63 - 2)}), batch_rows=2)
+    assert column([endless.poll().batch], "last") == [2**63 - 2, 2**63 - 1]  # type: ignore[union-attr]
+    with pytest.raises(InvalidProgramError, match="has no value for row 3"):
+        endless.poll()
 
 
 # -- sinks

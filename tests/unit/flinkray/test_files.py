@@ -155,6 +155,14 @@ def test_compressed_lines_are_one_split(tmp_path: Path, monkeypatch: pytest.Monk
     assert rows_of([each.batch for each in before] + rest) == rows_of(read(source))  # type: ignore[union-attr]
 
 
+@pytest.mark.parametrize("format", ["json", "csv"])
+def test_what_was_compressed_with_brotli_is_decompressed(tmp_path: Path, format: str) -> None:
+    write(tmp_path / "plain", format)
+    with pa.CompressedOutputStream(str(tmp_path / f"a.{format}.br"), "brotli") as file:
+        file.write((tmp_path / "plain").read_bytes())
+    assert table_of(read(FileSource(tmp_path / f"a.{format}.br"))).to_pydict() == TABLE.to_pydict()
+
+
 def test_row_groups_and_batches_are_splits(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", "parquet")
     assert [(s.start, s.stop) for s in splits_of(FileSource(tmp_path / "a.parquet"))] == [
@@ -181,6 +189,38 @@ def test_directories_and_patterns_leave_hidden_files_out(tmp_path: Path) -> None
     assert found(f"{tmp_path}/**.csv") == ["a.csv", "b/x.csv"]
     assert found([tmp_path / "b", f"file://{tmp_path}/a.csv"]) == ["b/x.csv", "a.csv"]
     assert found(str(tmp_path / "a.csv"), filesystem=fs.LocalFileSystem()) == ["a.csv"]
+
+
+def test_two_stars_match_any_number_of_directories_and_one_star_none(tmp_path: Path) -> None:
+    for name in ("a.txt", "b/c.txt", "b/d/e.txt", "b/d/a.log"):
+        write(tmp_path / name, "json")
+
+    def found(pattern: str) -> list[str]:
+        splits = splits_of(FileSource(f"{tmp_path}/{pattern}", format="text"))
+        return [str(Path(split.path).relative_to(tmp_path)) for split in splits]
+
+    assert found("**/*.txt") == ["a.txt", "b/c.txt", "b/d/e.txt"]
+    assert found("**/d/**/*.txt") == ["b/d/e.txt"]
+    assert found("b/**") == ["b/c.txt", "b/d/a.log", "b/d/e.txt"]
+    assert found("**/a.*") == ["a.txt", "b/d/a.log"]
+    assert found("*/*.txt") == ["b/c.txt"]
+    assert found("b**e.txt") == ["b/d/e.txt"]
+
+
+def test_a_path_that_exists_is_not_taken_for_a_pattern(tmp_path: Path) -> None:
+    for name in ("a[2].txt", "a2.txt", "x [1]/b.txt", "x [1]/c[3].txt", "y3/b.txt"):
+        write(tmp_path / name, "json")
+
+    def found(pattern: str) -> list[str]:
+        splits = splits_of(FileSource(f"{tmp_path}/{pattern}", format="text"))
+        return [str(Path(split.path).relative_to(tmp_path)) for split in splits]
+
+    assert found("a[2].txt") == ["a[2].txt"]
+    assert found("[a]2.txt") == ["a2.txt"]
+    assert found("x [1]") == ["x [1]/b.txt", "x [1]/c[3].txt"]
+    assert found("x [1]/b.*") == ["x [1]/b.txt"]
+    assert found("x [1]/c[3].txt") == ["x [1]/c[3].txt"]
+    assert found("y[1-3]/*") == ["y3/b.txt"]
 
 
 def test_columns_and_schema_say_what_is_read(tmp_path: Path) -> None:
@@ -217,6 +257,31 @@ def test_where_all_files_are_empty_the_columns_must_be_said(tmp_path: Path, form
 def test_a_quoted_line_break_is_part_of_a_csv_value(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text('a;b\n1;"x\ny"\n')
     assert rows_of(read(FileSource(tmp_path / "a.csv", delimiter=";"))) == [Row(a=1, b="x\ny")]
+
+
+def test_a_csv_column_that_is_there_twice_is_refused_where_it_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b,a\n1,2,3\n")
+    with pytest.raises(InvalidProgramError, match=r"cannot read .*/a\.csv: several columns are called 'a'"):
+        _ = FileSource(tmp_path / "a.csv").output_type
+    assert rows_of(read(FileSource(tmp_path / "a.csv", columns=["b"]))) == [Row(b=2)]
+    (tmp_path / "0.csv").write_text("a,b\n1,2\n")
+    (tmp_path / "a.csv").write_text('\n"a",b,"a"\n1,2,3\n')
+    with pytest.raises(RecordError, match=r"cannot read .*/a\.csv as .*several columns are called 'a'"):
+        read(FileSource(tmp_path))
+    assert rows_of(read(FileSource(tmp_path, schema={"b": int}))) == [Row(b=2), Row(b=2)]
+
+
+def test_what_is_no_utf_8_names_the_file_before_the_job_runs(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_bytes('{"é": 1}\n'.encode("latin-1"))
+    with pytest.raises(InvalidProgramError, match=r"cannot read .*/a\.json: 'utf-8' codec can't decode"):
+        _ = FileSource(tmp_path / "a.json").output_type
+
+
+@pytest.mark.parametrize("delimiter", ["", "||", "\n", '"', "é"])
+def test_a_delimiter_is_one_character(tmp_path: Path, delimiter: str) -> None:
+    write(tmp_path / "a.csv", "csv")
+    with pytest.raises(InvalidProgramError, match=r"delimiter=.* is one ASCII character.* not "):
+        _ = FileSource(tmp_path / "a.csv", delimiter=delimiter).output_type
 
 
 def test_what_cannot_be_read_names_operator_file_and_way_out(tmp_path: Path) -> None:
@@ -303,6 +368,52 @@ def test_committed_files_read_back_as_they_were_written(tmp_path: Path, format: 
     assert re.fullmatch(rf"part-01234567-1-0-[0-9a-f]{{8}}-0\.{format}", name)
     assert hidden(tmp_path / "out") == []
     assert rows_of(read(FileSource(tmp_path / "out", format))) == ROWS
+
+
+def written(directory: Path, format: str, *batches: pa.RecordBatch) -> FileSource:
+    """The one file that a sink makes of the batches, as a source."""
+    sink = FileSink(directory, format)
+    writer, committer = sink.create_writer(SubtaskContext()), sink.create_committer()
+    assert committer is not None
+    for batch in batches:
+        writer.write(Batch(batch))
+    committer.commit(writer.prepare_commit())
+    (name,) = visible(directory)
+    return FileSource(directory / name)
+
+
+@pytest.mark.parametrize("values", [[1, None, 3, None], ["a", None, "", 'NA\n"'], [None, 0.5]])
+def test_nulls_of_a_single_csv_column_are_read_back(tmp_path: Path, values: list[Any]) -> None:
+    source = written(tmp_path, "csv", pa.record_batch({"n": values}))
+    assert table_of(read(source)).to_pydict() == {"n": values}
+
+
+def test_arrow_files_take_batches_of_several_dictionaries(tmp_path: Path) -> None:
+    kind = pa.dictionary(pa.int8(), pa.string())
+    nested = pa.struct([("d", kind), ("l", pa.list_(kind))])
+    batches = [
+        pa.record_batch({
+            "d": pa.array([word, None]).dictionary_encode(),
+            "s": pa.array([{"d": word, "l": [word]}, None], nested),
+            "n": [1, 2],
+        })
+        for word in ("a", "b")
+    ]  # fmt: skip
+    source = written(tmp_path, "arrow", *batches)
+    assert table_of(read(source)).to_pylist() == [row for batch in batches for row in batch.to_pylist()]
+
+
+def test_doubles_without_a_fraction_are_read_back_as_doubles(tmp_path: Path) -> None:
+    values = [1.0, -2.0, -0.0, 1e20, 1e15, None]
+    source = written(tmp_path, "json", pa.record_batch({"x": values}))
+    assert str(source.output_type) == "row<x: double>"
+    assert table_of(read(source)).to_pydict() == {"x": values}
+    assert to_json_lines(pa.record_batch({"x": pa.array([1, 2.5], pa.float32())})) == b'{"x":1.0}\n{"x":2.5}\n'
+
+
+def test_zoned_times_are_one_form_of_iso_8601() -> None:
+    times = pa.array([datetime.datetime(2013, 1, 2, 3), None], pa.timestamp("s", "Europe/Berlin"))
+    assert to_json_lines(pa.record_batch({"t": times})) == b'{"t":"2013-01-02T04:00:00+01:00"}\n{"t":null}\n'
 
 
 def test_text_files_have_one_bare_value_per_line_and_the_suffix_that_is_given(tmp_path: Path) -> None:

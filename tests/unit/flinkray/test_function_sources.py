@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -15,12 +16,15 @@ from flinkray import (
     Row,
     SourceContext,
     SourceFunction,
+    TypeMismatchError,
 )
+from flinkray.batch import Batch
 from flinkray.connectors.generator_function import GeneratorFunctionSource
 from flinkray.connectors.handover import Handover
 from flinkray.connectors.source import ReaderStatus, SourceBatch
 from flinkray.row_codec import decode
-from tests.support.api import DEADLINE, SubtaskContext, ThreadedRun
+from flinkray.types import Kind
+from tests.support.api import DEADLINE, SubtaskContext, ThreadedRun, rows_of
 
 # -- functions as sources
 
@@ -193,6 +197,146 @@ def test_a_function_may_yield_whole_record_batches() -> None:
     assert ThreadedRun(GeneratorFunctionSource(batches)).read() == [Row(n=0), Row(n=1), Row(n=3), Row(n=4)]
     with pytest.raises((InvalidProgramError, TypeError)):
         ThreadedRun(GeneratorFunctionSource(mixed)).read()
+
+
+def batches_when_all_wait(function: Any, type_info: Any = None) -> list[Batch]:
+    """What comes of a function that has ended before the first poll."""
+    reader: Any = GeneratorFunctionSource(function, type_info).create_reader(SubtaskContext(batch_rows=1000))
+    finished = threading.Event()
+    finish = reader._handover.finish
+
+    def finish_and_say(error: BaseException | None = None) -> None:
+        finish(error)
+        finished.set()
+
+    reader._handover.finish = finish_and_say
+    reader.start()
+    assert finished.wait(DEADLINE)
+    batches = []
+    while isinstance(polled := reader.poll(), SourceBatch):
+        batches.append(polled.batch)
+    return batches
+
+
+def test_record_batches_of_several_layouts_are_put_together_only_with_their_like() -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"n": [1]})
+        yield pa.record_batch({"n": [2]})
+        yield pa.record_batch({"n": pa.array([], pa.float64())})
+        yield pa.record_batch({"n": [2.5]})
+        for words in (["a", "b"], ["a", "b"], ["c"]):
+            yield pa.record_batch({"n": pa.array(words).dictionary_encode()})
+
+    found = batches_when_all_wait(batches)
+    assert [batch.data.column(0).to_pylist() for batch in found] == [[1, 2], [2.5], ["a", "b", "a", "b"], ["c"]]
+
+
+def test_record_batches_and_other_values_are_refused_even_if_taken_apart() -> None:
+    def mixed() -> Iterator[Any]:
+        yield pa.record_batch({"n": [1]})
+        yield 2
+
+    with pytest.raises(InvalidProgramError, match="yields both RecordBatches and other values"):
+        ThreadedRun(GeneratorFunctionSource(mixed), SubtaskContext(batch_rows=1)).read()
+
+
+def test_all_rows_of_a_record_batch_have_the_timestamp_that_it_was_collected_with() -> None:
+    class Timed(SourceFunction):
+        def run(self, ctx: SourceContext) -> None:
+            ctx.collect_with_timestamp(pa.record_batch({"n": [1, 2]}), 10)
+            ctx.collect_with_timestamp(pa.record_batch({"n": [3]}), 20)
+            ctx.collect(pa.record_batch({"n": [4]}))
+
+    timed, untimed = batches_when_all_wait(Timed())
+    assert timed.timestamps is not None
+    assert timed.timestamps.to_pylist() == [10, 10, 20]
+    assert untimed.times is None
+
+
+def test_record_batches_come_as_the_declared_type() -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"f1": ["a"], "f0": pa.array([1], pa.int8())})
+
+    (batch,) = batches_when_all_wait(batches, type_info=[float, str])
+    assert batch.kind is Kind.TUPLE
+    assert rows_of([batch]) == [(1.0, "a")]
+
+
+@pytest.mark.parametrize(
+    ("type_info", "message"),
+    [
+        ({"n": int}, r"operator 'Source: test' \(subtask 1 of 1\): column 'n' .* is string and does not fit int64"),
+        ({"m": str}, r"a RecordBatch of the columns n, which does not fit type_info=row<m: string>"),
+        (object, r"does not fit type_info=object<value: binary>"),
+    ],
+)
+def test_a_record_batch_that_does_not_fit_the_declared_type_is_refused(type_info: Any, message: str) -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"n": ["a"]})
+
+    with pytest.raises(TypeMismatchError, match=message):
+        ThreadedRun(GeneratorFunctionSource(batches, type_info)).read()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [bytes(1 << 20), "x" * (1 << 20), (1, bytes(1 << 20)), {"a": bytes(1 << 20)}, Row(a=bytearray(1 << 20)),
+     [bytes(1 << 14)] * 64, [bytes(1 << 12)] * 256, np.zeros(1 << 17), pa.record_batch({"a": ["x" * (1 << 20)]})],
+    ids=lambda value: type(value).__name__,
+)  # fmt: skip
+def test_a_function_is_never_far_ahead_in_bytes_and_no_batch_is_larger_than_others(value: Any) -> None:
+    made: list[int] = []
+    waits = threading.Event()
+
+    def endless() -> Iterator[Any]:
+        while True:
+            made.append(1)
+            yield value
+
+    # The function shares lists with the test, so it is not pickled here.
+    source = GeneratorFunctionSource(lambda: iter(()))
+    source._function = endless
+    reader: Any = source.create_reader(SubtaskContext(batch_rows=1 << 16))
+    wait_for_room = reader._handover._wait_for_room
+
+    def wait_and_say() -> None:
+        waits.set()
+        wait_for_room()
+
+    reader._handover._wait_for_room = wait_and_say
+    reader.start()
+    assert waits.wait(DEADLINE)
+    assert 14 <= len(made) <= 18  # of 1 MiB, where two batches of 8 MiB may wait
+    polled = reader.poll()
+    assert isinstance(polled, SourceBatch)
+    assert 6 << 20 <= polled.batch.nbytes <= (8 << 20) + 1000  # and a list's offsets
+    reader.close()
+
+
+def test_rows_that_become_wide_are_measured_again() -> None:
+    def rows() -> Iterator[Any]:
+        yield from [(1, b"")] * 1000
+        yield from [(1, bytes(1 << 20))] * 40
+
+    run = ThreadedRun(GeneratorFunctionSource(rows), SubtaskContext(batch_rows=1 << 16))
+    sizes, count = [], 0
+    while isinstance(polled := run.poll(), SourceBatch):
+        sizes.append(polled.batch.nbytes)
+        count += polled.batch.num_rows
+    assert count == 1040
+    assert max(sizes) < (8 + 16) << 20  # one in 16 narrow rows is measured
+
+
+def test_a_large_record_batch_comes_in_pieces() -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"text": ["x" * (1 << 20)] * 20})
+        yield pa.record_batch({"text": [str(number) for number in range(2500)]})
+
+    run = ThreadedRun(GeneratorFunctionSource(batches), SubtaskContext(batch_rows=1000))
+    found = []
+    while isinstance(polled := run.poll(), SourceBatch):
+        found.append(polled.batch)
+    assert [batch.num_rows for batch in found] == [7, 7, 6, 1000, 1000, 500]
 
 
 def test_the_type_of_a_function_is_its_annotation() -> None:
