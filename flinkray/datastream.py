@@ -147,7 +147,8 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
         Args:
             function: gets and gives a pa.RecordBatch ("pyarrow"), DataFrame ("pandas") or dict of name -> array
                 ("numpy"), after Ray Data's convention; or a class of such callables, made once per subtask. It may
-                give fewer or more rows than it got: then each has the batch's highest event time.
+                give any of these, or what else has the Arrow stream interface (Polars), and fewer or more rows than it
+                got: then each has the batch's highest event time.
         """
         if batch_format not in BATCH_FORMATS:
             raise InvalidProgramError(f"batch_format is one of {', '.join(BATCH_FORMATS)}, not {batch_format!r}")

@@ -121,7 +121,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         if not isinstance(source, Source):
             raise InvalidProgramError(f"from_source takes a Source, not {source!r}; add_source takes functions")
         declared = source.output_type if type_info is None else record_type(type_info)
-        known = KnownType.of(plain_record_type(declared))
+        known = KnownType.of(None if declared is None else plain_record_type(declared))
         check_watermark_strategy(watermark_strategy, known)
         # Not registered: as in Flink, a source that nothing reads from is no part of the program.
         transformation = PhysicalTransformation(

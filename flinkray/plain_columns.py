@@ -61,9 +61,10 @@ def plain_table(table: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def plain_record_type(record_type: RecordType | None) -> RecordType | None:
-    """The type of rows that have come in as this one."""
-    return None if record_type is None else RecordType(record_type.kind, plain_schema(record_type.schema))
+def plain_record_type(record_type: RecordType) -> RecordType:
+    """The type of rows that have come in as this one; the same object where that is it."""
+    schema = plain_schema(record_type.schema)
+    return record_type if schema is record_type.schema else RecordType(record_type.kind, schema)
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:

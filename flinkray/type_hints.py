@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from flinkray.errors import InvalidProgramError
 from flinkray.functions import Function
+from flinkray.plain_columns import plain_record_type
 from flinkray.type_info import DECIMAL_TYPE, OBJECT_TYPE, TypeInformation
 from flinkray.types import SCALAR_COLUMN, Kind, OutputTag, RecordType, tuple_columns
 
@@ -77,12 +78,13 @@ def record_type(spec: Any) -> RecordType:
         spec: a RecordType; a pa.Schema, dataclass, NamedTuple, TypedDict or dict of name -> type (rows); a list or
             tuple of types, or `tuple[int, str]` (tuples); a pa.DataType or a Python type such as `int`, `Decimal`,
             `list[float]`, `dict[str, int]`, `int | None` (bare values); a type made with `Types`; `object` or
-            `typing.Any` (any Python object, pickled).
+            `typing.Any` (any Python object, pickled). Types whose layout Arrow cannot compute with, such as views, mean
+            those that hold the same values (`flinkray.plain_columns`).
     Raises:
         InvalidProgramError: none of these, or a type that Arrow has no column for.
     """
     try:
-        return _record_type(spec)
+        return plain_record_type(_record_type(spec))
     except _Unknown as error:
         raise InvalidProgramError(
             f"{error} is no type of records. Give a pa.Schema, a dataclass or NamedTuple (rows), a list of types "

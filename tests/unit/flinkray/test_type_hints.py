@@ -248,3 +248,8 @@ class Split(FlatMapFunction):
 )
 def test_the_items_of_a_return_annotation(function: Any, expected: RecordType | None) -> None:
     assert from_annotation(function, of_items=True) == expected
+
+
+def test_types_that_arrow_cannot_compute_with_mean_those_that_hold_the_same() -> None:
+    found = record_type({"name": pa.string_view(), "price": pa.decimal64(10, 2), "n": int})
+    assert found.schema.types == [pa.large_string(), pa.decimal128(10, 2), pa.int64()]
