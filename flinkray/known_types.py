@@ -88,7 +88,7 @@ UNKNOWN = KnownType()
 
 
 def check_same_types(types: Sequence[KnownType]) -> KnownType:
-    """What is known of the union of streams of these types.
+    """What is known of the union of streams of these types, which may differ in whether a column may be null.
 
     Raises:
         InvalidProgramError: two of them are known to differ.
@@ -96,14 +96,30 @@ def check_same_types(types: Sequence[KnownType]) -> KnownType:
     known = [(position, type_) for position, type_ in enumerate(types, start=1) if type_.columns is not None]
     for position, type_ in known[1:]:
         first_position, first = known[0]
-        if type_.columns != first.columns or (
-            type_.record_type and first.record_type and type_.record_type != first.record_type
-        ):
+        if type_.columns != first.columns or not _are_alike(type_.record_type, first.record_type):
             raise InvalidProgramError(
                 f"union of streams of different types: stream {first_position} has {_describe(first)}, stream "
                 f"{position} has {_describe(type_)}; bring them to one type with select, rename or map first"
             )
-    return next((type_ for _, type_ in known if type_.record_type), known[0][1] if known else UNKNOWN)
+    record_types = [type_.record_type for _, type_ in known if type_.record_type]
+    if record_types:
+        return KnownType.of(_with_nulls_of_all(record_types))
+    return known[0][1] if known else UNKNOWN
+
+
+def _are_alike(left: RecordType | None, right: RecordType | None) -> bool:
+    if left is None or right is None:
+        return True
+    return left.kind is right.kind and left.schema.types == right.schema.types
+
+
+def _with_nulls_of_all(alike: Sequence[RecordType]) -> RecordType:
+    first = alike[0]
+    fields = [
+        field.with_nullable(any(each.schema.field(index).nullable for each in alike))
+        for index, field in enumerate(first.schema)
+    ]
+    return RecordType(first.kind, pa.schema(fields, first.schema.metadata))
 
 
 def _describe(type_: KnownType) -> str:

@@ -1,4 +1,4 @@
-"""Rows whose columns come in layouts that Arrow's kernels do not know, or in several of them."""
+"""Rows whose columns come in layouts that Arrow's kernels do not know, or differ from batch to batch."""
 
 from __future__ import annotations
 
@@ -76,3 +76,11 @@ def test_times_in_different_units_are_one_key(env: StreamExecutionEnvironment, p
     assert len(rows(micro.join(nano).where("d").equal_to("d").window(WINDOWS).apply())) == len(days)
     counted = micro.union(nano).key_by("d").aggregate(n=Count())
     assert [row.n for row in rows(counted)].count(2) == len(days)
+
+
+def test_streams_may_differ_in_whether_a_column_has_nulls(env: StreamExecutionEnvironment) -> None:
+    never = env.from_arrow(pa.table([[1]], pa.schema([pa.field("a", pa.int64(), nullable=False)])))
+    union = never.union(env.from_arrow(pa.table({"a": [None, 2]})))
+    assert union.record_type is not None
+    assert union.record_type.schema.field("a").nullable
+    assert sorted(union.to_arrow()["a"].to_pylist(), key=str) == [1, 2, None]
