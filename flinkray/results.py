@@ -15,6 +15,7 @@ import pyarrow as pa
 from flinkray.batch import Batch
 from flinkray.connectors.collect import CollectSink
 from flinkray.connectors.sink import Sink
+from flinkray.errors import InvalidProgramError
 from flinkray.execution import BRIDGES, JobClient, JobExecutionResult, load_plugin
 from flinkray.known_types import KnownType
 from flinkray.merged_columns import concat_merged
@@ -123,6 +124,8 @@ class StreamResults(ABC):
             An iterator that is also a context manager (`CollectedRows`); with `limit` the first so many records as a
             list, after which the job is cancelled (as PyFlink does).
         """
+        if limit is not None and (not isinstance(limit, int) or limit < 0):
+            raise InvalidProgramError(f"execute_and_collect(limit=...) takes a number of records, not {limit!r}")
         rows = CollectedRows(*self._start_collecting(job_name))
         if limit is None:
             return rows

@@ -245,6 +245,15 @@ def test_leaving_a_collection_early_cancels_the_job(env: Env, executor: FakeExec
     assert executor.clients[-1].calls == ["cancel", "close"]
 
 
+def test_a_limit_that_is_no_number_of_records_is_refused_before_the_program_runs(
+    env: Env, executor: FakeExecutor
+) -> None:
+    for limit in (-1, "3"):
+        with pytest.raises(InvalidProgramError, match=rf"a number of records, not {limit!r}"):
+            env.from_collection([1]).execute_and_collect(limit=limit)  # type: ignore[arg-type]
+    assert not executor.clients
+
+
 def test_dropping_a_collection_cancels_the_job(env: Env, executor: FakeExecutor) -> None:
     executor.batches = [batch_of(1, 2)]
     for _ in env.from_collection([1]).execute_and_collect():
