@@ -1,8 +1,8 @@
 """Columns in types that Arrow's kernels know.
 
 Arrow has no `take`, no comparison and no sort for some layouts of values that other layouts hold as well: views of text
-(as Polars gives them), runs, decimals of 32 and 64 bits. What comes from outside is brought into the
-usual layout once, so that no operator has to think of them.
+(as Polars gives them), runs, decimals of 32 and 64 bits. What comes from outside is brought into the usual layout once,
+so that no operator has to think of them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from flinkray.errors import TypeMismatchError
 from flinkray.fixed_width import as_numpy, from_numpy
+from flinkray.nested_types import with_items
 from flinkray.types import RecordType
 
 _TABLE = "the table of a source"
@@ -50,9 +51,10 @@ def plain_table(table: pa.Table) -> pa.Table:
     Raises:
         TypeMismatchError: as `PlainColumns.of`.
     """
-    _check_names(_TABLE, table.schema.names)
-    schema = plain_schema(table.schema)
-    if schema is table.schema or not table.num_columns:
+    _check_names(_TABLE, table.column_names)
+    given = table.schema
+    schema = plain_schema(given)
+    if schema is given:
         return table
     columns = [
         pa.chunked_array([_named(_TABLE, field.name, chunk) for chunk in column.chunks], field.type)
@@ -88,26 +90,12 @@ def plain_type(arrow_type: pa.DataType) -> pa.DataType:
         return plain_type(arrow_type.value_type)
     if types.is_dictionary(arrow_type):
         return pa.dictionary(arrow_type.index_type, plain_type(arrow_type.value_type), arrow_type.ordered)
-    return _plain_nested(arrow_type)
+    return with_items(arrow_type, _plain_item_type)
 
 
-def _plain_nested(arrow_type: pa.DataType) -> pa.DataType:
-    types = pa.types
-    if types.is_struct(arrow_type):
-        return pa.struct([_plain_field(field) for field in arrow_type])
-    if types.is_map(arrow_type):
-        return pa.map_(_plain_field(arrow_type.key_field), _plain_field(arrow_type.item_field), arrow_type.keys_sorted)
-    if types.is_fixed_size_list(arrow_type):
-        return pa.list_(_plain_field(arrow_type.value_field), arrow_type.list_size)
-    if types.is_list(arrow_type):
-        return pa.list_(_plain_field(arrow_type.value_field))
-    if types.is_large_list(arrow_type):
-        return pa.large_list(_plain_field(arrow_type.value_field))
-    return arrow_type
-
-
-def _plain_field(field: pa.Field) -> pa.Field:
-    return field.with_type(plain_type(field.type))
+def _plain_item_type(arrow_type: pa.DataType) -> pa.DataType:
+    """Runs within other values stay, as Arrow does not cast them: rows that have some can be passed on."""
+    return arrow_type if pa.types.is_run_end_encoded(arrow_type) else plain_type(arrow_type)
 
 
 def _check_names(where: str, names: list[str]) -> None:

@@ -19,6 +19,7 @@ from flinkray.connectors.file_paths import PathLike, resolve
 from flinkray.connectors.json_lines import to_json_lines
 from flinkray.connectors.sink import Committer, Sink, SinkWriter, SinkWriterContext
 from flinkray.errors import InvalidProgramError, TypeMismatchError, did_you_mean
+from flinkray.nested_types import with_items
 from flinkray.types import Kind
 
 _ROW_GROUP_ROWS = 131_072
@@ -225,15 +226,8 @@ class _ArrowFile(_OpenFile):
 
 
 def _without_dictionaries(arrow_type: pa.DataType) -> pa.DataType:
-    types = pa.types
-    if types.is_dictionary(arrow_type):
-        return arrow_type.value_type
-    if types.is_struct(arrow_type):
-        return pa.struct([field.with_type(_without_dictionaries(field.type)) for field in arrow_type])
-    if types.is_list(arrow_type):
-        field = arrow_type.value_field
-        return pa.list_(field.with_type(_without_dictionaries(field.type)))
-    return arrow_type
+    plain = arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
+    return with_items(plain, _without_dictionaries)
 
 
 class _CsvFile(_OpenFile):

@@ -390,11 +390,13 @@ def test_nulls_of_a_single_csv_column_are_read_back(tmp_path: Path, values: list
 
 def test_arrow_files_take_batches_of_several_dictionaries(tmp_path: Path) -> None:
     kind = pa.dictionary(pa.int8(), pa.string())
-    nested = pa.struct([("d", kind), ("l", pa.list_(kind))])
+    nested = pa.struct(
+        [("d", kind), ("l", pa.list_(kind)), ("p", pa.list_(kind, 1)), ("m", pa.map_(pa.string(), kind))]
+    )
     batches = [
         pa.record_batch({
             "d": pa.array([word, None]).dictionary_encode(),
-            "s": pa.array([{"d": word, "l": [word]}, None], nested),
+            "s": pa.array([{"d": word, "l": [word], "p": [word], "m": [(word, word)]}, None], nested),
             "n": [1, 2],
         })
         for word in ("a", "b")

@@ -59,9 +59,16 @@ def test_a_table_keeps_its_chunks_and_what_its_fields_say() -> None:
 
 def test_what_is_plain_is_not_touched() -> None:
     schema = pa.schema(
-        {"i": pa.int64(), "m": pa.map_(pa.string(), pa.int64()), "d": pa.dictionary(pa.int8(), pa.string())}
+        {
+            "i": pa.int64(),
+            "m": pa.map_(pa.string(), pa.int64()),
+            "d": pa.dictionary(pa.int8(), pa.string()),
+            "runs in lists": pa.list_(pa.run_end_encoded(pa.int32(), pa.int64())),
+        }
     )
     assert plain_schema(schema) is schema
+    table = pa.table({"t": ["x"]})
+    assert plain_table(table) is table
     plain_columns = PlainColumns("here")
     for data in (pa.record_batch({"i": [1]}), pa.record_batch({"i": [2]}), pa.record_batch({"t": ["x"]})):
         assert plain_columns.of(data) is data

@@ -1,0 +1,27 @@
+"""Arrow types that are made of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+
+def with_items(arrow_type: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """The type with the types of its fields, keys and items changed; one that has none of these as it is."""
+
+    def changed(field: pa.Field) -> pa.Field:
+        return field.with_type(change(field.type))
+
+    types = pa.types
+    if types.is_struct(arrow_type):
+        return pa.struct([changed(field) for field in arrow_type])
+    if types.is_map(arrow_type):
+        return pa.map_(changed(arrow_type.key_field), changed(arrow_type.item_field), arrow_type.keys_sorted)
+    if types.is_fixed_size_list(arrow_type):
+        return pa.list_(changed(arrow_type.value_field), arrow_type.list_size)
+    if types.is_list(arrow_type):
+        return pa.list_(changed(arrow_type.value_field))
+    if types.is_large_list(arrow_type):
+        return pa.large_list(changed(arrow_type.value_field))
+    return arrow_type
