@@ -12,18 +12,24 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
-import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from flinkray.connectors.inferred_types import filled, has_unknown
+from flinkray.connectors.json_lines import from_json_lines, infer_json_schema
 from flinkray.errors import InvalidProgramError
 from flinkray.types import SCALAR_COLUMN, Kind
 
 _RANGE_BYTES = 64 << 20
 """Lines are read in ranges of this many bytes, each a split of its own."""
 _READ_BYTES = 1 << 20
+_INFERENCE_BYTES = 8 << 20
+"""So much of a file is looked through for a value of each column."""
+_LONGEST_CSV_ROW = 1 << 30
+"""Bytes: Arrow's reader takes no larger blocks, and no row that is longer than a block."""
 _BATCHES_PER_SPLIT = 8
-_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".br")
+_COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4", ".br": "brotli"}
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 TEXT_SCHEMA = pa.schema([(SCALAR_COLUMN, pa.string())])
 
 
@@ -45,10 +51,15 @@ class FileFormat(ABC):
     """One of the formats; a value without state of its own."""
 
     kind = Kind.ROW
+    shows_types = False
+    """Whether a file says the types of its columns; else they are what its values look like."""
 
     @abstractmethod
     def schema(self, system: fs.FileSystem, path: str) -> pa.Schema | None:
-        """The columns of a file (for text formats: as far as its beginning shows); None: it is empty."""
+        """The columns of a file (for text formats: as far as its beginning shows); None: it is empty.
+
+        What no value shows the type of is null.
+        """
 
     @abstractmethod
     def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
@@ -60,6 +71,8 @@ class FileFormat(ABC):
 
 
 class ParquetFormat(FileFormat):
+    shows_types = True
+
     def schema(self, system: fs.FileSystem, path: str) -> pa.Schema:
         with system.open_input_file(path) as file:
             return pq.ParquetFile(file).schema_arrow
@@ -79,6 +92,8 @@ class ParquetFormat(FileFormat):
 
 class ArrowFormat(FileFormat):
     """Arrow IPC files (Feather)."""
+
+    shows_types = True
 
     def schema(self, system: fs.FileSystem, path: str) -> pa.Schema:
         with system.open_input_file(path) as file:
@@ -113,14 +128,27 @@ class CsvFormat(FileFormat):
         self._parse = pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
 
     def schema(self, system: fs.FileSystem, path: str) -> pa.Schema | None:
-        with open_stream(system, path) as stream:
-            reader = self._open(stream, pa_csv.ConvertOptions(**_NULLS))
-            return None if reader is None else _without_nulls(reader.schema)
+        options = pa_csv.ConvertOptions(**_NULLS)
+        for block_bytes in _csv_blocks():
+            with open_stream(system, path) as stream:
+                try:
+                    reader = self._open(stream, options, block_bytes)
+                except pa.ArrowInvalid as error:
+                    if _is_row_longer_than_block(error, block_bytes):
+                        continue
+                    raise
+                if reader is None:
+                    return None
+                with reader:
+                    if block_bytes >= _INFERENCE_BYTES or not has_unknown(reader.schema):
+                        return reader.schema
+        return None
 
-    def _open(self, stream: Any, options: pa_csv.ConvertOptions) -> pa_csv.CSVStreamingReader | None:
+    def _open(self, stream: Any, options: pa_csv.ConvertOptions, block_bytes: int) -> pa_csv.CSVStreamingReader | None:
         """None: there is nothing in it, which of a compressed file only reading it shows."""
+        blocks = pa_csv.ReadOptions(block_size=block_bytes)
         try:
-            return pa_csv.open_csv(stream, parse_options=self._parse, convert_options=options)
+            return pa_csv.open_csv(stream, read_options=blocks, parse_options=self._parse, convert_options=options)
         except pa.ArrowInvalid as error:
             if "Empty CSV file" in str(error):
                 return None
@@ -131,18 +159,52 @@ class CsvFormat(FileFormat):
 
     def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
         refuse_ambiguous(self._header(split.filesystem, split.path), schema.names)
-        options = pa_csv.ConvertOptions(column_types=schema, include_columns=schema.names, **_NULLS)
-        with open_stream(split.filesystem, split.path) as stream:
-            reader = self._open(stream, options)
-            if reader is not None:
-                with reader:
-                    yield from _from_row(reader, split, batch_rows)
+        read_as = pa.schema([field.with_type(_csv_type(field.type)) for field in schema])
+        options = pa_csv.ConvertOptions(column_types=read_as, include_columns=schema.names, **_NULLS)
+        for block_bytes in _csv_blocks():
+            try:
+                with open_stream(split.filesystem, split.path) as stream:
+                    reader = self._open(stream, options, block_bytes)
+                    if reader is not None:
+                        with reader:
+                            for batch, after in _from_row(reader, split, batch_rows):
+                                split = after
+                                yield batch, after
+                return
+            except pa.ArrowInvalid as error:
+                if not _is_row_longer_than_block(error, block_bytes):
+                    raise
 
     def _header(self, system: fs.FileSystem, path: str) -> list[str]:
         """The names of all columns, which Arrow's reader does not tell when it is to read some of them."""
         with open_stream(system, path) as stream:
             lines = io.TextIOWrapper(stream, "utf-8-sig", errors="replace", newline="")
             return next(filter(None, csv.reader(lines, delimiter=self._delimiter)), [])
+
+
+def _csv_blocks() -> Iterator[int]:
+    """Sizes of blocks to read with, larger ones for where one before is too small."""
+    block_bytes = _READ_BYTES
+    while block_bytes < _LONGEST_CSV_ROW:
+        yield block_bytes
+        block_bytes *= 8
+    yield _LONGEST_CSV_ROW
+
+
+def _is_row_longer_than_block(error: pa.ArrowInvalid, block_bytes: int) -> bool:
+    """Whether a larger block can help."""
+    return "straddles two block boundaries" in str(error) and block_bytes < _LONGEST_CSV_ROW
+
+
+def _csv_type(kind: pa.DataType) -> pa.DataType:
+    """With which Arrow's reader takes values of a type that it does not know itself."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _csv_type(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return _csv_type(kind.value_type)
+    if pa.types.is_float16(kind):
+        return pa.float32()
+    return pa.string() if pa.types.is_decimal256(kind) else kind
 
 
 class LineFormat(FileFormat):
@@ -153,7 +215,7 @@ class LineFormat(FileFormat):
         """Whole lines, the last of which may lack its line break, as rows."""
 
     def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
-        if path.endswith(_COMPRESSED):
+        if _compression(path):
             return [(0, None)]
         return [(start, min(start + _RANGE_BYTES, size)) for start in range(0, size, _RANGE_BYTES)]
 
@@ -175,20 +237,23 @@ class JsonFormat(LineFormat):
     """One JSON object per line."""
 
     def schema(self, system: fs.FileSystem, path: str) -> pa.Schema | None:
-        first, _ = next(_line_blocks(FileSplit("", path, system)), (b"", 0))
-        return _without_nulls(pa_json.read_json(io.BytesIO(first)).schema) if first.strip() else None
+        schema: pa.Schema | None = None
+        for lines, after in _line_blocks(FileSplit("", path, system)):
+            if lines.strip():
+                found = infer_json_schema(lines)
+                schema = found if schema is None else filled(schema, found)
+                if after >= _INFERENCE_BYTES or not has_unknown(schema):
+                    break
+        return schema
 
     def parse(self, lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
         if not lines.strip():
             return pa.RecordBatch.from_pylist([], schema=schema)
-        options = pa_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-        block = pa_json.ReadOptions(use_threads=False, block_size=max(len(lines) + 1, 1024))
-        table = pa_json.read_json(io.BytesIO(lines), read_options=block, parse_options=options).combine_chunks()
-        return next(iter(table.to_batches()), pa.RecordBatch.from_pylist([], schema=schema))
+        return from_json_lines(lines, schema)
 
 
 class TextFormat(LineFormat):
-    """Lines of UTF-8 text, without their line breaks, as bare strings."""
+    """Lines of UTF-8 text, without their line breaks (\\n or \\r\\n), as bare strings."""
 
     kind = Kind.SCALAR
 
@@ -196,7 +261,10 @@ class TextFormat(LineFormat):
         return TEXT_SCHEMA
 
     def parse(self, lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
-        text = pa.array([lines.removesuffix(b"\n")], pa.large_binary()).cast(pa.large_string())
+        try:
+            text = pa.array([lines.removesuffix(b"\n")], pa.large_binary()).cast(pa.large_string())
+        except pa.ArrowInvalid as error:
+            raise UnicodeError("text is read as UTF-8, and this is none; convert it first") from error
         values = pc.list_flatten(pc.split_pattern(text, "\n"))
         if b"\r" in lines:
             values = pc.replace_substring_regex(values, "\r$", "")
@@ -229,7 +297,8 @@ def format_of(path: str) -> str:
     Raises:
         InvalidProgramError: none of those known.
     """
-    plain = next((path.removesuffix(suffix) for suffix in _COMPRESSED if path.endswith(suffix)), path)
+    plain = path.lower()
+    plain = next((plain.removesuffix(suffix) for suffix in _COMPRESSED if plain.endswith(suffix)), plain)
     for suffix, name in _SUFFIXES.items():
         if plain.endswith(suffix):
             return name
@@ -238,9 +307,12 @@ def format_of(path: str) -> str:
 
 def open_stream(system: fs.FileSystem, path: str) -> pa.NativeFile:
     """The file's bytes, decompressed as its name says."""
-    if path.endswith(".br"):  # which Arrow does not find out by itself
-        return pa.CompressedInputStream(system.open_input_stream(path, compression=None), "brotli")
-    return system.open_input_stream(path)
+    return system.open_input_stream(path, compression=_compression(path))
+
+
+def _compression(path: str) -> str | None:
+    name = path.lower()
+    return next((codec for suffix, codec in _COMPRESSED.items() if name.endswith(suffix)), None)
 
 
 def refuse_ambiguous(names: Sequence[str], wanted: Iterable[str]) -> None:
@@ -272,23 +344,31 @@ def _from_row(
 def _line_blocks(split: FileSplit) -> Iterator[tuple[bytes, int]]:
     """Blocks of whole lines that begin in the split's range of bytes, each with the byte after it."""
     system, path = split.filesystem, split.path
-    with open_stream(system, path) if path.endswith(_COMPRESSED) else system.open_input_file(path) as stream:
-        position, rest = _to_first_line(stream, split.start)
+    with open_stream(system, path) if _compression(path) else system.open_input_file(path) as stream:
+        position, chunk = _to_first_line(stream, split.start)
+        begun: list[bytes] = []
+        """A line that goes on in the next chunk. Each chunk is searched and copied once, however long the line is."""
+        begun_bytes = 0
         stop = split.stop
         while stop is None or position < stop:
-            chunk = rest + stream.read(_READ_BYTES)
-            is_end = len(chunk) == len(rest)
-            end = len(chunk) if is_end else chunk.rfind(b"\n") + 1
-            if stop is not None and position + end > stop:
-                # The last line of the range is the one that holds its last byte.
-                last = chunk.find(b"\n", stop - position - 1)
-                end = last + 1 if last >= 0 else (len(chunk) if is_end else 0)
-            if end:
-                yield chunk[:end], position + end
-                position += end
-            rest = chunk[end:]
-            if is_end:
+            chunk = chunk or stream.read(_READ_BYTES)
+            if not chunk:
+                if begun:
+                    yield b"".join(begun), position + begun_bytes
                 return
+            start = position + begun_bytes
+            end = chunk.rfind(b"\n") + 1
+            if stop is not None and start + end > stop:
+                # The last line of the range is the one that holds its last byte.
+                end = chunk.find(b"\n", max(0, stop - 1 - start)) + 1
+            if end:
+                position = start + end
+                yield b"".join((*begun, chunk[:end])), position
+                begun, begun_bytes = [], 0
+            if end < len(chunk):
+                begun.append(chunk[end:])
+                begun_bytes += len(chunk) - end
+            chunk = b""
 
 
 def _to_first_line(stream: pa.NativeFile, start: int) -> tuple[int, bytes]:
@@ -297,7 +377,8 @@ def _to_first_line(stream: pa.NativeFile, start: int) -> tuple[int, bytes]:
     A line that begins before `start` belongs to the range before.
     """
     if start == 0:
-        return 0, b""
+        first = stream.read(_READ_BYTES)
+        return (len(_BYTE_ORDER_MARK), first[3:]) if first.startswith(_BYTE_ORDER_MARK) else (0, first)
     if stream.seekable():
         stream.seek(start - 1)
     else:
@@ -317,8 +398,3 @@ def _skip(stream: pa.NativeFile, count: int) -> None:
         if not chunk:
             return
         count -= len(chunk)
-
-
-def _without_nulls(schema: pa.Schema) -> pa.Schema:
-    """A column without a value at the beginning of a file is taken for text, which holds whatever comes."""
-    return pa.schema([(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in schema])

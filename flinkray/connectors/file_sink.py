@@ -24,6 +24,15 @@ from flinkray.types import Kind
 
 _ROW_GROUP_ROWS = 131_072
 _ROW_GROUP_BYTES = 64 << 20
+_REFUSALS = (pa.ArrowException, OSError, TypeError, ValueError)
+"""What Arrow's writers, and that of JSON, raise for a value or a type that their format does not have."""
+_WAYS_OUT = {
+    "csv": "write json or parquet, or map it to text, or to several plain columns, first",
+    "json": "write parquet or arrow, or map it to another type first",
+    "parquet": "write arrow, or map it to another type first",
+    "arrow": "map it to another type first",
+    "text": "map it to text first",
+}
 
 
 class FileSink(Sink):
@@ -39,8 +48,10 @@ class FileSink(Sink):
 
     Args:
         directory: local, or a URI of any pyarrow filesystem; created if needed.
-        format: "parquet", "csv" (with a header; nulls are empty fields, and NA in a single column), "json" (lines),
-            "arrow" (IPC file; dictionaries as their values) or "text" (bare values, one per line).
+        format: "parquet", "csv" (with a header; nulls are empty fields, and NA in a single column; no nested columns),
+            "json" (lines), "arrow" (IPC file; dictionaries as their values) or "text" (bare values, one per line).
+            FileSource(schema=...) reads the same columns back, but for NaN in CSV and JSON (null), and infinity in
+            JSON (null). Columns that a format cannot hold are an error at the first batch.
         prefix: what file names begin with.
         filesystem: a pyarrow filesystem for a path within it.
         suffix: what file names end with; None: a dot and the format.
@@ -74,7 +85,13 @@ class FileSink(Sink):
         return prepared
 
     def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
-        self._filesystem.create_dir(self._directory, recursive=True)
+        try:
+            self._filesystem.create_dir(self._directory, recursive=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise InvalidProgramError(
+                f"operator {context.operator_name!r}: {self._directory} cannot be a directory for files, since there "
+                f"is a file there, or above it; name another directory ({error})"
+            ) from error
         names = FileNames(self._filesystem, self._directory, self._prefix, self._suffix, self._submission, context)
         return _FileWriter(self._filesystem, names, self._format, context)
 
@@ -92,6 +109,8 @@ class _FileWriter(SinkWriter):
         self._complete: list[_OpenFile] = []
         self._abandoned = names.abandoned()
         self._has_ended = False
+        self._checked: pa.Schema | None = None
+        """The columns of the last file, which its format is known to take."""
 
     def write(self, batch: Batch) -> None:
         if batch.kind is Kind.OBJECT:
@@ -108,8 +127,14 @@ class _FileWriter(SinkWriter):
         if self._open is not None and not self._open.schema.equals(data.schema):
             self._roll()  # one file has one schema
         if self._open is None:
-            self._open = self._new_file(data.schema)
-        self._open.write(data)
+            self._open = self._new_file(data)
+        try:
+            self._open.write(data)
+        except _REFUSALS as error:
+            refusal = self._refusal(data)
+            if refusal is None:
+                raise
+            raise refusal from error
 
     def flush(self, end_of_input: bool) -> None:
         self._has_ended = end_of_input
@@ -138,9 +163,32 @@ class _FileWriter(SinkWriter):
             delete_file(self._filesystem, file.path)
             delete_file(self._filesystem, file.committable.hidden)
 
-    def _new_file(self, schema: pa.Schema) -> _OpenFile:
+    def _new_file(self, data: pa.RecordBatch) -> _OpenFile:
+        if data.schema != self._checked:
+            refusal = self._refusal(data.slice(0, 0))
+            if refusal is not None:
+                raise refusal
+            self._checked = data.schema
         path, committable = self._names.next()
-        return _WRITERS[self._format](self._filesystem, path, committable, schema)
+        stream = self._filesystem.open_output_stream(path, compression=None)
+        return _WRITERS[self._format](stream, data.schema, path, committable)
+
+    def _refusal(self, data: pa.RecordBatch) -> TypeMismatchError | None:
+        """Which column a file of this format cannot hold, found by writing each into memory; None: it can."""
+        for field, column in zip(data.schema, data.columns, strict=True):
+            alone = pa.record_batch([column], pa.schema([field]))
+            try:
+                file = _WRITERS[self._format](pa.BufferOutputStream(), alone.schema, "", FileCommittable("", ""))
+                try:
+                    file.write(alone)
+                finally:
+                    file.finish()
+            except _REFUSALS as error:
+                return TypeMismatchError(
+                    f"operator {self._context.operator_name!r}: {self._format} files cannot hold the column "
+                    f"{field.name!r} of type {field.type}: {error}; {_WAYS_OUT[self._format]}"
+                )
+        return None
 
     def _roll(self) -> None:
         if self._open is not None:
@@ -155,11 +203,11 @@ class _FileWriter(SinkWriter):
 class _OpenFile(ABC):
     """A file that is being written."""
 
-    def __init__(self, system: fs.FileSystem, path: str, committable: FileCommittable, schema: pa.Schema) -> None:
+    def __init__(self, stream: pa.NativeFile, schema: pa.Schema, path: str, committable: FileCommittable) -> None:
         self.path = path
         self.committable = committable
         self.schema = schema
-        self._stream = system.open_output_stream(path, compression=None)
+        self._stream = stream
         self._start()
 
     def _start(self) -> None:
@@ -194,7 +242,7 @@ class _ParquetFile(_OpenFile):
             self._write_group()
 
     def _write_group(self) -> None:
-        if self._waiting:
+        if self._rows:
             self._writer.write_table(pa.Table.from_batches(self._waiting), row_group_size=self._rows)
         self._waiting = []
         self._rows = self._bytes = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,8 @@ from flinkray.connectors.file_formats import (
 )
 from flinkray.connectors.file_paths import PathLike, list_files
 from flinkray.connectors.handover import Handover
+from flinkray.connectors.inferred_types import filled, has_unknown, unknown_as_text
+from flinkray.connectors.nested_columns import retyped
 from flinkray.connectors.source import (
     Boundedness,
     Source,
@@ -35,6 +38,8 @@ from flinkray.types import RecordType
 
 _BATCHES_AHEAD = 2
 """Batches that the reading thread may be ahead."""
+_FILES_LOOKED_THROUGH = 16
+"""For the type of a column that has no value in those before."""
 
 
 class FileSource(Source):
@@ -46,8 +51,10 @@ class FileSource(Source):
     Args:
         paths: files, directories or patterns (`data/*.parquet`), local or as URIs of any pyarrow filesystem.
         format: "parquet", "csv", "json", "arrow" or "text"; None: by the first file's name.
-        schema: the columns and their types, as `output_type=`. None: those of the first file. What does not fit is an
-            error; for CSV and JSON it is read as these types.
+        schema: the columns and their types, as `output_type=`. None: those of the first file that is not empty; the
+            type of a column that has no value there is looked for in the next files, and of CSV and JSON is text if
+            those have none either. What does not fit is an error; CSV and JSON are read as these types, as FileSink
+            writes them.
         columns: read only these.
         delimiter: of CSV, whose fields are null where they are empty, or NA or the like, and not quoted.
         filesystem: a pyarrow filesystem for paths within it, for example one with credentials.
@@ -96,11 +103,11 @@ class FileSource(Source):
         prepared._schema = self.output_type.schema if self.output_type else None
         prepared._format_name = self._format_name or self._first_format()
         format = prepared._format()
-        prepared._splits = [
-            FileSplit(f"{path}#{start}", path, system, start, stop)
-            for system, path, size in list_files(self._paths, self._filesystem)
-            for start, stop in format.splits(system, path, size)
-        ]
+        prepared._splits = []
+        for system, path, size in list_files(self._paths, self._filesystem):
+            with _named(path):
+                parts = format.splits(system, path, size)
+            prepared._splits.extend(FileSplit(f"{path}#{start}", path, system, start, stop) for start, stop in parts)
         return prepared
 
     def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
@@ -133,17 +140,40 @@ class FileSource(Source):
 
     def _first_schema(self) -> pa.Schema:
         format = self._format()
-        for place in self._paths:
-            for system, path, _ in list_files([place], self._filesystem):
-                try:
-                    schema = format.schema(system, path)
-                    if schema is not None:
-                        refuse_ambiguous(schema.names, self._columns or schema.names)
-                        return schema
-                except (pa.ArrowException, OSError, ValueError) as error:  # also text that is not UTF-8
-                    raise InvalidProgramError(f"cannot read {path}: {error}") from error
-        places = ", ".join(map(str, self._paths))
-        raise InvalidProgramError(f"{places}: what is empty says nothing about its columns; set schema=")
+        files = (file for place in self._paths for file in list_files([place], self._filesystem))
+        first: pa.Schema | None = None
+        looked_through = 0
+        for system, path, _ in files:
+            with _named(path):
+                schema = format.schema(system, path)
+            if schema is None:
+                continue
+            if first is None:
+                with _named(path):
+                    refuse_ambiguous(schema.names, self._columns or schema.names)
+                first = schema
+            else:
+                first = filled(first, schema)
+            looked_through += 1
+            if looked_through == _FILES_LOOKED_THROUGH or not has_unknown(self._wanted(first)):
+                break
+        if first is None:
+            places = ", ".join(map(str, self._paths))
+            raise InvalidProgramError(f"{places}: what is empty says nothing about its columns; set schema=")
+        return first if format.shows_types else unknown_as_text(first)
+
+    def _wanted(self, schema: pa.Schema) -> pa.Schema:
+        wanted = self._columns
+        return schema if wanted is None else pa.schema([field for field in schema if field.name in wanted])
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Says which file cannot be read."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError) as error:  # also text that is not UTF-8
+        raise InvalidProgramError(f"cannot read {path}: {error}") from error
 
 
 class _FileReader(SplitListReader[FileSplit]):
@@ -191,15 +221,36 @@ class _FileReader(SplitListReader[FileSplit]):
         if data.schema.equals(self._schema):
             return data.replace_schema_metadata(None)
         return pa.RecordBatch.from_arrays(
-            [data.column(field.name).cast(field.type) for field in self._schema], schema=self._schema
+            [_cast(data.column(field.name), field) for field in self._schema], schema=self._schema
         )
 
     def _error(self, split: FileSplit, error: Exception) -> Exception:
         subtask = f"{self._context.subtask_index + 1} of {self._context.parallelism}"
-        wrapped = RecordError(
-            f"operator {self._context.operator_name!r} (subtask {subtask}): cannot read {split.path} as "
-            f"{', '.join(f'{field.name}: {field.type}' for field in self._schema)}: {error}; if the files hold other "
-            "types, set schema="
-        )
+        where = f"operator {self._context.operator_name!r} (subtask {subtask}): cannot read {split.path}"
+        if isinstance(error, FileNotFoundError):
+            wrapped = RecordError(
+                f"{where}: it was there when the job was submitted; keep files while a job reads them"
+            )
+        elif isinstance(error, OSError | UnicodeError):
+            wrapped = RecordError(f"{where}: {error}")
+        else:
+            wrapped = RecordError(
+                f"{where} as {', '.join(f'{field.name}: {field.type}' for field in self._schema)}: {error}; if the "
+                "files hold other types, set schema="
+            )
         wrapped.__cause__ = error
         return wrapped
+
+
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+    try:
+        return _cast_values(column, field.type)
+    except pa.ArrowException as error:
+        raise ValueError(f"column {field.name!r} is {column.type} there: {error}") from error
+
+
+def _cast_values(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    try:
+        return column.cast(kind)
+    except pa.ArrowNotImplementedError:  # to most dictionaries and extension types
+        return retyped(column, kind, pa.Array.cast)

@@ -9,7 +9,10 @@ import itertools
 import json
 import re
 import threading
+import time
 import weakref
+import zoneinfo
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +25,20 @@ import pytest
 from pyarrow import fs
 
 import flinkray.connectors.file_formats
-from flinkray import FileSink, FileSource, FlinkrayError, InvalidProgramError, RecordError, Row, UnknownColumnError
+import flinkray.connectors.file_source
+from flinkray import (
+    FileSink,
+    FileSource,
+    FlinkrayError,
+    InvalidProgramError,
+    RecordError,
+    Row,
+    TypeMismatchError,
+    UnknownColumnError,
+)
 from flinkray.batch import Batch
 from flinkray.connectors.file_formats import TEXT_SCHEMA, FileSplit, TextFormat
-from flinkray.connectors.json_lines import to_json_lines
+from flinkray.connectors.json_lines import from_json_lines, to_json_lines
 from flinkray.connectors.source import SourceBatch
 from flinkray.types import Kind
 from tests.support.api import Assignments, SubtaskContext, ThreadedRun, batch_of, rows_of
@@ -135,6 +148,38 @@ def test_long_lines_are_read_once_however_often_the_reader_is_restored(
     assert found == lines
 
 
+@pytest.mark.parametrize("format", ["json", "csv"])
+def test_a_row_may_be_longer_than_what_is_read_at_once(
+    tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flinkray.connectors.file_formats, "_READ_BYTES", 100)
+    rows = [{"n": n, "text": "x\n" * length} for n, length in enumerate((2_000_000, 1, 2, 40, 3_000, 4))]
+    write(tmp_path / "a", format, pa.Table.from_pylist(rows))
+    for source in (FileSource(tmp_path / "a", format), FileSource(tmp_path / "a", format, {"n": int, "text": str})):
+        assert table_of(read(source, batch_rows=2)).to_pylist() == rows
+
+
+def test_the_time_for_a_line_grows_with_its_length_and_not_with_the_square(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flinkray.connectors.file_formats, "_READ_BYTES", 64)
+    (tmp_path / "a.txt").write_bytes(b"x" * (4 << 20))  # copied with every chunk, it would be 137 GB
+    began = time.process_time()
+    (batch,) = read(FileSource(tmp_path / "a.txt"))
+    assert len(batch.data.column(0)[0].as_py()) == 4 << 20
+    assert time.process_time() - began < 2
+
+
+def test_a_byte_order_mark_is_no_part_of_a_line(tmp_path: Path) -> None:
+    for format, text in (("text", "a\nb\n"), ("json", '{"n":1}\n'), ("csv", "n\n1\n")):
+        (tmp_path / "marked").write_text(text, encoding="utf-8-sig")
+        (tmp_path / "plain").write_text(text)
+        marked = rows_of(read(FileSource(tmp_path / "marked", format)))
+        assert marked == rows_of(read(FileSource(tmp_path / "plain", format)))
+    (tmp_path / "marked").write_bytes(b"\xef\xbb\xbf")
+    assert read(FileSource(tmp_path / "marked", "text")) == []
+
+
 def test_windows_line_ends_are_no_part_of_a_line(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"a\r\nb\r\n\r\nc")
     assert rows_of(read(FileSource(tmp_path / "a.txt"))) == ["a", "b", "", "c"]
@@ -161,6 +206,15 @@ def test_what_was_compressed_with_brotli_is_decompressed(tmp_path: Path, format:
     with pa.CompressedOutputStream(str(tmp_path / f"a.{format}.br"), "brotli") as file:
         file.write((tmp_path / "plain").read_bytes())
     assert table_of(read(FileSource(tmp_path / f"a.{format}.br"))).to_pydict() == TABLE.to_pydict()
+
+
+@pytest.mark.parametrize(("ending", "codec"), [("gz", "gzip"), ("bz2", "bz2"), ("zst", "zstd"), ("lz4", "lz4")])
+def test_what_is_compressed_is_known_by_its_ending_in_either_case(tmp_path: Path, ending: str, codec: str) -> None:
+    write(tmp_path / "plain", "csv")
+    for name in (f"a.csv.{ending}", f"A.CSV.{ending.upper()}"):
+        with pa.CompressedOutputStream(str(tmp_path / name), codec) as file:
+            file.write((tmp_path / "plain").read_bytes())
+        assert table_of(read(FileSource(tmp_path / name))).to_pydict() == TABLE.to_pydict()
 
 
 def test_row_groups_and_batches_are_splits(tmp_path: Path) -> None:
@@ -238,6 +292,60 @@ def test_a_column_that_begins_empty_is_text(tmp_path: Path) -> None:
     assert str(FileSource(tmp_path / "a.csv").output_type) == "row<a: int64, b: string>"
 
 
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"a.json": '{"n":null,"m":1}', "b.json": '{"m":2.5}', "c.json": '{"n":1.5}'}, "n: double, m: int64"),
+        ({"a.json": '{"n":null}', "b.json": '{"n":{"a":1}}'}, "n: struct<a: int64>"),
+        ({"a.json": '{"n":{"a":null}}', "b.json": '{"n":{"a":1}}'}, "n: struct<a: int64>"),
+        ({"a.json": '{"n":[]}', "b.json": '{"n":[2]}'}, "n: list<item: int64>"),
+        ({"a.json": '{"n":[]}', "b.json": '{"n":null}'}, "n: list<item: string>"),
+        ({"a.csv": "n,m\n,1\n", "b.csv": "m,n\nx,2.5\n"}, "n: double, m: int64"),
+        ({"a.csv": "n,m\n", "b.csv": "n,m\n1,true\n"}, "n: int64, m: bool"),
+    ],
+)  # fmt: skip
+def test_a_column_without_a_value_has_its_type_from_the_next_file_that_shows_one(
+    tmp_path: Path, files: dict[str, str], expected: str
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    assert str(FileSource(tmp_path).output_type) == f"row<{expected}>"
+
+
+@pytest.mark.parametrize("format", ["parquet", "arrow"])
+def test_a_file_whose_column_has_no_type_does_not_say_that_of_the_others(tmp_path: Path, format: str) -> None:
+    write(tmp_path / f"a.{format}", format, pa.table({"n": pa.nulls(1)}))
+    assert str(FileSource(tmp_path).output_type) == "row<n: null>"
+    write(tmp_path / f"b.{format}", format, pa.table({"n": [1]}))
+    assert table_of(read(FileSource(tmp_path))).to_pydict() == {"n": [None, 1]}
+
+
+@pytest.mark.parametrize(
+    ("format", "empty", "value"), [("json", '{"n":null}\n', '{"n":1}\n'), ("csv", "1,\n", "1,2\n")]
+)
+def test_a_column_without_a_value_has_its_type_from_further_in_the_file(
+    tmp_path: Path, format: str, empty: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flinkray.connectors.file_formats, "_READ_BYTES", 100)
+    (tmp_path / "a").write_text(("m,n\n" if format == "csv" else "") + empty * 1000 + value)
+    source = FileSource(tmp_path / "a", format, columns=["n"])
+    assert str(source.output_type) == "row<n: int64>"
+    assert table_of(read(source)).column("n").null_count == 1000
+
+
+def test_a_type_that_no_file_has_shown_is_text_and_the_error_of_another_says_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flinkray.connectors.file_source, "_FILES_LOOKED_THROUGH", 2)
+    for name, text in (("a", '{"n":null}'), ("b", '{"n":null}'), ("c", '{"n":1}')):
+        (tmp_path / f"{name}.json").write_text(text)
+    with pytest.raises(
+        RecordError, match=r"c\.json as n: string: .*Column\(/n\) changed from string to number.*set schema="
+    ):
+        read(FileSource(tmp_path))
+    assert table_of(read(FileSource(tmp_path, schema={"n": int}))).to_pydict() == {"n": [None, None, 1]}
+
+
 @pytest.mark.parametrize("empty", ["before", "z-behind", "before.gz", "z-behind.gz"])
 @pytest.mark.parametrize("format", ["csv", "json", "text"])
 def test_an_empty_file_among_others_has_no_rows(tmp_path: Path, format: str, empty: str) -> None:
@@ -277,6 +385,37 @@ def test_what_is_no_utf_8_names_the_file_before_the_job_runs(tmp_path: Path) -> 
         _ = FileSource(tmp_path / "a.json").output_type
 
 
+@pytest.mark.parametrize(
+    ("format", "first", "second"),
+    [("text", "a\n", "é\n"), ("json", '{"n":"a"}\n', '{"n":"é"}\n'), ("csv", "n\na\n", "n\né\n")],
+)
+def test_values_that_are_no_utf_8_name_the_file(tmp_path: Path, format: str, first: str, second: str) -> None:
+    (tmp_path / "a").write_text(first)
+    (tmp_path / "b").write_bytes(second.encode("latin-1"))
+    with pytest.raises(RecordError, match=r"'Source: test' \(subtask 1 of 1\): cannot read .*/b.*(UTF-8|UTF8)"):
+        read(FileSource(tmp_path, format))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_file_that_has_gone_since_the_job_was_submitted_is_named(tmp_path: Path, format: str) -> None:
+    write(tmp_path / "a", format)
+    source = FileSource(tmp_path / "a", format)
+    splits, prepared = splits_of(source), source.prepare()
+    (tmp_path / "a").unlink()
+    run = ThreadedRun(prepared, SubtaskContext(), splits)
+    with pytest.raises(RecordError, match=r"cannot read .*/a: it was there when the job was submitted"):
+        run.poll()
+    run.reader.close()
+
+
+@pytest.mark.parametrize("format", ["parquet", "arrow"])
+def test_a_damaged_file_among_others_is_named_when_the_job_is_submitted(tmp_path: Path, format: str) -> None:
+    write(tmp_path / "a", format)
+    (tmp_path / "b").write_text("x" * 100)
+    with pytest.raises(InvalidProgramError, match=r"cannot read .*/b: "):
+        FileSource(tmp_path, format).prepare()
+
+
 @pytest.mark.parametrize("delimiter", ["", "||", "\n", '"', "é"])
 def test_a_delimiter_is_one_character(tmp_path: Path, delimiter: str) -> None:
     write(tmp_path / "a.csv", "csv")
@@ -292,7 +431,7 @@ def test_what_cannot_be_read_names_operator_file_and_way_out(tmp_path: Path) -> 
     ):
         read(FileSource(tmp_path))
     pq.write_table(pa.table({"a": [1.5]}), tmp_path / "c.parquet")
-    with pytest.raises(RecordError, match=r"c\.parquet"):
+    with pytest.raises(RecordError, match=r"c\.parquet as a: int64: column 'a' is double there: .*set schema="):
         read(FileSource(tmp_path / "c.parquet", schema={"a": int}))
 
 
@@ -413,9 +552,182 @@ def test_doubles_without_a_fraction_are_read_back_as_doubles(tmp_path: Path) -> 
     assert to_json_lines(pa.record_batch({"x": pa.array([1, 2.5], pa.float32())})) == b'{"x":1.0}\n{"x":2.5}\n'
 
 
+ZONE = zoneinfo.ZoneInfo("Europe/Berlin")
+D = decimal.Decimal
+WORDS = pa.dictionary(pa.int8(), pa.string())
+NUMBERS = pa.dictionary(pa.int32(), pa.int64())
+SCALARS: list[tuple[pa.DataType, list[Any]]] = [
+    (pa.bool_(), [True, False]),
+    (pa.int8(), [-128, 127]),
+    (pa.int64(), [-(2**63), 2**63 - 1]),
+    (pa.uint64(), [2**64 - 1]),
+    (pa.float16(), [1.5]),
+    (pa.float32(), [1.5, 16777216.0]),
+    (pa.float64(), [0.1, 1e300, 5e-324, -0.0, 1e22, 3.0]),
+    (pa.string(), ["", " ", "NA", "null", "1", "true", "2013-01-02", 'q"u,o\n\r\nt\te', "\\", "ä\u2028😀"]),
+    (pa.large_string(), ["", 'a"\n']),
+    (pa.date32(), [datetime.date(1, 1, 1), datetime.date(2013, 1, 2)]),
+    (pa.date64(), [datetime.date(2013, 1, 2)]),
+    (pa.time32("s"), [datetime.time(23, 59, 59)]),
+    (pa.time32("ms"), [datetime.time(1, 2, 3, 4000)]),
+    (pa.time64("us"), [datetime.time(1, 2, 3, 4)]),
+    (pa.time64("ns"), [86_399_999_999_999]),
+    (pa.timestamp("s"), [datetime.datetime(2013, 1, 2, 3)]),
+    (pa.timestamp("ms"), [datetime.datetime(1950, 1, 2, 3, 4, 5, 6000)]),
+    (pa.timestamp("us", "Europe/Berlin"), [datetime.datetime(2013, 7, 2, 3, 4, 5, 6, tzinfo=ZONE)]),
+    (pa.timestamp("ns", "UTC"), [1, -1]),
+    (pa.duration("s"), [datetime.timedelta(-1), 10**13 + 1]),
+    (pa.duration("us"), [datetime.timedelta(100_000, 0, 1)]),
+    (pa.duration("ns"), [1, -(2**63) + 1]),
+    (pa.decimal128(10, 2), [D("1.50"), D("-99999999.99")]),
+    (pa.decimal128(38, 0), [D(10**38 - 1)]),
+    (pa.decimal128(38, 20), [D("0.00000000000000000001")]),
+    (pa.decimal256(50, 10), [D("1.5000000001")]),
+    (WORDS, ["a", "b", "a"]),
+    (NUMBERS, [1, 2, 1]),
+]
+BYTES: list[tuple[pa.DataType, list[Any]]] = [
+    (pa.binary(), [b"", b"\x00\xff", b"abc"]),
+    (pa.large_binary(), [b"\xff\n"]),
+    (pa.binary(2), [b"\x00\xff"]),
+]
+NESTED: list[tuple[pa.DataType, list[Any]]] = [
+    (pa.list_(pa.int64()), [[1, None], []]),
+    (pa.large_list(pa.string()), [["a\n", None], []]),
+    (pa.list_(pa.date32(), 2), [[datetime.date(2013, 1, 2), None]]),
+    (pa.list_(pa.time64("us"), 2), [[datetime.time(1), None]]),
+    (pa.list_(pa.binary()), [[b"\xff", None]]),
+    (pa.list_(pa.list_(pa.float32())), [[[1.0, None], [], None]]),
+    (pa.struct([("a", pa.int64()), ("b", WORDS)]), [{"a": 1, "b": "x"}, {"a": None, "b": None}]),
+    (
+        pa.struct([(f"f{n}", kind) for n, (kind, _) in enumerate([*SCALARS, *BYTES])]),
+        [{f"f{n}": values[0] for n, (_, values) in enumerate([*SCALARS, *BYTES])}],
+    ),
+    (pa.struct([pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.int64())]), [{"a": 1, "b": None}]),
+    (pa.map_(pa.string(), pa.int64()), [[("a", 1), ('q"', None)], []]),
+    (pa.map_(pa.int64(), pa.list_(pa.decimal128(30, 20))), [[(1, [D("1.00000000000000000001"), None])]]),
+    (pa.map_(pa.date32(), pa.struct([("x", pa.float64())])), [[(datetime.date(2013, 1, 2), {"x": 2.5})]]),
+    (pa.list_(pa.map_(pa.bool_(), pa.binary())), [[[(True, b"\xff")], None]]),
+    (pa.map_(pa.string(), pa.map_(pa.string(), pa.duration("ms"))), [[("a", [("b", datetime.timedelta(0, 1, 1000))])]]),
+]
+EXTENSIONS = [
+    (pa.uuid(), pa.array([b"0123456789abcdef", None], pa.binary(16))),
+    (pa.json_(), pa.array(['{"a": 1}', None], pa.string())),
+]
+
+
+def assert_same_read_back(tmp_path: Path, format: str, column: pa.Array) -> None:
+    batch = pa.record_batch({"x": column, "n": pa.array(range(len(column)))})
+    # In the second batch the values do not begin where their buffers do.
+    source = written(tmp_path / "out", format, batch, batch.slice(1))
+    (name,) = visible(tmp_path / "out")
+    found = table_of(read(FileSource(tmp_path / "out" / name, format, schema=batch.schema)))
+    found.validate(full=True)
+    assert found.schema.types == batch.schema.types
+    assert found.to_pylist() == batch.to_pylist() + batch.slice(1).to_pylist()
+    assert source.output_type is not None
+
+
+@pytest.mark.parametrize(
+    ("format", "kind", "values"),
+    [(format, *case) for format in FORMATS for case in SCALARS]
+    + [(format, *case) for format in ("json", "parquet", "arrow") for case in [*BYTES, *NESTED]],
+    ids=str,
+)
+def test_every_type_is_read_back_as_it_is_declared(
+    tmp_path: Path, format: str, kind: pa.DataType, values: list[Any]
+) -> None:
+    assert_same_read_back(tmp_path, format, pa.array([*values, None, values[0]], kind))
+
+
+@pytest.mark.parametrize("format", ["json", "parquet", "arrow"])
+@pytest.mark.parametrize(("kind", "storage"), EXTENSIONS, ids=str)
+def test_extension_types_are_read_back_as_they_are_declared(
+    tmp_path: Path, format: str, kind: pa.BaseExtensionType, storage: pa.Array
+) -> None:
+    assert_same_read_back(tmp_path, format, pa.ExtensionArray.from_storage(kind, storage))
+
+
+def test_what_is_not_finite_is_null_where_a_format_does_not_know_it(tmp_path: Path) -> None:
+    infinity = float("inf")
+    batch = pa.record_batch({"n": [1, 2, 3], "x": [float("nan"), infinity, -infinity]})
+    for format, expected in (("json", [None] * 3), ("csv", [None, infinity, -infinity])):
+        source = written(tmp_path / format, format, batch)
+        assert table_of(read(FileSource(source._paths, schema=batch.schema)))["x"].to_pylist() == expected
+    found = table_of(read(written(tmp_path / "parquet", "parquet", batch)))["x"].to_pylist()
+    assert found[0] != found[0]
+    assert found[1:] == [infinity, -infinity]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "message"),
+    [
+        ('{"x":"?"}', pa.binary(), r"column 'x': bytes are read as Base64, and '\?' is none"),
+        ('{"x":"25:00:00"}', pa.time64("us"), "column 'x': .*25:00:00"),
+        ('{"x":"AP8="}', pa.binary(3), "column 'x': "),
+        ('{"x":[1]}', pa.map_(pa.string(), pa.int64()), "x"),
+        ('{"x":[1]}', pa.list_(pa.int64(), 2), "column 'x': a list has 1 items, and 2 are declared"),
+        ('{"x":{}}', pa.struct([pa.field("a", pa.int64(), nullable=False)]), "column 'x': 'a' is null, .* never null"),
+        ('{"x":[null]}', pa.list_(pa.field("i", pa.int64(), nullable=False)), "required field was null|'i' is null"),
+    ],
+)
+def test_json_of_another_form_than_declared_names_the_column(
+    tmp_path: Path, text: str, kind: pa.DataType, message: str
+) -> None:
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(RecordError, match=rf"cannot read .*/a\.json as x: .*{message}"):
+        read(FileSource(tmp_path / "a.json", schema=pa.schema([("x", kind)])))
+
+
+@pytest.mark.parametrize(
+    ("format", "column", "message"),
+    [
+        ("csv", [[1]], r"csv files cannot hold the column 'x' of type list<item: int64>: .*json or parquet"),
+        ("csv", [{"a": 1}], r"'x' of type struct<a: int64>: .*write json or parquet, or map it to text"),
+        ("csv", pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())), "'x' of type map<string, int64>: "),
+        ("csv", [b"\xff"], "'x' of type binary: .*write json or parquet"),
+        ("json", pa.array([[("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int64())), "'x' of type map.* one key twice"),
+        ("json", pa.array([], pa.map_(pa.struct([("a", pa.int64())]), pa.int64())), "'x' of type map.*no objects with"),
+        ("parquet", pa.array([D(100)], pa.decimal128(5, -2)), r"'x' of type decimal128\(5, -2\): .*write arrow"),
+    ],
+)
+def test_a_column_that_a_format_cannot_hold_is_named_with_a_way_out(
+    tmp_path: Path, format: str, column: Any, message: str
+) -> None:
+    writer = FileSink(tmp_path, format).create_writer(SubtaskContext())
+    batch = pa.record_batch({"n": pa.array(range(len(column))), "x": column})
+    with pytest.raises(TypeMismatchError, match=rf"operator 'Source: test': .*{message}"):
+        writer.write(Batch(batch))
+    writer.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_without_columns_are_lines_of_json() -> None:
+    batch = pa.RecordBatch.from_struct_array(pa.array([{}, {}], pa.struct([])))
+    lines = to_json_lines(batch)
+    assert lines == b"{}\n{}\n"
+    assert from_json_lines(lines, batch.schema).num_rows == 2
+
+
 def test_zoned_times_are_one_form_of_iso_8601() -> None:
     times = pa.array([datetime.datetime(2013, 1, 2, 3), None], pa.timestamp("s", "Europe/Berlin"))
     assert to_json_lines(pa.record_batch({"t": times})) == b'{"t":"2013-01-02T04:00:00+01:00"}\n{"t":null}\n'
+
+
+def put_file(directory: Path) -> Path:
+    directory.write_text("")
+    return directory
+
+
+@pytest.mark.parametrize("place", [lambda path: put_file(path / "a"), lambda path: put_file(path / "a") / "b"])
+def test_a_directory_that_cannot_be_is_refused_for_good_when_the_writer_starts(
+    tmp_path: Path, place: Callable[[Path], Path]
+) -> None:
+    sink = FileSink(place(tmp_path))
+    with pytest.raises(
+        InvalidProgramError, match=r"operator 'Source: test': .*/a.* there is a file there, or above it"
+    ):
+        sink.create_writer(SubtaskContext())
 
 
 def test_text_files_have_one_bare_value_per_line_and_the_suffix_that_is_given(tmp_path: Path) -> None:

@@ -1,0 +1,109 @@
+"""Columns of nested types, taken apart and put together again around other values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+_LISTS = (
+    types.is_list,
+    types.is_large_list,
+    types.is_fixed_size_list,
+    types.is_list_view,
+    types.is_large_list_view,
+)
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether it is one of Arrow's types of lists (a map is none)."""
+    return any(is_kind(kind) for is_kind in _LISTS)
+
+
+def entries(maps: pa.Array) -> pa.Array:
+    """Maps as lists of their entries."""
+    return maps.cast(pa.list_(pa.struct([maps.type.key_field, maps.type.item_field])))
+
+
+def lengths(lists: pa.Array) -> pa.Array:
+    """Of each list how many items it has; 0 where it is null."""
+    return pc.fill_null(pc.list_value_length(lists), 0)
+
+
+def offsets(counts: pa.Array) -> pa.Array:
+    """Of lists of so many items each, where they begin and where the last one ends, as int64."""
+    return pa.array(np.concatenate(([0], np.cumsum(counts.to_numpy(), dtype=np.int64))))
+
+
+def retyped(column: pa.Array, kind: pa.DataType, convert: Callable[[pa.Array, pa.DataType], pa.Array]) -> pa.Array:
+    """The column with type `kind`, which is of the same shape, where a map may be made of lists of entries.
+
+    Args:
+        convert: makes of values that are not nested those of another type.
+    """
+    if column.type.equals(kind):
+        return column
+    if isinstance(kind, pa.BaseExtensionType) and not isinstance(column.type, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, retyped(column, kind.storage_type, convert))
+    if types.is_dictionary(kind) and not types.is_dictionary(column.type):
+        return retyped(column, kind.value_type, convert).dictionary_encode().cast(kind)
+    if types.is_struct(kind) and types.is_struct(column.type) and _names(kind) == _names(column.type):
+        parts = [retyped(part, field.type, convert) for part, field in zip(column.flatten(), kind, strict=True)]
+        for part, field in zip(parts, kind, strict=True):
+            _check_required(field, part.null_count - column.null_count)
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=column.is_null())
+    if types.is_map(kind) and (types.is_map(column.type) or types.is_list(column.type)):
+        lists = entries(column) if types.is_map(column.type) else column
+        keys, items = pc.list_flatten(lists).flatten()
+        keys, items = retyped(keys, kind.key_type, convert), retyped(items, kind.item_type, convert)
+        _check_required(kind.item_field, items.null_count)
+        starts = offsets(lengths(lists)).cast(pa.int32())
+        return pa.MapArray.from_arrays(starts, keys, items, kind, mask=lists.is_null())
+    if is_list(kind) and is_list(column.type):
+        return _retyped_list(column, kind, convert)
+    return convert(column, kind)
+
+
+def _retyped_list(
+    column: pa.Array, kind: pa.DataType, convert: Callable[[pa.Array, pa.DataType], pa.Array]
+) -> pa.Array:
+    items = retyped(pc.list_flatten(column), kind.value_type, convert)
+    _check_required(kind.value_field, items.null_count)
+    counts, nulls = lengths(column), column.is_null()
+    starts = offsets(counts)
+    if types.is_large_list(kind):
+        return pa.LargeListArray.from_arrays(starts, items, type=kind, mask=nulls)
+    if types.is_large_list_view(kind):
+        return pa.LargeListViewArray.from_arrays(starts[:-1], counts.cast(pa.int64()), items, kind, mask=nulls)
+    starts = starts.cast(pa.int32())
+    if types.is_list_view(kind):
+        return pa.ListViewArray.from_arrays(starts[:-1], counts.cast(pa.int32()), items, kind, mask=nulls)
+    if types.is_fixed_size_list(kind):
+        return _fixed_size_list(counts, starts, items, kind, nulls)
+    return pa.ListArray.from_arrays(starts, items, type=kind, mask=nulls)
+
+
+def _fixed_size_list(
+    counts: pa.Array, starts: pa.Array, items: pa.Array, kind: pa.DataType, nulls: pa.Array
+) -> pa.Array:
+    size = kind.list_size
+    is_null = nulls.to_numpy(zero_copy_only=False)
+    wrong = counts.to_numpy()[(counts.to_numpy() != size) & ~is_null]
+    if len(wrong):
+        raise ValueError(f"a list has {wrong[0]} items, and {size} are declared")
+    # A list that is null has as many items as the others, and they are null: Arrow's cast leaves them what they are.
+    places = starts.to_numpy()[:-1, None] + np.arange(size)
+    filled = items.take(pa.array(places.ravel(), mask=np.repeat(is_null, size)))
+    return pa.FixedSizeListArray.from_arrays(filled, type=kind, mask=nulls)
+
+
+def _check_required(field: pa.Field, nulls: int) -> None:
+    if nulls and not field.nullable:
+        raise ValueError(f"{field.name!r} is null, and declared to be never null")
+
+
+def _names(struct: pa.StructType) -> list[str]:
+    return [field.name for field in struct]
