@@ -25,8 +25,8 @@ class Valid:
     words: str
 
 
-def at_least(lowest: float) -> Valid:
-    return Valid(lambda value: value >= lowest, f"at least {lowest}")
+def at_least(lowest: float, unit: str = "") -> Valid:
+    return Valid(lambda value: value >= lowest, f"at least {lowest} {unit}".rstrip())
 
 
 def one_of(*values: str) -> Valid:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from flinkray.types import Millis
+from flinkray.types import MAX_TIMESTAMP, Millis
 
 Duration = int | timedelta | str
 """Milliseconds as an int, a timedelta, or text such as "10 s", "5 min", "1 h"."""
@@ -33,7 +33,7 @@ def to_millis(duration: Duration, name: str = "duration") -> Millis:
     """The duration in whole milliseconds; `name` is what an error calls it.
 
     Raises:
-        ValueError: negative, not a whole number of milliseconds, or text that is not `number unit`.
+        ValueError: negative, beyond 64 bits, not a whole number of milliseconds, or text that is not `number unit`.
         TypeError: neither int, timedelta nor text.
     """
     if isinstance(duration, bool):
@@ -49,6 +49,8 @@ def to_millis(duration: Duration, name: str = "duration") -> Millis:
         raise TypeError(f"{name} is a duration (milliseconds, timedelta or text like '10 s'), not {duration!r}")
     if millis < 0:
         raise ValueError(f"{name} must not be negative, got {duration!r}")
+    if millis > MAX_TIMESTAMP:
+        raise ValueError(f"{name} must be at most {MAX_TIMESTAMP} ms, got {duration!r}")
     if millis != int(millis):
         raise ValueError(f"{name} must be a whole number of milliseconds, got {duration!r}")
     return Millis(int(millis))

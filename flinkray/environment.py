@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from flinkray.cached_files import pack
-from flinkray.config import Configuration
+from flinkray.config import ConfigOption, Configuration
 from flinkray.configuration_sources import load_configuration
 from flinkray.connectors.collection import ArrowSource, CollectionSource, PandasSource
 from flinkray.connectors.generator_function import GeneratorFunctionSource
@@ -28,7 +28,7 @@ from flinkray.execution import (
     PipelineExecutor,
     load_plugin,
 )
-from flinkray.filesystems import absolute, check_uri, is_uri
+from flinkray.filesystems import absolute, check_directory, check_uri, is_uri
 from flinkray.functions import SourceFunction
 from flinkray.known_types import KnownType
 from flinkray.operator_factories import SourceFactory
@@ -337,15 +337,18 @@ def _with_absolute_places(configuration: Configuration) -> Configuration:
         settled.set(PYTHON_PATH, own_places())
     for place in _PLACES:
         if configuration.get(place):
-            settled.set(place, _checked_place(place.key, absolute(configuration.get(place))))
+            settled.set(place, absolute(configuration.get(place)))
+            _check_place(place, settled)
     return settled
 
 
-def _checked_place(option: str, place: str) -> str:
+def _check_place(place: ConfigOption[str], configuration: Configuration) -> None:
     """A typing error is to be told here: a cluster that cannot reach a place takes it that it may be back."""
-    if is_uri(place):
-        try:
-            check_uri(place)
-        except InvalidProgramError as error:
-            raise InvalidProgramError(f"option {option}: {error}") from error
-    return place
+    where = configuration.get(place)
+    try:
+        if place is not SAVEPOINT_PATH:
+            check_directory(where, is_here=configuration.get(TARGET) == "local")
+        elif is_uri(where):
+            check_uri(where)
+    except InvalidProgramError as error:
+        raise InvalidProgramError(f"option {place.key}: {error}") from error

@@ -55,6 +55,30 @@ def check_uri(text: str) -> None:
         resolve(text)
 
 
+def check_directory(uri_or_path: str, *, is_here: bool) -> None:
+    """Checks, without asking any server and without making anything, that a directory can be made, or is there.
+
+    Args:
+        is_here: it is this process that will write there. Else the path may be another disk's, and only what is most
+            likely wrong everywhere is found.
+
+    Raises:
+        InvalidProgramError: it cannot.
+    """
+    if is_uri(uri_or_path) and uri_or_path.partition("://")[0] in _REMOTE:
+        return
+    system, path = resolve(uri_or_path)
+    if not isinstance(system, fs.LocalFileSystem):
+        return
+    nearest = path
+    while not os.path.lexists(nearest):
+        nearest = os.path.dirname(nearest)
+    if not os.path.isdir(nearest):
+        raise InvalidProgramError(f"no directory can be at {uri_or_path!r}: {nearest} is not a directory")
+    if is_here and not os.access(nearest, os.W_OK | os.X_OK):
+        raise InvalidProgramError(f"nothing can be written to {uri_or_path!r}: {nearest} is not writable")
+
+
 _REMOTE = frozenset({"s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss"})
 """Schemes that pyarrow may ask a server about, such as for the region of a bucket."""
 

@@ -129,7 +129,7 @@ def _bound(bound: Duration, name: str) -> Millis:
         opposite = bound.lstrip()[1:]
     elif (isinstance(bound, timedelta) and bound < timedelta(0)) or (isinstance(bound, int) and bound < 0):
         opposite = -bound
-    millis = to_millis(bound, name) if opposite is None else -to_millis(opposite, name)
+    millis = to_millis(bound, name) if opposite is None else -to_millis(opposite, f"the opposite of {name}")
     if abs(millis) >= MAX_TIMESTAMP:
         raise InvalidProgramError(f"interval_join: {name} is {millis} ms, which no two event times are apart")
     return Millis(millis)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import numbers
 from collections.abc import Mapping
 
@@ -10,18 +11,26 @@ from flinkray.config import ConfigOption, at_least, one_of, option
 from flinkray.durations import to_millis
 from flinkray.types import Millis
 
+# Flink's long. Beyond it, NumPy and what waits in C raise errors of their own, or hang, far from the option.
+_LARGEST = 2**63 - 1
+
 
 def _int(raw: object) -> int:
     if not isinstance(raw, bool) and isinstance(raw, str | numbers.Integral):
         with contextlib.suppress(ValueError):
-            return int(raw)
+            number = int(raw)
+            if abs(number) > _LARGEST:
+                raise TypeError(f"expected a whole number of at most {_LARGEST}")
+            return number
     raise TypeError("expected a whole number")
 
 
 def _float(raw: object) -> float:
     if not isinstance(raw, bool) and isinstance(raw, str | numbers.Real):
-        with contextlib.suppress(ValueError):
-            return float(raw)
+        with contextlib.suppress(ValueError, OverflowError):
+            number = float(raw)
+            if math.isfinite(number):
+                return number
     raise TypeError("expected a number")
 
 
@@ -319,6 +328,7 @@ CHECKPOINT_TIMEOUT = option(
     _duration,
     Millis(600_000),
     "A checkpoint that is not complete by then is given up.",
+    valid=at_least(10, "ms"),  # as in Flink: else all are given up, and a job with checkpoints restarts for ever
     unit="ms",
 )
 CHECKPOINT_MIN_PAUSE = option(

@@ -132,7 +132,7 @@ class ThreadTimers:
                 wait_s = self._heap[0][0] - time.monotonic()
                 if wait_s <= 0:
                     return heapq.heappop(self._heap)[2]
-                self._condition.wait(wait_s)
+                self._condition.wait(min(wait_s, threading.TIMEOUT_MAX))
             return None
 
 

@@ -414,3 +414,14 @@ def test_a_place_that_no_filesystem_knows_is_refused_before_the_job_starts(optio
         env = environment({option: place})
         with pytest.raises(InvalidProgramError, match=rf"option {option}: no filesystem for '{place}'"):
             env.from_collection([1]).to_arrow()
+
+
+@pytest.mark.parametrize(
+    "option", ["execution.checkpointing.dir", "execution.checkpointing.savepoint-dir", "high-availability.storageDir"]
+)
+def test_a_place_that_cannot_be_a_directory_is_refused_before_the_job_starts(option: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for place in (f"{tmp_path}/file/a/b", f"file://{tmp_path}/file"):
+        env = environment({option: place})
+        with pytest.raises(InvalidProgramError, match=rf"option {option}: .*'{place}': {tmp_path}/file is not a dir"):
+            env.from_collection([1]).to_arrow()

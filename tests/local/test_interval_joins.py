@@ -199,7 +199,8 @@ def test_a_lower_bound_above_the_upper_one_is_an_error(env: StreamExecutionEnvir
         ("soon", ValueError, "lower_bound: cannot read 'soon'"),
         ("--5 s", ValueError, "lower_bound: cannot read"),
         (timedelta(microseconds=-1), ValueError, "whole number of milliseconds"),
-        (-(2**63), InvalidProgramError, "lower_bound is -9223372036854775808 ms"),
+        (-(2**63), ValueError, "the opposite of lower_bound must be at most 9223372036854775807 ms"),
+        (1 - 2**63, InvalidProgramError, "lower_bound is -9223372036854775807 ms"),
     ],
 )
 def test_bounds_that_are_none(

@@ -84,6 +84,28 @@ def test_uris_are_checked_where_that_asks_no_server() -> None:
             filesystems.check_uri(bad)
 
 
+def test_places_where_no_directory_can_be_are_told_without_making_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "nowhere").symlink_to(tmp_path / "gone")
+    for good in (
+        str(tmp_path),
+        f"{tmp_path}/a/b",
+        f"file://{tmp_path}/a",
+        "s3://bucket/a",
+    ):
+        filesystems.check_directory(good, is_here=True)
+    for bad in (f"{tmp_path}/file", f"{tmp_path}/file/a/b", f"file://{tmp_path}/file/a", f"{tmp_path}/nowhere/a"):
+        with pytest.raises(InvalidProgramError, match=rf"at '{bad}': {tmp_path}/(file|nowhere) is not a directory"):
+            filesystems.check_directory(bad, is_here=False)
+    monkeypatch.setattr(os, "access", lambda path, _mode: path != str(tmp_path))
+    filesystems.check_directory(f"{tmp_path}/a", is_here=False)
+    with pytest.raises(InvalidProgramError, match=rf"to '{tmp_path}/a': {tmp_path} is not writable"):
+        filesystems.check_directory(f"{tmp_path}/a", is_here=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "nowhere"]
+
+
 def test_uris_are_put_together_before_their_settings() -> None:
     bucket = "s3://bucket/checkpoints?region=eu-west-1&scheme=http"
     assert filesystems.join(bucket, "job", "chk-1") == (

@@ -185,6 +185,15 @@ class Waiting:
         threading.Event().wait(0.01)
 
 
+def test_a_timer_for_the_end_of_time_leaves_the_others_to_fire() -> None:
+    timers = ThreadTimers("test")
+    fired = threading.Event()
+    timers.call_later(2.0**63, fired.clear)
+    timers.call_later(20, fired.set)
+    assert fired.wait(10)
+    timers.close()
+
+
 def test_timers_that_are_closed_neither_fire_nor_hold_what_they_were_given() -> None:
     import weakref
 
