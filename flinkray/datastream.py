@@ -30,6 +30,7 @@ from flinkray.functions import (
 from flinkray.keys import ColumnKey, FunctionKey, KeySelector
 from flinkray.known_types import UNKNOWN, KnownType, check_same_types
 from flinkray.operator_factories import (
+    OBJECTS_IN_ARROW,
     AsyncFactory,
     DropFactory,
     FilterFactory,
@@ -66,7 +67,7 @@ from flinkray.transformations import (
 )
 from flinkray.type_hints import from_annotation, record_type
 from flinkray.type_info import TypeInformation
-from flinkray.types import OutputTag, RecordType
+from flinkray.types import Kind, OutputTag, RecordType
 from flinkray.watermarks import WatermarkStrategy
 from flinkray.windowing import WindowAssigner
 
@@ -148,13 +149,22 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
             function: gets and gives a pa.RecordBatch ("pyarrow"), DataFrame ("pandas") or dict of name -> array
                 ("numpy"), after Ray Data's convention; or a class of such callables, made once per subtask. It may
                 give any of these, or what else has the Arrow stream interface (Polars), and fewer or more rows than it
-                got: then each has the batch's highest event time.
+                got: then each has the batch's highest event time. Values that Arrow cannot hold come in a column
+                `value` of objects, of a DataFrame or array; as "pyarrow" they do not come.
+            output_type: the columns that the results have, to which they are cast.
         """
         if batch_format not in BATCH_FORMATS:
             raise InvalidProgramError(f"batch_format is one of {', '.join(BATCH_FORMATS)}, not {batch_format!r}")
         if not callable(function):
             raise InvalidProgramError(f"map_batches takes a callable or a class of callables, not {function!r}")
         declared = None if output_type is None else record_type(output_type)
+        if declared is not None and declared.kind is Kind.OBJECT:
+            raise InvalidProgramError(
+                "map_batches gives columns, not objects: use map(..., output_type=object) for these"
+            )
+        given = self.record_type
+        if given is not None and given.kind is Kind.OBJECT and batch_format == "pyarrow":
+            raise InvalidProgramError(f"Map Batches: {OBJECTS_IN_ARROW}")
         return self._one_input(
             "Map Batches", MapBatchesFactory(function, batch_format, declared), KnownType.of(declared)
         )
@@ -282,8 +292,9 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
         """Partitions by key: all records of a key go to the same subtask, in order.
 
         Args:
-            keys: one or more column names; or one function of the record that gives a hashable key. Columns are
-                hashed as columns, with no Python per row.
+            keys: one or more column names; or one function of the record that gives a hashable key: a number, text,
+                bytes, a time, a UUID, or a tuple or dataclass of them (which comes back as a Row). Columns are hashed
+                as columns, with no Python per row.
             key_type: the type of what the function gives, as `output_type=`.
         Raises:
             UnknownColumnError: a column that the stream is known not to have.

@@ -99,6 +99,12 @@ class FilterFactory(OperatorFactory, frozen=True):
 # -- columnar functions ------------------------------------------------------------------------------------------
 
 
+OBJECTS_IN_ARROW = (
+    "its input is objects, which have no Arrow columns; set output_type= of the function before to what Arrow holds, "
+    'or take them as they are, with map_batches(..., batch_format="numpy") or "pandas"'
+)
+
+
 class MapBatchesFactory(OperatorFactory, frozen=True):
     """`function(batch)` on a pa.RecordBatch, a pandas DataFrame or a dict of numpy arrays; a callable or a class.
 

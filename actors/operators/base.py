@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from actors.elements import CheckpointOptions, LatencyMarker
+from actors.operators.cancellation import Cancellation
 from actors.operators.pace import PieceLimit
 from actors.ports import Clock, Loop
 from actors.state.options import StateOptions
@@ -131,6 +132,11 @@ class OperatorContext(Protocol):
     @property
     def piece_limit(self) -> PieceLimit:
         """How many rows the task may take at a time."""
+
+    @property
+    def cancellation(self) -> Cancellation:
+        """True once the task is cancelled. The output looks at it; a loop over what a function gives, which may have no
+        end, has to where nothing comes of it that is emitted."""
 
     @property
     def backpressured_ms(self) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sized
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
@@ -19,7 +19,7 @@ from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError, TypeMismatchError
 from flinkray.fixed_width import from_numpy
 from flinkray.functions import Function
-from flinkray.operator_factories import MapBatchesFactory
+from flinkray.operator_factories import OBJECTS_IN_ARROW, MapBatchesFactory
 from flinkray.plain_columns import PlainColumns
 from flinkray.row_codec import decode
 from flinkray.types import SCALAR_COLUMN, Kind, RecordType, tuple_columns
@@ -80,6 +80,8 @@ class MapBatchesOperator(Operator):
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         shown = _Shown(batch)
+        if batch.kind is Kind.OBJECT and self._factory.batch_format == "pyarrow":
+            raise TypeMismatchError(f"{operator_label(self.context)}: {OBJECTS_IN_ARROW}")
         argument = self._to_format(batch)
         try:
             returned = self._function(argument)
@@ -95,6 +97,8 @@ class MapBatchesOperator(Operator):
         data = self._as_record_batch(result)
         if data.num_rows:
             self.output.emit(Batch(data, self._kind(batch, data), _times(batch, data.num_rows)))
+        else:
+            self.context.cancellation.check()  # a generator of empty batches may have no end
 
     def close(self) -> None:
         if not hasattr(self, "_functions"):
@@ -134,6 +138,11 @@ class MapBatchesOperator(Operator):
             data = _one_batch(pa.table(result))
         else:
             raise self._wrong_type(result)
+        if not data.num_columns and isinstance(result, Sized) and len(result):
+            raise TypeMismatchError(
+                f"{operator_label(self.context)}: the function of map_batches returned {len(result)} rows without "
+                "columns; a stream's rows need at least one. Return None for no rows"
+            )
         return self._plain_columns.of(data if declared is None else self._cast(data, declared))
 
     def _from_pandas(self, frame: pd.DataFrame) -> pa.RecordBatch:

@@ -221,8 +221,11 @@ class UserFunctionOperator(Operator):
         collect, flush_if_full = self._results.collect, self._results.flush_if_full
         set_current_key = self._backend.set_current_key
         is_event_time = domain == TimeDomain.EVENT_TIME
+        canceled = self.context.cancellation
         element._time_domain = domain
         for timestamp, key, key_group in due:
+            if canceled:  # a timer may set the next one, without end
+                canceled.check()
             element._timestamp = timestamp
             set_current_key(key, key_group)
             try:
@@ -230,7 +233,7 @@ class UserFunctionOperator(Operator):
                 if results is None:
                     continue
                 collect(results, timestamp if is_event_time else None)
-            except Exception as error:
+            except BaseException as error:
                 value = OfKey(key, f"timer {timestamp}")
                 raise_attributed(self.context.operator_name, self.context.subtask, value, error)
             flush_if_full()

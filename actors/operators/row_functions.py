@@ -103,6 +103,7 @@ class FusedRowOperator(Operator):
             yield batch
             return
         for result in self._loops[loop].run(batch):
+            self.context.cancellation.check()  # what follows may drop it
             yield from self._run(result, loop + 1)
 
     def _cut_by_size(self, batch: Batch) -> Iterator[Batch]:
@@ -241,7 +242,7 @@ class _Source:
 
     def namespace(self, context: OperatorContext) -> dict[str, Any]:
         """The globals of the loop: the functions, and what brings their results into form."""
-        namespace = dict(self._helpers)
+        namespace = {**self._helpers, "canceled": context.cancellation}
         for index, stage in enumerate(self._stages):
             namespace[f"f{index}"] = as_callable(stage.function, stage.kind)
             if stage.output_type is not None:
@@ -294,6 +295,7 @@ class _Source:
             "tuple",
             "len",
             "PLAIN",
+            "canceled",
         ]
         defaults = ", ".join(f"{name}={name}" for name in own)
         for calls_append, has_rows in product((False, True), repeat=2):
@@ -310,12 +312,14 @@ class _Source:
             self._inputs.append(value)
             if stage.kind == "filter":
                 self._line(depth, f"if not f{index}({value}):", index)
+                self._write_look(depth + 1, index)
                 self._line(depth + 1, "continue")
                 continue
             result = f"v{index + 1}"
             if stage.kind == "map":
                 self._line(depth, f"{result} = f{index}({value})", index)
             else:
+                self._write_look(depth, index)
                 self._line(depth, f"results{index} = f{index}({value})", index)
                 branch = "if"
                 if index == last and not calls_append:
@@ -342,6 +346,12 @@ class _Source:
         if has_rows:
             self._line(depth + 1, f"rows += repeat(row, len(results{index}))")
         self._write_cut(depth + 1)
+
+    def _write_look(self, depth: int, index: int) -> None:
+        """Where a row of an earlier flat_map is dropped, or may be: it may have no end."""
+        if any(stage.kind == "flat_map" for stage in self._stages[:index]):
+            self._line(depth, "if canceled:")
+            self._line(depth + 1, "canceled.check()")
 
     def _write_cut(self, depth: int) -> None:
         if any(stage.kind == "flat_map" for stage in self._stages):

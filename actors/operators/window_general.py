@@ -185,6 +185,13 @@ class GeneralWindowOperator(TimedOperator):
     def _checked(self, windows: Any) -> Any:
         """What the assigner gave, where it is windows."""
         if isinstance(windows, Collection) and all(hasattr(window, "max_timestamp") for window in windows):
+            for window in windows:
+                if window.max_timestamp() > MAX_TIMESTAMP:
+                    raise TypeMismatchError(
+                        f"{self._label}: {type(self._assigner).__name__} gave {short_repr(window)}, which ends after "
+                        f"{MAX_TIMESTAMP}, the highest time that 64 bits hold, and would never fire; filter such rows "
+                        "out before, or give them a time in milliseconds"
+                    )
             return windows
         raise TypeMismatchError(
             f"{self._label}: assign_windows of {type(self._assigner).__name__} must return a list of windows such as "
@@ -234,11 +241,13 @@ class GeneralWindowOperator(TimedOperator):
 
     def _fire_due(self, watermark: int) -> None:
         for timer in self._timers.advance_watermark(Timestamp(watermark)):
+            self.context.cancellation.check()  # a trigger's timer may set the next one, without end
             self._on_timer(timer, True)
         self._end_round()
 
     def _on_processing_time(self) -> None:
         for timer in self._timers.due_processing_timers():
+            self.context.cancellation.check()
             self._on_timer(timer, False)
         self._end_round()
 
@@ -254,7 +263,7 @@ class GeneralWindowOperator(TimedOperator):
         self._trigger_context.set_current(timer.key, timer.key_group)
         try:
             self._call_trigger(timer.timestamp, is_event_time, window, state_window)
-        except Exception as error:
+        except BaseException as error:
             value = OfKey(key, repr(window))
             raise_attributed(self.context.operator_name, self.context.subtask, value, error)
         self._results.flush_if_full()

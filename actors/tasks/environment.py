@@ -24,6 +24,7 @@ from actors.messages import (
 from actors.network.input_gate import SingleInputGate
 from actors.network.result_partition import ResultPartition
 from actors.operators.base import Operator
+from actors.operators.cancellation import Cancellation
 from actors.operators.pace import PieceLimit
 from actors.ports import Cancellable, Clock, Loop, Timers
 from actors.state.options import StateOptions
@@ -116,6 +117,7 @@ class TaskOperatorContext:
         executor: MailboxExecutor,
         timers: TaskTimers,
         mail_done: Callable[[], None],
+        cancellation: Cancellation,
     ) -> None:
         self._config = config
         self._name = name
@@ -128,6 +130,7 @@ class TaskOperatorContext:
         self._executor = executor
         self._timers = timers
         self._mail_done = mail_done
+        self._cancellation = cancellation
         configuration = deployment.configuration
         self._metrics = OperatorFigures(
             name,
@@ -241,6 +244,10 @@ class TaskOperatorContext:
     @property
     def piece_limit(self) -> PieceLimit:
         return self._piece_limit
+
+    @property
+    def cancellation(self) -> Cancellation:
+        return self._cancellation
 
     @property
     def backpressured_ms(self) -> float:

@@ -12,6 +12,7 @@ from actors.elements import CheckpointOptions
 from actors.mailbox.executor import MailboxExecutor
 from actors.messages import TaskDeployment
 from actors.operators.base import Operator, Output
+from actors.operators.cancellation import Cancellation
 from actors.operators.pace import PieceLimit
 from actors.operators.sink import SinkOperator
 from actors.operators.source import SourceOperator
@@ -47,7 +48,7 @@ class OperatorChain:
     Args:
         executors: by operator; whoever is further down the chain has a higher priority.
         operator_acted: called after each mail of an operator: it may be available again.
-        check_canceled: raises when the task is cancelled; called before an operator's rows go on.
+        cancellation: of the task; asked before an operator's rows go on.
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class OperatorChain:
         timers: TaskTimers,
         create_writer: CreateWriter,
         operator_acted: Callable[[], None],
-        check_canceled: Callable[[], None],
+        cancellation: Cancellation,
     ) -> None:
         self._figures = figures
         self._create_writer = create_writer
@@ -90,11 +91,12 @@ class OperatorChain:
                 executors[member.first.operator_id],
                 timers,
                 operator_acted,
+                cancellation,
             )
             context.metrics.number_of_inputs = operator.number_of_inputs
             self._figures_of_operators.append(context.metrics)
             output = self._output_of(member, operator, context.random("latency markers"))
-            operator.setup(context, OperatorOutput(output, context.metrics.watermark_out, check_canceled))
+            operator.setup(context, OperatorOutput(output, context.metrics.watermark_out, cancellation.check))
         figures.operators = list(self._figures_of_operators)
         self._gating = [o for o in self._operators.values() if type(o).is_available is not Operator.is_available]
         self._unclosed = list(self._operators.values())

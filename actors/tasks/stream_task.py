@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 from actors.elements import (
     CancelCheckpointMarker,
@@ -20,6 +20,7 @@ from actors.messages import EndOfDataReached, TaskDeployment, TaskMetrics
 from actors.network.input_gate import SingleInputGate
 from actors.network.record_writer import RecordWriter
 from actors.network.result_partition import ResultPartition
+from actors.operators.cancellation import Cancellation, TaskCanceled
 from actors.operators.input_status import InputStatus
 from actors.tasks.ending import TaskEnd
 from actors.tasks.environment import TaskServices
@@ -45,10 +46,6 @@ from graphs.job_graph import NetworkEdge
 from graphs.states import ExecutionState
 
 log = logging.getLogger(__name__)
-
-
-class TaskCanceled(BaseException):
-    """Ends a task from within, wherever it is. No Exception, so that no user code takes it for one of its own."""
 
 
 class StreamTask:
@@ -100,7 +97,7 @@ class StreamTask:
         }
         self._phase = self._deploy
         self._is_done = False
-        self._is_canceled = False
+        self._cancellation = Cancellation()
         self._chain: OperatorChain | None = None
         self._inputs: InputProcessor | None = None
         self._checkpoints: TaskCheckpoints | None = None
@@ -114,11 +111,11 @@ class StreamTask:
     # -- any thread ----------------------------------------------------------------------------------------------
 
     def cancel(self) -> None:
-        """Ends the task soon: at its next step, or where an operator waits or emits."""
-        self._is_canceled = True
+        """Ends the task soon: at its next step, or where an operator waits, emits or drops rows."""
+        self._cancellation.set()
         self._written.give_up_all()
         try:
-            self._processor.control_executor.execute(_raise_canceled, "cancel", urgent=True)
+            self._processor.control_executor.execute(self._cancellation.check, "cancel", urgent=True)
         except MailboxClosed:
             log.debug("task %s is at its end already", self.deployment.task_name)
 
@@ -203,7 +200,7 @@ class StreamTask:
     # -- phases, each a step or more ------------------------------------------------------------------------------
 
     def _deploy(self) -> bool:
-        self._check_canceled()
+        self._cancellation.check()
         keep_freed_memory()
         deployment, network = self.deployment, self._services.network
         for partition in deployment.partitions:
@@ -218,7 +215,7 @@ class StreamTask:
             self._timers,
             self._create_writer,
             self._operator_acted,
-            self._check_canceled,
+            self._cancellation,
         )
         self._checkpoints = checkpoints = self._create_checkpoints(chain)
         if self._is_restored_finished:
@@ -232,7 +229,7 @@ class StreamTask:
         return True
 
     def _restore(self) -> bool:
-        self._check_canceled()
+        self._cancellation.check()
         chain, restore = self._opened_chain, self.deployment.restore
         if restore is None:
             chain.restore(lambda _operator_id: None)
@@ -267,7 +264,7 @@ class StreamTask:
         return True
 
     def _close(self) -> bool:
-        self._check_canceled()
+        self._cancellation.check()
         if not self._written.is_idle:
             return False  # who is FINISHED cannot acknowledge any more
         for writer in self._writers.values():
@@ -279,7 +276,7 @@ class StreamTask:
         return True
 
     def _end_badly(self, error: BaseException) -> None:
-        is_canceled = self._is_canceled or isinstance(error, TaskCanceled)
+        is_canceled = bool(self._cancellation) or isinstance(error, TaskCanceled)
         error.add_note(f"in task {self.deployment.task_name!r}, attempt {self.deployment.attempt_number}")
         self._is_running = False
         self._timers.quiesce()
@@ -468,14 +465,6 @@ class StreamTask:
 
     def _set_error(self, error: BaseException) -> None:
         self._error = error
-
-    def _check_canceled(self) -> None:
-        if self._is_canceled:
-            _raise_canceled()
-
-
-def _raise_canceled() -> NoReturn:
-    raise TaskCanceled
 
 
 def _ignore(_input_index: int) -> None:

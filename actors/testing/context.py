@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.elements import LatencyMarker, Watermark, WatermarkStatus
+from actors.operators.cancellation import Cancellation
 from actors.operators.pace import PieceLimit
 from actors.ports import Loop
 from actors.state.options import StateOptions
@@ -79,6 +80,7 @@ class HarnessContext:
     auto_watermark_interval_ms: int = 200
     allows_unaligned_splits: bool = False
     piece_limit: PieceLimit = field(default_factory=PieceLimit)
+    cancellation: Cancellation = field(default_factory=Cancellation)
     backpressured_ms: float = 0.0
     latency_interval_ms: int = 0
     state_options: StateOptions = StateOptions()

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from flinkray import DataStream, DiscardSink, JobStatus, StreamExecutionEnvironment
+from flinkray import DataStream, DiscardSink, JobStatus, KeyedProcessFunction, StreamExecutionEnvironment
+from flinkray.functions import OnTimerContext, ProcessContext
 from tests.support.leftovers import nothing_is_left
 from tests.support.waiting import eventually
 
@@ -25,7 +26,17 @@ ENDLESS: list[Callable[[DataStream], DataStream]] = [
     lambda rows: rows.map_batches(lambda _: ({"n": [number]} for number in itertools.count())).map(lambda row: row.n),
     lambda rows: rows.process(lambda value, _context: itertools.count(value)),
 ]
-NAMES = ["flat_map", "exchange", "map_batches", "process"]
+NAMES = ["flat_map, emitting", "exchange", "map_batches, emitting", "process"]
+
+
+# Of these no row comes to the end of the chain.
+FRUITLESS: list[Callable[[DataStream], DataStream]] = [
+    lambda rows: rows.flat_map(lambda value: itertools.count(value)).filter(see_and_drop),
+    lambda rows: rows.flat_map(lambda value: itertools.count(value)).flat_map(lambda value: [0] * see_and_drop(value)),
+    lambda rows: rows.map_batches(lambda _: ({"n": [0] * see_and_drop(number)} for number in itertools.count())),
+    lambda rows: rows.key_by(lambda value: value).process(Alarms()),
+]
+FRUITLESS_NAMES = ["filter", "flat_map", "map_batches", "timers"]
 
 
 def local() -> StreamExecutionEnvironment:
@@ -51,7 +62,22 @@ def see(_row: Any) -> bool:
     return True
 
 
-@pytest.mark.parametrize("program", ENDLESS, ids=NAMES)
+def see_and_drop(row: Any) -> bool:
+    return not see(row)
+
+
+class Alarms(KeyedProcessFunction):
+    """Each timer sets the next, and all are due: the last watermark is behind all event times."""
+
+    def process_element(self, value: Any, ctx: ProcessContext) -> None:
+        ctx.timer_service().register_event_time_timer(0)
+
+    def on_timer(self, timestamp: int, ctx: OnTimerContext) -> None:
+        see(timestamp)
+        ctx.timer_service().register_event_time_timer(timestamp + 1)
+
+
+@pytest.mark.parametrize("program", ENDLESS + FRUITLESS, ids=NAMES + FRUITLESS_NAMES)
 def test_a_function_without_end_is_cancelled_without_an_error_of_its_own(
     program: Callable[[DataStream], DataStream], caplog: pytest.LogCaptureFixture
 ) -> None:

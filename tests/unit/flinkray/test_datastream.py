@@ -184,6 +184,11 @@ WRONG_CALLS: dict[str, tuple[Any, str]] = {
     "drop everything": (lambda rows: rows.drop("word", "n", "price"), "no column"),
     "rename onto another": (lambda rows: rows.rename(n="price"), "same name"),
     "batch format": (lambda rows: rows.map_batches(len, batch_format="polars"), "one of pyarrow, pandas, numpy"),
+    "batches of objects from columns": (lambda rows: rows.map_batches(len, output_type=object), "gives columns"),
+    "columns of objects": (
+        lambda rows: rows.map(str, output_type=object).map_batches(len),
+        r"objects, which have no Arrow columns; set output_type= of the function before.*batch_format=\"numpy\"",
+    ),
     "keyed function without key": (lambda rows: rows.process(CountPerKey()), "key the stream first"),
     "key_by of nothing": (lambda rows: rows.key_by(), "column names, or one function"),
     "key_by of both": (lambda rows: rows.key_by("word", len), "column names, or one function"),

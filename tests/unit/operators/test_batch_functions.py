@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from actors.operators.cancellation import TaskCanceled
 from actors.operators.registry import create_operator
 from flinkray.errors import InvalidProgramError, TypeMismatchError, UserFunctionError
 from flinkray.functions import Function, RuntimeContext
@@ -59,6 +60,10 @@ def test_scalars_come_under_value_and_stay_scalar_when_value_comes_back() -> Non
 def test_objects_come_unpickled() -> None:
     sizes = run(lambda columns: {"value": [len(value) for value in columns["value"]]}, "numpy", [{1, 2}, set()])
     assert sizes.output.rows == [2, 0]
+    with pytest.raises(
+        TypeMismatchError, match=r"'op' \(subtask 1 of 1\): .*no Arrow columns; set output_type= of the"
+    ):
+        run(lambda batch: batch, "pyarrow", [{1, 2}])
 
 
 def test_event_times_stay_where_the_number_of_rows_does_and_else_become_the_highest() -> None:
@@ -74,7 +79,8 @@ def test_generators_lists_and_nothing_are_results_too() -> None:
 
     assert [batch.num_rows for batch in run(halves, "pyarrow", COLUMNS).output.batches] == [1, 2]
     assert [b.num_rows for b in run(lambda batch: [batch, batch], "pyarrow", COLUMNS).output.batches] == [3, 3]
-    assert run(lambda _: None, "pyarrow", COLUMNS).output.elements == []
+    for nothing in (None, {}, pd.DataFrame(), pa.table({})):
+        assert run(lambda _, result=nothing: result, "pyarrow", COLUMNS).output.elements == []
 
 
 class Model:
@@ -145,6 +151,9 @@ def test_a_declared_type_is_cast_to_and_orders_the_columns() -> None:
         ({"a": [1, "x"]}, "column 'a' fits no Arrow type"),
         ({1: [1]}, "column names must be text"),
         (pd.DataFrame({"a": [1, "x"]}), "the returned DataFrame"),
+        (pd.DataFrame(index=["x", "y"]), "returned 2 rows without columns"),
+        (pa.table({"a": [1, 2]}).select([]), "returned 2 rows without columns"),
+        (pa.record_batch({"a": [1, 2]}).select([]), "returned 2 rows without columns"),
     ],
 )
 def test_a_wrong_result_names_the_operator_and_what_would_do(result: Any, message: str) -> None:
@@ -180,3 +189,15 @@ def test_nulls_survive_pandas_and_numpy() -> None:
     run(lambda columns: values.extend(columns["value"]), "numpy", [1.5, None])
     assert values[0] == 1.5
     assert math.isnan(values[1])
+
+
+def test_a_generator_of_empty_batches_ends_when_its_task_is_cancelled() -> None:
+    def empty(_batch: Any) -> Iterator[dict[str, Any]]:
+        yield {"n": []}
+        harness.context.cancellation.set()
+        yield {"n": []}
+        raise AssertionError("nobody looked")
+
+    harness = driven(empty)
+    with pytest.raises(TaskCanceled):
+        harness.push(COLUMNS)

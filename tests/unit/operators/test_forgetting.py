@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from actors.operators.cancellation import Cancellation
 from actors.operators.pace import PieceLimit
 from actors.operators.registry import create_operator
 from flinkray.aggregates import Avg, Count, Max, Sum
@@ -64,7 +65,8 @@ def held(operator: Any) -> list[weakref.ref[Any]]:
 
 
 def _is_owned(each: Any) -> bool:
-    is_of_operator = type(each).__module__.startswith("actors.operators") and not isinstance(each, PieceLimit)
+    is_of_task = isinstance(each, PieceLimit | Cancellation)
+    is_of_operator = type(each).__module__.startswith("actors.operators") and not is_of_task
     return is_of_operator and type(each).__weakrefoffset__ != 0
 
 

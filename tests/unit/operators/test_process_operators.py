@@ -141,6 +141,17 @@ def test_an_error_of_the_users_code_names_operator_subtask_and_value() -> None:
         process(fail).push([6, 7])
 
 
+def test_ending_the_thread_in_a_timer_is_an_error_of_the_function() -> None:
+    class Stopping(Recorder):
+        def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any]:
+            raise SystemExit("no")
+
+    harness = process(Stopping(), KEY)
+    harness.push(rows(("a", 10, None)), [1])
+    with pytest.raises(UserFunctionError, match=r"'op' \(subtask 1 of 1\): SystemExit: no.*timer 10 of key 'a'"):
+        harness.watermark(20)
+
+
 def test_functions_are_opened_and_closed_once() -> None:
     class Counted(ProcessFunction):
         calls: tuple[str, ...] = ()

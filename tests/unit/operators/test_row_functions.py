@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.operators.cancellation import TaskCanceled
 from actors.operators.registry import create_operator
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError, TypeMismatchError, UserFunctionError
@@ -31,7 +32,7 @@ from flinkray.operator_factories import FilterFactory, FlatMapFactory, MapFactor
 from flinkray.rows import Row
 from flinkray.state import ListStateDescriptor, ValueStateDescriptor
 from flinkray.types import Kind, RecordType
-from tests.support.operators import OperatorHarness, RecordedOutput, code, scalar
+from tests.support.operators import FakeContext, OperatorHarness, RecordedOutput, code, scalar
 from tests.support.state import restored_from
 
 
@@ -512,3 +513,33 @@ def test_an_error_that_cannot_tell_its_message_is_reported_by_its_type() -> None
 
     with pytest.raises(UserFunctionError, match=r"operator 'a'.*Silent: \(.*__str__ raised KeyError\); the value"):
         fused(MapFactory(fail)).push([1])
+
+
+FRUITLESS: list[list[OperatorFactory]] = [
+    [FilterFactory(lambda _: False)],
+    [MapFactory(lambda v: v), FilterFactory(lambda _: False), MapFactory(lambda v: v)],
+    [FlatMapFactory(lambda _: [])],
+    [FlatMapFactory(lambda _: None), MapFactory(lambda v: v)],
+    # Cut in two loops: only Arrow brings a list into its declared type.
+    [
+        MapFactory(lambda v: [v], RecordType(Kind.SCALAR, pa.schema([("value", pa.list_(pa.int64()))]))),
+        FilterFactory(lambda _: False),
+    ],
+]
+
+
+@pytest.mark.parametrize("behind", FRUITLESS)
+@pytest.mark.parametrize("timestamps", [None, [5]])
+def test_a_flat_map_of_which_nothing_stays_ends_when_its_task_is_cancelled(
+    behind: list[OperatorFactory], timestamps: list[int] | None
+) -> None:
+    context = FakeContext(batch_rows=100)
+
+    def count(_value: int) -> Iterator[int]:
+        yield from range(1000)
+        context.cancellation.set()
+        yield from range(1000)
+        raise AssertionError("nobody looked")
+
+    with pytest.raises(TaskCanceled):
+        fused(FlatMapFactory(count), *behind, context=context).push([0], timestamps)
