@@ -240,7 +240,7 @@ class SessionWindows(MergingWindowAssigner):
         gap = self.gap_ms if self.gap_function is None else self.gap_function(element)
         if not isinstance(gap, int) or gap <= 0:
             raise ValueError(f"the gap of a session must be a positive number of milliseconds, got {gap!r}")
-        return [Window(time, time + gap)]
+        return [Window(time, min(time + gap, MAX_TIMESTAMP))]  # nothing ends after the end of time
 
     def get_default_trigger(self, env: Any = None) -> Trigger:
         return _time_trigger(self._uses_event_time)

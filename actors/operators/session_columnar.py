@@ -78,7 +78,7 @@ class ColumnarSessionOperator(TimedOperator):
                 gap = function(value)
                 if not isinstance(gap, int) or gap <= 0:
                     raise ValueError(f"the gap of a session must be a positive number of milliseconds, got {gap!r}")
-                gaps[row] = gap
+                gaps[row] = min(gap, MAX_TIMESTAMP)
             except BaseException as error:
                 raise_attributed(self.context.operator_name, self.context.subtask, value, error)
         return gaps

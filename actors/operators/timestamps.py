@@ -303,9 +303,20 @@ class WatermarkTracker:
         return self._is_idle or now_ms - self._inactive_since_ms > self._idle_timeout_ms
 
     def _risen(self, watermark: int | None) -> Timestamp | None:
-        if watermark is None or watermark <= self._watermark:
+        if watermark is None:
             return None
-        self._watermark = Timestamp(watermark)
+        try:
+            risen = operator.index(watermark)
+        except TypeError:
+            risen = None
+        if risen is None or risen > MAX_TIMESTAMP:
+            raise TypeMismatchError(
+                f"operator {self._where!r}: a watermark is an int of epoch milliseconds that fits 64 bits, not "
+                f"{short_repr(watermark)} ({type(watermark).__name__})"
+            )
+        if risen <= self._watermark:
+            return None
+        self._watermark = Timestamp(risen)
         return self._watermark
 
 

@@ -11,7 +11,7 @@ from actors.operators.base import Operator, OperatorContext, Output, subtask_lab
 from actors.operators.window_times import Times, WindowTimes
 from actors.state.snapshot import ListMode, OperatorSnapshot, RestoredState
 from flinkray.batch import Batch
-from flinkray.errors import NullTimestampError
+from flinkray.errors import NullTimestampError, TypeMismatchError
 from flinkray.fixed_width import INT64, fixed_width, from_numpy
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, OutputTag, Timestamp
 from flinkray.windowing import AlignedWindows
@@ -163,6 +163,8 @@ class WindowOperatorBase(TimedOperator):
         """
         times = self._times
         self._check_times(batch)
+        if not times.are_within_bounds(*batch.time_bounds):
+            self._raise_out_of_bounds(batch)
         if not times.has_gaps and not times.is_over(times.last_start(batch.time_bounds[0]), self._watermark):
             return batch
         timestamps = self._timestamps(batch)
@@ -176,3 +178,12 @@ class WindowOperatorBase(TimedOperator):
         if is_kept.all():
             return batch
         return batch.filter(from_numpy(is_kept)) if is_kept.any() else None
+
+    def _raise_out_of_bounds(self, batch: Batch) -> None:
+        times, (lowest, highest) = self._times, batch.time_bounds
+        culprit = highest if times.are_within_bounds(lowest, lowest) else lowest
+        raise TypeMismatchError(
+            f"operator {self._where!r}: the windows of {times.size} ms of a row with the event time {culprit} reach "
+            f"beyond the times that 64 bits hold, {MIN_TIMESTAMP} to {MAX_TIMESTAMP}; filter such rows out before, or "
+            "give them a time in milliseconds"
+        )

@@ -94,7 +94,7 @@ class LocalWindowAggregateOperator(Operator):
         # A batch without columns would have no rows either; where one is missing, the window says what there is.
         if 0 < len(read) < len(names) and self._read.issubset(names):
             batch = batch.select(read)
-        if batch.is_timed:
+        if self._is_usable(batch):
             starts = {self._times.slice_start(time) for time in batch.time_bounds}
             if len(starts) == 1:  # one number for all rows
                 batch = batch.with_times(starts.pop())
@@ -131,7 +131,11 @@ class LocalWindowAggregateOperator(Operator):
             self._give(self._store.slice_starts())
             self._store, self._sample = SliceStore(self._aggregates, self._where), GroupSample()
             self._schema, self._is_combinable = batch.data.schema, self._has_fixed_size(batch.data)
-        return self._is_combinable and batch.is_timed
+        return self._is_combinable and self._is_usable(batch)
+
+    def _is_usable(self, batch: Batch) -> bool:
+        """Whether all rows have event time, and such that can be put into windows."""
+        return batch.is_timed and self._times.are_within_bounds(*batch.time_bounds)
 
     def _has_fixed_size(self, data: pa.RecordBatch) -> bool:
         aggregates = AggregateColumns(self._aggregates, self._where)

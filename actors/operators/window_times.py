@@ -49,6 +49,12 @@ class WindowTimes:
 
     # -- rows to windows
 
+    def are_within_bounds(self, lowest: int, highest: int) -> bool:
+        """Whether windows of such times begin and end, and what is computed here stays, within 64 bits."""
+        begin = min(self.last_start(lowest), lowest - self.size) - abs(self.offset)
+        end = max(self.last_start(highest) + self.size, highest) + abs(self.offset)
+        return begin >= MIN_TIMESTAMP and end <= MAX_TIMESTAMP
+
     def slice_start(self, timestamp: int) -> int:
         """The start of the slice that contains the time."""
         return (timestamp - self.offset) // self.slice * self.slice + self.offset

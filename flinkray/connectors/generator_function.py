@@ -32,7 +32,7 @@ from flinkray.errors import InvalidProgramError, TypeMismatchError
 from flinkray.functions import CheckpointedFunction, SourceFunction
 from flinkray.row_codec import RowEncoder
 from flinkray.type_hints import from_annotation, record_type
-from flinkray.types import Kind, RecordType
+from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Kind, RecordType
 
 _WAITING_BATCHES = 2
 """Batches' worth of values that the function may be ahead."""
@@ -142,7 +142,18 @@ class _FunctionReader(SourceReader):
             return
         for has_timestamps, run in itertools.groupby(taken, lambda each: each[1] is not None):
             values, times = map(list, zip(*run, strict=True))
-            yield self._encoder.encode(values, pa.array(times, pa.int64()) if has_timestamps else None)
+            yield self._encoder.encode(values, self._checked(times) if has_timestamps else None)
+
+    def _checked(self, times: list[Any]) -> pa.Array:
+        """What came with `collect_with_timestamp`."""
+        try:
+            return pa.array(times, pa.int64())
+        except (OverflowError, pa.ArrowException) as error:
+            wrong = next((time for time in times if not _is_millis(time)), times[0])
+            raise TypeMismatchError(
+                f"operator {self._context.operator_name!r} (subtask {self._subtask}): the timestamp of "
+                f"collect_with_timestamp is an int of epoch milliseconds that fits 64 bits, not {wrong!r}"
+            ) from error
 
     def _whole_batches(self, taken: list[tuple[pa.RecordBatch, int | None]]) -> Iterator[Batch]:
         """Neighbours of one layout together, and what is too large for a batch in pieces."""
@@ -158,7 +169,7 @@ class _FunctionReader(SourceReader):
 
     def _whole_batch(self, data: pa.RecordBatch, timestamp: int | None) -> Batch:
         # Converted as those of rows are, among which NumPy's numbers may be.
-        time = None if timestamp is None else pa.scalar(timestamp, pa.int64()).as_py()
+        time = None if timestamp is None else self._checked([timestamp])[0].as_py()
         if self._declared is None:
             return Batch(data, Kind.ROW, time)
         return Batch(self._fitted(data, self._declared), self._declared.kind, time)
@@ -255,6 +266,10 @@ def _call(
                 if close is not None:
                     close()  # runs the generator's own finally blocks
                 return
+
+
+def _is_millis(time: Any) -> bool:
+    return isinstance(time, int) and MIN_TIMESTAMP <= time <= MAX_TIMESTAMP
 
 
 def _takes_context(function: Callable[..., Any]) -> bool:

@@ -110,6 +110,18 @@ def test_a_row_without_a_timestamp_takes_none_from_others() -> None:
     assert polled is ReaderStatus.END_OF_INPUT
 
 
+@pytest.mark.parametrize("value", [1, pa.record_batch({"n": [1]})])
+@pytest.mark.parametrize("time", [2**63, "noon"])
+def test_a_timestamp_that_is_no_int64_is_an_error_that_names_it(value: Any, time: Any) -> None:
+    class Wrong(SourceFunction):
+        def run(self, ctx: SourceContext) -> None:
+            ctx.collect_with_timestamp(value, time)
+
+    run = ThreadedRun(GeneratorFunctionSource(Wrong()))
+    with pytest.raises(TypeMismatchError, match=rf"collect_with_timestamp is an int .* fits 64 bits, not {time!r}"):
+        run.poll()
+
+
 def test_the_error_of_a_function_comes_after_its_rows_with_its_own_traceback() -> None:
     def fails() -> Iterator[int]:
         yield 1

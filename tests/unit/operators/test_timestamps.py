@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -186,6 +187,25 @@ def test_a_generator_may_emit_after_each_batch_but_not_backwards() -> None:
     tracker = WatermarkTracker(WatermarkStrategy.for_generator(EveryBatch))
     assert tracker.on_batch(*rows(5, 9)).watermark == 9
     assert tracker.on_batch(*rows(3)).watermark is None
+
+
+@pytest.mark.parametrize(
+    ("watermark", "shown"), [(2**63, f"{2**63} (int)"), (1.5, "1.5 (float)"), ("now", "'now' (str)")]
+)
+def test_a_watermark_that_is_no_int64_is_an_error_with_value_and_type(watermark: Any, shown: str) -> None:
+    class Wrong(WatermarkGenerator):
+        def on_batch(self, batch: Batch, timestamps: pa.Array) -> Timestamp | None:
+            return watermark  # type: ignore[no-any-return]
+
+        def on_periodic_emit(self) -> Timestamp | None:
+            return watermark  # type: ignore[no-any-return]
+
+    tracker = WatermarkTracker(WatermarkStrategy.for_generator(Wrong), WHERE)
+    message = re.escape(f"'{WHERE}': a watermark is an int of epoch milliseconds that fits 64 bits, not {shown}")
+    with pytest.raises(TypeMismatchError, match=message):
+        tracker.on_batch(*rows(5))
+    with pytest.raises(TypeMismatchError, match=message):
+        tracker.on_periodic(0)
 
 
 def test_the_idleness_timer_starts_at_the_first_periodic_check_not_at_construction() -> None:

@@ -101,6 +101,20 @@ def test_window_firing_end_and_lateness_saturate_instead_of_overflowing() -> Non
         assert at(harness, MAX_TIMESTAMP) == []
 
 
+def test_window_that_ends_after_the_end_of_time_is_an_error_that_names_it() -> None:
+    with (
+        general(TumblingEventTimeWindows.of(10)) as harness,
+        pytest.raises(TypeMismatchError, match=rf"gave Window\(.*which ends after {MAX_TIMESTAMP}"),
+    ):
+        push(harness, (MAX_TIMESTAMP - 1, 1))
+
+
+def test_session_at_the_end_of_time_ends_with_it() -> None:
+    with general(EventTimeSessionWindows.with_gap(10)) as harness:
+        push(harness, (MAX_TIMESTAMP - 4, 1), (MAX_TIMESTAMP, 2))
+        assert at(harness, MAX_TIMESTAMP) == [(MAX_TIMESTAMP - 4, MAX_TIMESTAMP, [1, 2])]
+
+
 def test_partly_late_element_is_left_out_of_only_those_windows_it_is_late_for() -> None:
     with general(SlidingEventTimeWindows.of(20, 10)) as harness:
         at(harness, 20)

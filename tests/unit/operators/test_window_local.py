@@ -282,6 +282,8 @@ def test_what_a_late_row_alone_cannot_be_is_no_error() -> None:
         ({"name": [1, 1], "value": [1, 2]}, [1, 2], UnknownColumnError),
         ({"key": [1, 1], "value": [1, 2]}, [1, int(MIN_TIMESTAMP)], NullTimestampError),
         ({"key": [1, 1], "value": [1, 2]}, None, NullTimestampError),
+        ({"key": [1, 1], "value": [1, 2]}, [1, MIN_TIMESTAMP + 1], TypeMismatchError),
+        ({"key": [1, 1], "value": [1, 2]}, [1, int(MAX_TIMESTAMP)], TypeMismatchError),
         ({"key": [1, 1], "value": [2**62, 2**62]}, [1, 2], TypeMismatchError),
     ],
 )

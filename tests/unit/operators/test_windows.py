@@ -14,7 +14,13 @@ from actors.operators.window_columnar import ColumnarWindowOperator
 from actors.operators.window_operator import create_window_operator
 from actors.operators.window_times import WindowTimes
 from flinkray.aggregates import CollectList, Count, Sum
-from flinkray.errors import InvalidProgramError, NullTimestampError, UnknownColumnError, UserFunctionError
+from flinkray.errors import (
+    InvalidProgramError,
+    NullTimestampError,
+    TypeMismatchError,
+    UnknownColumnError,
+    UserFunctionError,
+)
 from flinkray.functions import AggregateFunction, ProcessWindowFunction, WindowContext
 from flinkray.keys import ColumnKey, FunctionKey
 from flinkray.operator_factories import WindowFactory
@@ -483,11 +489,12 @@ def test_a_process_window_function_sees_its_window_and_the_times_and_is_told_whe
     assert function.calls[2:] == [("clear", window), ("clear", window)]
 
 
-def test_an_error_of_the_users_function_names_operator_and_subtask() -> None:
+@pytest.mark.parametrize("error", [ValueError, SystemExit])
+def test_an_error_of_the_users_function_names_operator_and_subtask(error: type[BaseException]) -> None:
     def fail(*_: Any) -> list[Any]:
-        raise ValueError("no")
+        raise error("no")
 
-    with pytest.raises(UserFunctionError, match=r"'mine' \(subtask 1 of 1\): ValueError: no"):
+    with pytest.raises(UserFunctionError, match=rf"'mine' \(subtask 1 of 1\): {error.__name__}: no"):
         run_rows(WindowFactory(TUMBLING, process=fail), operator_name="mine")
 
 
@@ -519,3 +526,30 @@ def test_the_offset_of_sliding_windows_must_be_smaller_than_the_slide_not_the_si
     with pytest.raises(ValueError, match=r"smaller than the slide \(5 ms\)"):
         SlidingEventTimeWindows.of(10, 5, 5)
     assert SlidingEventTimeWindows.of(10, 5, 4).offset_ms == 4
+
+
+EDGES = [
+    (TUMBLING, MIN_TIMESTAMP + 1),
+    (TUMBLING, MAX_TIMESTAMP),
+    (TumblingEventTimeWindows.of(10, 3), MIN_TIMESTAMP + 1),
+    (TumblingEventTimeWindows.of(10, 3), MAX_TIMESTAMP),
+    (SLIDING, MIN_TIMESTAMP + 1),
+    (SLIDING, MAX_TIMESTAMP),
+    (SlidingEventTimeWindows.of(4, 90), MIN_TIMESTAMP + 1),
+]
+
+
+@pytest.mark.parametrize(("assigner", "time"), EDGES)
+def test_windows_that_reach_beyond_64_bits_are_an_error_that_names_the_time(
+    is_columnar: bool, assigner: WindowAssigner, time: int
+) -> None:
+    windows = Windows(is_columnar, assigner)
+    with pytest.raises(TypeMismatchError, match=rf"operator 'op .*with the event time {time} reach beyond"):
+        windows.push(("a", 6, 1), ("a", time, 2))
+
+
+def test_the_outermost_windows_within_64_bits_fire(is_columnar: bool) -> None:
+    windows = Windows(is_columnar, TUMBLING)
+    windows.push(("a", MIN_TIMESTAMP + 18, 1), ("a", MAX_TIMESTAMP - 17, 2))
+    windows.harness.watermark(MAX_TIMESTAMP)
+    assert windows.take() == [("a", MIN_TIMESTAMP + 18, [1]), ("a", MAX_TIMESTAMP - 17, [2])]
