@@ -8,10 +8,10 @@ import inspect
 import types
 from collections.abc import Iterator, Mapping
 
-import cloudpickle
 from msgspec import Struct
 
 from flinkray.errors import NotSerializableError
+from flinkray.pickling import dumps
 
 _DEEPEST = 8
 """How far below a function its captured values are searched; deeper ones are named by what holds them."""
@@ -24,7 +24,7 @@ def pickle_user_code(code: object, operator_name: str) -> bytes:
         NotSerializableError: names the operator, and the captured variable that cannot be pickled.
     """
     try:
-        return cloudpickle.dumps(code)  # type: ignore[no-any-return]
+        return dumps(code)
     except Exception as error:  # an object's own __reduce__ may raise anything
         raise NotSerializableError(
             f"operator {operator_name!r} cannot be sent to a worker: {_blame(code)} cannot be pickled "
@@ -46,7 +46,7 @@ def _blame(code: object) -> str:
 
 def _pickles(value: object) -> bool:
     try:
-        cloudpickle.dumps(value)
+        dumps(value)
     except Exception:
         return False
     return True

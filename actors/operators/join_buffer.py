@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import cloudpickle
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -23,6 +22,7 @@ from flinkray.errors import TypeMismatchError
 from flinkray.fixed_width import as_numpy, from_numpy
 from flinkray.keys import KeySelector
 from flinkray.merged_columns import concat_merged
+from flinkray.pickling import dumps
 from flinkray.row_codec import decode
 from flinkray.types import MIN_TIMESTAMP, SCALAR_COLUMN, Kind
 
@@ -69,7 +69,7 @@ class KeyedRows(Struct, frozen=True):
         """The same values pickled, for rows of which some are of another kind: nulls before the first tuple, say."""
         if self.kind is Kind.OBJECT:
             return self
-        pickles = pa.array([cloudpickle.dumps(value) for value in decode(self.batch())], pa.binary())
+        pickles = pa.array(list(map(dumps, decode(self.batch()))), pa.binary())
         return replace(self, data=pa.table({SCALAR_COLUMN: pickles}), kind=Kind.OBJECT)
 
 

@@ -3,43 +3,53 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import io
 import operator
 import pickle
 from decimal import Decimal
 from typing import Any
 
-import cloudpickle
 import numpy as np
 
-PROTOCOL = 5
+from flinkray.pickling import ARROW_DATA, PROTOCOL
+from flinkray.pickling import dumps as pickle_anything
+from flinkray.rows import Row
+from flinkray.value_types import has_nanoseconds, in_unit
+
 NAN = float("nan")
 """The one that stands for all as a key: a dict finds a NaN only where it is the very object."""
 
 _PLAIN = frozenset({int, float, str, bool, bytes, type(None), Decimal, datetime.datetime, datetime.date})
 _CANONICAL = frozenset({int, str, bytes, type(None)})
 """Types of which equal values have equal pickles."""
+_EXACT = decimal.Context(decimal.MAX_PREC, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)
+"""Python's own rounds to 28 digits."""
 
 loads = pickle.loads
 
 
 def dumps(value: Any) -> bytes:
-    """The value pickled; a class of the user's main script goes along, as no other process finds it by name."""
+    """As `flinkray.pickling.dumps`, faster for what has no need of it."""
     python_type = type(value)
     if python_type in _PLAIN or (python_type is tuple and _PLAIN.issuperset(map(type, value))):
         return pickle.dumps(value, PROTOCOL)
+    if isinstance(value, ARROW_DATA):
+        return pickle_anything(value)
     try:
         pickled = pickle.dumps(value, PROTOCOL)
     except (pickle.PicklingError, AttributeError, TypeError):  # a class or function that has no importable name
-        return bytes(cloudpickle.dumps(value, PROTOCOL))
-    # cloudpickle is ten times slower, so it is for those that need it (and for some text that says the same).
-    return bytes(cloudpickle.dumps(value, PROTOCOL)) if b"__main__" in pickled else pickled
+        return pickle_anything(value)
+    # That is ten times slower, so it is for those that need it (and for some text that says the same).
+    return pickle_anything(value) if b"__main__" in pickled or b"pyarrow" in pickled else pickled
 
 
 def is_immutable(value: Any) -> bool:
     """Whether a value is of the common types that cannot change; False where that is not known."""
     python_type = type(value)
-    return python_type in _PLAIN or (python_type is tuple and _PLAIN.issuperset(map(type, value)))
+    if python_type in _PLAIN or (python_type is tuple and _PLAIN.issuperset(map(type, value))):
+        return True
+    return isinstance(value, ARROW_DATA)
 
 
 def with_one_nan(key: Any) -> Any:
@@ -81,11 +91,12 @@ class KeyPickler:
         try:
             self._pickler.dump(simple)
         except (pickle.PicklingError, AttributeError, TypeError):
-            return bytes(cloudpickle.dumps(simple, PROTOCOL))
+            return pickle_anything(simple)
         return stream.getvalue()
 
     def canonical(self, key: Any) -> Any:
-        """The one of all equal keys that stands for them: 1 for 1.0 and True, 0 for -0.0, NAN for any NaN, UTC, ..."""
+        """The one of all equal keys that stands for them: 1 for 1.0 and True, 0 for -0.0, NAN for any NaN, UTC,
+        Python's times for pandas' and numpy's, ..."""
         python_type = type(key)
         if python_type in _CANONICAL:
             return key
@@ -94,21 +105,49 @@ class KeyPickler:
         if isinstance(key, tuple):
             if python_type is tuple and _CANONICAL.issuperset(map(type, key)):
                 return key
-            return tuple([self.canonical(part) for part in key])
+            parts = tuple([self.canonical(part) for part in key])
+            return type(key)._maker()(parts) if isinstance(key, Row) else parts  # no tuple is equal to a row
         if isinstance(key, int):
             return int(key)
         if isinstance(key, str):
             return str.__str__(key)
+        if isinstance(key, bytes):
+            return bytes(key)
+        if isinstance(key, np.datetime64 | np.timedelta64):
+            return _pythons_time(key)
         if isinstance(key, np.number | np.bool_):
             simple = key.item()
             return key if isinstance(simple, np.generic) else self.canonical(simple)
-        if python_type is Decimal and key.is_finite():
-            return int(key) if key == key.to_integral_value() else key.normalize()
-        if python_type is datetime.datetime and key.utcoffset() is not None:
-            return _in_utc(key)
+        if python_type is Decimal and not key.is_nan():
+            return _plain_number(key)
+        if isinstance(key, datetime.datetime | datetime.timedelta) and key == key:  # not so pandas' NaT
+            return _plain_time(key)
         if isinstance(key, frozenset):
             return "frozenset", *sorted(self.dumps(part) for part in key)
         return key
+
+
+def _plain_number(number: Decimal) -> int | float | Decimal:
+    if number.is_finite() and number == number.to_integral_value():
+        return int(number)
+    as_float = float(number)
+    return as_float if as_float == number else number.normalize(_EXACT)
+
+
+def _pythons_time(time: np.datetime64 | np.timedelta64) -> Any:
+    """The datetime or timedelta that is equal, where there is one."""
+    in_micros = None if np.isnat(time) else in_unit(time, "us")
+    equal = None if in_micros is None else in_micros.item()
+    return equal if isinstance(equal, datetime.datetime | datetime.timedelta) else time
+
+
+def _plain_time(time: datetime.datetime | datetime.timedelta) -> Any:
+    """pandas' times are equal to Python's unless they have nanoseconds."""
+    is_plain = type(time) in (datetime.datetime, datetime.timedelta) or has_nanoseconds([time])
+    if isinstance(time, datetime.timedelta):
+        return time if is_plain else datetime.timedelta(time.days, time.seconds, time.microseconds)
+    moment = time if is_plain else datetime.datetime.combine(time.date(), time.timetz())
+    return moment if moment.utcoffset() is None else _in_utc(moment)
 
 
 def _in_utc(time: datetime.datetime) -> datetime.datetime:

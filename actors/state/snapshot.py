@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import IO, Any, Protocol
 
-import cloudpickle
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -22,6 +21,7 @@ from msgspec import Struct
 from actors.checkpoints.handles import PartKind, SharedFile, StateBytes, StatePart
 from actors.ordering import order_by
 from flinkray.fixed_width import as_numpy, from_numpy
+from flinkray.pickling import dumps
 
 KEY_GROUP_COLUMN = "__key_group"
 """Name of the first column of a KEYED part's table; int32, ascending."""
@@ -75,7 +75,7 @@ class OperatorSnapshot:
 
     def add_list(self, name: str, items: Iterable[Any], mode: ListMode = ListMode.SPLIT) -> None:
         """Operator state; the items are pickled at once, so they may change afterwards."""
-        pickled = [cloudpickle.dumps(item) for item in items]
+        pickled = [dumps(item) for item in items]
         self.parts.append(_ListPart(name, pickled, mode))
 
     def discard(self) -> None:
@@ -194,4 +194,4 @@ class _ListPart(PendingPart):
 
 def read_list(data: bytes, first: int = 0, end: int | None = None) -> list[Any]:
     """The items of a list part, or some of them."""
-    return [cloudpickle.loads(item) for item in pickle.loads(data)[first:end]]
+    return [pickle.loads(item) for item in pickle.loads(data)[first:end]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import gc
 import math
 import os
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -22,6 +24,7 @@ from actors.state.keyed_state import KeyedStateBackend
 from actors.state.pickling import with_one_nan
 from actors.state.snapshot import OperatorSnapshot
 from flinkray.errors import CheckpointError, InvalidProgramError
+from flinkray.rows import Row
 from flinkray.state import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -205,6 +208,21 @@ def test_keys_of_a_map_are_equal_as_pythons_are_and_come_back_as_they_were_put(b
     state.put(frozenset("xyz"), "set")
     assert state.get(frozenset("zyx")) == "set"
     assert frozenset("xyz") in set(state.keys())
+
+
+def test_keys_of_a_map_are_equal_as_those_of_a_dict_also_times_and_rows(backend: KeyedStateBackend) -> None:
+    state: Any = backend.get_map_state(MapStateDescriptor("seen"))
+    noon, minute = datetime.datetime(2024, 1, 1, 12), datetime.timedelta(minutes=1)
+    state.put(pd.Timestamp(noon), "noon")
+    state.put(pd.Timedelta(minute), "minute")
+    assert (state.get(noon), state.get(minute)) == ("noon", "minute")
+    assert state.get(pd.Timestamp(noon) + pd.Timedelta(1, "ns")) is None
+    state.put(noon, "again")
+    assert len(list(state.keys())) == 2
+    state.put((1, 2), "tuple")
+    state.put(Row(1, 2), "row")
+    state.put(Row(a=1, b=2), "named row")
+    assert [state.get(key) for key in ((1, 2), Row(1, 2), Row(a=1, b=2))] == ["tuple", "row", "named row"]
 
 
 @pytest.mark.parametrize("options", [CHECKPOINT, SAVEPOINT], ids=["checkpoint", "savepoint"])
@@ -673,6 +691,17 @@ def test_a_savepoint_moves_between_backends(factory: BackendFactory) -> None:
             operations.step(lambda _key: states[-1])
         states.append(AllKinds(restored(factory, name, snapshot_of(states[-1].backend, SAVEPOINT)), typed=True))
         operations.check(lambda _key: states[-1])
+
+
+def test_the_state_of_a_row_is_found_by_the_other_backend(factory: BackendFactory, name: str) -> None:
+    key = Row(a=1.0, b="x")
+    first = factory.make(name)
+    use(first, key)
+    first.get_state(ValueStateDescriptor("seen")).update(1)
+    for other in BACKENDS:
+        second = restored(factory, other, snapshot_of(first, SAVEPOINT))
+        use(second, key)
+        assert second.get_state(ValueStateDescriptor("seen")).value() == 1
 
 
 def test_an_incremental_checkpoint_of_rocksdb_is_refused_by_hashmap(factory: BackendFactory) -> None:

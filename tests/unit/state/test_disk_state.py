@@ -14,6 +14,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from actors.checkpoints.handles import OperatorSubtaskState, PartKind, SharedFile
@@ -25,6 +26,7 @@ from actors.state.keyed_state import KeyedStateBackend
 from actors.state.pickling import KeyPickler, dumps, loads
 from actors.state.snapshot import OperatorSnapshot
 from flinkray.errors import MissingDependencyError
+from flinkray.rows import Row
 from flinkray.state import ListStateDescriptor, ValueStateDescriptor
 from graphs.key_groups import key_group_range
 from tests.support.keyed_state import CHECKPOINT, MAX_PARALLELISM, SAVEPOINT, BackendFactory, group_of, snapshot_of
@@ -350,6 +352,40 @@ def test_times_of_one_moment_have_the_same_bytes_whatever_their_zones() -> None:
         assert pickler.dumps(("k", there)) == pickler.dumps(("k", noon))
         assert pickler.dumps(there) != pickler.dumps(there.replace(tzinfo=None))
         assert pickler.canonical(datetime.datetime.min.replace(tzinfo=zone)).tzinfo is zone
+
+
+NOON = datetime.datetime(2024, 1, 1, 12, 0, 0, 5)
+EQUAL_KEYS: list[tuple[Any, ...]] = [
+    (NOON, pd.Timestamp(NOON), pd.Timestamp(NOON).as_unit("ns"), np.datetime64(NOON), np.datetime64(NOON, "ns")),
+    (NOON.replace(tzinfo=UTC), pd.Timestamp(NOON, tz="UTC"), pd.Timestamp(NOON, tz="UTC").tz_convert("Asia/Tokyo")),
+    (pd.Timestamp(NOON) + pd.Timedelta(1, "ns"),),
+    (datetime.timedelta(1), pd.Timedelta(1, "D"), np.timedelta64(24, "h"), np.timedelta64(86_400 * 10**9, "ns")),
+    (np.timedelta64(5, "ns"),),
+    (5, np.uint8(5), np.float32(5), Decimal("5.0")),
+    (0.5, np.float16(0.5), Decimal("0.50")),
+    (float("inf"), Decimal("inf")),
+    (Decimal("0.1"), Decimal("0.10")),
+    (Decimal("0." + 38 * "1"), Decimal("0." + 38 * "1" + "0")),
+    (Decimal("0." + 37 * "1"),),
+    (0.1,),
+    (b"a", np.bytes_(b"a")),
+    (pd.NaT,),
+    (np.datetime64("NaT"),),
+    (None,),
+    ((1, 2), (True, Decimal(2))),
+    (Row(1, 2), Row(1.0, 2)),
+    (Row(a=1, b=2), Row(a=True, b=2.0)),
+]
+
+
+def test_keys_of_different_types_have_the_same_bytes_where_they_are_equal() -> None:
+    pickler = KeyPickler()
+    seen: set[bytes] = set()
+    for keys in EQUAL_KEYS:
+        (pickled,) = {pickler.dumps(key) for key in keys}
+        assert len({pickler.dumps(("a", key)) for key in keys}) == 1
+        assert pickled not in seen
+        seen.add(pickled)
 
 
 def test_the_length_of_a_key_is_found_again() -> None:
