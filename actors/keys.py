@@ -8,6 +8,7 @@ change; `tests/unit/network/test_keys.py` holds golden values.
 from __future__ import annotations
 
 import decimal
+import enum
 import hashlib
 from collections.abc import Sequence
 from typing import Any
@@ -18,15 +19,15 @@ import pyarrow as pa
 
 from actors.state.pickling import with_one_nan
 from actors.text_words import WORD_BYTES, WORDS_AT_ONCE, TextWords, Words
-from actors.user_code import short_repr, user_function_error
+from actors.user_code import raise_attributed, short_repr
 from flinkray.batch import Batch
 from flinkray.errors import TypeMismatchError, UnknownColumnError
 from flinkray.fixed_width import as_numpy, fixed_width
 from flinkray.keys import ColumnKey, FunctionKey, KeySelector
 from flinkray.row_codec import decode
-from flinkray.types import Kind
+from flinkray.types import Kind, RecordType
 from flinkray.value_columns import to_array, to_values
-from flinkray.value_types import Misfit, Unholdable, infer_type
+from flinkray.value_types import Misfit, Unholdable, infer_type, with_rows
 
 Hashes = npt.NDArray[np.uint64]
 KeyGroups = npt.NDArray[np.int32]
@@ -114,16 +115,17 @@ def _computed(batch: Batch, selector: FunctionKey, where: str) -> pa.RecordBatch
     try:
         for value in decode(batch):
             keys.append(function(value))
-    except Exception as error:
-        raise user_function_error(f"{where}, key function {selector}", "", value, error) from error
+    except BaseException as error:
+        raise_attributed(f"{where}, key function {selector}", "", value, error)
     return _as_columns(keys, selector, where)
 
 
 def _as_columns(keys: list[Any], selector: FunctionKey, where: str) -> pa.RecordBatch:
     key_type = selector.key_type
-    is_wide = key_type.kind in (Kind.TUPLE, Kind.ROW) if key_type is not None else _is_tuple(keys)
     types: Sequence[Any] = list(key_type.schema.types) if key_type is not None else []
-    if not is_wide:
+    if not _is_wide(keys, key_type):
+        if key_type is not None and key_type.kind is Kind.ROW:
+            types = [with_rows(pa.struct(list(key_type.schema)))]
         column = _as_array(keys, types[0] if types else None, selector, where)
         return pa.RecordBatch.from_arrays([column], names=[KEY_COLUMN])
     width = len(types) or len(keys[0])
@@ -141,21 +143,33 @@ def _as_columns(keys: list[Any], selector: FunctionKey, where: str) -> pa.Record
     return pa.RecordBatch.from_arrays(arrays, names=[f"{KEY_COLUMN}_{index}" for index in range(width)])
 
 
-def _is_tuple(keys: list[Any]) -> bool:
-    return bool(keys) and isinstance(keys[0], tuple) and len(keys[0]) > 0
+def _is_wide(keys: list[Any], key_type: RecordType | None) -> bool:
+    """Whether the keys are tuples, of which each value gets a column: also named tuples and Rows, not dataclasses."""
+    if key_type is None:
+        return bool(keys) and isinstance(keys[0], tuple) and len(keys[0]) > 0
+    has_tuples = key_type.kind is Kind.ROW and any(isinstance(key, tuple | list) for key in keys)
+    return has_tuples or key_type.kind is Kind.TUPLE
 
 
 def _as_array(values: list[Any], arrow_type: Any, selector: FunctionKey, where: str) -> pa.Array:
     try:
-        return to_array(values, arrow_type if arrow_type is not None else infer_type(values))
+        return to_array(values, arrow_type if arrow_type is not None else _inferred(values))
     except Misfit as error:
         problem = f"{short_repr(error.value)} is not {error.expected}"
     except Unholdable as error:
-        problem = f"Arrow cannot hold {short_repr(error.args[0])}"
+        culprit = error.args[0]
+        way_out = "; return its .name" if isinstance(culprit, enum.Enum) else ""
+        problem = f"Arrow cannot hold {short_repr(culprit)} ({type(culprit).__name__}){way_out}"
     raise TypeMismatchError(
-        f"{where}: the keys that {selector} gives must have one Arrow type: {problem}. "
-        "Return numbers, text, bytes, times or a tuple of them, or say the type with key_by(..., key_type=...)"
+        f"{where}: the keys that {selector} gives must have one Arrow type: {problem}. Return numbers, text, bytes, "
+        "times, UUIDs, or a tuple or dataclass of them, or say the type with key_by(..., key_type=...)"
     )
+
+
+def _inferred(keys: list[Any]) -> pa.DataType:
+    found = infer_type(keys)
+    has_dict = any(isinstance(key, dict) for key in keys)
+    return found if has_dict or not pa.types.is_struct(found) else with_rows(found)  # no dict can be a key
 
 
 # -- hashes ------------------------------------------------------------------------------------------------------

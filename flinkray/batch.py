@@ -165,7 +165,8 @@ class Batch:
             if beside is not None:
                 columns += beside.columns
                 names += list(beside.schema)
-        together = pa.RecordBatch.from_arrays(columns, schema=pa.schema(names, metadata=self.data.schema.metadata))
+        schema = pa.schema(names, metadata=self.data.schema.metadata)
+        together = pa.RecordBatch.from_arrays(columns, schema=schema) if columns else self.data
         written = wire.encode(together)
         time = self.times if isinstance(self.times, int) else None
         layout = (self.data.num_columns, isinstance(self.times, pa.Array), self.keys is not None)

@@ -4,10 +4,10 @@ Descriptions only: an expression is an immutable tree of columns, literals and c
 evaluates it on a whole batch (`actors.operators.columns.evaluate`).
 
 Meaning: null in gives null out (SQL), except where a function is about nulls; `&` and `|` follow SQL's three values.
-`/` gives double; `//` and `%` round towards minus infinity, as Python's do. Whole numbers that overflow, or are divided
-by zero, are an error; floats give infinity or NaN. Sums, differences and products of decimals are exact, and an error
-where they need more than 38 digits; beside a float, a decimal is one. Integers are compared with a constant as Python
-does it, and with a column of floats as doubles.
+`/` gives double; `//` and `%` round towards minus infinity, and those of decimals towards zero, as Python's do. Whole
+numbers and decimals that overflow, or are divided by zero, are an error; floats give infinity or NaN. Sums, differences
+and products of decimals are exact, and so are `//` and `%`; what needs more than 38 digits is an error. Beside a float,
+a decimal is one. Integers are compared with a constant as Python does it, and with a column of floats as doubles.
 """
 
 from __future__ import annotations

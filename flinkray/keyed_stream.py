@@ -235,7 +235,7 @@ def key_column_names(key: KeySelector | None) -> tuple[str, ...] | None:
         return ()
     if isinstance(key, ColumnKey):
         return key.columns
-    if key.key_type is None:
+    if key.key_type is None or key.key_type.kind is Kind.ROW:
         return None
     if key.key_type.kind is Kind.TUPLE:
         return tuple(name.replace("f", "key_") for name in tuple_columns(len(key.key_type.schema)))

@@ -12,16 +12,17 @@ import datetime
 import logging
 import pickle
 import reprlib
+import uuid
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from operator import attrgetter, itemgetter
 from typing import Any
 
-import cloudpickle
 import pyarrow as pa
 
 from flinkray.batch import Batch
 from flinkray.errors import TypeMismatchError
+from flinkray.pickling import ARROW_DATA, dumps
 from flinkray.rows import Row, row_class
 from flinkray.types import SCALAR_COLUMN, Kind, RecordType, tuple_columns
 from flinkray.value_columns import decoded_form, to_array, to_values, types_of
@@ -30,11 +31,13 @@ from flinkray.value_types import (
     Unholdable,
     field_getter,
     field_values,
+    has_rows,
     infer_type,
     merge_types,
     named_fields,
     record_values,
 )
+from flinkray.wire import rows_without_columns
 
 _LOG = logging.getLogger(__name__)
 
@@ -89,8 +92,24 @@ def as_row(value: Any) -> Any:
 
 
 def form_of(declared: RecordType | None) -> Callable[[Any], Any]:
-    """`as_row`; of values that are declared to be any objects, the value itself."""
-    return _itself if declared is not None and declared.kind is Kind.OBJECT else as_row
+    """`as_row`, with rows within values where these were declared; of declared objects, the value itself."""
+    if declared is None:
+        return as_row
+    if declared.kind is Kind.OBJECT:
+        return _itself
+    return _form_with_rows(declared) if any(map(has_rows, declared.schema.types)) else as_row
+
+
+def _form_with_rows(declared: RecordType) -> Callable[[Any], Any]:
+    encoder = RowEncoder("", "", declared)
+
+    def form(value: Any) -> Any:
+        try:
+            return decode(encoder.encode([value], None))[0]
+        except TypeMismatchError:
+            return as_row(value)  # whoever encodes it says that it does not fit, and where
+
+    return form
 
 
 def _itself(value: Any) -> Any:
@@ -116,13 +135,16 @@ def snapshot(value: Any) -> Any:
         return tuple([snapshot(item) for item in value])
     if isinstance(value, Row):
         return python_type._maker()(tuple([snapshot(item) for item in value]))
+    if isinstance(value, ARROW_DATA):
+        return value
     try:
         return copy.deepcopy(value)
     except Exception:  # runs the value's own code
         return value  # where it cannot be encoded either, the encoder says so
 
 
-_IMMUTABLE_TYPES = PLAIN_TYPES | {Decimal, datetime.datetime, datetime.date, datetime.time, datetime.timedelta}
+_IMMUTABLE_TYPES = PLAIN_TYPES | {Decimal, uuid.UUID}
+_IMMUTABLE_TYPES |= {datetime.datetime, datetime.date, datetime.time, datetime.timedelta}
 
 
 class RowEncoder:
@@ -188,8 +210,7 @@ class RowEncoder:
             raise self._mismatch("", unholdable.args[0], "a value that Arrow can hold") from None
         self._kind = kind
         if not arrays:  # rows without columns still count
-            empty = pa.StructArray.from_arrays([], fields=[], mask=pa.array([False] * len(values), pa.bool_()))
-            return Batch(pa.RecordBatch.from_struct_array(empty), kind, timestamps)
+            return Batch(rows_without_columns(len(values)), kind, timestamps)
         data = pa.RecordBatch.from_arrays(arrays, schema=self._current_schema())
         assert data.num_rows == len(values), f"{data.num_rows} of {len(values)} rows in {data.schema}"
         return Batch(data, kind, timestamps)
@@ -331,9 +352,8 @@ class RowEncoder:
         return self._pickled(values, timestamps)
 
     def _pickled(self, values: Sequence[Any], timestamps: pa.Array | None) -> Batch:
-        # cloudpickle, since a class of the user's main script cannot be found by name in a worker.
         try:
-            pickles = [cloudpickle.dumps(value) for value in values]
+            pickles = list(map(dumps, values))
         except Exception as error:  # pickling runs the values' own code
             odd = next(value for value in values if not _can_pickle(value))
             raise self._mismatch("", odd, "a value that can be pickled") from error
@@ -376,7 +396,7 @@ _PLAIN: dict[pa.DataType, type] = {
 
 def _can_pickle(value: Any) -> bool:
     try:
-        cloudpickle.dumps(value)
+        dumps(value)
     except Exception:
         return False
     return True

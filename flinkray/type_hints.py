@@ -10,6 +10,7 @@ import functools
 import inspect
 import types
 import typing
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -34,6 +35,7 @@ _ARROW_TYPES: dict[type, pa.DataType] = {
     datetime.time: pa.time64("us"),
     datetime.timedelta: pa.duration("us"),
     decimal.Decimal: DECIMAL_TYPE,
+    uuid.UUID: pa.uuid(),
     type(None): pa.null(),
 }
 _LISTS = (list, collections.abc.Sequence, collections.abc.MutableSequence)

@@ -269,7 +269,7 @@ def _struct_array(values: Sequence[Any], target: pa.DataType, missing: np.ndarra
     columns = []
     _checked(values, {"tuple", "dict", "record"}, target)
     for position, field in enumerate(target):
-        column = map_by_type(values, partial(_struct_getter, position=position, name=field.name))
+        column = map_by_type(values, partial(_struct_getter, target=target, position=position))
         try:
             columns.append(to_array(column, field.type))
         except Misfit as misfit:
@@ -279,16 +279,41 @@ def _struct_array(values: Sequence[Any], target: pa.DataType, missing: np.ndarra
     return pa.StructArray.from_arrays(columns, fields=list(target), mask=mask)
 
 
-def _struct_getter(python_type: type, position: int, name: str) -> Callable[[Any], Any]:
+def _struct_getter(python_type: type, target: pa.DataType, position: int) -> Callable[[Any], Any]:
     """Gets a struct's field of values of that class: by position where they have no names."""
     if python_type is tuple:
         return itemgetter(position)
+    if _has_positions(python_type, target):
+        return itemgetter(position) if position < len(named_fields(python_type) or ()) else nothing
+    return field_getter(python_type, target.field(position).name)
+
+
+def _has_positions(python_type: type, target: pa.DataType) -> bool:
+    """Whether records of that class, which may have names, are put into the struct as tuples are."""
     if issubclass(python_type, Row) and not python_type._is_named:
-        return itemgetter(position) if position < len(python_type._fields) else nothing
-    return field_getter(python_type, name)
+        return True
+    if not issubclass(python_type, tuple) or not is_tuple_struct(target) or is_row_struct(target):
+        return False
+    return not _names_are_among(python_type, target)
+
+
+def _names_are_among(python_type: type, target: pa.DataType) -> bool:
+    names = {field.name for field in target}
+    return names.issuperset(named_fields(python_type) or ())
+
+
+def _fits_struct(python_type: type, target: pa.DataType) -> bool:
+    """Whether the struct has room for all fields of records of that class; those that they lack are null."""
+    if _has_positions(python_type, target):
+        return bool(len(named_fields(python_type) or ()) <= target.num_fields)
+    return _names_are_among(python_type, target)
 
 
 def _checked(values: Sequence[Any], accepted: set[str], target: pa.DataType) -> Sequence[Any]:
+    if "record" in accepted:
+        unfit = {each for each in types_of(values) if family(each) == "record" and not _fits_struct(each, target)}
+        if unfit:
+            raise Misfit(next(value for value in values if type(value) in unfit), str(target))
     for value in values:
         if value is not None and family(type(value)) not in accepted:
             raise Misfit(value, str(target))
@@ -412,6 +437,10 @@ def _nested_values(array: pa.Array) -> list[Any]:
         (first, length), spans = _spans(array)
         items = to_values(array.values.slice(first, length))
         rows = [items[start:stop] for start, stop in spans]
+    elif pa.types.is_fixed_size_list(arrow_type):
+        size = arrow_type.list_size
+        items = to_values(array.values.slice(array.offset * size, len(array) * size))  # those of nulls are there, too
+        rows = [items[index * size : (index + 1) * size] for index in range(len(array))]
     else:
         listed: list[Any] = array.to_pylist()
         return listed

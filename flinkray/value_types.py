@@ -11,6 +11,7 @@ import dataclasses
 import datetime
 import decimal
 import itertools
+import uuid
 from collections import namedtuple
 from collections.abc import Callable, Sequence
 from operator import itemgetter, methodcaller
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from flinkray.nested_types import with_items
 from flinkray.type_info import ROW_METADATA
 from flinkray.types import tuple_columns
 
@@ -53,6 +55,7 @@ _FAMILIES: dict[type, str] = {
     datetime.time: "time",
     datetime.timedelta: "timedelta",
     np.timedelta64: "timedelta",
+    uuid.UUID: "uuid",
     list: "list",
     np.ndarray: "list",
     tuple: "tuple",
@@ -80,6 +83,7 @@ _FIXED_TYPES = {
     "str": pa.string(),
     "bytes": pa.binary(),
     "date": pa.date32(),
+    "uuid": pa.uuid(),
 }
 TIME_UNITS = ("s", "ms", "us", "ns")
 """Arrow's, each finer than the one before."""
@@ -471,6 +475,22 @@ def record_values(record: Any) -> Sequence[Any]:
 def is_row_struct(struct: pa.DataType) -> bool:
     """Whether it was declared as rows."""
     return bool(struct.num_fields > 0 and struct.field(0).metadata == ROW_METADATA)
+
+
+def has_rows(arrow_type: pa.DataType) -> bool:
+    """Whether rows were declared somewhere in it."""
+    if pa.types.is_struct(arrow_type) and is_row_struct(arrow_type):
+        return True
+    return any(has_rows(arrow_type.field(index).type) for index in range(arrow_type.num_fields))
+
+
+def with_rows(arrow_type: pa.DataType) -> pa.DataType:
+    """The type, of which structs with names come back as rows."""
+    changed = with_items(arrow_type, with_rows)
+    if not pa.types.is_struct(changed) or not changed.num_fields or is_tuple_struct(changed):
+        return changed
+    first, *others = changed
+    return pa.struct([first.with_metadata(ROW_METADATA), *others])
 
 
 def is_tuple_struct(struct: pa.DataType) -> bool:

@@ -53,8 +53,16 @@ def encode(batch: pa.RecordBatch) -> Written:
     return Written(_schema_bytes(batch.schema), batch.num_rows, tuple(places), buffers, rest)
 
 
+def rows_without_columns(rows: int) -> pa.RecordBatch:
+    """So many of them: they still count."""
+    is_null = pa.array([False] * rows, pa.bool_())
+    return pa.RecordBatch.from_struct_array(pa.StructArray.from_arrays([], fields=[], mask=is_null))
+
+
 def decode(written: Written) -> pa.RecordBatch:
     """The batch again, reading the buffers in place."""
+    if not written.places:
+        return rows_without_columns(written.rows)
     schema = _schema(written.schema)
     shared = [pa.py_buffer(buffer) for buffer in written.buffers]
     rest = iter(() if written.rest is None else _decode_rest(*written.rest).columns)

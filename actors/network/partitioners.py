@@ -18,7 +18,7 @@ import numpy.typing as npt
 from actors.keys import key_columns, key_values
 from actors.network.key_owners import KeyOwners
 from actors.taking import take_rows
-from actors.user_code import short_repr, user_function_error
+from actors.user_code import raise_attributed, short_repr
 from flinkray.batch import Batch
 from flinkray.errors import TypeMismatchError
 from flinkray.keys import FunctionKey, KeySelector
@@ -139,8 +139,8 @@ class Custom(ChannelSelector):
     def _channel(self, key: Any) -> int:
         try:
             channel = self._function(key, self.channels)
-        except Exception as error:
-            raise user_function_error(f"{self._where}, partitioner", "", key, error) from error
+        except BaseException as error:
+            raise_attributed(f"{self._where}, partitioner", "", key, error)
         if isinstance(channel, int | np.integer) and 0 <= channel < self.channels:
             return int(channel)
         raise TypeMismatchError(

@@ -16,6 +16,8 @@ from actors.operators.number_kernels import (
     Datum,
     common_decimal,
     compare,
+    decimal_quotient,
+    decimal_remainder,
     digits_of_product,
     digits_of_sum,
     exact,
@@ -73,18 +75,23 @@ def _as_double(value: Datum) -> Datum:
     return value.cast(pa.float64(), safe=False)
 
 
-def _with_floor(function: Callable[..., npt.NDArray[Any]]) -> Callable[[Datum, Datum], Datum]:
+def _with_floor(
+    function: Callable[..., npt.NDArray[Any]], of_decimals: Callable[[Datum, Datum], Datum]
+) -> Callable[[Datum, Datum], Datum]:
     """Division that rounds towards minus infinity, which Arrow lacks: numpy's, which is Python's.
 
     Args:
         function: on int64 or float64 arrays, for divisors that neither divide by zero nor overflow.
+        of_decimals: where one is a decimal, and none a float.
     """
 
     def kernel(left: Datum, right: Datum) -> Datum:
         for value in (left, right):
-            if not _is_number(value) or pa.types.is_decimal(value.type):
-                raise Unsuited("// and % need integers or doubles; cast decimals first")
+            if not _is_number(value):
+                raise Unsuited("// and % need numbers")
         is_float = pa.types.is_floating(left.type) or pa.types.is_floating(right.type)
+        if not is_float and (pa.types.is_decimal(left.type) or pa.types.is_decimal(right.type)):
+            return of_decimals(left, right)
         target = pa.float64() if is_float else pa.int64()
         left, right = _cast(left, target), _cast(right, target)
         if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
@@ -375,8 +382,8 @@ def _is_text(value: Datum) -> bool:
 
 
 _ADD = _with_nulls(exact(pc.add_checked, digits_of_sum))
-_FLOOR_DIVIDE = _with_floor(np.floor_divide)
-_MODULO = _with_floor(_modulo)
+_FLOOR_DIVIDE = _with_floor(np.floor_divide, _with_nulls(decimal_quotient))
+_MODULO = _with_floor(_modulo, _with_nulls(decimal_remainder))
 
 KERNELS: dict[str, Callable[..., Datum]] = {
     "add": _add,

@@ -85,6 +85,36 @@ def _widened(value: Datum) -> Datum:
     return value.cast(pa.decimal256(_MAX_DIGITS - 1, _scale(value.type)), safe=False)
 
 
+def decimal_quotient(left: Datum, right: Datum) -> Datum:
+    """`//` of decimals, or of a decimal and an integer: as of Python's it loses its decimal places."""
+    return _divided(left, right)[0]
+
+
+def decimal_remainder(left: Datum, right: Datum) -> Datum:
+    """`%` of decimals, or of a decimal and an integer: as of Python's it has the sign of `left`."""
+    return _divided(left, right)[1]
+
+
+def _divided(left: Datum, right: Datum) -> tuple[Datum, Datum]:
+    scale = max(_scale(left.type), _scale(right.type))
+    try:
+        left, right = (_with_scale(value, scale) for value in (left, right))
+    except pa.ArrowInvalid as error:
+        raise pa.ArrowInvalid(f"this needs more than {_MAX_DIGITS} digits, {_WAY_OUT}: {error}") from error
+    wide = left.cast(pa.decimal256(_MAX_DIGITS, scale))
+    # The digits that the divisor is said to have, which nobody checks, decide how many decimal places Arrow computes.
+    # It rounds none of them, so that the whole ones are right.
+    divisor = right.cast(pa.decimal256(1, scale), safe=False)
+    quotient = pc.trunc(pc.divide_checked(wide, divisor)).cast(pa.decimal256(_MAX_DIGITS, 0))
+    remainder = pc.subtract_checked(wide, pc.multiply_checked(quotient, divisor))
+    return quotient.cast(pa.decimal128(_MAX_DIGITS, 0)), remainder.cast(pa.decimal128(_MAX_DIGITS, scale))
+
+
+def _with_scale(value: Datum, scale: int) -> Datum:
+    whole = value.cast(pa.decimal128(_DIGITS[value.type])) if is_integer(value) else value
+    return whole.cast(pa.decimal128(_MAX_DIGITS, scale))
+
+
 def _meet_as_decimals(left: Datum, right: Datum) -> bool:
     has_decimal = pa.types.is_decimal(left.type) or pa.types.is_decimal(right.type)
     return has_decimal and all(pa.types.is_decimal(value.type) or is_integer(value) for value in (left, right))

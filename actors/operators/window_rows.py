@@ -145,7 +145,7 @@ class RowWindowOperator(WindowOperatorBase):
             self._set_current(key, start, pane.groups[key])
             try:
                 self._call(key, window, pane.to_show(key))
-            except Exception as error:
+            except BaseException as error:
                 value = OfKey(key, repr(window))
                 raise_attributed(self.context.operator_name, self.context.subtask, value, error)
         self._clear_current()
@@ -175,7 +175,7 @@ class RowWindowOperator(WindowOperatorBase):
                 self._set_current(key, start, group)
                 try:
                     process.clear(self._firing)
-                except Exception as error:
+                except BaseException as error:
                     value = OfKey(key, repr(self._firing.current))
                     raise_attributed(self.context.operator_name, self.context.subtask, value, error)
             self._clear_current()

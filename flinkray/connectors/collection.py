@@ -28,6 +28,7 @@ _SPLITS_PER_SUBTASK = 4
 """More than one, so that a slow subtask gets fewer; few, since the next one is asked for when one has been read."""
 _ROWS_PER_CHUNK = 1024
 """Tables of smaller chunks are put together, as each chunk would become a batch."""
+_NO_COLUMNS = "the {} rows of the source have no columns; a stream's rows need at least one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class TableSource(Source):
     """The rows of a table that is part of this description."""
 
     def __init__(self, table: pa.Table, kind: Kind = Kind.ROW) -> None:
+        if table.num_rows and not table.num_columns:
+            raise InvalidProgramError(_NO_COLUMNS.format(table.num_rows))
         # Metadata such as pandas' would travel with every batch and mean nothing there.
         self._table = _in_few_chunks(plain_table(table.replace_schema_metadata(None)))
         self._kind = kind
@@ -132,6 +135,8 @@ class PandasSource(TableSource):
             table = pa.Table.from_pandas(frame, preserve_index=False)
         except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
             raise InvalidProgramError(f"cannot turn {type(frame).__name__} into columns: {error}") from error
+        if len(frame) and not table.num_columns:
+            raise InvalidProgramError(f"{_NO_COLUMNS.format(len(frame))}; frame.reset_index() makes one of its index")
         super().__init__(table)
 
 

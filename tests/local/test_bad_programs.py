@@ -489,7 +489,7 @@ WRONG_KEYS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "fails": (lambda row: row.weight, "this row has no column 'weight'; columns: key, value, at; the value was Row"),
     "list": (lambda row: [row.key], "the key ['a'] (key) has a list or dict in it"),
     "dict": (lambda row: {"key": row.key}, "the key {'key': 'a'} (key) has a list or dict in it"),
-    "set": (lambda row: {1}, "Arrow cannot hold {1}. Return numbers, text"),
+    "set": (lambda row: {1}, "Arrow cannot hold {1} (set). Return numbers, text"),
     "two types": (lambda row: 1 if row.value == 1 else "x", "must have one Arrow type: 'x' is not int"),
 }
 

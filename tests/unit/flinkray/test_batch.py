@@ -11,6 +11,7 @@ import pytest
 from actors.taking import take_rows
 from flinkray.batch import Batch, concat, is_same_layout
 from flinkray.types import Kind
+from flinkray.wire import rows_without_columns
 
 
 def batch_of(data: pa.RecordBatch) -> Batch:
@@ -38,6 +39,14 @@ def test_a_slice_is_pickled_without_the_rows_of_its_neighbours(names: list[str],
     assert again.data.equals(part.data)
     assert again.timestamps.equals(part.timestamps)
     assert again.keys.equals(part.keys)
+
+
+@pytest.mark.parametrize("protocol", [4, 5])
+@pytest.mark.parametrize("times", [None, 7, pa.array([1, 2, 3])])
+def test_rows_without_columns_still_count(times: pa.Array | int | None, protocol: int) -> None:
+    batch = Batch(rows_without_columns(3), Kind.TUPLE, times)
+    again = pickle.loads(pickle.dumps(batch, protocol=protocol))
+    assert (again.num_rows, again.data.num_columns, again.times) == (3, 0, times)
 
 
 def test_rows_travel_out_of_band_where_the_pickler_takes_buffers() -> None:

@@ -132,6 +132,16 @@ def test_a_data_frame_loses_its_index_and_its_metadata() -> None:
     assert rows_of(SourceRun(source).read_batches()) == [Row(a=1), Row(a=2)]
 
 
+def test_rows_without_columns_are_refused() -> None:
+    import pandas as pd
+
+    with pytest.raises(InvalidProgramError, match="the 2 rows of the source have no columns"):
+        ArrowSource(pa.table({"a": [1, 2]}).select([]))
+    with pytest.raises(InvalidProgramError, match=r"the 2 rows .* have no columns.*reset_index\(\)"):
+        PandasSource(pd.DataFrame(index=["x", "y"]))
+    assert rows_of(SourceRun(ArrowSource(pa.table({}))).read_batches()) == []
+
+
 def test_arrow_comes_in_every_form() -> None:
     table = pa.table({"a": [1, 2, 3]})
     for data in (table, table.to_batches()[0], table.to_reader(), _Stream(table)):

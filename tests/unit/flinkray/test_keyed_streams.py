@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -52,6 +52,15 @@ def test_running_operations(rows: DataStream) -> None:
     reduced = factory(keyed.reduce(max))
     assert isinstance(reduced, ReduceFactory)
     assert reduced.output_type == rows.record_type
+
+
+def test_what_columns_a_key_of_a_declared_row_type_has_is_not_known_before_it_runs(rows: DataStream) -> None:
+    class Pair(NamedTuple):
+        word: str
+        n: int
+
+    counts = rows.key_by(lambda row: Pair(row.word, row.n), key_type=Pair).aggregate(rows=Count())
+    assert columns(counts.select("key_0", "rows")) == ("key_0", "rows")
 
 
 def test_map_with_state_is_a_keyed_process_function(rows: DataStream) -> None:

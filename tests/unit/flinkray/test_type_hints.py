@@ -6,6 +6,7 @@ import dataclasses
 import datetime
 import decimal
 import functools
+import uuid
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, NamedTuple, Optional, TypedDict
 
@@ -85,6 +86,7 @@ POINT = rows(x=pa.int64(), y=pa.float64())
         (datetime.date, scalar_type(pa.date32())),
         (datetime.timedelta, scalar_type(pa.duration("us"))),
         (decimal.Decimal, scalar_type(pa.decimal128(38, 18))),
+        (uuid.UUID, scalar_type(pa.uuid())),
         (Optional[int], scalar_type(pa.int64())),  # noqa: UP045
         (list[int | None], scalar_type(pa.list_(pa.int64()))),
         (dict[str, list[float]], scalar_type(pa.map_(pa.string(), pa.list_(pa.float64())))),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,8 @@ import pyarrow as pa
 import pytest
 
 from flinkray import value_columns, value_types
+from flinkray.rows import Row
+from flinkray.type_info import Types
 from flinkray.value_columns import decoded_form, to_array, to_values
 from flinkray.value_types import Misfit, Unholdable, infer_type, merge_types
 
@@ -143,6 +146,52 @@ def test_days_of_numpy_have_no_type_of_their_own() -> None:
         infer_type([np.datetime64("2020-01-01")])
 
 
+# -- records within values ---------------------------------------------------------------------------------------
+
+
+class Pair(NamedTuple):
+    first: int
+    second: str
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+TUPLE = Types.TUPLE([Types.LONG(), Types.STRING()]).arrow_type
+ROW = Types.ROW([Types.LONG(), Types.STRING()]).arrow_type
+NAMED_ROW = Types.ROW_NAMED(["first", "second"], [Types.LONG(), Types.STRING()]).arrow_type
+
+
+@pytest.mark.parametrize("value", [(1, "a"), Pair(1, "a"), Row(1, "a"), Row(first=1, second="a")])
+def test_records_within_values_become_tuples_by_position_and_rows_by_name(value: Any) -> None:
+    assert to_values(to_array([value, None], TUPLE)) == [(1, "a"), None]
+    assert to_values(to_array([value, None], NAMED_ROW)) == [Row(first=1, second="a"), None]
+
+
+@pytest.mark.parametrize(
+    ("value", "arrow_type"),
+    [
+        (Pair(1, "a"), ROW),
+        (Row(x=1, y="a"), ROW),
+        (Row(x=1, y="a"), NAMED_ROW),
+        (Row(first=1, third="a"), NAMED_ROW),
+        (Row(1, "a", 2), NAMED_ROW),
+        ((1, "a", 2), TUPLE),
+        (Row(1, "a", 2), TUPLE),
+        (Row(x=1, y="a", z=2), TUPLE),
+        (Point(1, 2), TUPLE),
+        (Point(1, 2), NAMED_ROW),
+    ],
+)
+def test_a_record_of_other_fields_than_the_declared_ones_is_refused(value: Any, arrow_type: pa.DataType) -> None:
+    with pytest.raises(Misfit) as caught:
+        to_array([[(1, "b"), value]], pa.list_(arrow_type))
+    assert caught.value.value == value
+
+
 # -- slices ------------------------------------------------------------------------------------------------------
 
 PAIR = pa.struct([("f0", pa.int64()), ("f1", pa.string())])
@@ -155,6 +204,9 @@ PAIR = pa.struct([("f0", pa.int64()), ("f1", pa.string())])
         (pa.large_list(PAIR), [[(1, "a")], None, [], [(2, "b"), None], [(3, "c")]]),
         (pa.map_(pa.int64(), PAIR), [{1: (1, "a"), 2: None}, None, {}, {3: (2, "b")}, {4: (3, "c")}]),
         (pa.list_(pa.map_(pa.string(), pa.list_(PAIR))), [[{"a": [(1, "b")]}], None, [None, {}], [{"c": None}], []]),
+        (pa.list_(PAIR, 2), [[(1, "a"), (2, "b")], None, [None, (3, "c")]]),
+        (pa.list_(pa.list_(PAIR, 1), 2), [[[(1, "a")], [(2, "b")]], [None, [None]], None]),
+        (pa.list_(pa.map_(pa.string(), PAIR), 1), [[{"a": (1, "b")}], [{}], [None]]),
         (pa.struct([("a", pa.list_(PAIR))]), [{"a": [(1, "b")]}, None, {"a": None}, {"a": []}, {"a": [None]}]),
     ],
     ids=str,
@@ -168,7 +220,9 @@ def test_every_slice_of_nested_values_comes_back(arrow_type: pa.DataType, rows: 
             assert to_values(part[1:]) == rows[start:stop][1:]
 
 
-@pytest.mark.parametrize("arrow_type", [pa.list_(PAIR), pa.large_list(PAIR), pa.map_(pa.int64(), PAIR)], ids=str)
+@pytest.mark.parametrize(
+    "arrow_type", [pa.list_(PAIR), pa.large_list(PAIR), pa.list_(PAIR, 2), pa.map_(pa.int64(), PAIR)], ids=str
+)
 def test_a_slice_decodes_its_own_values_only(arrow_type: pa.DataType, monkeypatch: pytest.MonkeyPatch) -> None:
     row: Any = {1: (1, "a"), 2: (2, "b")} if pa.types.is_map(arrow_type) else [(1, "a"), (2, "b")]
     array = to_array([row] * 100, arrow_type)

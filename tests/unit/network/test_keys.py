@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import decimal
+import enum
+import uuid
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,10 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.keys import key_columns, key_groups, key_hashes, key_values
+from actors.keys import hashable_keys, key_columns, key_groups, key_hashes, key_values
 from flinkray.batch import Batch
 from flinkray.errors import TypeMismatchError, UnknownColumnError, UserFunctionError
 from flinkray.keys import ColumnKey, FunctionKey
+from flinkray.rows import Row
+from flinkray.type_hints import record_type
 from flinkray.types import Kind, RecordType
 
 ONE = 0xE5FDC025E13EEED5
@@ -226,6 +232,80 @@ def test_an_error_of_the_key_function_names_operator_function_and_value() -> Non
 
     with pytest.raises(UserFunctionError, match=r"'map \(1/2\), key function broken'.*Zero.*was 2"):
         key_columns(scalars(1, 2, 3), FunctionKey(broken), "map (1/2)")
+
+
+@pytest.mark.parametrize("error", [SystemExit("no"), asyncio.CancelledError("no")])
+def test_a_key_function_that_ends_its_thread_is_an_error_of_its_own(error: BaseException) -> None:
+    def stop(_value: int) -> int:
+        raise error
+
+    with pytest.raises(
+        UserFunctionError, match=rf"function stop.*{type(error).__name__}: no; the value was 1"
+    ) as raised:
+        key_columns(scalars(1, 2, 3), FunctionKey(stop), "map (1/2)")
+    assert "in stop" in raised.value.cause_traceback
+
+
+def test_what_does_not_come_of_the_key_function_passes_as_it_is() -> None:
+    def interrupt(_value: int) -> int:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        key_columns(scalars(1), FunctionKey(interrupt), "map (1/2)")
+
+
+@dataclass(frozen=True)
+class Place:
+    row: int
+    name: str
+
+
+@dataclass(frozen=True)
+class Trip:
+    start: Place
+    end: Place | None
+
+
+@pytest.mark.parametrize("key_type", [None, uuid.UUID])
+def test_uuids_are_keys(key_type: Any) -> None:
+    declared = None if key_type is None else record_type(key_type)
+    columns = key_columns(scalars(0, 1), FunctionKey(lambda v: uuid.UUID(int=v) if v else None, declared), "x")
+    assert columns.schema.types == [pa.uuid()]
+    assert key_values(columns) == [None, uuid.UUID(int=1)]
+    columns = key_columns(scalars(1), FunctionKey(lambda v: (uuid.UUID(int=v), v)), "x")
+    assert key_values(columns) == [(uuid.UUID(int=1), 1)]
+    assert key_hashes(columns.select([0])).tolist() == [8313885514073090187]
+
+
+@pytest.mark.parametrize("declared", [None, Trip])
+def test_a_dataclass_as_a_key_comes_back_as_a_row(declared: Any) -> None:
+    def trip(value: int) -> Trip:
+        return Trip(Place(value, "x"), None if value else Place(1, "y"))
+
+    columns = key_columns(scalars(0, 1), FunctionKey(trip, declared and record_type(declared)), "x")
+    assert columns.schema.names == ["key"]
+    keys = hashable_keys(columns, "x")
+    first, second = Row(row=0, name="x"), Row(row=1, name="x")
+    assert keys == [Row(start=first, end=Row(row=1, name="y")), Row(start=second, end=None)]
+    assert keys[0].start.name == "x"
+    assert hashable_keys(key_columns(scalars(1), FunctionKey(lambda v: (Place(v, "a"), v)), "x"), "x") == [
+        (Row(row=1, name="a"), 1)
+    ]
+
+
+@pytest.mark.parametrize("key", [Row(row=1, name="x"), (1, "x")])
+def test_a_row_or_tuple_of_a_declared_type_is_a_key_of_several_columns(key: tuple[Any, ...]) -> None:
+    columns = key_columns(scalars(1), FunctionKey(lambda _: key, record_type(Place)), "x")
+    assert columns.schema.names == ["key_0", "key_1"]
+    assert key_values(columns) == [(1, "x")]
+
+
+def test_an_enum_as_a_key_is_refused_with_the_way_out() -> None:
+    class Color(enum.Enum):
+        RED = 1
+
+    with pytest.raises(TypeMismatchError, match=r"cannot hold <Color.RED: 1> \(Color\); return its \.name"):
+        key_columns(scalars(1), FunctionKey(lambda _: Color.RED), "x")
 
 
 def test_keys_of_mixed_types_are_refused_with_the_way_out() -> None:

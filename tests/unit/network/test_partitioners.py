@@ -187,3 +187,12 @@ def test_an_error_of_a_custom_partitioner_names_the_key() -> None:
     chosen = selector(CustomPartitioner(lambda key, count: count // key, BY_VALUE), 3)
     with pytest.raises(UserFunctionError, match=r"map \(1/2\), partitioner.*ZeroDivisionError.*the value was 0"):
         chosen.split(numbers(3, 0))
+
+
+def test_ending_the_thread_in_a_custom_partitioner_is_an_error_of_the_partitioner() -> None:
+    def stop(_key: int, _count: int) -> int:
+        raise SystemExit("no")
+
+    chosen = selector(CustomPartitioner(stop, BY_VALUE), 3)
+    with pytest.raises(UserFunctionError, match=r"map \(1/2\), partitioner.*SystemExit: no; the value was 3"):
+        chosen.split(numbers(3))

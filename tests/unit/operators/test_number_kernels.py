@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from decimal import Decimal, localcontext
+from decimal import Context, Decimal, localcontext
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,14 @@ def decimals(*texts: str | None, scale: int = 2, precision: int = 38) -> pa.Arra
         (lit(Decimal("1.5")) * a, "2.250", 3),
         (a + col("i"), "8.50", 2),
         (-a, "-1.50", 2),
+        (a // 1, "1", 0),
+        (-a // 1, "-1", 0),
+        (a % 1, "0.50", 2),
+        (-a % 1, "-0.50", 2),
+        (b % -a, "0.75", 2),
+        (7 // a, "4", 0),
+        (Decimal("7.001") % a, "1.001", 3),
+        (a // col("i"), "0", 0),
     ],
     ids=repr,
 )
@@ -65,10 +73,54 @@ def test_arithmetic_of_decimals_of_38_digits_is_exact(expression: Expression, ex
 
 def test_decimals_beside_floats_are_doubles() -> None:
     assert values(a * 0.5, a=decimals("1.50")) == values(a / 2, a=decimals("1.50")) == [0.75]
+    assert values(a // 0.7, a=decimals("1.50")) == [2.0]
+    assert values(-a % 1.0, a=decimals("1.75")) == [0.25]
+
+
+@st.composite
+def divisions(draw: st.DrawFn) -> tuple[int, int, list[tuple[Decimal | None, Decimal | None]]]:
+    """Scales of both sides, and rows whose digits fit into 38 of the finer scale."""
+    first, second = draw(st.integers(0, 38)), draw(st.integers(0, 38))
+    finest = max(first, second)
+
+    def numbers(scale: int) -> st.SearchStrategy[Decimal | None]:
+        largest = 10 ** (38 - finest + scale) - 1
+        digits = st.integers(-largest, largest) | st.integers(-min(largest, 99), min(largest, 99))
+        return digits.map(lambda number: EXACT.scaleb(Decimal(number), -scale)) | st.none()
+
+    rows = st.lists(st.tuples(numbers(first), numbers(second).filter(lambda number: number != 0)), min_size=1)
+    return first, second, draw(rows)
+
+
+EXACT = Context(prec=100)
+
+
+@settings(max_examples=100, deadline=None)
+@given(divisions())
+def test_quotients_and_remainders_of_decimals_are_pythons(
+    division: tuple[int, int, list[tuple[Decimal | None, Decimal | None]]],
+) -> None:
+    first, second, rows = division
+    lefts, rights = zip(*rows, strict=True)
+    columns = {"a": pa.array(lefts, pa.decimal128(38, first)), "b": pa.array(rights, pa.decimal128(38, second))}
+    pairs = [None if left is None or right is None else (left, right) for left, right in rows]
+    with localcontext(EXACT):
+        assert values(a // b, **columns) == [pair and pair[0] // pair[1] for pair in pairs]
+        assert values(a % b, **columns) == [pair and pair[0] % pair[1] for pair in pairs]
+
+
+def test_quotients_of_decimals_fail_by_zero_and_beyond_38_digits() -> None:
+    for expression in (a // b, a % b, a // 0):
+        with pytest.raises(RecordError, match="by zero"):
+            values(expression, a=decimals("1.50"), b=decimals("0"))
+    assert values(a // b, a=decimals(None), b=decimals("0")) == [None]
+    for expression in (a // Decimal("0.001"), a % Decimal("0.001")):
+        with pytest.raises(RecordError, match=r"more than 38 digits, .* cast to fewer decimal places"):
+            values(expression, a=decimals("9" * 36))
 
 
 def test_decimals_beside_untyped_nulls_give_untyped_nulls() -> None:
-    for expression in (a + None, None * a, a - b):
+    for expression in (a + None, None * a, a - b, a // b, b % a):
         data = pa.RecordBatch.from_pydict({"a": decimals("1.50"), "b": pa.nulls(1)})
         assert pa.types.is_null(evaluate(expression, data, "x").type)
 

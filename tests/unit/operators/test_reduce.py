@@ -14,7 +14,9 @@ from flinkray.errors import InvalidProgramError, UserFunctionError
 from flinkray.functions import ReduceFunction
 from flinkray.keys import ColumnKey, FunctionKey
 from flinkray.operator_factories import MultipleInputFactory, ProjectFactory, ReduceFactory
+from flinkray.row_codec import RowEncoder
 from flinkray.rows import Row
+from flinkray.type_info import Types
 from tests.support.operators import OperatorHarness, code
 from tests.support.state import restored_from
 
@@ -60,6 +62,18 @@ def test_event_times_and_kinds_pass_through() -> None:
     harness.push({"k": ["a"], "n": [10]}, [11])
     assert harness.output.rows == [Row(k="a", n=1), Row(k="b", n=2), Row(k="a", n=4), Row(k="a", n=14)]
     assert harness.output.timestamps == [7, 8, 9, 11]
+
+
+def test_declared_rows_within_values_are_rows_in_what_is_reduced_so_far() -> None:
+    def later(left: Any, right: Any) -> Any:
+        return max((left, right), key=lambda value: value[1].at)
+
+    declared = Types.TUPLE([Types.STRING(), Types.ROW_NAMED(["at"], [Types.LONG()])]).record_type
+    operator = create_operator([code(ReduceFactory(later, declared), FIRST)], ["latest"])
+    harness = OperatorHarness(operator, keys=[FIRST])
+    rows = [("a", Row(at=2)), ("a", Row(at=3)), ("a", Row(at=1))]
+    harness.push(RowEncoder("", "", declared).encode(rows, None))
+    assert harness.output.rows == [rows[0], rows[1], rows[1]]
 
 
 def test_a_function_key_reduces_bare_values() -> None:

@@ -6,6 +6,7 @@ import dataclasses
 import datetime as dt
 import math
 import pickle
+import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from decimal import Decimal
@@ -382,6 +383,23 @@ def test_as_row_gives_what_a_batch_of_that_one_value_would() -> None:
         assert type(as_row(value)) is type(round_trip([value])[0])
     unchanged = ("k", {1, 2})
     assert as_row(unchanged) is unchanged
+
+
+def test_uuids_travel_as_columns_also_within_values() -> None:
+    ids = [uuid.UUID(int=0), uuid.UUID(int=2**128 - 1)]
+    for values in (ids, [(ids[0], 1), (None, 2)], [{"id": ids[0], "all": ids}], [({ids[0]: "a"},)], [((ids[1], 1),)]):
+        batch = encoder().encode(values, None)
+        assert batch.kind is not Kind.OBJECT
+        assert list(map(plain, decode(batch))) == values
+        assert plain(as_row(values[0])) == values[0]
+    assert encoder().encode(ids, None).data.schema.types == [pa.uuid()]
+
+
+def test_arrows_data_are_collected_without_a_copy() -> None:
+    table = pa.table({"a": [1]})
+    values: list[Any] = []
+    encoder().appender(values)(table)
+    assert values[0] is table
 
 
 def test_row_classes_are_shared() -> None:
