@@ -228,7 +228,7 @@ class _Float(str):
 def _with_entries(lines: bytes, schema: pa.Schema) -> bytes:
     """Lines with these columns only, whose maps are lists of entries: of objects, Arrow's reader makes structs only.
 
-    The one thing that is read row by row.
+    Row by row, as nothing that reads columns knows maps.
     """
     written = []
     for line in lines.split(b"\n"):
