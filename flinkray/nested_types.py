@@ -25,3 +25,9 @@ def with_items(arrow_type: pa.DataType, change: Callable[[pa.DataType], pa.DataT
     if types.is_large_list(arrow_type):
         return pa.large_list(changed(arrow_type.value_field))
     return arrow_type
+
+
+def contains(arrow_type: pa.DataType, is_sought: Callable[[pa.DataType], bool]) -> bool:
+    """Whether it is such a type, or is made of one."""
+    fields = (arrow_type.field(index) for index in range(arrow_type.num_fields))
+    return is_sought(arrow_type) or any(contains(field.type, is_sought) for field in fields)

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from flinkray.fixed_width import as_numpy, from_numpy
+from flinkray.nested_types import contains
 from flinkray.rows import Row, row_class
 from flinkray.value_types import (
     TIME_UNITS,
@@ -408,13 +409,13 @@ def _is_python_time(arrow_type: pa.DataType) -> bool:
 
 def _comes_back_changed(arrow_type: pa.DataType) -> bool:
     """Whether Arrow's own conversion would give a dict for what was a tuple or row, or pairs for what was a dict."""
-    if not pa.types.is_nested(arrow_type):
-        return False
-    if pa.types.is_map(arrow_type):
-        return True
-    if pa.types.is_struct(arrow_type) and (is_row_struct(arrow_type) or is_tuple_struct(arrow_type)):
-        return True
-    return any(_comes_back_changed(arrow_type.field(index).type) for index in range(arrow_type.num_fields))
+    return contains(arrow_type, _is_map_or_record)
+
+
+def _is_map_or_record(arrow_type: pa.DataType) -> bool:
+    if pa.types.is_struct(arrow_type):
+        return is_row_struct(arrow_type) or is_tuple_struct(arrow_type)
+    return bool(pa.types.is_map(arrow_type))
 
 
 def _nested_values(array: pa.Array) -> list[Any]:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flinkray.nested_types import with_items
+from flinkray.nested_types import contains, with_items
 from flinkray.type_info import ROW_METADATA
 from flinkray.types import tuple_columns
 
@@ -479,9 +479,7 @@ def is_row_struct(struct: pa.DataType) -> bool:
 
 def has_rows(arrow_type: pa.DataType) -> bool:
     """Whether rows were declared somewhere in it."""
-    if pa.types.is_struct(arrow_type) and is_row_struct(arrow_type):
-        return True
-    return any(has_rows(arrow_type.field(index).type) for index in range(arrow_type.num_fields))
+    return contains(arrow_type, lambda each: bool(pa.types.is_struct(each) and is_row_struct(each)))
 
 
 def with_rows(arrow_type: pa.DataType) -> pa.DataType:

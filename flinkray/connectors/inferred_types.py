@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from flinkray.nested_types import with_items
+from flinkray.nested_types import contains, with_items
 
 
 def has_unknown(schema: pa.Schema) -> bool:
     """Whether a column, or a value nested in one, has no type yet."""
-    return any(_is_unknown(field.type) for field in schema)
+    return any(contains(field.type, pa.types.is_null) for field in schema)
 
 
 def filled(schema: pa.Schema, further: pa.Schema) -> pa.Schema:
@@ -20,10 +20,6 @@ def filled(schema: pa.Schema, further: pa.Schema) -> pa.Schema:
 def unknown_as_text(schema: pa.Schema) -> pa.Schema:
     """What has no type is taken for text."""
     return pa.schema([field.with_type(_text_for_unknown(field.type)) for field in schema])
-
-
-def _is_unknown(kind: pa.DataType) -> bool:
-    return pa.types.is_null(kind) or any(_is_unknown(kind.field(index).type) for index in range(kind.num_fields))
 
 
 def _filled_from(field: pa.Field, others: pa.Schema | pa.StructType) -> pa.DataType:

@@ -15,6 +15,7 @@ import pyarrow.json as pa_json
 from pyarrow import types
 
 from flinkray.connectors.nested_columns import entries, is_list, lengths, offsets, retyped
+from flinkray.nested_types import contains
 
 _CONTROL = "[\x00-\x1f]"
 _WHOLE_NUMBER = "^(-?[0-9]+)$"
@@ -134,11 +135,11 @@ def from_json_lines(lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
     Raises:
         ValueError: a line is no JSON object, or a value is not of the type of its column.
     """
-    mapped = pa.schema([field for field in schema if _has_map(field.type)])
+    mapped = pa.schema([field for field in schema if contains(field.type, types.is_map)])
     if not len(mapped):
         batch = _read(lines, schema)
     else:
-        plain = pa.schema([field for field in schema if not _has_map(field.type)])
+        plain = pa.schema([field for field in schema if not contains(field.type, types.is_map)])
         parts = [_read(_with_entries(lines, mapped), mapped), *([_read(lines, plain)] if len(plain) else [])]
         columns = {name: part.column(name) for part in parts for name in part.schema.names}
         batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
@@ -258,10 +259,6 @@ def _entries_of(value: Any, kind: pa.DataType) -> Any:
 def _key(text: str, kind: pa.DataType) -> Any:
     written = written_type(kind)
     return text if _is_text(written) or types.is_decimal(written) else json.loads(text)
-
-
-def _has_map(kind: pa.DataType) -> bool:
-    return types.is_map(kind) or any(_has_map(kind.field(index).type) for index in range(kind.num_fields))
 
 
 def _is_text(written: pa.DataType) -> bool:
