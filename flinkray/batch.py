@@ -12,6 +12,10 @@ from flinkray import wire
 from flinkray.fixed_width import INT64, fixed_width
 from flinkray.types import MIN_TIMESTAMP, Kind, RecordType
 
+FEW_ROWS = 1024
+"""Batches that have fewer are put together where several are there: what a batch costs on its way through a task is as
+much as so many rows do."""
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:

@@ -1,4 +1,4 @@
-"""Puts small batches of a source together: what a batch costs on its way through a task is as much as 1,000 rows do."""
+"""Puts small batches of a source together."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
-from flinkray.batch import Batch, concat, is_same_layout
+from flinkray.batch import FEW_ROWS, Batch, concat, is_same_layout
 from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceProgress
 
 Given = SourceBatch | SourceProgress | ReaderStatus
 
-FEW_ROWS = 1024
 LONGEST_MS = 1.0
 """How long rows wait for others, beside the poll that is under way: a reader that is slower than that is not waited for
 a second time."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 import io
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,6 +15,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from flinkray.batch import FEW_ROWS
 from flinkray.connectors.inferred_types import filled, has_unknown
 from flinkray.connectors.json_lines import from_json_lines, infer_json_schema
 from flinkray.errors import InvalidProgramError
@@ -27,7 +28,8 @@ _INFERENCE_BYTES = 8 << 20
 """So much of a file is looked through for a value of each column."""
 _LONGEST_CSV_ROW = 1 << 30
 """Bytes: Arrow's reader takes no larger blocks, and no row that is longer than a block."""
-_BATCHES_PER_SPLIT = 8
+_SPLIT_BYTES = 1 << 20
+"""Row groups and batches that are smaller go into a split together."""
 _COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4", ".br": "brotli"}
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 TEXT_SCHEMA = pa.schema([(SCALAR_COLUMN, pa.string())])
@@ -79,15 +81,17 @@ class ParquetFormat(FileFormat):
 
     def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
         with system.open_input_file(path) as file:
-            groups = pq.ParquetFile(file).num_row_groups
-        return [(group, group + 1) for group in range(groups)]
+            footer = pq.ParquetFile(file).metadata
+            sizes = [footer.row_group(group).total_byte_size for group in range(footer.num_row_groups)]
+        # Each split reads the whole footer, which is larger than the rows where the groups are small.
+        return _runs(sizes, max(_SPLIT_BYTES, footer.serialized_size))
 
     def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
         with split.filesystem.open_input_file(split.path) as file:
-            batches = pq.ParquetFile(file).iter_batches(
-                batch_size=batch_rows, row_groups=[split.start], columns=schema.names, use_threads=False
-            )
-            yield from _from_row(batches, split, batch_rows)
+            parquet = pq.ParquetFile(file)
+            groups = range(split.start, parquet.num_row_groups if split.stop is None else split.stop)
+            batches = parquet.iter_batches(batch_rows, groups, schema.names, use_threads=False)
+            yield from _from_row(_put_together(batches), split, batch_rows)
 
 
 class ArrowFormat(FileFormat):
@@ -102,14 +106,14 @@ class ArrowFormat(FileFormat):
     def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
         with system.open_input_file(path) as file:
             count = pa.ipc.open_file(file).num_record_batches
-        return [(start, min(start + _BATCHES_PER_SPLIT, count)) for start in range(0, count, _BATCHES_PER_SPLIT)]
+        return _runs([size // max(count, 1)] * count, _SPLIT_BYTES)  # it does not say more without being read
 
     def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
         with split.filesystem.open_input_file(split.path) as file:
             reader = pa.ipc.open_file(file)
             stop = reader.num_record_batches if split.stop is None else split.stop
             batches = (reader.get_batch(index).select(schema.names) for index in range(split.start, stop))
-            yield from _from_row(batches, split, batch_rows)
+            yield from _from_row(_put_together(batches), split, batch_rows)
 
 
 # As pandas reads them: what is quoted is text, and an empty field or one such as NA is null where it is not.
@@ -130,23 +134,28 @@ class CsvFormat(FileFormat):
     def schema(self, system: fs.FileSystem, path: str) -> pa.Schema | None:
         options = pa_csv.ConvertOptions(**_NULLS)
         for block_bytes in _csv_blocks():
-            with open_stream(system, path) as stream:
-                try:
-                    reader = self._open(stream, options, block_bytes)
-                except pa.ArrowInvalid as error:
-                    if _is_row_longer_than_block(error, block_bytes):
-                        continue
-                    raise
-                if reader is None:
-                    return None
-                with reader:
-                    if block_bytes >= _INFERENCE_BYTES or not has_unknown(reader.schema):
-                        return reader.schema
+            try:
+                reader = self._open(system, path, options, block_bytes)
+            except pa.ArrowInvalid as error:
+                if _is_row_longer_than_block(error, block_bytes):
+                    continue
+                raise
+            if reader is None:
+                return None
+            if block_bytes >= _INFERENCE_BYTES or not has_unknown(reader.schema):
+                return reader.schema
         return None
 
-    def _open(self, stream: Any, options: pa_csv.ConvertOptions, block_bytes: int) -> pa_csv.CSVStreamingReader | None:
-        """None: there is nothing in it, which of a compressed file only reading it shows."""
+    def _open(
+        self, system: fs.FileSystem, path: str, options: pa_csv.ConvertOptions, block_bytes: int
+    ) -> pa_csv.CSVStreamingReader | None:
+        """None: there is nothing in it, which of a compressed file only reading it shows.
+
+        Nobody closes the file: a thread of Arrow's reads ahead, and might take what belongs to the file that is opened
+        next, under the same descriptor. It is closed when neither the thread nor the reader has it any more.
+        """
         blocks = pa_csv.ReadOptions(block_size=block_bytes)
+        stream = open_stream(system, path)
         try:
             return pa_csv.open_csv(stream, read_options=blocks, parse_options=self._parse, convert_options=options)
         except pa.ArrowInvalid as error:
@@ -163,13 +172,10 @@ class CsvFormat(FileFormat):
         options = pa_csv.ConvertOptions(column_types=read_as, include_columns=schema.names, **_NULLS)
         for block_bytes in _csv_blocks():
             try:
-                with open_stream(split.filesystem, split.path) as stream:
-                    reader = self._open(stream, options, block_bytes)
-                    if reader is not None:
-                        with reader:
-                            for batch, after in _from_row(reader, split, batch_rows):
-                                split = after
-                                yield batch, after
+                reader = self._open(split.filesystem, split.path, options, block_bytes)
+                for batch, after in _from_row(reader or iter(()), split, batch_rows):
+                    split = after
+                    yield batch, after
                 return
             except pa.ArrowInvalid as error:
                 if not _is_row_longer_than_block(error, block_bytes):
@@ -320,9 +326,39 @@ def refuse_ambiguous(names: Sequence[str], wanted: Iterable[str]) -> None:
     Raises:
         ValueError: several columns have one of the names that are wanted.
     """
+    counts = Counter(names)
     for name in wanted:
-        if names.count(name) > 1:
+        if counts[name] > 1:
             raise ValueError(f"several columns are called {name!r}; rename all but one of them, or read only others")
+
+
+def _runs(sizes: Sequence[int], enough: int) -> list[tuple[int, int | None]]:
+    """(start, stop) of runs of parts that have so many bytes together, of the sizes of all parts."""
+    runs: list[tuple[int, int | None]] = []
+    start = size = 0
+    for stop, each in enumerate(sizes, 1):
+        size += each
+        if size >= enough or stop == len(sizes):
+            runs.append((start, stop))
+            start, size = stop, 0
+    return runs
+
+
+def _put_together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches of few rows as fewer ones; the others are not copied."""
+    few: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        if few and (rows >= FEW_ROWS or batch.num_rows >= FEW_ROWS):
+            yield pa.concat_batches(few)
+            few, rows = [], 0
+        if batch.num_rows >= FEW_ROWS:
+            yield batch
+        else:
+            few.append(batch)
+            rows += batch.num_rows
+    if few:
+        yield pa.concat_batches(few)
 
 
 def _from_row(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import decimal
 import gzip
@@ -38,7 +39,7 @@ from flinkray import (
     UnknownColumnError,
 )
 from flinkray.batch import Batch
-from flinkray.connectors.file_formats import TEXT_SCHEMA, FileSplit, TextFormat
+from flinkray.connectors.file_formats import TEXT_SCHEMA, CsvFormat, FileSplit, TextFormat
 from flinkray.connectors.json_lines import from_json_lines, to_json_lines
 from flinkray.connectors.source import SourceBatch
 from flinkray.types import Kind
@@ -238,17 +239,69 @@ def test_what_is_compressed_is_known_by_its_ending_in_either_case(tmp_path: Path
         assert table_of(read(FileSource(tmp_path / name))).to_pydict() == TABLE.to_pydict()
 
 
-def test_row_groups_and_batches_are_splits(tmp_path: Path) -> None:
-    write(tmp_path / "a.parquet", "parquet")
-    assert [(s.start, s.stop) for s in splits_of(FileSource(tmp_path / "a.parquet"))] == [
-        (0, 1),
-        (1, 2),
-        (2, 3),
-        (3, 4),
-    ]
-    with pa.ipc.new_file(tmp_path / "a.arrow", TABLE.schema) as writer:
-        writer.write_table(TABLE, max_chunksize=10)
-    assert [(s.start, s.stop) for s in splits_of(FileSource(tmp_path / "a.arrow"))] == [(0, 8), (8, 10)]
+@pytest.mark.parametrize("format", ["parquet", "arrow"])
+def test_large_row_groups_and_batches_are_splits_of_their_own(
+    tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flinkray.connectors.file_formats, "_SPLIT_BYTES", 100)
+    table = pa.table({"n": range(1000, 30_000)})
+    write(tmp_path / "a", format, table)
+    splits = splits_of(FileSource(tmp_path / "a", format))
+    starts = [split.start for split in splits]
+    assert [split.stop for split in splits] == [*starts[1:], 967]  # of 30 rows each
+    assert (format == "parquet") == (len(splits) < 100)  # which has a larger footer than rows
+    assert table_of(read(FileSource(tmp_path / "a", format))) == table
+
+
+@pytest.mark.parametrize("format", ["parquet", "arrow"])
+def test_small_row_groups_and_batches_are_read_together(tmp_path: Path, format: str) -> None:
+    table = pa.table({"n": range(3000), "word": pa.array(["a", None, "b"] * 1000).dictionary_encode()})
+    with (
+        pq.ParquetWriter(tmp_path / "a", table.schema)
+        if format == "parquet"
+        else pa.ipc.new_file(tmp_path / "a", table.schema)
+    ) as writer:
+        for row in range(2000):
+            writer.write_table(table.slice(row, 1))
+        writer.write_table(table.slice(2000))
+    source = FileSource(tmp_path / "a", format)
+    (split,) = splits_of(source)
+    batches = read(source, [split], batch_rows=131_072)
+    assert len(batches) < 5
+    assert table_of(batches).to_pydict() == table.to_pydict()
+    after = read(source, [dataclasses.replace(split, row=1500)])
+    assert table_of(after).to_pydict() == table.slice(1500).to_pydict()
+
+
+class ReadAhead(io.BytesIO):
+    """A file whose third block is not there before the test is over; tells whether it was closed meanwhile."""
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(content)
+        self._blocks = 0
+        self.is_over, self.is_closed_too_early = threading.Event(), False
+
+    def read(self, size: int | None = -1) -> bytes:
+        self._blocks += 1
+        if self._blocks == 3:
+            self.is_over.wait(10)
+        return super().read(size)
+
+    def close(self) -> None:
+        self.is_closed_too_early |= not self.is_over.is_set()
+        super().close()
+
+
+def test_a_csv_file_is_not_closed_while_a_thread_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    # That thread would read on in the file that is opened next: its descriptor is the same then.
+    file = ReadAhead(b"a,b\n" + b"1,2\n" * 1000)
+    monkeypatch.setattr(flinkray.connectors.file_formats, "_READ_BYTES", 100)
+    monkeypatch.setattr(flinkray.connectors.file_formats, "open_stream", lambda *_: pa.PythonFile(file, "r"))
+    try:
+        assert CsvFormat().schema(fs.LocalFileSystem(), "a") == pa.schema({"a": pa.int64(), "b": pa.int64()})
+        assert not file.is_closed_too_early
+    finally:
+        file.is_over.set()
 
 
 def test_directories_and_patterns_leave_hidden_files_out(tmp_path: Path) -> None:

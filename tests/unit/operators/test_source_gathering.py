@@ -8,8 +8,8 @@ from itertools import count
 import pyarrow as pa
 import pytest
 
-from actors.operators.source_gathering import FEW_ROWS, Given, Polled, gathered
-from flinkray.batch import Batch
+from actors.operators.source_gathering import Given, Polled, gathered
+from flinkray.batch import FEW_ROWS, Batch
 from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceProgress
 from flinkray.types import Timestamp
 
