@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from actors.operators.base import OperatorContext, Output
+from actors.operators.filling import Filling
 from actors.user_code import short_repr
 from flinkray.errors import TypeMismatchError
 from flinkray.row_codec import RowEncoder
@@ -52,20 +53,21 @@ class ResultCollector:
                 f"its results (or return a list of them, or None), not return {short_repr(results)} "
                 f"({type(results).__name__})"
             )
-        main, until_look = self._main, self._context.batch_rows
+        main, until_look = self._main, 2  # the caller asks for the first one
         for result in results:
+            buffer = main
             if type(result) is tuple and len(result) == 2 and isinstance(result[0], OutputTag):
-                self._side(result[0]).add(result[1], timestamp)
-            else:
-                main.add(result, timestamp)
+                buffer, result = self._side(result[0]), result[1]
+            buffer.add(result, timestamp)
             until_look -= 1
             if not until_look:  # a generator may have no end
                 self.flush_if_full()
-                until_look = self._context.batch_rows
+                until_look = buffer.rows_until_look
 
     def flush_if_full(self) -> None:
-        """Emits when a batch has come together: keeps memory bounded while many rows or timers are worked off."""
-        if self._main.is_full or (self._sides and any(side.is_full for side in self._sides.values())):
+        """Emits when a batch has come together, or is long under way: keeps memory bounded while many rows or timers
+        are worked off."""
+        if self._main.is_due() or (self._sides and any(side.is_due() for side in self._sides.values())):
             self.flush()
 
     def flush(self) -> None:
@@ -89,6 +91,7 @@ class _Buffer:
 
     def __init__(self, context: OperatorContext, encoder: RowEncoder, emit: Any) -> None:
         self._rows = context.batch_rows
+        self._filling = Filling(context)
         self._encoder = encoder
         self._emit = emit
         self._reset()
@@ -98,9 +101,13 @@ class _Buffer:
         self._timestamps: list[int | None] = []
         self._append = self._encoder.appender(self._values)  # copies what the function could still change
 
+    def is_due(self) -> bool:
+        rows = len(self._values)
+        return rows >= self._filling.look_at and self._filling.is_due(rows)
+
     @property
-    def is_full(self) -> bool:
-        return len(self._values) >= self._rows
+    def rows_until_look(self) -> int:
+        return max(1, self._filling.look_at - len(self._values))
 
     def add(self, value: Any, timestamp: int | None) -> None:
         self._append(value)
@@ -110,13 +117,16 @@ class _Buffer:
         values, timestamps = self._values, self._timestamps
         if not values:
             return
-        start = 0
+        start = nbytes = 0
         while start < len(values):
             end = self._end_of_batch(timestamps, start)
             times = None if timestamps[start] is None else pa.array(timestamps[start:end], pa.int64())
-            self._emit(self._encoder.encode(values[start:end], times))
+            batch = self._encoder.encode(values[start:end], times)
+            nbytes += batch.nbytes
+            self._emit(batch)
             start = end
         self._reset()
+        self._filling.passed(len(values), nbytes)
 
     def _end_of_batch(self, timestamps: list[int | None], start: int) -> int:
         end = min(start + self._rows, len(timestamps))

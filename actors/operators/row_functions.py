@@ -26,6 +26,7 @@ from msgspec import Struct
 
 from actors.elements import CheckpointOptions
 from actors.operators.base import Operator, OperatorContext, Output
+from actors.operators.filling import Filling
 from actors.operators.text_splitting import is_split, split_texts
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import FUSED_FILENAME, NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
@@ -133,7 +134,7 @@ class _Loop:
     def __init__(self, stages: Sequence[Stage], context: OperatorContext) -> None:
         self._stages = stages
         self._context = context
-        self._target = context.batch_rows
+        self._filling = Filling(context)
         self._only_filters = all(stage.kind == "filter" for stage in stages)
         self._keeps_rows = all(stage.kind == "map" for stage in stages)
         self._only_splits = [stage.kind for stage in stages] == ["flat_map"] and is_split(stages[0].function)
@@ -155,21 +156,24 @@ class _Loop:
         needs_rows = batch.timestamps is not None and not self._keeps_rows
         outputs: list[Any] = []
         rows: list[int] = []
+        filling = self._filling
+        filling.begin()
         loop = self._source.start(
             self._namespace,
             decode(batch),
             None if self._encoder.keeps_values else self._encoder.appender(outputs),
             outputs,
             rows if needs_rows else None,
-            lambda: self._target,
+            lambda: filling.look_at,
         )
         while self._advance(loop):
-            yield self._encode(batch, outputs, rows)
+            if filling.is_due(len(outputs)):
+                yield self._encode(batch, outputs, rows)
         if outputs:
             yield self._encode(batch, outputs, rows)
 
     def _advance(self, loop: Iterator[None]) -> bool:
-        """Runs the loop until its buffer is full; False when it has seen all rows."""
+        """Runs the loop until its outputs are to be looked at; False when it has seen all rows."""
         try:
             next(loop)
         except StopIteration:
@@ -188,9 +192,7 @@ class _Loop:
         result = self._encoder.encode(outputs, timestamps)
         outputs.clear()
         rows.clear()
-        # The next buffer holds fewer rows where these were large.
-        bytes_per_row = max(1, result.nbytes // result.num_rows)
-        self._target = max(1, min(self._context.batch_rows, self._context.batch_bytes // bytes_per_row))
+        self._filling.passed(result.num_rows, result.nbytes)
         return result
 
     def _split(self, batch: Batch) -> Batch | None:
@@ -212,7 +214,7 @@ class _Loop:
         """Only filters: the rows that stay are picked from the columns as they came."""
         rows: list[int] = []
         outputs: list[Any] = []
-        loop = self._source.start(self._namespace, decode(batch), None, outputs, rows, lambda: self._target)
+        loop = self._source.start(self._namespace, decode(batch), None, outputs, rows, lambda: self._filling.look_at)
         self._advance(loop)
         if len(rows) == batch.num_rows:
             yield batch
@@ -263,7 +265,7 @@ class _Source:
         """A generator that appends to `outputs` (and to `rows` the position of the row that each comes from).
 
         It yields whenever there are limit() outputs or more, of one flat_map's list at most as many more; the caller
-        empties the lists before it goes on.
+        empties the lists, or has a higher limit from then on.
 
         Args:
             append: how an output gets into `outputs`; None: as it is, so that a whole list may be appended at once.

@@ -1,0 +1,86 @@
+"""When the rows of a function that makes many of one go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from actors.operators.registry import create_operator
+from flinkray.operator_factories import FlatMapFactory, OperatorFactory, ProcessFactory
+from flinkray.testing.clock import ManualClock
+from flinkray.types import OutputTag
+from tests.support.operators import OperatorHarness, code
+
+SIDE = OutputTag("side")
+
+
+def flat_map(make: Callable[[], Iterator[Any]]) -> OperatorFactory:
+    return FlatMapFactory(lambda _: make())
+
+
+def process(make: Callable[[], Iterator[Any]]) -> OperatorFactory:
+    return ProcessFactory(lambda _, __: make())
+
+
+def process_to_side(make: Callable[[], Iterator[Any]]) -> OperatorFactory:
+    return ProcessFactory(lambda _, __: ((SIDE, row) for row in make()))
+
+
+def gone_on(harness: OperatorHarness) -> int:
+    """How many rows, to the main output and the side ones."""
+    return sum((element[1] if type(element) is tuple else element).num_rows for element in harness.output.elements)
+
+
+@pytest.fixture(params=[flat_map, process, process_to_side])
+def waiting(request: pytest.FixtureRequest) -> Callable[..., list[int]]:
+    """Drives a function that makes such rows, and tells how many of them waited as each was made."""
+
+    def drive(rows: Callable[[ManualClock], Iterator[Any]], **settings: Any) -> list[int]:
+        waited: list[int] = []
+
+        def make() -> Iterator[Any]:
+            for made, row in enumerate(rows(harness.context.clock)):
+                waited.append(made - gone_on(harness))
+                yield row
+
+        harness = OperatorHarness(create_operator([code(request.param(make))], ["f"]), **settings)
+        for _ in range(2):
+            harness.push([1])
+            assert gone_on(harness) == len(waited)
+        return waited
+
+    return drive
+
+
+def test_few_large_rows_wait(waiting: Callable[..., list[int]]) -> None:
+    waited = waiting(lambda _: (b"x" * 1000 for _ in range(500)), batch_rows=10_000, batch_bytes=20_000)
+    assert max(waited) < 64
+    assert max(waited[64:500]) < 20
+
+
+def test_many_small_rows_wait(waiting: Callable[..., list[int]]) -> None:
+    waited = waiting(lambda _: iter(range(50_000)), batch_rows=10_000, batch_bytes=1 << 20)
+    assert max(waited) == 9_999
+    assert waited.count(0) < 15
+
+
+def test_no_row_waits_long_for_the_next_one(waiting: Callable[..., list[int]]) -> None:
+    def slowly(clock: ManualClock) -> Iterator[int]:
+        for row in range(50):
+            clock.advance(1000)
+            yield row
+
+    assert max(waiting(slowly, batch_rows=10_000)) <= 1
+
+
+def test_rows_that_came_quickly_wait_for_as_many_that_come_slowly(waiting: Callable[..., list[int]]) -> None:
+    def quickly_first(clock: ManualClock) -> Iterator[int]:
+        for row in range(200):
+            clock.advance(0 if row < 20 else 1000)
+            yield row
+
+    waited = waiting(quickly_first, batch_rows=10_000)
+    assert max(waited) < 32
+    assert max(waited[40:200]) <= 1
