@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
 import pickle
 from collections.abc import Callable, Mapping
@@ -39,12 +40,13 @@ from actors.messages import (
 )
 from actors.ports import Address, Cancellable, Clock, EndpointContext
 from actors.scheduling.failover import failover_strategy_of
+from actors.scheduling.failure_history import TaskFailure
 from actors.scheduling.job_metrics import JobMetrics, job_details
 from actors.scheduling.restart_strategies import strategy_of
 from actors.scheduling.scheduler import Command, Scheduler, SubtasksReset, SubtaskStarted
 from actors.sealed import Sealed
 from flinkray.errors import DamagedCheckpointError, ErrorInfo, FlinkrayError
-from flinkray.execution import JobProgress
+from flinkray.execution import JobProgress, JobStatus
 from flinkray.options import SLOT_CPUS, SLOT_IDLE_TIMEOUT, SLOT_REQUEST_TIMEOUT
 from flinkray.types import OperatorId
 from graphs.execution_graph import AttemptId, Execution, ExecutionGraph, ExecutionVertexId
@@ -116,6 +118,9 @@ class RunningJob:
         self._coordinators.start({} if assignment is None else assignment.coordinators)
         self._undrained = {each.collect_id for each in self._coordinators.collectors}
         """Collect ids whose rows the driver does not all have yet."""
+        self._job_name = job_graph.name
+        self._told_failure: TaskFailure | None = None
+        """The last one that is in the log."""
 
     # -- the life of the job -------------------------------------------------------------------------------------
 
@@ -129,7 +134,22 @@ class RunningJob:
             self._restart_subtasks()
             commands = self.scheduler.take_commands()
             if not commands:
+                break
+        self._tell_failures()
+
+    def _tell_failures(self) -> None:
+        """To the log, as a job may restart for ever; what ends it, who waits for it gets as an error."""
+        told, failures = self._told_failure, self.scheduler.failures
+        if not failures or failures[-1].root is told:
+            return
+        new = list(itertools.takewhile(lambda record: record.root is not told, reversed(failures)))
+        self._told_failure = failures[-1].root
+        for record in reversed(new):
+            if self.scheduler.status not in (JobStatus.RUNNING, JobStatus.RESTARTING):
                 return
+            root = record.root
+            what = "" if root.task_name is None else f"; {root.task_name} failed"
+            log.warning("job %r %s%s: %s", self._job_name, record.decision, what, root.error)
 
     @property
     def is_over(self) -> bool:

@@ -68,6 +68,8 @@ def job_details(scheduler: Scheduler, metrics: JobMetrics) -> JobDetails:
         records_out=progress.records_out,
         watermark=progress.watermark,
         error=scheduler.failure,
+        restarts=scheduler.restarts,
+        failures=scheduler.failures,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -13,10 +14,18 @@ from actors.messages import TaskDeployment
 from actors.ports import Payloads
 from actors.task_executor import TaskExecutor
 from flinkray.config import Configuration
-from flinkray.errors import InvalidProgramError
+from flinkray.errors import ErrorInfo, InvalidProgramError, PartitionError
 from flinkray.execution import JobStatus
 from flinkray.types import JobId
-from tests.support.control import CLUSTER, CollectingSlot, World, collecting, four_vertices, run_all_tasks
+from tests.support.control import (
+    CLUSTER,
+    CollectingSlot,
+    FakeTaskSlot,
+    World,
+    collecting,
+    four_vertices,
+    run_all_tasks,
+)
 
 SEEDS = range(12)
 
@@ -459,3 +468,31 @@ def test_a_detached_cluster_whose_job_takes_long_stays() -> None:
     world.submit(four_vertices())
     world.run_for(SUBMISSION_TIMEOUT_MS + 20_000)
     assert world.status() is JobStatus.RUNNING
+
+
+class ComplainingSlot(FakeTaskSlot):
+    """Tasks that fail; those that read from others say that these are gone."""
+
+    def _report(self, deployment: TaskDeployment, state: str, error: ErrorInfo | None = None) -> None:
+        if error is not None and "Source" not in deployment.task_name:
+            error = ErrorInfo.of(PartitionError(f"no partition for {deployment.attempt_id}"))
+        super()._report(deployment, state, error)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_why_a_job_restarts_is_logged_each_time_and_kept(seed: int, caplog: pytest.LogCaptureFixture) -> None:
+    world = World(seed)
+    world.slot_endpoint = ComplainingSlot
+    world.start()
+    world.behaviour = lambda _deployment: "fail"
+    restarts = {"restart-strategy.type": "fixed-delay", "restart-strategy.fixed-delay.attempts": 3}
+    world.submit(four_vertices(**restarts))
+    details = world.await_end()
+    failures = details.failures
+    assert details.restarts == 3
+    assert [record.decision.partition(":")[0] for record in failures] == ["restarts after 1 s"] * 3 + ["fails"]
+    logged = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    for record in failures:
+        root = record.root
+        text = f"job 'four' {record.decision}; {root.task_name} failed: {root.error}"
+        assert logged.count(text) == record.decision.startswith("restarts")
