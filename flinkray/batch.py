@@ -12,6 +12,9 @@ from flinkray import wire
 from flinkray.fixed_width import INT64, fixed_width
 from flinkray.types import MIN_TIMESTAMP, Kind, RecordType
 
+LARGEST_OVER_TARGET = 4
+"""A batch may have so many times the rows, or the bytes, that batches aim at before it is cut: nothing is without
+bounds, whatever an operator makes of its input."""
 FEW_ROWS = 1024
 """Batches that have fewer are put together where several are there: what a batch costs on its way through a task is as
 much as so many rows do."""

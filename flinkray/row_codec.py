@@ -25,7 +25,7 @@ from flinkray.errors import TypeMismatchError
 from flinkray.pickling import ARROW_DATA, dumps
 from flinkray.rows import Row, row_class
 from flinkray.types import SCALAR_COLUMN, Kind, RecordType, tuple_columns
-from flinkray.value_columns import decoded_form, to_array, to_values, types_of
+from flinkray.value_columns import PLAIN_TYPES, decoded_form, to_array, to_values, types_of
 from flinkray.value_types import (
     Misfit,
     Unholdable,
@@ -68,10 +68,6 @@ def decode(batch: Batch) -> list[Any]:
     return list(row_class(tuple(data.schema.names))._from_columns(columns))
 
 
-PLAIN_TYPES = frozenset({int, float, str, bool, bytes, type(None)})
-"""Types whose values come out of a batch as they went in."""
-
-
 def as_row(value: Any) -> Any:
     """The value as a row function behind a batch of its own would see it (see `decoded_form`)."""
     python_type = type(value)
@@ -87,6 +83,8 @@ def as_row(value: Any) -> Any:
         return decoded_form(value)
     fields = value.values() if type(value) is dict else record_values(value)
     undecoded = tuple(fields)
+    if PLAIN_TYPES.issuperset(map(type, undecoded)):
+        return row_class(names)._maker()(undecoded)
     forms = decoded_form(undecoded)
     return value if forms is undecoded else row_class(names)._maker()(forms)  # what cannot be held travels pickled
 
@@ -261,8 +259,12 @@ class RowEncoder:
             if names is not None:
                 return self._record_columns(only, names, values)
         names_in_order = dict.fromkeys(self._names)
+        firsts: dict[Any, Any] = {}
+        """The first value of each class, and of each set of keys."""
         for value in values:
-            names_in_order.update(dict.fromkeys(self._field_names(value)))
+            firsts.setdefault(tuple(value) if isinstance(value, dict) else type(value), value)
+        for first in firsts.values():
+            names_in_order.update(dict.fromkeys(self._field_names(first)))
         self._refuse_undeclared(names_in_order, values)
         if python_types == {dict}:
             return [(name, _dict_values(values, name)) for name in names_in_order]

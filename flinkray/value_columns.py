@@ -10,6 +10,7 @@ rows.
 
 from __future__ import annotations
 
+import datetime
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -311,6 +312,9 @@ def _fits_struct(python_type: type, target: pa.DataType) -> bool:
 
 
 def _checked(values: Sequence[Any], accepted: set[str], target: pa.DataType) -> Sequence[Any]:
+    is_struct = pa.types.is_struct(target)
+    # Without those that the struct has twice.
+    names = {field.name for field in target if target.get_field_index(field.name) >= 0} if is_struct else set()
     if "record" in accepted:
         unfit = {each for each in types_of(values) if family(each) == "record" and not _fits_struct(each, target)}
         if unfit:
@@ -318,9 +322,9 @@ def _checked(values: Sequence[Any], accepted: set[str], target: pa.DataType) -> 
     for value in values:
         if value is not None and family(type(value)) not in accepted:
             raise Misfit(value, str(target))
-        if type(value) is tuple and pa.types.is_struct(target) and len(value) != target.num_fields:
+        if type(value) is tuple and is_struct and len(value) != target.num_fields:
             raise Misfit(value, str(target))
-        if type(value) is dict and pa.types.is_struct(target) and any(target.get_field_index(k) < 0 for k in value):
+        if type(value) is dict and is_struct and not names.issuperset(value):
             raise Misfit(value, str(target))
     return values
 
@@ -335,6 +339,10 @@ def _offsets(lengths: np.ndarray[Any, Any], missing: np.ndarray[Any, Any] | None
     if missing is None or not missing.any():
         return from_numpy(offsets)
     return from_numpy(offsets, is_null=np.append(missing, False))  # Arrow reads a null offset as "this list is null"
+
+
+PLAIN_TYPES = frozenset({int, float, str, bool, bytes, type(None)})
+"""Types whose values come out of a batch as they went in."""
 
 
 def decoded_form(value: Any) -> Any:
@@ -354,10 +362,16 @@ def _decoded_form(value: Any) -> Any:
     if name == "list":
         if array_layout([value]) is not None:
             return value.tolist()  # as below, many times as fast
+        if PLAIN_TYPES.issuperset(map(type, value)):
+            return list(value)
         return [_decoded_form(item) for item in value]
     if name == "tuple":
+        if PLAIN_TYPES.issuperset(map(type, value)):
+            return value
         return tuple(_decoded_form(item) for item in value)
     if name == "dict":
+        if PLAIN_TYPES.issuperset(map(type, value.values())):
+            return dict(value)
         return {key: _decoded_form(item) for key, item in value.items()}
     if name == "record":
         fields = zip(named_fields(type(value)) or (), record_values(value), strict=True)
@@ -397,6 +411,10 @@ def to_values(array: pa.Array) -> list[Any]:
         # Measured: timestamps 25 times faster than to_pylist, numbers about the same or slightly faster.
         values: list[Any] = as_numpy(array).tolist()
         return values
+    if array.null_count == 0 and _is_zoned_python_time(arrow_type):
+        utc = as_numpy(array.view(pa.timestamp(arrow_type.unit))).tolist()
+        if types_of(utc) == {datetime.datetime}:  # else there is one before the year 1 or after 9999
+            return _in_zone(utc, pa.lib.string_to_tzinfo(arrow_type.tz))
     if _comes_back_changed(arrow_type):
         return _nested_values(array)
     listed: list[Any] = array.to_pylist()
@@ -405,6 +423,15 @@ def to_values(array: pa.Array) -> list[Any]:
 
 def _is_python_time(arrow_type: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(arrow_type)) and arrow_type.tz is None and arrow_type.unit in ("s", "ms", "us")
+
+
+def _is_zoned_python_time(arrow_type: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(arrow_type)) and arrow_type.tz is not None and arrow_type.unit != "ns"
+
+
+def _in_zone(times: list[datetime.datetime], zone: datetime.tzinfo) -> list[Any]:
+    """Several times as fast as Arrow's own conversion."""
+    return [time.replace(tzinfo=datetime.UTC).astimezone(zone) for time in times]
 
 
 def _comes_back_changed(arrow_type: pa.DataType) -> bool:

@@ -446,15 +446,16 @@ def field_getter(python_type: type, name: str) -> Callable[[Any], Any]:
     """
     if issubclass(python_type, dict):
         return methodcaller("get", name)
+    if issubclass(python_type, tuple) and python_type.__getitem__ is not tuple.__getitem__:
+        descriptor: Any = vars(python_type).get(name)
+        if type(descriptor) is _TUPLE_FIELD:
+            field: Callable[[Any], Any] = descriptor.__get__  # several times as fast as a Row's own __getitem__
+            return field
     names = named_fields(python_type) or ()
     if name not in names:
         return nothing
     if not issubclass(python_type, tuple):
         return lambda value: getattr(value, name, None)
-    descriptor: Any = vars(python_type).get(name)
-    if type(descriptor) is _TUPLE_FIELD and python_type.__getitem__ is not tuple.__getitem__:
-        field: Callable[[Any], Any] = descriptor.__get__  # several times as fast as a Row's own __getitem__
-        return field
     return itemgetter(names.index(name))
 
 

@@ -10,12 +10,8 @@ from actors.network.availability import Availability
 from actors.network.partitioners import EveryChannel, FirstChannel, create_selector
 from actors.network.result_partition import ResultPartition
 from actors.ports import Cancellable, Timers
-from flinkray.batch import Batch
+from flinkray.batch import LARGEST_OVER_TARGET, Batch
 from flinkray.partitioning import Partitioner
-
-LARGEST_OVER_TARGET = 4
-"""What one channel gets of a batch is cut where it is more than this many times the target, so that no buffer is
-without bounds whatever an operator makes of its input."""
 
 
 class RecordWriter:

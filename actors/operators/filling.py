@@ -24,10 +24,16 @@ class Filling:
         """From now on rows wait."""
         self._began_ms = self._context.clock.monotonic_ms()
         self.look_at = 1
-        """So many rows are worth to ask whether they are due. It doubles: asking takes as long as some rows do."""
+        """Fewer rows are not due. It doubles: to find out takes as long as some rows do."""
+
+    def rows_until_look(self, rows: int) -> int:
+        """How many more than so many, one at least, it takes to be asked again."""
+        return max(1, self.look_at - rows)
 
     def is_due(self, rows: int) -> bool:
-        """Whether that many rows, which is not none, are to go on now."""
+        """Whether that many rows, which are not none, are to go on now."""
+        if rows < self.look_at:
+            return False
         if rows >= self._most or self._context.clock.monotonic_ms() - self._began_ms >= TARGET_MS:
             return True
         self.look_at = min(2 * rows, self._most)

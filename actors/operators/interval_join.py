@@ -12,10 +12,11 @@ from actors.elements import CheckpointOptions
 from actors.operators.base import OperatorContext, Output
 from actors.operators.interval_join_buffer import IntervalBuffer, Times, buffer_table, shifted
 from actors.operators.join_buffer import JoinKeys, KeyedRows, as_batch
-from actors.operators.joined_rows import Indices, PairLayout, both_keys, pairs_of
+from actors.operators.joined_rows import Indices, PairLayout, PieceLimit, both_keys, pairs_of
 from actors.operators.keyed_tables import KeyedTables, state_rows
 from actors.operators.results import ResultCollector
 from actors.operators.window_base import TimedOperator
+from actors.row_sizes import row_sizes
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
@@ -102,14 +103,16 @@ class IntervalJoinOperator(TimedOperator):
     def _join(self, rows: KeyedRows, times: Times, input_index: int) -> None:
         low, high = self._ranges[input_index]
         lowest, highest = shifted(times, low), shifted(times, high)
+        sizes = row_sizes(rows.data)
         for run in self._buffers[1 - input_index].runs_between(int(lowest.min()), int(highest.max())):
             begins, counts = run.find(rows.key_ids, lowest, highest)
-            for own, places in pairs_of(begins, counts, self.context.batch_rows):
-                other = run.order[places]
-                if input_index == 0:
-                    self._pairs.add(rows, times, own, run.rows, run.times, other)
-                else:
-                    self._pairs.add(run.rows, run.times, other, rows, times, own)
+            limit = PieceLimit(self.context, sizes, run.row_sizes)
+            for owns, places in pairs_of(begins, counts, limit.rows):
+                for own, other in limit.cut(owns, run.order[places]):
+                    if input_index == 0:
+                        self._pairs.add(rows, times, own, run.rows, run.times, other)
+                    else:
+                        self._pairs.add(run.rows, run.times, other, rows, times, own)
         self._pairs.flush()
 
     # -- watermarks
@@ -154,15 +157,16 @@ class IntervalJoinOperator(TimedOperator):
 
 
 class _ColumnPairs:
-    """Puts pairs together as columns, in batches of at most `batch_rows`."""
+    """Puts pairs together as columns, in batches of at most `batch_rows`, and soon after `batch_bytes`."""
 
     def __init__(self, context: OperatorContext, output: Output, layout: PairLayout) -> None:
         self._most_rows = context.batch_rows
+        self._enough_bytes = context.batch_bytes
         self._output = output
         self._layout = layout
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_times: list[Times] = []
-        self._waiting_rows = 0
+        self._waiting_rows = self._waiting_bytes = 0
 
     def add(
         self, left: KeyedRows, left_times: Times, lefts: Indices, right: KeyedRows, right_times: Times, rights: Indices
@@ -179,13 +183,17 @@ class _ColumnPairs:
         self._waiting.append(pairs)
         self._waiting_times.append(np.maximum(left_times[lefts], right_times[rights]))
         self._waiting_rows += len(lefts)
+        self._waiting_bytes += pairs.nbytes
+        if self._waiting_bytes >= self._enough_bytes:
+            self.flush()
 
     def flush(self) -> None:
         if not self._waiting:
             return
         times = from_numpy(np.concatenate(self._waiting_times))
         self._output.emit(Batch(pa.concat_batches(self._waiting), Kind.ROW, times))
-        self._waiting, self._waiting_times, self._waiting_rows = [], [], 0
+        self._waiting, self._waiting_times = [], []
+        self._waiting_rows = self._waiting_bytes = 0
 
 
 def _taken(data: pa.Table, rows: Indices) -> pa.RecordBatch:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from actors.operators.join_buffer import KeyedRows, concat_rows, restored_rows, rows_table
 from actors.operators.keyed_tables import KeyedTables, StateRows
 from actors.ordering import order_by
+from actors.row_sizes import Sizes, row_sizes
 from actors.state.key_index import Ids
 from actors.state.snapshot import KeyedTable
 from flinkray.fixed_width import as_numpy, from_numpy
@@ -66,6 +67,10 @@ class SortedRun:
         begins = np.searchsorted(self._codes, bases + self._first_at(lowest), "left")
         ends = np.searchsorted(self._codes, bases + self._first_after(highest), "left")
         return begins, np.maximum(ends - begins, 0)
+
+    @cached_property
+    def row_sizes(self) -> Sizes:
+        return row_sizes(self.rows.data)
 
     @cached_property
     def order(self) -> Ids:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from actors.operators.base import OperatorContext
+from actors.row_sizes import Sizes
+from flinkray.batch import LARGEST_OVER_TARGET
 from flinkray.errors import InvalidProgramError
 from flinkray.keys import ColumnKey, KeySelector
 from flinkray.types import Kind
@@ -35,6 +38,37 @@ def pairs_of(begins: Indices, counts: Indices, most: int) -> Iterator[tuple[Indi
         rows = np.repeat(np.arange(first, last + 1), repeats)
         partners = np.arange(offset, until) + np.repeat(begins[some] - starts, repeats)
         yield rows, partners
+
+
+class PieceLimit:
+    """So many pairs may be in one piece that it is not many times larger than a batch aims at: rows that match many
+    others are there as often.
+
+    Args:
+        context: of the operator that joins.
+        lefts, rights: what the rows of both sides weigh.
+    """
+
+    def __init__(self, context: OperatorContext, lefts: Sizes, rights: Sizes) -> None:
+        self._bytes = LARGEST_OVER_TARGET * context.batch_bytes
+        self._lefts, self._rights = lefts, rights
+        self.rows = context.batch_rows
+        if isinstance(lefts, int) and isinstance(rights, int):
+            self.rows = max(1, min(self.rows, self._bytes // max(1, lefts + rights)))
+
+    def cut(self, lefts: Indices, rights: Indices) -> Iterator[tuple[Indices, Indices]]:
+        """A piece of at most `rows` pairs (row `lefts[i]` with row `rights[i]`) in parts that are small enough."""
+        if isinstance(self._lefts, int) and isinstance(self._rights, int):
+            yield lefts, rights
+            return
+        ends = np.cumsum(_at(self._lefts, lefts) + _at(self._rights, rights))
+        cuts = np.flatnonzero(np.diff((ends - 1) // self._bytes)) + 1
+        for begin, end in itertools.pairwise([0, *cuts.tolist(), len(ends)]):
+            yield lefts[begin:end], rights[begin:end]
+
+
+def _at(sizes: Sizes, rows: Indices) -> Sizes:
+    return sizes if isinstance(sizes, int) else sizes[rows]
 
 
 def both_keys(context: OperatorContext, where: str) -> tuple[KeySelector, KeySelector]:

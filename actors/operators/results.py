@@ -62,7 +62,7 @@ class ResultCollector:
             until_look -= 1
             if not until_look:  # a generator may have no end
                 self.flush_if_full()
-                until_look = buffer.rows_until_look
+                until_look = buffer.rows_until_look()
 
     def flush_if_full(self) -> None:
         """Emits when a batch has come together, or is long under way: keeps memory bounded while many rows or timers
@@ -102,12 +102,10 @@ class _Buffer:
         self._append = self._encoder.appender(self._values)  # copies what the function could still change
 
     def is_due(self) -> bool:
-        rows = len(self._values)
-        return rows >= self._filling.look_at and self._filling.is_due(rows)
+        return self._filling.is_due(len(self._values))
 
-    @property
     def rows_until_look(self) -> int:
-        return max(1, self._filling.look_at - len(self._values))
+        return self._filling.rows_until_look(len(self._values))
 
     def add(self, value: Any, timestamp: int | None) -> None:
         self._append(value)

@@ -30,16 +30,14 @@ from actors.operators.filling import Filling
 from actors.operators.text_splitting import is_split, split_texts
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import FUSED_FILENAME, NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
-from flinkray.batch import Batch
+from flinkray.batch import LARGEST_OVER_TARGET, Batch
 from flinkray.fixed_width import INT64, fixed_width, from_numpy
 from flinkray.functions import as_callable
 from flinkray.operator_factories import FilterFactory, FlatMapFactory, MapFactory, OperatorFactory
-from flinkray.row_codec import PLAIN_TYPES, RowEncoder, as_row, decode
+from flinkray.row_codec import RowEncoder, as_row, decode
 from flinkray.rows import row_class
 from flinkray.types import SCALAR_COLUMN, Kind, RecordType
-
-# A batch may be this many times the target before it is cut.
-_TOLERANCE = 4
+from flinkray.value_columns import PLAIN_TYPES
 
 _TEXTS = RecordType(Kind.SCALAR, pa.schema([(SCALAR_COLUMN, pa.string())]))
 
@@ -110,7 +108,7 @@ class FusedRowOperator(Operator):
     def _cut_by_size(self, batch: Batch) -> Iterator[Batch]:
         target_rows, target_bytes = self.context.batch_rows, self.context.batch_bytes
         size = batch.nbytes
-        if batch.num_rows <= _TOLERANCE * target_rows and size <= _TOLERANCE * target_bytes:
+        if batch.num_rows <= LARGEST_OVER_TARGET * target_rows and size <= LARGEST_OVER_TARGET * target_bytes:
             yield batch
             return
         rows = max(1, min(target_rows, batch.num_rows * target_bytes // max(size, 1)))

@@ -13,13 +13,14 @@ from actors.elements import CheckpointOptions
 from actors.operators.base import Operator, OperatorContext, Output
 from actors.operators.columns import operator_label
 from actors.operators.join_buffer import JoinBuffer, JoinKeys, KeyedRows, buffer_table
-from actors.operators.joined_rows import PairLayout, both_keys, pairs_of
+from actors.operators.joined_rows import PairLayout, PieceLimit, both_keys, pairs_of
 from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
 from actors.operators.results import ResultCollector
 from actors.operators.window_base import WindowOperatorBase
 from actors.operators.window_join_general import UnionCoGroupOperator, UnionJoinFunctionOperator, UnionJoinOperator
 from actors.operators.window_times import PendingWindows
 from actors.ordering import distinct, partners_of
+from actors.row_sizes import row_sizes
 from actors.state.key_index import Ids
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.taking import take
@@ -260,7 +261,8 @@ class ColumnarJoinOperator(TwoInputWindowOperator):
         left_rows, right_rows = first.batch().data, second.batch().data
         right_rows = right_rows.select(self._layout.kept(left_rows.schema.names, right_rows.schema.names))
         right_rows = take(right_rows, from_numpy(order))  # so that a row's partners lie together
-        times = from_numpy(np.full(min(int(counts.sum()), self.context.batch_rows), timestamp, np.int64))
-        for left, right in pairs_of(begins, counts, self.context.batch_rows):
-            data = self._layout.pairs(take(left_rows, from_numpy(left)), take(right_rows, from_numpy(right)))
-            self.output.emit(Batch(data, Kind.ROW, times.slice(0, data.num_rows)))
+        limit = PieceLimit(self.context, row_sizes(left_rows), row_sizes(right_rows))
+        for lefts, rights in pairs_of(begins, counts, limit.rows):
+            for left, right in limit.cut(lefts, rights):
+                data = self._layout.pairs(take(left_rows, from_numpy(left)), take(right_rows, from_numpy(right)))
+                self.output.emit(Batch(data, Kind.ROW, timestamp))

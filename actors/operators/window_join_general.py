@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from actors.elements import CheckpointOptions
 from actors.operators.base import OperatorContext, Output
+from actors.operators.filling import Filling
 from actors.operators.joined_rows import PairLayout, both_keys
 from actors.operators.window_general import GeneralWindowOperator
 from actors.operators.window_operator import check_merging
@@ -121,6 +122,7 @@ class UnionJoinOperator(UnionWindowOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._layout = PairLayout(self._selectors[1], self._where)
+        self._filling = Filling(context)
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         self._layout.check_kind(batch.kind)
@@ -150,12 +152,14 @@ class UnionJoinOperator(UnionWindowOperator):
     def _results_of(self, first: list[Any], second: list[Any]) -> None:
         timestamp = self._window.max_timestamp()
         for left in first:
-            for start in range(0, len(second), self.context.batch_rows):
-                rights = second[start : start + self.context.batch_rows]
+            start = 0
+            while start < len(second):
+                rights = second[start : start + self._filling.rows_until_look(len(self._pair_times))]
+                start += len(rights)
                 self._pairs[0].extend([left] * len(rights))
                 self._pairs[1].extend(rights)
                 self._pair_times.extend([timestamp] * len(rights))
-                if len(self._pair_times) >= self.context.batch_rows:
+                if self._filling.is_due(len(self._pair_times)):
                     self._flush_pairs()
 
     def _flush_pairs(self) -> None:
@@ -163,9 +167,9 @@ class UnionJoinOperator(UnionWindowOperator):
             return
         left, right = (self._columns(index) for index in (0, 1))
         rows = Batch(self._layout.pairs(left, right), Kind.ROW, pa.array(self._pair_times, pa.int64()))
-        for offset in range(0, rows.num_rows, self.context.batch_rows):
-            self.output.emit(rows.slice(offset, self.context.batch_rows))
+        self.output.emit(rows)
         self._forget_pairs()
+        self._filling.passed(rows.num_rows, rows.nbytes)
 
     def _columns(self, index: int) -> pa.RecordBatch:
         encoder = RowEncoder(self.context.operator_name, self.context.subtask, self._types[index])

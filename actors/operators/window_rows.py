@@ -127,7 +127,6 @@ class RowWindowOperator(WindowOperatorBase):
         times = self._times
         for start in self._waiting.pop_while(lambda start: times.is_due(start, watermark)):
             self._fire(start, self._panes[start].to_fire())
-            self._results.flush_if_full()
         for start in self._open.pop_while(lambda start: times.is_over(start, watermark)):
             self._clear(start)
         self._results.flush()
@@ -148,6 +147,7 @@ class RowWindowOperator(WindowOperatorBase):
             except BaseException as error:
                 value = OfKey(key, repr(window))
                 raise_attributed(self.context.operator_name, self.context.subtask, value, error)
+            self._results.flush_if_full()
         self._clear_current()
 
     def _set_current(self, key: Any, start: int, group: int) -> None:

@@ -429,3 +429,47 @@ def test_arrays_of_more_numbers_than_a_column_counts_are_refused(monkeypatch: py
 @pytest.mark.parametrize("value", [np.zeros((2, 3), np.uint8), np.array([True]), np.zeros((0, 3))], ids=str)
 def test_an_array_of_numpy_is_decoded_to_lists(value: Any) -> None:
     assert repr(decoded_form(value)) == repr(value.tolist())  # which tells numpy's numbers from Python's
+
+
+def test_plain_values_within_a_value_are_not_decoded_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded, decode = [], value_columns._decoded_form
+
+    def counted(value: Any) -> Any:
+        decoded.append(value)
+        return decode(value)
+
+    monkeypatch.setattr(value_columns, "_decoded_form", counted)
+    value = (list(range(100)), dict.fromkeys("abc", 1), (1, "x"), np.int64(1))
+    assert decoded_form(value) == value
+    assert len(decoded) == 1 + len(value)
+
+
+def test_a_decoded_list_or_dict_is_a_new_one() -> None:
+    value: tuple[Any, ...] = ([1, 2], {"a": 1})
+    form = decoded_form(value)
+    assert form == value
+    assert all(new is not old for new, old in zip(form, value, strict=True))
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "+05:30"])
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+def test_times_with_a_zone_come_back_as_arrow_gives_them(zone: str, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = np.datetime64("2020-10-25T00:00:00", unit)  # when an hour comes twice in Berlin
+    numbers = (start + np.arange(6).astype("timedelta64[s]") * 1800).astype(f"datetime64[{unit}]")
+    times = pa.array(numbers).cast(pa.timestamp(unit, zone)).slice(1)
+    converted, convert = [], value_columns._in_zone
+
+    def counted(*arguments: Any) -> list[Any]:
+        converted.append(arguments)
+        return convert(*arguments)
+
+    monkeypatch.setattr(value_columns, "_in_zone", counted)
+    found = to_values(times)
+    assert len(converted) == 1
+    assert found == times.to_pylist()
+    assert [(time.tzinfo, time.fold, str(time)) for time in found] == [
+        (time.tzinfo, time.fold, str(time)) for time in times.to_pylist()
+    ]
+    assert to_values(pa.array([None, found[0]], times.type)) == [None, found[0]]
+    with pytest.raises((OverflowError, ValueError)):
+        to_values(pa.array([2**60], pa.int64()).cast(pa.timestamp("s", zone)))

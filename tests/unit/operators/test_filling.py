@@ -8,11 +8,15 @@ from typing import Any
 import pytest
 
 from actors.operators.registry import create_operator
-from flinkray.operator_factories import FlatMapFactory, OperatorFactory, ProcessFactory
+from flinkray.batch import Batch
+from flinkray.keys import ColumnKey
+from flinkray.operator_factories import FlatMapFactory, OperatorFactory, ProcessFactory, WindowFactory
 from flinkray.testing.clock import ManualClock
 from flinkray.types import OutputTag
+from flinkray.windowing import TumblingEventTimeWindows
 from tests.support.operators import OperatorHarness, code
 
+KEY = ColumnKey(("key",))
 SIDE = OutputTag("side")
 
 
@@ -30,7 +34,8 @@ def process_to_side(make: Callable[[], Iterator[Any]]) -> OperatorFactory:
 
 def gone_on(harness: OperatorHarness) -> int:
     """How many rows, to the main output and the side ones."""
-    return sum((element[1] if type(element) is tuple else element).num_rows for element in harness.output.elements)
+    batches = [element[1] if type(element) is tuple else element for element in harness.output.elements]
+    return sum(batch.num_rows for batch in batches if isinstance(batch, Batch))
 
 
 @pytest.fixture(params=[flat_map, process, process_to_side])
@@ -52,6 +57,25 @@ def waiting(request: pytest.FixtureRequest) -> Callable[..., list[int]]:
         return waited
 
     return drive
+
+
+def test_what_the_keys_of_one_window_give_goes_on_before_all_have_been_asked() -> None:
+    made = [0]
+
+    def process(_key: Any, _context: Any, _elements: Any) -> Iterator[bytes]:
+        waited.append(made[0] - gone_on(harness))
+        made[0] += 1
+        yield b"x" * 1000
+
+    waited: list[int] = []
+    factory = WindowFactory(TumblingEventTimeWindows.of(10), process=process)
+    operator = create_operator([code(factory, KEY)], ["w"])
+    harness = OperatorHarness(operator, keys=(KEY,), batch_bytes=20_000)
+    harness.push({"key": range(500)}, [1] * 500)
+    harness.watermark(9)
+    assert made == [500] == [gone_on(harness)]
+    assert max(waited) < 64
+    assert max(waited[64:]) < 20
 
 
 def test_few_large_rows_wait(waiting: Callable[..., list[int]]) -> None:

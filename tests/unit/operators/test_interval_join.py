@@ -228,6 +228,17 @@ def test_a_key_with_many_rows_is_emitted_in_bounded_batches() -> None:
         assert sizes == [100] * 21 if function is None else [64, *[100] * 20, 36]
 
 
+@pytest.mark.parametrize("large", [0, 1])
+def test_pairs_are_emitted_in_bounded_batches_also_where_a_large_row_has_many_partners(large: int) -> None:
+    harness = harness_of(0, 1000, batch_bytes=1000)
+    for side, count, time in ((0, 500, 10), (1, 5, 20)):
+        rows = {("key", "id")[side]: ["a"] * count, "value": ["x" * 100 if side == large else "x"] * count}
+        for _ in range(2):
+            harness.push(rows, [time] * count, side)
+    assert len(harness.output.rows) == 10_000
+    assert max(batch.data.nbytes for batch in harness.output.batches) < 5 * 1000 + 200
+
+
 def test_what_is_kept_does_not_hold_on_to_the_received_batch() -> None:
     harness = harness_of(0, 5)
     before = pa.total_allocated_bytes()

@@ -167,6 +167,23 @@ def test_pairs_are_cut_into_batches_also_where_one_row_has_many_partners() -> No
     ]
 
 
+@pytest.mark.parametrize("assigner", [TUMBLING, EventTimeSessionWindows.with_gap(10)])
+@pytest.mark.parametrize("large", [0, 1])
+def test_pairs_are_cut_into_batches_also_where_a_large_row_has_many_partners(
+    assigner: WindowAssigner, large: int
+) -> None:
+    harness = harness_of(None, is_join=True, assigner=assigner, batch_bytes=1000)
+    texts = [["x" * 100 if side == large else "x" for _ in range(5)] for side in (0, 1)]
+    harness.push({"key": ["a"] * 500, "value": texts[0] * 100}, [0] * 500, 0)
+    harness.push({"id": ["a"] * 5, "value": texts[1]}, [0] * 5, 1)
+    both(harness, 19)
+    assert sum(batch.num_rows for batch in harness.output.batches) == 2500
+    # Those of a session are Python values, of which nobody knows how large they are before the first are columns.
+    sizes = [batch.data.nbytes for batch in harness.output.batches]
+    assert max(sizes[1:] if assigner is not TUMBLING else sizes) < 4 * 1000 + 200
+    assert len(sizes) > 50
+
+
 def test_keys_of_functions_join_too() -> None:
     keys = (FunctionKey(lambda row: row.value % 10), FunctionKey(lambda row: row.value % 10))
     harness = harness_of(None, is_join=True, keys=keys)
