@@ -48,8 +48,9 @@ def _merged_schema(schemas: Sequence[pa.Schema], where: str) -> pa.Schema:
 
 def _in_schema(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
     columns = []
+    present = set(table.column_names)
     for field in schema:
-        column = table.column(field.name) if field.name in table.column_names else pa.nulls(table.num_rows)
+        column = table.column(field.name) if field.name in present else pa.nulls(table.num_rows)
         try:
             columns.append(cast_merged(column, field.type))
         except pa.ArrowException as error:

@@ -74,16 +74,16 @@ def _fixed_parts(system: fs.FileSystem, parts: list[str]) -> int:
 
 def _is_match(names: list[str], parts: list[str]) -> bool:
     """Whether the parts of a path are those of a pattern, where ** stands for any number of them, or none."""
-    if not parts:
-        return not names
-    part = parts[0]
-    if "**" not in part:
-        return bool(names) and fnmatch.fnmatchcase(names[0], part) and _is_match(names[1:], parts[1:])
-    first = 0 if part == "**" else 1  # of a**b, too, the ** crosses directories
-    return any(
-        fnmatch.fnmatchcase("/".join(names[:count]), part) and _is_match(names[count:], parts[1:])
-        for count in range(first, len(names) + 1)
-    )
+    ends = {0}
+    """Where in the names that which the parts so far stand for may end."""
+    for part in parts:
+        if "**" in part:
+            first = 0 if part == "**" else 1  # of a**b, too, the ** crosses directories
+            spans = ((start, stop) for start in ends for stop in range(start + first, len(names) + 1))
+        else:
+            spans = ((start, start + 1) for start in ends if start < len(names))
+        ends = {stop for start, stop in spans if fnmatch.fnmatchcase("/".join(names[start:stop]), part)}
+    return len(names) in ends
 
 
 def _is_hidden(path: str, directory: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import uuid
 from abc import ABC, abstractmethod
@@ -13,7 +14,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from flinkray.batch import Batch
+from flinkray.batch import FEW_ROWS, Batch
 from flinkray.connectors.file_commits import AbandonedFiles, FileCommittable, FileCommitter, FileNames, delete_file
 from flinkray.connectors.file_paths import PathLike, resolve
 from flinkray.connectors.json_lines import to_json_lines
@@ -24,6 +25,10 @@ from flinkray.types import Kind
 
 _ROW_GROUP_ROWS = 131_072
 _ROW_GROUP_BYTES = 64 << 20
+_MOST_OF_FEW_ROWS = 64
+"""Batches that wait for their row group one by one; then they are put together."""
+_MOST_OPEN = 4
+"""Files that a subtask writes at a time, each with a row group in memory."""
 _REFUSALS = (pa.ArrowException, OSError, TypeError, ValueError)
 """What Arrow's writers, and that of JSON, raise for a value or a type that their format does not have."""
 _WAYS_OUT = {
@@ -38,9 +43,9 @@ _WAYS_OUT = {
 class FileSink(Sink):
     """Rows into files of a directory, visible exactly once: with each completed checkpoint, and at the end of input.
 
-    Each subtask writes hidden files of its own (names that begin with a dot), a new one after each checkpoint, and
-    renames one when a checkpoint that covers it is complete. Without checkpoints it does so at the end of its own
-    input: if another subtask fails after that, the job writes those rows again, to further files.
+    Each subtask writes hidden files of its own (names that begin with a dot), new ones after each checkpoint and for
+    rows of other columns, and renames one when a checkpoint that covers it is complete. Without checkpoints it does so
+    at the end of its own input: if another subtask fails after that, the job writes those rows again, to further files.
 
     What lost tasks left unfinished ("*.inprogress") is removed when the first checkpoint after them is complete. What
     waits for its checkpoint ("*.pending") never is, as a savepoint may name it even if the job itself went back to
@@ -105,7 +110,8 @@ class _FileWriter(SinkWriter):
         self._names = names
         self._format = format
         self._context = context
-        self._open: _OpenFile | None = None
+        self._open: list[_OpenFile] = []
+        """One has one schema, and rows of several may take turns; the one that was written to last is the last."""
         self._complete: list[_OpenFile] = []
         self._abandoned = names.abandoned()
         self._has_ended = False
@@ -124,12 +130,10 @@ class _FileWriter(SinkWriter):
                 f"the columns {batch.data.schema.names}; map them to text first, or write csv or json"
             )
         data = batch.data
-        if self._open is not None and not self._open.schema.equals(data.schema):
-            self._roll()  # one file has one schema
-        if self._open is None:
-            self._open = self._new_file(data)
+        if not self._open or not self._open[-1].schema.equals(data.schema):
+            self._open.append(self._file_for(data))
         try:
-            self._open.write(data)
+            self._open[-1].write(data)
         except _REFUSALS as error:
             refusal = self._refusal(data)
             if refusal is None:
@@ -140,7 +144,8 @@ class _FileWriter(SinkWriter):
         self._has_ended = end_of_input
 
     def prepare_commit(self) -> list[Any]:
-        self._roll()
+        while self._open:
+            self._finish_oldest()
         for file in self._complete:
             if file.path != file.committable.hidden:
                 self._filesystem.move(file.path, file.committable.hidden)
@@ -155,13 +160,19 @@ class _FileWriter(SinkWriter):
 
     def close(self) -> None:
         """Drops what has not been prepared: a restarted task writes it again."""
-        if self._open is not None:
-            self._open.abandon()
-            self._complete.append(self._open)
-            self._open = None
-        for file in self._complete:
+        for file in self._open:
+            file.abandon()
+        for file in (*self._open, *self._complete):
             delete_file(self._filesystem, file.path)
             delete_file(self._filesystem, file.committable.hidden)
+
+    def _file_for(self, data: pa.RecordBatch) -> _OpenFile:
+        for position, file in enumerate(self._open):
+            if file.schema.equals(data.schema):
+                return self._open.pop(position)
+        if len(self._open) == _MOST_OPEN:
+            self._finish_oldest()
+        return self._new_file(data)
 
     def _new_file(self, data: pa.RecordBatch) -> _OpenFile:
         if data.schema != self._checked:
@@ -190,11 +201,9 @@ class _FileWriter(SinkWriter):
                 )
         return None
 
-    def _roll(self) -> None:
-        if self._open is not None:
-            self._open.finish()
-            self._complete.append(self._open)
-            self._open = None
+    def _finish_oldest(self) -> None:
+        self._open[0].finish()
+        self._complete.append(self._open.pop(0))
 
 
 # -- formats -----------------------------------------------------------------------------------------------------
@@ -232,20 +241,32 @@ class _ParquetFile(_OpenFile):
         self._writer = pq.ParquetWriter(self._stream, self.schema)
         self._waiting: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
+        self._few_rows = 0
+        """How many of the last that wait have few rows, one after the other."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         # Each write makes a row group, and small row groups make slow files.
         self._waiting.append(batch)
+        self._few_rows = self._few_rows + 1 if batch.num_rows < FEW_ROWS else 0
+        if self._few_rows == _MOST_OF_FEW_ROWS:
+            self._put_last_together()
         self._rows += batch.num_rows
         self._bytes += batch.nbytes
         if self._rows >= _ROW_GROUP_ROWS or self._bytes >= _ROW_GROUP_BYTES:
             self._write_group()
 
+    def _put_last_together(self) -> None:
+        """Those of few rows: one by one they take far more memory than their rows do, and may hold that of others."""
+        count, self._few_rows = self._few_rows, 0
+        # Dictionaries may have more values together than there are indices.
+        with contextlib.suppress(pa.ArrowInvalid):
+            self._waiting[-count:] = pa.Table.from_batches(self._waiting[-count:]).combine_chunks().to_batches()
+
     def _write_group(self) -> None:
         if self._rows:
             self._writer.write_table(pa.Table.from_batches(self._waiting), row_group_size=self._rows)
         self._waiting = []
-        self._rows = self._bytes = 0
+        self._rows = self._bytes = self._few_rows = 0
 
     def _end(self) -> None:
         self._write_group()

@@ -19,6 +19,7 @@ from flinkray.connectors.file_formats import (
     format_of,
     refuse_ambiguous,
 )
+from flinkray.connectors.file_groups import FileGroup, grouped, together
 from flinkray.connectors.file_paths import PathLike, list_files
 from flinkray.connectors.handover import Handover
 from flinkray.connectors.inferred_types import filled, has_unknown, unknown_as_text
@@ -33,6 +34,7 @@ from flinkray.connectors.source import (
 )
 from flinkray.connectors.split_list import SplitListEnumerator, SplitListReader
 from flinkray.errors import InvalidProgramError, RecordError, UnknownColumnError, did_you_mean
+from flinkray.nested_types import contains
 from flinkray.type_hints import record_type
 from flinkray.types import RecordType
 
@@ -46,7 +48,7 @@ class FileSource(Source):
     """The rows of files: Parquet, CSV with a header, JSON lines, Arrow IPC, or lines of text (bare strings).
 
     Row groups, batches, ranges of lines and CSV files are read in parallel; positions are exact, so that a restored
-    source goes on with the row after the last one.
+    source goes on with the row after the last one. Of many small files, several are one split.
 
     Args:
         paths: files, directories or patterns (`data/*.parquet`), local or as URIs of any pyarrow filesystem.
@@ -82,7 +84,8 @@ class FileSource(Source):
         self._delimiter = delimiter
         self._filesystem = filesystem
         self._schema: pa.Schema | None = None
-        self._splits: list[FileSplit] | None = None
+        self._splits: list[tuple[FileSplit, int | None]] | None = None
+        """Each with its bytes, where it is a whole file and its size is known."""
 
     @property
     def boundedness(self) -> Boundedness:
@@ -101,13 +104,14 @@ class FileSource(Source):
             self._paths, self._format_name, self._declared, self._columns, self._delimiter, self._filesystem
         )
         prepared._schema = self.output_type.schema if self.output_type else None
-        prepared._format_name = self._format_name or self._first_format()
         format = prepared._format()
         prepared._splits = []
         for system, path, size in list_files(self._paths, self._filesystem):
             with _named(path):
                 parts = format.splits(system, path, size)
-            prepared._splits.extend(FileSplit(f"{path}#{start}", path, system, start, stop) for start, stop in parts)
+            for start, stop in parts:
+                split = FileSplit(f"{path}#{start}", path, system, start, stop)
+                prepared._splits.append((split, size if size and len(parts) == 1 else None))
         return prepared
 
     def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
@@ -115,14 +119,16 @@ class FileSource(Source):
             return SplitListEnumerator(context, restored)
         if self._splits is None:
             return self.prepare().create_enumerator(context)
-        return SplitListEnumerator(context, self._splits)
+        return SplitListEnumerator(context, grouped(self._splits, context.parallelism))
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
         assert self.output_type is not None
         return _FileReader(context, self._format(), self.output_type.schema)
 
     def _format(self) -> FileFormat:
-        format = FORMATS[self._format_name or self._first_format()]
+        if self._format_name is None:  # once: all files are listed for it
+            self._format_name = self._first_format()
+        format = FORMATS[self._format_name]
         return CsvFormat(self._delimiter) if format is CsvFormat else format()
 
     def _first_format(self) -> str:
@@ -163,8 +169,10 @@ class FileSource(Source):
         return first if format.shows_types else unknown_as_text(first)
 
     def _wanted(self, schema: pa.Schema) -> pa.Schema:
-        wanted = self._columns
-        return schema if wanted is None else pa.schema([field for field in schema if field.name in wanted])
+        if self._columns is None:
+            return schema
+        wanted = set(self._columns)
+        return pa.schema([field for field in schema if field.name in wanted])
 
 
 @contextmanager
@@ -176,7 +184,10 @@ def _named(path: str) -> Iterator[None]:
         raise InvalidProgramError(f"cannot read {path}: {error}") from error
 
 
-class _FileReader(SplitListReader[FileSplit]):
+_Split = FileSplit | FileGroup
+
+
+class _FileReader(SplitListReader[_Split]):
     """Files are read on a thread, one per split, since a disk or a network may be slow."""
 
     def __init__(self, context: SourceReaderContext, format: FileFormat, schema: pa.Schema) -> None:
@@ -184,8 +195,8 @@ class _FileReader(SplitListReader[FileSplit]):
         self._format = format
         self._schema = schema
 
-    def read_split(self, split: FileSplit) -> Iterator[tuple[Batch | None, FileSplit]]:
-        handover: Handover[tuple[pa.RecordBatch, FileSplit]] = Handover(_BATCHES_AHEAD, self._context.notify_available)
+    def read_split(self, split: _Split) -> Iterator[tuple[Batch | None, _Split]]:
+        handover: Handover[tuple[pa.RecordBatch, _Split]] = Handover(_BATCHES_AHEAD, self._context.notify_available)
         thread = threading.Thread(target=self._read, args=(split, handover), name=f"read {split.split_id}", daemon=True)
         thread.start()
         try:
@@ -205,16 +216,32 @@ class _FileReader(SplitListReader[FileSplit]):
             handover.close()
             thread.join()
 
-    def _read(self, split: FileSplit, handover: Handover[tuple[pa.RecordBatch, FileSplit]]) -> None:
+    def _read(self, split: _Split, handover: Handover[tuple[pa.RecordBatch, _Split]]) -> None:
         """The thread: offers the split's batches until they end, or nobody wants them."""
         error: BaseException | None = None
+        batches = self._of_group(split) if isinstance(split, FileGroup) else self._of_file(split)
         try:
-            for data, after in self._format.read(split, self._schema, self._context.batch_rows):
-                if not handover.offer((self._fitted(data), after)):
-                    break
+            all(map(handover.offer, batches))  # under no name, which would hold the batch while the next is waited for
         except Exception as caught:
-            error = self._error(split, caught)
+            error = caught
         handover.finish(error)
+
+    def _of_group(self, group: FileGroup) -> Iterator[tuple[pa.RecordBatch, FileGroup]]:
+        batches = (
+            (data, group.after(position, left))
+            for position, file in enumerate(group.files)
+            for data, left in self._of_file(file)
+        )
+        if any(contains(kind, pa.types.is_dictionary) for kind in self._schema.types):
+            return batches  # two dictionaries may have more values than there are indices
+        return together(batches, self._context.batch_rows, self._context.now_ms)
+
+    def _of_file(self, file: FileSplit) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
+        try:
+            for data, left in self._format.read(file, self._schema, self._context.batch_rows):
+                yield self._fitted(data), left
+        except Exception as error:
+            raise self._error(file, error) from error
 
     def _fitted(self, data: pa.RecordBatch) -> pa.RecordBatch:
         """With exactly the declared types; casts only where nothing is lost."""
@@ -238,7 +265,6 @@ class _FileReader(SplitListReader[FileSplit]):
                 f"{where} as {', '.join(f'{field.name}: {field.type}' for field in self._schema)}: {error}; if the "
                 "files hold other types, set schema="
             )
-        wrapped.__cause__ = error
         return wrapped
 
 

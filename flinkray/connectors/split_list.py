@@ -65,6 +65,8 @@ class SplitListReader(SourceReader, Generic[S]):
         self._context = context
         self._waiting: deque[tuple[S, _Batches[S] | None]] = deque()
         """Those that were begun have their batches."""
+        self._held: list[tuple[S, _Batches[S] | None]] = []
+        """Those of them that were found to be paused when it was their turn; once resumed they come first."""
         self._current: S | None = None
         self._batches: _Batches[S] = iter(())
         self._paused: set[str] = set()
@@ -92,6 +94,8 @@ class SplitListReader(SourceReader, Generic[S]):
 
     def pause_or_resume_splits(self, to_pause: Sequence[str], to_resume: Sequence[str]) -> bool:
         self._paused = (self._paused | set(to_pause)) - set(to_resume)
+        self._waiting.extendleft([each for each in reversed(self._held) if each[0].split_id not in self._paused])
+        self._held = [each for each in self._held if each[0].split_id in self._paused]
         if self._current is not None and self._current.split_id in self._paused:
             self._set_current_aside()
         return True
@@ -108,15 +112,15 @@ class SplitListReader(SourceReader, Generic[S]):
             if isinstance(batch, SourceProgress):
                 return batch
             return SourceBatch(batch, self._current.split_id)
-        is_at_end = self._has_no_more and not self._waiting
+        is_at_end = self._has_no_more and not self._held
         return ReaderStatus.END_OF_INPUT if is_at_end else ReaderStatus.NOTHING_AVAILABLE
 
     def snapshot_state(self, checkpoint_id: int) -> list[S]:
         current = [] if self._current is None else [self._current]
-        return [*current, *(split for split, _ in self._waiting)]
+        return [*current, *(split for split, _ in (*self._held, *self._waiting))]
 
     def close(self) -> None:
-        for batches in (self._batches, *(batches for _, batches in self._waiting)):
+        for batches in (self._batches, *(batches for _, batches in (*self._held, *self._waiting))):
             close = getattr(batches, "close", None)
             if close is not None:
                 close()
@@ -128,12 +132,13 @@ class SplitListReader(SourceReader, Generic[S]):
             self._current, self._batches = None, iter(())
 
     def _begin_next(self) -> bool:
-        for position, (split, batches) in enumerate(self._waiting):
+        while self._waiting:
+            split, batches = self._waiting.popleft()
             if split.split_id not in self._paused:
-                del self._waiting[position]
                 self._current = split
                 self._batches = self.read_split(split) if batches is None else batches
                 return True
+            self._held.append((split, batches))
         return False
 
     def _end_current(self) -> None:
@@ -141,5 +146,5 @@ class SplitListReader(SourceReader, Generic[S]):
         self._context.split_finished(self._current.split_id)
         self._paused.discard(self._current.split_id)
         self._current = None
-        if not self._waiting and not self._has_no_more:
+        if not self._waiting and not self._held and not self._has_no_more:
             self._context.send_split_request()

@@ -40,7 +40,7 @@ def lost(sink: Any, subtask: int = 0, parallelism: int = 1, attempt: int = 0) ->
     """A task that is killed in the middle of a file."""
     writer = sink.create_writer(context(subtask, parallelism, attempt))
     writer.write(batch_of(1))
-    writer._open._stream.close()
+    writer._open[0]._stream.close()
 
 
 def test_attempts_of_one_number_do_not_share_names(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import decimal
+import fnmatch
 import gzip
 import io
 import itertools
@@ -39,7 +40,10 @@ from flinkray import (
     UnknownColumnError,
 )
 from flinkray.batch import Batch
-from flinkray.connectors.file_formats import TEXT_SCHEMA, CsvFormat, FileSplit, TextFormat
+from flinkray.connectors import file_paths
+from flinkray.connectors.file_commits import FileCommitter
+from flinkray.connectors.file_formats import TEXT_SCHEMA, CsvFormat, FileSplit, TextFormat, refuse_ambiguous
+from flinkray.connectors.file_groups import FileGroup, grouped, together
 from flinkray.connectors.json_lines import from_json_lines, to_json_lines
 from flinkray.connectors.source import SourceBatch
 from flinkray.types import Kind
@@ -930,3 +934,167 @@ def test_lines_of_text_are_scalars(tmp_path: Path) -> None:
     source = FileSource(tmp_path / "a.txt")
     assert source.output_type is not None
     assert source.output_type.kind is Kind.SCALAR
+
+
+def test_names_of_many_columns_are_compared_once_each() -> None:
+    class Name(str):
+        compared = 0
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            Name.compared += 1
+            return str.__eq__(self, other)
+
+    names = [Name(f"c{number}") for number in range(500)]
+    refuse_ambiguous(names, [str(name) for name in names])
+    assert Name.compared < 5_000
+    with pytest.raises(ValueError, match="several columns are called 'c7'"):
+        refuse_ambiguous([*names, "c7"], ["c1", "c7"])
+
+
+def test_the_files_are_listed_once_for_the_format_the_columns_and_the_splits_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "a.csv", "csv")
+    listings, list_files = [], flinkray.connectors.file_source.list_files
+
+    def counted(paths: Any, filesystem: Any) -> Any:
+        listings.append(paths)
+        return list_files(paths, filesystem)
+
+    monkeypatch.setattr(flinkray.connectors.file_source, "list_files", counted)
+    source = FileSource(tmp_path)
+    types = [source.output_type for _ in range(10)]
+    assert source.prepare().output_type == types[0]
+    assert len(listings) == 3
+
+
+def test_a_pattern_with_many_stars_is_matched_part_by_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    matches, fnmatchcase = 0, fnmatch.fnmatchcase
+
+    def counted(name: str, part: str) -> bool:
+        nonlocal matches
+        matches += 1
+        return fnmatchcase(name, part)
+
+    monkeypatch.setattr(fnmatch, "fnmatchcase", counted)
+    assert not file_paths._is_match(["a"] * 12, ["**", "a"] * 5 + ["b"])
+    assert file_paths._is_match(["a"] * 12, ["**", "a"] * 5 + ["a"])
+    assert matches < 2_000
+
+
+def test_tiny_batches_that_wait_for_their_row_group_do_not_hold_what_they_are_slices_of(tmp_path: Path) -> None:
+    writer = FileSink(tmp_path).create_writer(SubtaskContext())
+    written: list[weakref.ref[pa.RecordBatch]] = []
+    for number in range(200):
+        data = pa.record_batch({"n": [number] * 10}).slice(3, 1)
+        writer.write(Batch(data))
+        written.append(weakref.ref(data))
+        del data
+    assert sum(batch() is not None for batch in written) < 65
+    FileCommitter(fs.LocalFileSystem()).commit(writer.prepare_commit())
+    assert pq.read_table(tmp_path).column("n").to_pylist() == list(range(200))
+
+
+def test_dictionaries_that_have_too_many_values_together_are_written_one_by_one(tmp_path: Path) -> None:
+    writer = FileSink(tmp_path).create_writer(SubtaskContext())
+    kind = pa.dictionary(pa.int8(), pa.string())
+    for number in range(200):
+        words = pa.array([f"w{number}-{each}" for each in range(100)], kind)
+        writer.write(Batch(pa.record_batch({"word": words})))
+    FileCommitter(fs.LocalFileSystem()).commit(writer.prepare_commit())
+    assert pq.read_metadata(tmp_path / visible(tmp_path)[0]).num_rows == 20_000
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_rows_of_two_schemas_that_take_turns_go_into_two_files(tmp_path: Path, format: str) -> None:
+    writer = FileSink(tmp_path, format).create_writer(SubtaskContext())
+    for number in range(20):
+        writer.write(Batch(pa.record_batch({"n": [number if number % 2 else number + 0.5]})))
+    committables = writer.prepare_commit()
+    FileCommitter(fs.LocalFileSystem()).commit(committables)
+    files = [table_of(read(FileSource(tmp_path / name))).column("n").to_pylist() for name in visible(tmp_path)]
+    assert files == [[number + 0.5 for number in range(0, 20, 2)], list(range(1, 20, 2))]
+
+
+def test_rows_of_many_schemas_are_never_in_many_open_files(tmp_path: Path) -> None:
+    writer = FileSink(tmp_path, "json").create_writer(SubtaskContext())
+    for number in range(10):
+        writer.write(Batch(pa.record_batch({f"c{number}": [number]})))
+    finished = [path for path in tmp_path.iterdir() if path.stat().st_size]
+    assert len(finished) >= 6
+    writer.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def small_files(directory: Path, format: str, count: int = 100, rows: int = 3) -> list[int]:
+    """Their rows."""
+    for number in range(count):
+        numbers = list(range(number * rows, (number + 1) * rows))
+        write(directory / f"{number:03}.{format}", format, pa.table({"n": numbers}))
+    return list(range(count * rows))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_many_small_files_are_few_splits_and_batches(tmp_path: Path, format: str) -> None:
+    numbers = small_files(tmp_path, format)
+    source = FileSource(tmp_path)
+    assert len(splits_of(source)) == 17  # of six files each, so that subtasks end together
+    batches = read(source, batch_rows=1_000)
+    assert len(batches) == 17
+    assert table_of(batches).column("n").to_pylist() == numbers
+
+
+def test_few_files_and_parts_of_files_and_larger_files_are_splits_of_their_own() -> None:
+    splits = [(FileSplit(str(number), str(number), fs.LocalFileSystem()), 100) for number in range(64)]
+    assert grouped(splits[:31], 1) == [split for split, _ in splits[:31]]
+    assert grouped(splits, 3) == [split for split, _ in splits]
+    assert grouped([(split, None) for split, _ in splits], 1) == [split for split, _ in splits]
+    assert grouped([(split, 1 << 20) for split, _ in splits], 1) == [split for split, _ in splits]
+    groups = grouped(splits, 1)
+    assert [len(group.files) for group in groups if isinstance(group, FileGroup)] == [4] * 16
+    assert len({group.split_id for group in groups}) == 16
+
+
+@pytest.mark.parametrize("taken", range(0, 20, 3))
+def test_a_group_of_files_is_read_on_with_the_next_row(tmp_path: Path, taken: int) -> None:
+    numbers = small_files(tmp_path, "json", rows=5)
+    source = FileSource(tmp_path).prepare()
+    run = ThreadedRun(source, SubtaskContext(batch_rows=3), splits_of(FileSource(tmp_path)))
+    before = [run.poll() for _ in range(taken)]
+    state = cloudpickle.loads(cloudpickle.dumps(run.reader.snapshot_state(1)))
+    run.reader.close()
+    rest = ThreadedRun(source, SubtaskContext(batch_rows=7), state).read()
+    assert [row.n for item in before if isinstance(item, SourceBatch) for row in rows_of([item.batch])] == (
+        numbers[: len(numbers) - len(rest)]
+    )
+    assert [row.n for row in rest] == numbers[len(numbers) - len(rest) :]
+
+
+def test_what_cannot_be_read_in_a_group_names_its_file_behind_the_rows_before_it(tmp_path: Path) -> None:
+    small_files(tmp_path, "csv")
+    (tmp_path / "003.csv").write_text("n\nx\n")
+    run = ThreadedRun(FileSource(tmp_path).prepare(), SubtaskContext(), splits_of(FileSource(tmp_path)))
+    first = run.poll()
+    assert isinstance(first, SourceBatch)
+    assert [row.n for row in rows_of([first.batch])] == [0, 1, 2]
+    with pytest.raises(RecordError, match=r"cannot read .*003\.csv"):
+        run.read()
+    run.reader.close()
+
+
+def test_rows_do_not_wait_long_for_those_of_further_files() -> None:
+    group = FileGroup("group", ())
+    clock = itertools.count(0, 8)
+    batches = [(pa.record_batch({"n": [number]}), group) for number in range(6)]
+    read = together(iter(batches), 1_000, lambda: next(clock))
+    assert [data.column("n").to_pylist() for data, _ in read] == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_files_of_several_dictionaries_are_read_as_a_group(tmp_path: Path) -> None:
+    kind = pa.dictionary(pa.int8(), pa.string())
+    words = [f"w{number}" for number in range(200)]
+    for number, word in enumerate(words):
+        (tmp_path / f"{number:03}.json").write_text(json.dumps({"word": word}))
+    batches = read(FileSource(tmp_path, schema={"word": kind}))
+    assert [row.word for row in rows_of(batches)] == words

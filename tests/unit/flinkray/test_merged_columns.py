@@ -96,3 +96,24 @@ def test_a_value_that_does_not_fit_the_merged_type_is_an_error_that_names_the_co
 
 def test_no_type_holds_text_and_numbers_whether_they_are_dictionaries_or_not() -> None:
     assert merged_type(pa.dictionary(pa.int32(), pa.string()), pa.int64()) is None
+
+
+def test_the_columns_of_a_table_are_listed_once_however_many_there_are() -> None:
+    class Listed:
+        listings = 0
+
+        def __init__(self, table: pa.Table) -> None:
+            self._table = table
+
+        @property
+        def column_names(self) -> list[str]:
+            Listed.listings += 1
+            return list(self._table.column_names)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._table, name)
+
+    names = [f"c{number}" for number in range(100)]
+    tables: list[Any] = [Listed(pa.table({name: [value] for name in names})) for value in (1, 1.5)]
+    assert concat_merged(tables, "the test").num_rows == 2
+    assert Listed.listings == 2

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from flinkray.batch import Batch
 from flinkray.connectors.collection import ArrowSource
 from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceProgress
+from flinkray.connectors.split_list import SplitListReader
 from flinkray.errors import InvalidProgramError
 from flinkray.row_codec import decode
 from flinkray.testing import Active, Crash, Idle, ScriptedCrash, ScriptedSource, Watermark
 from flinkray.testing.scripted_source import Script
-from tests.support.api import SourceRun, SubtaskContext
+from tests.support.api import SourceRun, SubtaskContext, batch_of
 
 
 def polled(run: SourceRun, count: int) -> list[Any]:
@@ -139,3 +143,32 @@ def test_every_row_comes_once_whatever_is_paused_and_restored_on_the_way(seed: i
         assert isinstance(item, SourceBatch)
         found += [row.n for row in decode(item.batch)]
     assert sorted(found) == list(range(32))
+
+
+def test_a_reader_does_not_look_at_its_paused_splits_again_for_each_that_it_begins() -> None:
+    @dataclass
+    class Split:
+        number: int
+        looks = 0
+
+        @property
+        def split_id(self) -> str:
+            Split.looks += 1
+            return str(self.number)
+
+    class Reader(SplitListReader[Split]):
+        def read_split(self, split: Split) -> Iterator[tuple[Batch | None, Split]]:
+            yield batch_of(split.number), split
+
+    reader = Reader(SubtaskContext())
+    reader.add_splits([Split(number) for number in range(400)])
+    reader.notify_no_more_splits()
+    paused = [str(number) for number in range(200)]
+    reader.pause_or_resume_splits(paused, [])
+    while reader.poll() is not ReaderStatus.NOTHING_AVAILABLE:
+        pass
+    assert Split.looks < 4_000
+    assert [split.number for split in reader.snapshot_state(1)] == list(range(200))
+    reader.pause_or_resume_splits([], paused[100:])
+    assert isinstance(item := reader.poll(), SourceBatch)
+    assert item.split_id == "100"

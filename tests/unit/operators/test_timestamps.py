@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import random
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -372,3 +373,49 @@ def test_without_idleness_no_split_ever_turns_idle() -> None:
     splits.on_periodic(0)
     splits.on_periodic(10**9)
     assert not splits.is_idle
+
+
+def test_a_batch_of_one_of_many_splits_does_not_look_at_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    splits, looks = SplitWatermarks(MONOTONOUS), 0
+    read = WatermarkTracker.is_idle.fget
+    assert read is not None
+
+    def counted(tracker: WatermarkTracker) -> bool:
+        nonlocal looks
+        looks += 1
+        return bool(read(tracker))
+
+    monkeypatch.setattr(WatermarkTracker, "is_idle", property(counted))
+    names = range(500)
+    for name in names:
+        splits.add_split(name)
+    for time in range(2_000):
+        splits.on_batch(names[time % len(names)], *rows(time))
+    for name in names:
+        splits.remove_split(name)
+    assert looks < 10_000
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_watermark_is_the_lowest_of_the_active_splits_whatever_happens(seed: int) -> None:
+    chance = random.Random(seed)
+    splits, known, highest = SplitWatermarks(MONOTONOUS), dict[int, int | None](), MIN_TIMESTAMP
+    for _ in range(400):
+        split, watermark = chance.randrange(12), chance.randrange(1_000)
+        match chance.choice(["add", "remove", "watermark", "watermark", "watermark", "idle"]):
+            case "add":
+                splits.add_split(split)
+                known.setdefault(split, MIN_TIMESTAMP)
+            case "remove":
+                splits.remove_split(split)
+                known.pop(split, None)
+            case "watermark" if split in known:
+                splits.on_source(split, Timestamp(watermark), None)
+                known[split] = splits.split_watermark(split)
+            case "idle" if split in known:
+                splits.on_source(split, None, True)
+                known[split] = None
+        active = [each for each in known.values() if each is not None]
+        highest = max(highest, Timestamp(min(active, default=MIN_TIMESTAMP)))
+        assert splits.watermark == highest
+        splits.check()
