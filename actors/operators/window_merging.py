@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from actors.state.keyed_state import KeyedStateBackend
 from flinkray.errors import InvalidProgramError
 from flinkray.state import MapStateDescriptor
-from flinkray.windowing import MergeCallback, MergingWindowAssigner
+from flinkray.windowing import MergeCallback, MergingWindowAssigner, SessionWindows
 
 MergeFunction = Callable[[Any, Collection[Any], Any, Collection[Any]], None]
 """`merge(new window, windows that it takes the place of, its state window, state windows whose state goes there)`."""
@@ -26,17 +27,20 @@ class MergingWindowSet:
         self.windows = windows
         """Window -> its state window."""
         self._assigner = assigner
+        # One's own merge_windows may merge any of them; ours those that overlap or touch, of which no two are open.
+        self._are_apart = type(assigner).merge_windows is SessionWindows.merge_windows
+        self._in_order: list[Any] | None = None
+        """The windows, where they are apart and one has been added."""
 
     def add(self, window: Any, merge: MergeFunction) -> Any:
         """Opens a window; gives the one that it has become part of, or itself."""
         windows = self.windows
         if window in windows:
             return window
-        if not windows:
-            windows[window] = window
-            return window
         merged = _Merged()
-        self._assigner.merge_windows([*windows, window], merged)
+        beside = self._beside(window)
+        if beside:
+            self._assigner.merge_windows([*beside, window], merged)
         result = window
         is_merged = False
         for new, parts in merged.results:
@@ -44,19 +48,43 @@ class MergingWindowSet:
                 result, is_merged = new, True
             self._merge(new, [part for part in parts if part in windows], merge)
         if not is_merged:
-            windows[window] = window
+            self._open(window, window)
         return result
+
+    def _beside(self, window: Any) -> Collection[Any]:
+        """The open windows that may merge with it, or with each other."""
+        if not self._are_apart:
+            return self.windows
+        if self._in_order is None:
+            self._in_order = sorted(self.windows)
+        first = last = bisect_left(self._in_order, window)
+        if first and self._in_order[first - 1].intersects(window):
+            first -= 1
+        while last < len(self._in_order) and self._in_order[last].intersects(window):
+            last += 1
+        return self._in_order[first:last]
+
+    def _open(self, window: Any, state_window: Any) -> None:
+        self.windows[window] = state_window
+        if self._in_order is not None:
+            insort(self._in_order, window)
+
+    def _close(self, window: Any) -> Any:
+        """Gives its state window."""
+        if self._in_order is not None:
+            del self._in_order[bisect_left(self._in_order, window)]
+        return self.windows.pop(window)
 
     def _merge(self, new: Any, parts: list[Any], merge: MergeFunction) -> None:
         if not parts or parts == [new]:  # nothing has been open before, or the one that was takes the new one in
             return
-        state_windows = [self.windows.pop(part) for part in parts]
-        self.windows[new] = state_windows[0]
+        state_windows = [self._close(part) for part in parts]
+        self._open(new, state_windows[0])
         merge(new, parts, state_windows[0], state_windows[1:])
 
     def retire(self, window: Any) -> None:
         """The window is over."""
-        del self.windows[window]
+        self._close(window)
 
 
 class _Merged(MergeCallback):

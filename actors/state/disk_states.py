@@ -186,9 +186,7 @@ class DiskState(KeyedState):
             self._swept = PREFIX.pack(group if group in self._owned else self._owned.start, self._number)
 
     def _clear_prefix(self) -> None:
-        prefix = self._current.prefix(self._number)
-        for key, _ in self._store.items(prefix, prefix):
-            self._store.delete(key)
+        self._store.clear(self._current.prefix(self._number))
 
 
 def rows_in_groups(
@@ -288,7 +286,7 @@ class DiskListState(DiskState, ListKind):
     def get(self) -> list[Any]:
         prefix = self._current.prefix(self._number)
         values = []
-        for key, stored in self._store.items(prefix, prefix):
+        for key, stored in self._store.all_of(prefix):
             pickled = self._codec.pickled(stored)
             if self._is_expired(stored):
                 self._store.delete(key)
@@ -303,7 +301,7 @@ class DiskListState(DiskState, ListKind):
     def add_all(self, values: Iterable[Any]) -> None:
         prefix, now = self._current.prefix(self._number), self._now()
         for encoded in [self._codec.encode(dumps(value), now) for value in values]:
-            self._store.put(prefix + SEQUENCE.pack(self._store.next_sequence()), encoded)
+            self._store.add(prefix, prefix + SEQUENCE.pack(self._store.next_sequence()), encoded)
         self._sweep()
 
     def clear(self) -> None:
@@ -324,7 +322,8 @@ class DiskMapState(DiskState, MapKind):
         pickler = self._current.pickler
         original = None if pickler.canonical(key) is key else dumps(key)
         encoded = self._codec.encode(dumps(value), self._now(), original)
-        self._store.put(self._entry(key), encoded)
+        prefix = self._current.prefix(self._number)
+        self._store.add(prefix, prefix + pickler.dumps(key), encoded)
         self._sweep()
 
     def remove(self, key: Any) -> None:
@@ -332,13 +331,12 @@ class DiskMapState(DiskState, MapKind):
 
     def items(self) -> Iterator[tuple[Any, Any]]:
         prefix = self._current.prefix(self._number)
-        entries = self._decoded(self._store.items(prefix, prefix), len(prefix))
+        entries = self._decoded(self._store.all_of(prefix, stay=True), len(prefix))
         # Expiry deletes and renews, which must not happen when the program may have written the entry again.
         return entries if self._ttl is None else iter(list(entries))
 
     def is_empty(self) -> bool:
-        prefix = self._current.prefix(self._number)
-        entries = self._store.items(prefix, prefix)
+        entries = self._store.all_of(self._current.prefix(self._number))
         return all(self._is_expired(stored) and not self._returns_expired for _, stored in entries)
 
     def clear(self) -> None:

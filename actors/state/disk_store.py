@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain, islice
 from typing import Any
 
 from flinkray.errors import MissingDependencyError
@@ -16,6 +17,16 @@ from flinkray.errors import MissingDependencyError
 Items = Callable[[bytes, bytes], Iterator[tuple[bytes, bytes]]]
 """`items(first, prefix)`: the entries from the key `first` on, of those that begin with `prefix`, in order, as they
 are when it is called."""
+
+_Bounded = tuple[Any, Any]
+"""An iterator, and its options, which must live as long: it only points to the bound that they hold."""
+
+# Deleted entries stay until files are merged, and reading passes over each of them. Where it would pass over more than
+# this many of one prefix, the prefix's other keys are kept in mind from then on, and read one by one.
+_MOST_DELETED = 1000
+# What is kept in mind at most: a few megabytes.
+_MOST_CROWDED = 128
+_MOST_KEYS = 512
 
 
 def load_rocksdict() -> Any:
@@ -52,6 +63,8 @@ class DiskStore:
         self.sequence = 0
         """Larger than all that were given out."""
         self._compacted_after_ms: int | None = None
+        self._crowded: dict[bytes, dict[bytes, None] | None] = {}
+        """Prefixes of which many entries were deleted, each with all keys that may be there; None: not known yet."""
         self.get: Callable[[bytes], bytes | None] = self._db.get
         self.put: Callable[[bytes, bytes], None] = self._db.put
         self.delete: Callable[[bytes], None] = self._db.delete
@@ -70,7 +83,75 @@ class DiskStore:
         return self.sequence
 
     def items(self, first: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        return _seek(self._db.iter(), first, prefix)
+        return _read(self._iterator(prefix), first)
+
+    def all_of(self, prefix: bytes, stay: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """The entries that begin with `prefix`, in no time that grows with how many others have been deleted; those
+        written with `add` come in the order in which they were.
+
+        Args:
+            stay: as they are when it is called, also where they are changed while iterating.
+        """
+        keys = self._crowded.get(prefix)
+        if keys is not None:
+            found = [(key, value) for key in keys if (value := self.get(key)) is not None]
+            if len(found) < len(keys):
+                self._crowded[prefix] = {key: None for key, _ in found}
+            return iter(found)
+        if prefix not in self._crowded:
+            short = self._iterator(prefix, _MOST_DELETED)
+            return self._scan(prefix, short, self._iterator(prefix) if stay else None)
+        items = self.items(prefix, prefix)
+        few = list(islice(items, _MOST_KEYS + 1))
+        if len(few) <= _MOST_KEYS:
+            self._crowded[prefix] = {key: None for key, _ in few}
+        return chain(few, items)
+
+    def add(self, prefix: bytes, key: bytes, value: bytes) -> None:
+        """Writes an entry that begins with a prefix which `all_of` reads."""
+        self.put(key, value)
+        if self._crowded:
+            keys = self._crowded.get(prefix)
+            if keys is not None:
+                keys[key] = None
+                if len(keys) > _MOST_KEYS:
+                    self._crowded[prefix] = None
+
+    def clear(self, prefix: bytes) -> None:
+        """Deletes the entries that begin with `prefix`."""
+        for key, _ in self.all_of(prefix):
+            self.delete(key)
+        if prefix in self._crowded:
+            self._crowded[prefix] = {}
+
+    def _scan(self, prefix: bytes, short: _Bounded, whole: _Bounded | None) -> Iterator[tuple[bytes, bytes]]:
+        """
+        Args:
+            short: an iterator that ends early, with an error, where many entries in a row were deleted.
+            whole: one made at the same time, which does not; None: nothing is changed while iterating.
+        """
+        first = prefix
+        try:
+            for key, value in _read(short, prefix):
+                yield key, value
+                first = key + b"\0"
+        except Exception as error:
+            if "incomplete" not in str(error):
+                raise
+            if len(self._crowded) >= _MOST_CROWDED:
+                self._crowded.clear()
+            self._crowded.setdefault(prefix, None)
+            yield from _read(whole or self._iterator(prefix), first)
+
+    def _iterator(self, prefix: bytes, most_deleted: int = 0) -> _Bounded:
+        """One that ends with the prefix, instead of passing over all that was deleted behind it."""
+        options = self._rocksdict.ReadOptions()
+        end = _end_of(prefix)
+        if end:
+            options.set_iterate_upper_bound(end)
+        if most_deleted:
+            options.set_max_skippable_internal_keys(most_deleted)
+        return self._db.iter(options), options
 
     def frozen(self) -> Items:
         """The entries as they are now, for another thread, also once the store is closed. One call at a time."""
@@ -110,6 +191,22 @@ def _seek(iterator: Any, first: bytes, prefix: bytes) -> Iterator[tuple[bytes, b
         yield key, iterator.value()
         iterator.next()
     iterator.status()  # raises if that was not the end, but an error
+
+
+def _read(bounded: _Bounded, first: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """From the key `first` to the bound."""
+    iterator, _options = bounded
+    iterator.seek(first)
+    while iterator.valid():
+        yield iterator.key(), iterator.value()
+        iterator.next()
+    iterator.status()  # raises if that was not the end, but an error
+
+
+def _end_of(prefix: bytes) -> bytes:
+    """The first key behind all that begin with the prefix; empty: there is none."""
+    last = prefix.rstrip(b"\xff")
+    return last[:-1] + bytes([last[-1] + 1]) if last else b""
 
 
 def _options(rocksdict: Any, memory_bytes: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 from typing import Any
 
@@ -186,6 +187,43 @@ def test_session_merging_into_a_window_whose_state_is_under_another_keeps_its_ro
     with general(gaps) as harness:
         push(harness, (0, 5), (3, 12), (0, 15))
         assert at(harness, 100) == [(0, 15, [5, 12, 15])]
+
+
+def test_session_merging_looks_only_at_the_windows_beside_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+
+    def count(windows: Iterable[Window], callback: Any) -> None:
+        listed = list(windows)
+        looked_at.append(len(listed))
+        merge_windows(listed, callback)
+
+    merge_windows = Window.merge_windows
+    monkeypatch.setattr(Window, "merge_windows", count)
+    with general(SESSIONS) as harness:
+        push(harness, *((start, start) for start in range(0, 2_000, 20)))
+        assert looked_at == []
+        push(harness, *((start, start) for start in range(1_990, 0, -20)))
+        assert looked_at == [2] + [3] * 99
+        assert at(harness, 5_000) == [(0, 2_000, [*range(0, 2_000, 20), *range(1_990, 0, -20)])]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_session_merging_gives_what_merging_all_windows_gives(seed: int) -> None:
+    class AllWindows(EventTimeSessionWindows):
+        def merge_windows(self, windows: Iterable[Window], callback: Any) -> None:
+            Window.merge_windows(windows, callback)
+
+    chance = random.Random(seed)
+    rows = [(chance.randrange(300), chance.randrange(1, 12)) for _ in range(150)]
+    results = []
+    for assigner in (EventTimeSessionWindows, AllWindows):
+        with general(assigner.with_dynamic_gap(lambda row: row.value)) as harness:
+            results.append([])
+            for start in range(0, len(rows), 10):
+                push(harness, *rows[start : start + 10])
+                results[-1] += at(harness, start)
+            results[-1] += at(harness, 5_000)
+    assert results[0] == results[1]
 
 
 def test_session_gap_that_is_not_positive_is_an_error_of_that_row() -> None:

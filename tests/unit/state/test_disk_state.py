@@ -19,15 +19,16 @@ import pytest
 
 from actors.checkpoints.handles import OperatorSubtaskState, PartKind, SharedFile
 from actors.elements import CheckpointOptions
+from actors.state import disk_store
 from actors.state.disk_files import UploadedFiles
 from actors.state.disk_states import Codec, pickled_length
-from actors.state.disk_store import DiskStore
+from actors.state.disk_store import DiskStore, load_rocksdict
 from actors.state.keyed_state import KeyedStateBackend
 from actors.state.pickling import KeyPickler, dumps, loads
 from actors.state.snapshot import OperatorSnapshot
 from flinkray.errors import MissingDependencyError
 from flinkray.rows import Row
-from flinkray.state import ListStateDescriptor, ValueStateDescriptor
+from flinkray.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from graphs.key_groups import key_group_range
 from tests.support.keyed_state import CHECKPOINT, MAX_PARALLELISM, SAVEPOINT, BackendFactory, group_of, snapshot_of
 from tests.support.operators import ManualClock
@@ -418,3 +419,102 @@ def test_a_store_that_is_closed_while_a_snapshot_reads_it_leaves_no_file_and_fai
         store.close()
         assert not (tmp_path / f"db-{number}").exists()
         assert [value for _, value in frozen(b"", b"")] == [b"before" * 30] * 3_000
+
+
+# -- what was deleted, which RocksDB passes over until files are merged -------------------------------------------
+
+
+class WatchedDatabase:
+    """Counts iterators. Those with a limit fail where they pass over more than so many deleted entries in a row."""
+
+    def __init__(self, database: Any, most_deleted: int = 0) -> None:
+        self._database = database
+        self._most_deleted = most_deleted
+        self.iterators = 0
+
+    def iter(self, *given: Any) -> Any:
+        self.iterators += 1
+        (options,) = given or (load_rocksdict().ReadOptions(),)
+        if self._most_deleted:
+            options.set_max_skippable_internal_keys(self._most_deleted)
+        return self._database.iter(options)
+
+
+@pytest.mark.parametrize("kind", ["list", "map"])
+def test_state_that_is_filled_and_cleared_again_and_again_does_not_pass_over_all_that_was_in_it(
+    kind: str, factory: BackendFactory
+) -> None:
+    backend: Any = factory.make("rocksdb")
+    backend.set_current_key("key", group_of("key"))
+    elements, entries = (
+        backend.get_list_state(ListStateDescriptor("list")),
+        backend.get_map_state(MapStateDescriptor("map")),
+    )
+
+    def fill_and_clear(rounds: int) -> None:
+        for number in range(rounds):
+            values = list(range(10 * number, 10 * number + 10))
+            if kind == "list":
+                elements.add_all(values)
+                assert elements.get() == values
+                elements.clear()
+                continue
+            for value in values:
+                entries.put(value, str(value))
+            assert dict(entries.items()) == {value: str(value) for value in values}
+            assert not entries.is_empty()
+            entries.clear()
+            assert entries.is_empty()
+
+    fill_and_clear(300)
+    store = backend._store
+    database, store._db = store._db, WatchedDatabase(store._db)
+    fill_and_clear(100)
+    assert store._db.iterators < 10
+    store._db = database
+
+
+def test_reading_ends_with_the_prefix_and_not_with_the_next_entry_that_is_left(tmp_path: Path) -> None:
+    store: Any = DiskStore(str(tmp_path / "db"), 1 << 20)
+    store.put(b"a1", b"value")
+    for number in range(5_000):
+        store.put(b"b%d" % number, b"")
+        store.delete(b"b%d" % number)
+    database, store._db = store._db, WatchedDatabase(store._db, most_deleted=100)
+    assert list(store.items(b"a", b"a")) == list(store.all_of(b"a")) == [(b"a1", b"value")]
+    store._db = database
+    store.close()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_prefix_has_what_was_written_and_not_deleted_however_much_was(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, most in (("_MOST_DELETED", 3), ("_MOST_CROWDED", 2), ("_MOST_KEYS", 5)):
+        monkeypatch.setattr(disk_store, name, most)
+    chance = random.Random(seed)
+    store = DiskStore(str(tmp_path / "db"), 1 << 20)
+    prefixes = (b"a", b"b\xff", b"\xff", b"c")
+    expected: dict[bytes, dict[bytes, bytes]] = {prefix: {} for prefix in prefixes}
+    for step in range(2_000):
+        prefix = chance.choice(prefixes)
+        key, value = prefix + b"%02d" % chance.randrange(20), b"%d" % step
+        match chance.randrange(12):
+            case 0:
+                store.clear(prefix)
+                expected[prefix].clear()
+            case 1 | 2 | 3 | 4:
+                store.delete(key)
+                expected[prefix].pop(key, None)
+            case 5:
+                before = dict(expected[prefix])
+                entries = store.all_of(prefix, stay=True)
+                store.add(prefix, key, value)
+                expected[prefix][key] = value
+                assert dict(entries) == before
+            case 6 | 7:
+                assert dict(store.all_of(prefix)) == dict(store.items(prefix, prefix)) == expected[prefix]
+            case _:
+                store.add(prefix, key, value)
+                expected[prefix][key] = value
+    store.close()
