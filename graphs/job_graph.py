@@ -281,5 +281,12 @@ class JobGraph(Struct, frozen=True):
     def vertex(self, vertex_id: JobVertexId) -> JobVertex:
         return next(vertex for vertex in self.vertices if vertex.id == vertex_id)
 
-    def consumers(self, data_set: IntermediateDataSet) -> tuple[JobEdge, ...]:
-        return tuple(edge for vertex in self.vertices for edge in vertex.inputs if edge.source == data_set.id)
+    def consumers(self) -> dict[DataSetId, list[JobEdge]]:
+        """Who reads each data set, in the order of the vertices."""
+        consumers: dict[DataSetId, list[JobEdge]] = {
+            data_set.id: [] for each in self.vertices for data_set in each.results
+        }
+        for vertex in self.vertices:
+            for edge in vertex.inputs:
+                consumers[edge.source].append(edge)
+        return consumers

@@ -5,6 +5,7 @@ After Flink's PipelinedRegionComputeUtil. Pure functions of an ExecutionGraph's 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -197,25 +198,30 @@ class PartitionReleaseStrategy:
     def __init__(self, topology: RegionTopology) -> None:
         self._topology = topology
         self._unfinished = {region: set(region.vertices) for region in topology.regions}
-        self._readers: dict[ResultPartitionKey, set[PipelinedRegion]] = {}
-        for region in topology.regions:
-            for group in region.consumed:
-                for partition in group:
-                    self._readers.setdefault(partition, set()).add(region)
+        # By group, which subtasks and partitions share: an all-to-all has a reader per pair of them.
+        self._readers = Counter(group for region in topology.regions for group in region.consumed)
+        """How many regions are still to read the group to its end."""
+        self._groups: dict[ResultPartitionKey, list[ConsumedPartitionGroup]] = {}
+        for group in self._readers:
+            for partition in group:
+                self._groups.setdefault(partition, []).append(group)
 
     def vertex_finished(self, vertex: ExecutionVertexId) -> tuple[ResultPartitionKey, ...]:
         """The partitions that may be released now."""
         region = self._topology.region_of(vertex)
-        self._unfinished[region].discard(vertex)
-        if self._unfinished[region]:
+        unfinished = self._unfinished[region]
+        if vertex not in unfinished:
             return ()
-        partitions = dict.fromkeys(partition for group in region.consumed for partition in group)
-        return tuple(
-            partition
-            for partition in partitions
-            if not any(self._unfinished[reader] for reader in self._readers[partition])
-        )
+        unfinished.remove(vertex)
+        if unfinished:
+            return ()
+        self._readers.subtract(region.consumed)
+        partitions = dict.fromkeys(key for group in region.consumed if not self._readers[group] for key in group)
+        return tuple(key for key in partitions if not any(self._readers[group] for group in self._groups[key]))
 
     def vertex_unfinished(self, vertex: ExecutionVertexId) -> None:
         """The subtask is to run again, so what its region reads is needed again."""
-        self._unfinished[self._topology.region_of(vertex)].add(vertex)
+        region = self._topology.region_of(vertex)
+        if not self._unfinished[region]:
+            self._readers.update(region.consumed)
+        self._unfinished[region].add(vertex)

@@ -6,7 +6,7 @@ equal programs give equal texts; the ids of operators are shown, because state i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from flinkray.keys import KeySelector
 from flinkray.types import OutputTag
@@ -96,16 +96,18 @@ def _tag_label(tag: OutputTag | None) -> str:
 def job_graph_text(graph: JobGraph) -> str:
     """One paragraph per vertex: its operators in the order of the chain, its gates and its results."""
     numbers = {vertex.id: number for number, vertex in enumerate(graph.vertices, start=1)}
+    consumers = graph.consumers()
     lines = [f"JobGraph {graph.name!r}"]
     for vertex in graph.vertices:
         lines.append(f"{numbers[vertex.id]} {vertex.name}")
         lines.append(f"    {_vertex_settings(vertex)}")
-        lines.extend(f"    {line}" for operator in vertex.operators for line in _operator_lines(vertex, operator))
+        names = {operator.node_id: operator.name for operator in vertex.operators}
+        lines.extend(f"    {line}" for operator in vertex.operators for line in _operator_lines(names, operator))
         lines.extend(
             f"    {_gate_label(edge)}: {numbers[edge.source_vertex]} {_exchange(edge)}" for edge in vertex.inputs
         )
         for data_set in vertex.results:
-            readers = ", ".join(str(numbers[edge.target]) for edge in graph.consumers(data_set))
+            readers = ", ".join(str(numbers[edge.target]) for edge in consumers[data_set.id])
             lines.append(f"    result {data_set.index}: {data_set.result_type.name}, read by {readers}")
     return _joined(lines)
 
@@ -118,11 +120,14 @@ def job_graph_mermaid(graph: JobGraph) -> str:
         f"    v{numbers[vertex.id]}[{_quoted([vertex.name, f'parallelism {vertex.parallelism}'])}]"
         for vertex in graph.vertices
     )
+    consumers = graph.consumers()
     for vertex in graph.vertices:
+        outputs = {output.result_index: output for operator in vertex.operators for output in operator.network_outputs}
         for data_set in vertex.results:
-            for edge in graph.consumers(data_set):
+            for edge in consumers[data_set.id]:
                 blocking = "" if data_set.result_type.is_pipelined else f", {data_set.result_type.name}"
-                label = _quoted([edge.ship_strategy + _side_output_of(vertex, data_set.index) + blocking])
+                tag = _tag_label(outputs[data_set.index].output_tag) if data_set.index in outputs else ""
+                label = _quoted([edge.ship_strategy + tag + blocking])
                 lines.append(f"    v{numbers[vertex.id]} -->|{label}| v{numbers[edge.target]}")
     return _joined(lines)
 
@@ -142,8 +147,11 @@ def _vertex_settings(vertex: JobVertex) -> str:
     return ", ".join(settings)
 
 
-def _operator_lines(vertex: JobVertex, operator: OperatorConfig) -> Iterable[str]:
-    names = {other.node_id: other.name for other in vertex.operators}
+def _operator_lines(names: Mapping[int, str], operator: OperatorConfig) -> Iterable[str]:
+    """
+    Args:
+        names: of the operators of the vertex, by node.
+    """
     yield f"operator {operator.chain_index}: {operator.name}, id {operator.operator_id}"
     for index, each in enumerate(operator.inputs):
         if isinstance(each, NetworkInput):
@@ -165,11 +173,6 @@ def _gate_label(edge: JobEdge) -> str:
 def _exchange(edge: JobEdge) -> str:
     result_index = edge.source.rpartition(":")[2]
     return f"result {result_index}, {edge.ship_strategy}, {edge.pattern.name}"
-
-
-def _side_output_of(vertex: JobVertex, result_index: int) -> str:
-    outputs = (output for operator in vertex.operators for output in operator.network_outputs)
-    return next((_tag_label(output.output_tag) for output in outputs if output.result_index == result_index), "")
 
 
 # -- ExecutionGraph ----------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import cloudpickle
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from actors.hosts.runtime import EndpointRuntime, pause_before_restart
@@ -92,7 +92,9 @@ class _Endpoint(Struct):
     """For the next life, as they were before the first; None: there is no next one."""
     started_s: float
     watchers: set[EndpointRuntime]
-    children: set[Address]
+    children: set[Address] = field(default_factory=set)
+    watched: set[Address] = field(default_factory=set)
+    """Whose end this life is told of; they forget it when it ends."""
 
 
 class LocalHost(Host):
@@ -198,10 +200,11 @@ class LocalHost(Host):
     def watch(self, watcher: EndpointRuntime, address: Address) -> None:
         with self._lock:
             endpoint = self._endpoints.get(address)
-            if endpoint is not None:
-                endpoint.watchers.add(watcher)
-            else:
+            if endpoint is None:
                 watcher.deliver(EndpointDied(address, "the endpoint does not exist"))
+            elif self._is_alive(watcher):
+                endpoint.watchers.add(watcher)
+                self._endpoints[watcher.address].watched.add(address)
 
     def kill_from(self, killer: EndpointRuntime, address: Address) -> None:
         with self._lock:
@@ -231,7 +234,7 @@ class LocalHost(Host):
     ) -> None:
         transport = _LocalTransport(self)
         runtime = transport.runtime = EndpointRuntime(spec, transport, pause_s, self._turns)
-        self._endpoints[spec.address] = _Endpoint(runtime, arguments, time.monotonic(), watchers, set())
+        self._endpoints[spec.address] = _Endpoint(runtime, arguments, time.monotonic(), watchers)
         runtime.start()  # under the lock, so that whoever ends it finds a thread to wait for
 
     def _end(
@@ -265,6 +268,8 @@ class LocalHost(Host):
         endpoint.watchers = {watcher for watcher in endpoint.watchers if self._is_alive(watcher)}
         for watcher in endpoint.watchers:
             watcher.deliver(EndpointDied(runtime.address, cause))
+        for address in endpoint.watched & self._endpoints.keys():
+            self._endpoints[address].watchers.discard(runtime)
         for address in endpoint.children:
             child = self._endpoints.get(address)
             if child is not None:

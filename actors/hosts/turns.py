@@ -38,6 +38,9 @@ class Turns:
         self._acting: dict[int, _Turn] = {}
         """By thread, those that began earlier first."""
         self._waiting: deque[_Ticket] = deque()
+        self._watcher: _Ticket | None = None
+        """Of those that wait, the one that looks after pieces of work that take too long. Were it all of them, hundreds
+        of threads would wake each other every few milliseconds."""
 
     def __enter__(self) -> Turns:
         with self._lock:
@@ -46,8 +49,11 @@ class Turns:
                 return self
             ticket = _Ticket()
             self._waiting.append(ticket)
-        while not ticket.is_given.acquire(timeout=_PATIENCE_S):
-            self._pass_over_waiting()
+            if self._watcher is None:
+                self._watcher = ticket
+        while not ticket.is_given:
+            if not ticket.bell.acquire(timeout=_PATIENCE_S if ticket is self._watcher else -1):
+                self._pass_over_waiting()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -71,7 +77,13 @@ class Turns:
         if self._waiting:
             ticket = self._waiting.popleft()
             self._begin(ticket.thread)
-            ticket.is_given.release()
+            ticket.is_given = True
+            ticket.ring()
+            if ticket is self._watcher:
+                # The last one has longest to wait, so that this seldom costs a thread a wake-up of its own.
+                self._watcher = self._waiting[-1] if self._waiting else None
+                if self._watcher is not None:
+                    self._watcher.ring()
 
     def _pass_over_waiting(self) -> None:
         """Gives the turns of those that have been in one piece of work for too long to the next."""
@@ -93,5 +105,11 @@ class _Ticket:
 
     def __init__(self) -> None:
         self.thread = threading.get_ident()
-        self.is_given = threading.Lock()
-        self.is_given.acquire()
+        self.is_given = False
+        self.bell = threading.Lock()
+        self.bell.acquire()
+
+    def ring(self) -> None:
+        """Wakes the thread; once, where it has not heard the last time yet. With the lock of the turns held."""
+        if self.bell.locked():
+            self.bell.release()

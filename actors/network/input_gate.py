@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from actors.elements import Element, EndOfPartition
@@ -281,7 +283,11 @@ class SingleInputGate(InputGate):
 
 
 class UnionInputGate(InputGate):
-    """Several gates as one. Channels are counted through: the second gate's begin behind the first's."""
+    """Several gates as one. Channels are counted through: the second gate's begin behind the first's.
+
+    As channels are within a gate, gates are queued when they turn readable, and again behind the others while they are:
+    the many that have nothing cost nothing.
+    """
 
     def __init__(self, gates: Sequence[SingleInputGate]) -> None:
         self.gates = tuple(gates)
@@ -292,7 +298,12 @@ class UnionInputGate(InputGate):
         for gate in self.gates:
             self._offsets.append(self._channels)
             self._channels += gate.number_of_channels
-        self._turn = 0
+        self._lock = threading.Lock()
+        open_gates = [number for number, gate in enumerate(self.gates) if not gate.is_finished]
+        self._open_gates = len(open_gates)
+        self._readable = deque(open_gates)
+        self._is_queued = [not gate.is_finished for gate in self.gates]
+        self._queue_again = [partial(self._queue_gate, number) for number in range(len(self.gates))]
         self._unreturned: SingleInputGate | None = None
         self._wait_for_priority()
 
@@ -302,7 +313,7 @@ class UnionInputGate(InputGate):
 
     @property
     def is_finished(self) -> bool:
-        return all(gate.is_finished for gate in self.gates)
+        return self._open_gates == 0
 
     def request_partitions(self) -> None:
         for gate in self.gates:
@@ -312,15 +323,39 @@ class UnionInputGate(InputGate):
         self.recycle()
         if (urgent := self.poll_priority()) is not None:
             return urgent
-        for _ in self.gates:
-            number = self._turn
-            self._turn = (number + 1) % len(self.gates)
-            polled = self.gates[number].poll()
-            if polled is not None:
-                self._unreturned = self.gates[number]
-                return self._offsets[number] + polled[0], polled[1]
-        self._wait_for_gates()
+        for _ in range(len(self._readable)):
+            number = self._next_gate()
+            gate = self.gates[number]
+            polled = gate.poll()
+            if polled is None:
+                gate.availability.on_available(self._queue_again[number])
+                continue
+            if gate.is_finished:
+                self._open_gates -= 1
+            else:
+                self._queue_gate(number)
+            self._unreturned = gate
+            return self._offsets[number] + polled[0], polled[1]
+        with self._lock:
+            if not self._readable and not self.is_finished:
+                self.availability.set_unavailable()
         return None
+
+    def _next_gate(self) -> int:
+        with self._lock:
+            number = self._readable.popleft()
+            self._is_queued[number] = False
+            return number
+
+    def _queue_gate(self, number: int) -> None:
+        with self._lock:
+            if self._is_queued[number]:
+                return
+            self._is_queued[number] = True
+            self._readable.append(number)
+            listeners = self.availability.mark_available()
+        for listener in listeners:
+            listener()
 
     def poll_priority(self) -> tuple[int, Element] | None:
         if not self.priority.is_available:
@@ -335,14 +370,6 @@ class UnionInputGate(InputGate):
         self.priority.set_unavailable()
         for gate in self.gates:
             gate.priority.on_available(self.priority.set_available)
-
-    def _wait_for_gates(self) -> None:
-        if self.is_finished:
-            return
-        self.availability.set_unavailable()
-        for gate in self.gates:
-            if not gate.is_finished:  # a finished one is always available, and never gives anything
-                gate.availability.on_available(self.availability.set_available)
 
     def recycle(self) -> None:
         gate, self._unreturned = self._unreturned, None
@@ -359,7 +386,7 @@ class UnionInputGate(InputGate):
         self.gates[number].resume_consumption(channel - self._offsets[number])
 
     def _gate_of(self, channel: int) -> int:
-        return max(number for number, offset in enumerate(self._offsets) if offset <= channel)
+        return bisect_right(self._offsets, channel) - 1
 
     def set_buffer_rows(self, rows: int) -> None:
         for gate in self.gates:

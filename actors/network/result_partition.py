@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -74,11 +75,14 @@ class ResultPartition:
         self._limit = QueueLimit(max_buffers, max_bytes)
         self.buffer_rows = target_rows
         """Rows of the largest buffers that any consumer wants."""
+        self._wanted_rows = Counter({target_rows: descriptor.subpartitions})
+        """Rows of a buffer -> how many consumers want so many. Few numbers, however many consumers there are."""
         self._broadcast_tail = Coalescer(target_rows, target_bytes)
         self._subpartitions = [
             PipelinedSubpartition(index, self._limit, target_rows, target_bytes)
             for index in range(descriptor.subpartitions)
         ]
+        self._unreleased = descriptor.subpartitions
         self._listeners: list[Callable[[], None] | None] = [None] * descriptor.subpartitions
         self._on_consumed = on_consumed
         self._is_finished = False
@@ -346,8 +350,12 @@ class ResultPartition:
 
     def _set_buffer_rows(self, index: int, rows: int) -> None:
         with self._lock:
-            self._subpartitions[index].set_target_rows(rows)
-            self.buffer_rows = self._broadcast_tail.target_rows = max(each.target_rows for each in self._subpartitions)
+            subpartition = self._subpartitions[index]
+            self._wanted_rows[rows] += 1
+            self._wanted_rows[subpartition.target_rows] -= 1
+            self._wanted_rows = +self._wanted_rows  # without those that nobody wants any more
+            subpartition.set_target_rows(rows)
+            self.buffer_rows = self._broadcast_tail.target_rows = max(self._wanted_rows)
 
     def _resume(self, index: int) -> NextKind:
         with self._lock:
@@ -361,9 +369,10 @@ class ResultPartition:
     def _release_view(self, index: int) -> None:
         with self._lock:
             self._listeners[index] = None
+            self._unreleased -= not self._subpartitions[index].is_released
             self._subpartitions[index].release()
             listeners = self._listeners_after_taking()
-            is_consumed = not self._is_released and all(each.is_released for each in self._subpartitions)
+            is_consumed = not self._is_released and not self._unreleased
             self._is_released |= is_consumed
         for listener in listeners:
             listener()

@@ -8,7 +8,7 @@ from actors.control_messages import JobDetails, SubtaskDetails, VertexDetails
 from actors.messages import TaskMetrics
 from actors.scheduling.scheduler import Scheduler
 from flinkray.execution import JobProgress
-from graphs.execution_graph import AttemptId, ExecutionGraph, ExecutionJobVertex, ExecutionVertex
+from graphs.execution_graph import AttemptId, ExecutionGraph, ExecutionJobVertex, ExecutionVertex, ExecutionVertexId
 from graphs.job_graph import SourceInput, TaskKind
 
 _NOTHING = TaskMetrics()
@@ -19,16 +19,19 @@ class JobMetrics:
 
     def __init__(self, graph: ExecutionGraph) -> None:
         self._graph = graph
-        self._reported: dict[AttemptId, TaskMetrics] = {}
+        self._reported: dict[ExecutionVertexId, tuple[AttemptId, TaskMetrics]] = {}
 
     def report(self, metrics: Mapping[AttemptId, TaskMetrics]) -> None:
         """Newer figures; those of attempts that are not current are ignored."""
-        known = self._graph.executions
-        self._reported.update((attempt, figures) for attempt, figures in metrics.items() if attempt in known)
+        for attempt, figures in metrics.items():
+            execution = self._graph.executions.get(attempt)
+            if execution is not None:
+                self._reported[execution.vertex.id] = attempt, figures
 
     def of(self, subtask: ExecutionVertex) -> TaskMetrics:
         """The last report of the subtask's current attempt."""
-        return self._reported.get(subtask.current.attempt_id, _NOTHING)
+        attempt, figures = self._reported.get(subtask.id, (None, _NOTHING))
+        return figures if attempt == subtask.current.attempt_id else _NOTHING
 
     def accumulators(self) -> dict[str, int | float]:
         """Summed over all subtasks: the final ones of tasks that have ended, the last reported ones of others."""

@@ -53,6 +53,7 @@ from flinkray.errors import ErrorInfo, FlinkrayError
 from flinkray.execution import JobStatus
 from graphs.execution_graph import (
     AttemptId,
+    ConsumedPartitionGroup,
     ConsumerVertexGroup,
     Execution,
     ExecutionGraph,
@@ -336,21 +337,42 @@ class Scheduler:
 
     def _schedule_regions(self, now: int) -> None:
         """Schedules each region whose inputs can all be consumed and that does not run, nor is to end first."""
+        unwritten: dict[ConsumedPartitionGroup, list[ExecutionVertexId]] = {}
         for region in self._topology.regions:
             is_free = region not in self._scheduled and not self._is_pending(region.vertices[0])
-            if is_free and self._is_consumable(region):
+            if is_free and self._is_consumable(region, unwritten):
                 self._scheduled.add(region)
                 self._schedule(region, now)
-        self._close_unneeded_requests(now)
+        self._close_unneeded_requests(self.shared_slots, now)
         self._deploy_ready(now)
         self._declare()
 
-    def _is_consumable(self, region: PipelinedRegion) -> bool:
-        """Everything that the region reads from others has been written to its end."""
-        producers = (self.graph.partitions[key].producer for group in region.consumed for key in group)
-        return all(
-            producer.current.state is ExecutionState.FINISHED for producer in producers if producer.id not in region
-        )
+    def _is_consumable(
+        self, region: PipelinedRegion, unwritten: dict[ConsumedPartitionGroup, list[ExecutionVertexId]]
+    ) -> bool:
+        """Everything that the region reads from others has been written to its end.
+
+        Args:
+            unwritten: groups of results -> producers that have not finished; filled here, since most regions share
+                what they read.
+        """
+        for group in region.consumed:
+            if group not in unwritten:
+                producers = (self.graph.partitions[key].producer.id for key in group)
+                unwritten[group] = [each for each in producers if not self._has_finished(each)]
+            if not all(each in region for each in unwritten[group]):
+                return False
+        return True
+
+    def _use_slots_of(self, finished: Execution, now: int) -> None:
+        """A subtask has finished whose results nobody waits for: what it had may serve others."""
+        vertex = finished.vertex
+        readers = (partition.consumers for partition in vertex.consumed)
+        is_last_reader = any(all(map(self._has_finished, group)) for group in readers)
+        # Only the last reader lets slots go that are not its own.
+        self._close_unneeded_requests(self.shared_slots if is_last_reader else [self._shared_slot[vertex.id]], now)
+        self._deploy_ready(now)
+        self._declare()
 
     def _schedule(self, region: PipelinedRegion, now: int) -> None:
         for vertex in region.vertices:
@@ -446,7 +468,10 @@ class Scheduler:
         self._advance(execution, ExecutionState.FINISHED, now)
         self._commands += self._results.on_finished(execution)
         if self.status in (JobStatus.RUNNING, JobStatus.RESTARTING):
-            self._schedule_regions(now)
+            if all(each.result.result_type.is_pipelined for each in execution.vertex.results):
+                self._use_slots_of(execution, now)
+            else:
+                self._schedule_regions(now)
 
     def _cancel_all(self, now: int) -> None:
         """The job is to end."""
@@ -491,7 +516,8 @@ class Scheduler:
             JobStatus.FAILING: JobStatus.FAILED,
             JobStatus.CANCELLING: JobStatus.CANCELED,
         }
-        executions = self.graph.executions.values()
+        # From the back, where tasks finish last.
+        executions = reversed(self.graph.executions.values())
         if self.status not in ends or not all(execution.state.is_terminal for execution in executions):
             return
         self._results.clear()
@@ -601,12 +627,11 @@ class Scheduler:
 
     # -- inside: slots -------------------------------------------------------------------------------------------
 
-    def _close_unneeded_requests(self, now: int) -> None:
-        """Lets go of slots whose tasks have finished, once nobody has to read from them while they run."""
-        open_labels = {request.label for request in self.pool.requests()}
+    def _close_unneeded_requests(self, slots: Iterable[SharedSlot], now: int) -> None:
+        """Lets go of those slots whose tasks have finished, once nobody has to read from them while they run."""
         read: dict[ConsumerVertexGroup, bool] = {}
-        for shared in self.shared_slots:
-            if shared.label in open_labels and self._is_over(shared, read):
+        for shared in slots:
+            if self.pool.is_open(shared.label) and self._is_over(shared, read):
                 self.pool.close(shared.label, now)
 
     def _is_over(self, shared: SharedSlot, read: dict[ConsumerVertexGroup, bool]) -> bool:
@@ -617,10 +642,10 @@ class Scheduler:
         Args:
             read: groups of readers -> whether all have finished; filled here, since most slots share their readers.
         """
-        scheduled = [vertex for vertex in shared.vertices if self._is_scheduled(vertex)]
-        if not all(map(self._has_finished, scheduled)):
+        # From the back, where tasks finish last.
+        if any(self._is_scheduled(each) and not self._has_finished(each) for each in reversed(shared.vertices)):
             return False
-        for vertex in scheduled:
+        for vertex in filter(self._is_scheduled, shared.vertices):
             results = self.graph.vertices[vertex].results
             for partition in (each for each in results if each.result.result_type.is_pipelined):
                 for group in partition.consumer_groups:

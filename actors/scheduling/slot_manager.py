@@ -366,8 +366,13 @@ class SlotManager:
         """Serves open requests from free slots, and has just as many TaskExecutors on their way as the others need."""
         commands: list[Command] = []
         unserved: list[SlotRequest] = []
+        with_room = {
+            address: executor
+            for address, executor in self._task_executors.items()
+            if any(slot.is_free for slot in executor.slots)
+        }
         for requirements, request in self._open_requests():
-            allocation = self._allocate(requirements.job, request, now)
+            allocation = self._allocate(with_room, requirements.job, request, now)
             if allocation is None:
                 unserved.append(request)
             else:
@@ -377,13 +382,22 @@ class SlotManager:
             unserved += _without_slot(self._expected, slots)
         return commands + self._balance_pending(unserved, now) + self._release_idle(now)
 
-    def _allocate(self, job: JobTarget, request: SlotRequest, now: float) -> AllocateSlot | None:
+    def _allocate(
+        self, with_room: dict[Address, _TaskExecutor], job: JobTarget, request: SlotRequest, now: float
+    ) -> AllocateSlot | None:
+        """
+        Args:
+            with_room: the TaskExecutors that have free slots; one that has none then is taken out.
+        """
         # A TaskExecutor that is in use already comes first, so that idle ones can be released.
-        candidates = sorted(self._task_executors.items(), key=lambda item: item[1].idle_since is not None)
+        candidates = sorted(with_room.items(), key=lambda item: item[1].idle_since is not None)
         for address, executor in candidates:
             for index, slot in enumerate(executor.slots):
                 if slot.is_free and slot.profile.covers(request.profile):
-                    return self._allocate_slot(address, index, job, request.label, now)
+                    allocation = self._allocate_slot(address, index, job, request.label, now)
+                    if not any(slot.is_free for slot in executor.slots):
+                        del with_room[address]
+                    return allocation
         return None
 
     def _allocate_slot(self, address: Address, index: int, job: JobTarget, label: str, now: float) -> AllocateSlot:
@@ -487,12 +501,12 @@ def _without_slot(requests: Iterable[SlotRequest], slots: list[_Slot]) -> list[S
     whose label it was allocated with, so labels only decide between equals.
     """
     by_label = {slot.label: slot for slot in slots}
-    spare = list(slots)
+    spare = dict.fromkeys(slots)
     unmatched = []
     for request in requests:
         slot = by_label.get(request.label)
         if slot is not None and slot.profile.covers(request.profile) and slot in spare:
-            spare.remove(slot)
+            del spare[slot]
         else:
             unmatched.append(request)
     unserved = []
@@ -501,5 +515,5 @@ def _without_slot(requests: Iterable[SlotRequest], slots: list[_Slot]) -> list[S
         if match is None:
             unserved.append(request)
         else:
-            spare.remove(match)
+            del spare[match]
     return unserved

@@ -65,6 +65,9 @@ class SlotPool:
         """All that are open, served or not: what the job declares to the ResourceManager."""
         return tuple(self._requests.values())
 
+    def is_open(self, label: str) -> bool:
+        return label in self._requests
+
     def unserved(self) -> list[SlotRequest]:
         return [request for label, request in self._requests.items() if label not in self._serving]
 

@@ -125,10 +125,12 @@ def _label(job_name: str, subtasks: list[ExecutionVertex]) -> str:
 def _unique(labels: Iterable[str]) -> Iterator[str]:
     """Labels in the same order, each repetition numbered."""
     seen: set[str] = set()
+    numbers: dict[str, int] = {}
     for label in labels:
-        candidate, number = label, 1
+        candidate, number = label, numbers.get(label, 1)
         while candidate in seen:
             number += 1
             candidate = f"{label} #{number}"
+        numbers[label] = number
         seen.add(candidate)
         yield candidate

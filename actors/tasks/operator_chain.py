@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import random
+import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -37,6 +39,12 @@ from flinkray.partitioning import Partitioner
 from flinkray.types import OperatorId, OutputTag
 from graphs.job_graph import NetworkEdge
 
+# What lies between an operator and the next one on the interpreter's stack: 5 or 6 functions for most.
+_FRAMES_PER_OPERATOR = 20
+_OTHER_FRAMES = 500
+
+_recursion_limit = threading.Lock()
+
 CreateWriter = Callable[[NetworkEdge, Partitioner], Writer]
 
 
@@ -69,6 +77,7 @@ class OperatorChain:
         self._operator_acted = operator_acted
         self._head_node = deployment.head_node
         members = load_members(deployment)
+        _allow_depth(len(members))
         # By the node that takes the input; from the head, and the sources chained to it, to the tail.
         self._operators: dict[int, Operator] = {}
         self._by_operator_id: dict[OperatorId, Operator] = {}
@@ -269,6 +278,12 @@ class OperatorChain:
         """Into an operator; rows that a sink takes have left the task."""
         edge = ChainingOutput(operator, input_index, tag)
         return CountingOutput(edge, self._figures.count_out) if isinstance(operator, SinkOperator) else edge
+
+
+def _allow_depth(operators: int) -> None:
+    """Each operator calls the next, which a chain of hundreds could not within Python's usual limit."""
+    with _recursion_limit:  # other tasks of the process may have longer chains
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), _OTHER_FRAMES + operators * _FRAMES_PER_OPERATOR))
 
 
 @contextlib.contextmanager

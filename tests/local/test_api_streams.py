@@ -225,6 +225,13 @@ def test_a_chain_of_row_functions_around_a_column_operation(env: StreamExecution
     assert rows(doubled.map(lambda row: (row.n, row["twice"], row[1]))) == [(1, 2, 2), (2, 4, 4), (3, 6, 6)]
 
 
+def test_a_chain_of_hundreds_of_operators(env: StreamExecutionEnvironment) -> None:
+    numbers = env.from_sequence(1, 3)
+    for limit in range(400):
+        numbers = numbers.where(col("value") < 10 + limit)
+    assert rows(numbers) == [1, 2, 3]
+
+
 # -- whole batches
 
 

@@ -13,14 +13,22 @@ from __future__ import annotations
 
 import os
 import runpy
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from flinkray.environment import StreamExecutionEnvironment
 from flinkray.errors import InvalidProgramError
 from flinkray.execution import Pipeline
+from flinkray.partitioning import ShufflePartitioner
+from graphs.job_graph import JobGraph
 from graphs.planner import plan
+from graphs.render import job_graph_mermaid, job_graph_text
+from tests.support.graphs import Program
 
 CASES = Path(__file__).parent / "cases"
 NAMES = sorted(path.stem for path in CASES.glob("*.py"))
@@ -63,3 +71,25 @@ def test_an_unknown_graph_or_format_is_refused_with_those_that_exist() -> None:
         plan(pipeline, "task")
     with pytest.raises(InvalidProgramError, match="no format 'svg'; there are: text, mermaid"):
         plan(pipeline, "job", "svg")
+
+
+@pytest.mark.parametrize("draw", [job_graph_text, job_graph_mermaid])
+def test_a_graph_is_looked_through_a_few_times_however_large_it_is(draw: Callable[[JobGraph], str]) -> None:
+    looks: Counter[int] = Counter()
+
+    class Counted(tuple[Any, ...]):
+        def __iter__(self) -> Iterator[Any]:
+            looks[id(self)] += 1
+            return super().__iter__()
+
+    program = Program()
+    stream = program.source()
+    for number in range(20):
+        stream = program.map(program.partition(stream, ShufflePartitioner()), f"a {number}")
+        for _ in range(10):
+            stream = program.map(stream, f"b {number}")
+    program.sink(stream)
+    graph = program.job_graph()
+    vertices = Counted(replace(vertex, operators=Counted(vertex.operators)) for vertex in graph.vertices)
+    assert draw(replace(graph, vertices=vertices)) == draw(graph)
+    assert max(looks.values()) <= 5

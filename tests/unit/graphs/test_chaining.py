@@ -171,7 +171,8 @@ def test_outgoing_edges_are_those_of_chained_successors_first_then_an_operators_
     program.sink(program.partition(inner, RebalancePartitioner()), "Sink: inner 2")
     graph = program.job_graph()
     (vertex,) = [each for each in graph.vertices if each.results]
-    readers = [graph.vertex(graph.consumers(result)[0].target).name for result in vertex.results]
+    consumers = graph.consumers()
+    readers = [graph.vertex(consumers[result.id][0].target).name for result in vertex.results]
     assert readers == ["Sink: inner 1", "Sink: inner 2", "Sink: own"]
     inner_config, source_config = vertex.operators[1], vertex.operators[0]
     assert [each.result_index for each in inner_config.network_outputs] == [0, 1]

@@ -49,7 +49,7 @@ def test_one_data_set_per_outgoing_edge_joins_producer_and_consumer() -> None:
     (result,), (edge,) = source.results, mapped.inputs
     assert (edge.source, edge.source_vertex, edge.target) == (result.id, source.id, mapped.id)
     assert (edge.input_index, edge.gate_index) == (0, 0)
-    assert graph.consumers(result) == (edge,)
+    assert graph.consumers() == {result.id: [edge]}
     assert source.head.network_outputs[0].buffer_timeout_ms == 9
     assert mapped.head.inputs == (NetworkInput((0,)),)
 

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flinkray.partitioning import ForwardPartitioner, RescalePartitioner, ShufflePartitioner
 from flinkray.transformations import Transformation
-from graphs.execution_graph import ExecutionGraph, ExecutionVertexId
+from graphs.execution_graph import ConsumedPartitionGroup, ExecutionGraph, ExecutionVertexId, ResultPartitionKey
 from graphs.regions import PartitionReleaseStrategy, PipelinedRegion, RegionTopology, pipelined_regions
 from tests.support.graphs import Program
 
@@ -134,6 +137,28 @@ def test_results_that_a_second_region_reads_are_kept_for_it() -> None:
     strategy.vertex_unfinished(first)
     assert strategy.vertex_finished(second) == ()
     assert len(strategy.vertex_finished(first)) == 1
+
+
+def test_results_of_a_wide_shuffle_are_released_without_a_look_at_each_for_each_reader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    program = Program({"parallelism.default": 100})
+    program.sink(program.partition(program.source(), ShufflePartitioner(), "BATCH"))
+    graph = program.execution_graph()
+    topology = RegionTopology(graph)
+    looks = 0
+    keys_of = ConsumedPartitionGroup.__iter__
+
+    def counted(group: ConsumedPartitionGroup) -> Iterator[ResultPartitionKey]:
+        nonlocal looks
+        looks += group.size
+        return keys_of(group)
+
+    monkeypatch.setattr(ConsumedPartitionGroup, "__iter__", counted)
+    strategy = PartitionReleaseStrategy(topology)
+    released = [strategy.vertex_finished(vertex) for vertex in graph.vertices]
+    assert [len(each) for each in released] == [0] * 199 + [100]
+    assert looks <= 5 * 100
 
 
 def test_regions_of_a_wide_shuffle_are_found_without_a_link_per_pair() -> None:

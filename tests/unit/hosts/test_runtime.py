@@ -294,3 +294,15 @@ def test_what_an_endpoint_takes_where_it_arrives_waits_for_nothing_of_its_thread
     go_on.set()
     host.ask(Address("a"), "seen", 10_000.0)
     assert taken == [(7, threading.current_thread().name)]
+
+
+def test_who_has_ended_is_not_kept_by_those_that_it_watched(host: LocalHost) -> None:
+    host.spawn(scripted("watched"))
+    for number in range(3):
+        watcher = Address(f"watcher-{number}")
+        host.spawn(scripted(watcher))
+        host.tell(watcher, lambda endpoint: endpoint.context.watch(Address("watched")))
+        host.ask(watcher, "what it has heard", DEADLINE_S * 1000)
+        assert len(host._endpoints[Address("watched")].watchers) == 1
+        host.kill(watcher)
+    assert not host._endpoints[Address("watched")].watchers

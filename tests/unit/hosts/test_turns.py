@@ -97,6 +97,42 @@ def test_who_waits_for_others_in_his_turn_does_not_hold_them_up() -> None:
     assert not turns._acting
 
 
+def test_of_those_that_wait_only_one_looks_after_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.hosts.turns._PATIENCE_S", 0.001)
+    turns, looked = Turns(1), []
+    monkeypatch.setattr(turns, "_pass_over_waiting", lambda: looked.append(threading.get_ident()))
+
+    def act() -> None:
+        with turns:
+            pass
+
+    def hold() -> None:
+        with turns:
+            eventually(lambda: len(turns._waiting), lambda waiting: waiting == 8)
+            looked.clear()
+            eventually(lambda: len(looked), lambda looks: looks >= 20)
+            assert len(set(looked)) == 1
+
+    def begin() -> None:
+        eventually(lambda: bool(turns._acting))
+        act()
+
+    together(hold, *[begin] * 8)
+
+
+def test_somebody_looks_after_the_others_as_long_as_any_wait() -> None:
+    turns = Turns(1)
+    has_acted = [threading.Event() for _ in range(6)]
+
+    def act(number: int) -> None:
+        eventually(lambda: len(turns._waiting) + len(turns._acting), lambda there: there == number)
+        with turns:
+            assert has_acted[number + 1].wait(DEADLINE_S) if number < 5 else True
+            has_acted[number].set()
+
+    together(*(lambda number=number: act(number) for number in range(6)))  # type: ignore[misc]
+
+
 def test_a_turn_goes_on_while_nobody_waits_and_ends_soon_when_somebody_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("actors.hosts.turns._PATIENCE_S", DEADLINE_S)
     turns = Turns(1)

@@ -227,6 +227,30 @@ def test_a_union_does_not_stay_available_because_one_gate_is_finished() -> None:
     assert union.gate.availability.is_available
 
 
+def test_gates_of_a_union_that_have_nothing_are_not_polled(monkeypatch: pytest.MonkeyPatch) -> None:
+    slots = [Slot(1) for _ in range(50)]
+    gate = UnionInputGate([slot.gate for slot in slots])
+    slots[0].partitions[0].finish()
+    assert poll_all(gate) == [(0, END)]
+    polls: list[SingleInputGate] = []
+    poll = SingleInputGate.poll
+
+    def counted(polled: SingleInputGate) -> Any:
+        polls.append(polled)
+        return poll(polled)
+
+    monkeypatch.setattr(SingleInputGate, "poll", counted)
+    for number in range(10):
+        slots[7].put(0, number)
+        assert poll_all(gate) == [(7, number)]
+    assert set(polls) == {slots[7].gate}
+    assert len(polls) == 20
+    for slot in slots[1:]:
+        slot.partitions[0].finish()
+    assert len(poll_all(gate)) == 49
+    assert gate.is_finished
+
+
 def test_a_union_resumes_the_channel_that_was_meant() -> None:
     union = Union()
     union.second.partitions[0].broadcast_event(BARRIER)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -168,6 +169,34 @@ def test_a_partition_is_consumed_when_all_its_views_are_released() -> None:
     assert consumed == [result]
     result.release()
     assert consumed == [result]
+
+
+def test_a_buffer_for_all_has_as_many_rows_as_any_consumer_wants() -> None:
+    result = partition(3)
+    seen = []
+    for index, rows in ((0, 8), (1, 64), (2, 2), (1, 2), (0, 2), (2, 16)):
+        views_of = [SubpartitionView(result, each) for each in range(3)]
+        views_of[index].set_buffer_rows(rows)
+        seen.append(result.buffer_rows)
+    assert seen == [8, 64, 64, 8, 2, 16]
+
+
+def test_what_one_consumer_says_costs_no_look_at_the_others() -> None:
+    looks = []
+
+    class Subpartitions(list[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            looks.append(len(self))
+            return super().__iter__()
+
+    result = partition(50)
+    result._subpartitions = Subpartitions(result._subpartitions)
+    readers = views(result)
+    for rows, reader in enumerate(readers, start=1):
+        reader.set_buffer_rows(rows)
+    for reader in readers:
+        reader.release()
+    assert not looks
 
 
 def test_a_subpartition_is_consumed_only_once() -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 
 import pytest
 from msgspec.structs import replace
 
 from actors.checkpoints.handles import TaskRestore
-from actors.messages import AllocationId, TaskStateChanged
+from actors.messages import AllocationId, TaskMetrics, TaskStateChanged
 from actors.ports import Address
 from actors.scheduling.failover import RestartAll
+from actors.scheduling.job_metrics import JobMetrics
 from actors.scheduling.restart_strategies import FixedDelayRestart
 from actors.scheduling.scheduler import (
     CANCEL_TIMEOUT_MS,
@@ -588,3 +590,28 @@ def test_an_idle_slot_takes_the_place_of_a_lost_one_at_once() -> None:
     driver.now = DELAY_MS
     driver.scheduler.tick(driver.now)
     assert driver.answer(driver.reset()) == ["Source: numbers (2/2)", "Sink: out (2/2)"]
+
+
+def test_figures_of_attempts_that_are_over_are_not_kept() -> None:
+    class Values(dict[str, int | float]):
+        """A dict that shows whether it is still there."""
+
+    driver = Driver(pairs(), restart_strategy=FixedDelayRestart(9, 0))
+    driver.scheduler.start(0)
+    driver.offer()
+    metrics = JobMetrics(driver.scheduler.graph)
+    subtask = next(iter(driver.scheduler.graph.vertices.values()))
+    kept = []
+    for rows in range(1, 5):
+        driver.report(subtask.name, "INITIALIZING", "RUNNING")
+        values = Values(rows=rows)
+        kept.append(weakref.ref(values))
+        metrics.report({subtask.current.attempt_id: TaskMetrics(records_in=rows, accumulators=values)})
+        del values
+        assert metrics.of(subtask).records_in == rows
+        driver.fail(subtask.name)
+        driver.stop_cancelled()
+        driver.scheduler.tick(0)
+        driver.answer(driver.reset())
+        assert metrics.of(subtask).records_in == 0, "the new attempt has reported nothing"
+    assert [each() for each in kept[:-1]] == [None] * 3

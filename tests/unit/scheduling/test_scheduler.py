@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ from actors.scheduling.scheduler import (
 from flinkray.errors import ErrorInfo, PartitionError
 from flinkray.execution import JobStatus
 from flinkray.partitioning import RebalancePartitioner
-from graphs.execution_graph import AttemptId
+from graphs.execution_graph import AttemptId, Execution
 from graphs.job_graph import JobGraph
 from tests.support.control import JOB, four_vertices
 from tests.support.graphs import Program
@@ -294,3 +295,35 @@ def test_a_slot_that_is_not_needed_goes_back_after_its_idle_timeout() -> None:
     (released,) = driver.commands()
     assert isinstance(released, ReleaseSlot)
     assert released.reason == "the job has not needed it for a while"
+
+
+def looks(monkeypatch: pytest.MonkeyPatch, parallelism: int, mode: str) -> float:
+    """How often the state of a task is looked at, per task of a job of three stages, while they finish."""
+    options = {"parallelism.default": parallelism, "execution.runtime-mode": mode}
+    program = Program(options)
+    mapped = program.map(program.key_by(program.source(), "k"), "map")
+    program.sink(program.key_by(mapped, "k"))
+    driver = Driver(program.job_graph())
+    driver.scheduler.start(0)
+    driver.offer()
+    count = 0
+    state = Execution.state.fget
+    assert state is not None
+
+    def counted(execution: Execution) -> Any:
+        nonlocal count
+        count += 1
+        return state(execution)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Execution, "state", property(counted))
+        for vertex in driver.scheduler.graph.vertices.values():
+            message = TaskStateChanged(JOB, vertex.current.attempt_id, "FINISHED")
+            driver.scheduler.change_task_state(message, 1)
+    assert driver.scheduler.status is JobStatus.FINISHED
+    return count / len(driver.scheduler.graph.vertices)
+
+
+@pytest.mark.parametrize("mode", ["streaming", "batch"])
+def test_the_end_of_a_task_costs_no_look_at_all_pairs_of_tasks(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    assert looks(monkeypatch, 64, mode) < 2 * 64

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -454,3 +455,22 @@ def test_whatever_happens_no_request_waits_beside_a_slot_that_fits(seed: int) ->
         else:
             follow(manager.tick(now))
         manager.check()
+
+
+def test_a_task_executor_that_comes_costs_no_look_at_each_slot_for_each_request(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    manager = SlotManager("c", 1, CPU, 1_000)
+    coming = started(manager.declare(JOB, requests(*map(str, range(60))), 0))
+    looks = 0
+
+    def is_free(slot: Any) -> bool:
+        nonlocal looks
+        looks += 1
+        return slot.allocation_id is None
+
+    monkeypatch.setattr("actors.scheduling.slot_manager._Slot.is_free", property(is_free))
+    for address in coming:
+        assert len(manager.register(address, reports(1), 1)) == 1
+    assert looks < 60 * 200
+    manager.check()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.control_messages import ResourceProfile
-from actors.scheduling.slot_sharing import MAX_LABEL_LENGTH, SharedSlot, share_slots
+from actors.scheduling.slot_sharing import MAX_LABEL_LENGTH, SharedSlot, _unique, share_slots
 from flinkray.partitioning import RescalePartitioner
 from flinkray.transformations import ResourceSpec
 from graphs.execution_graph import ExecutionGraph
@@ -104,3 +104,18 @@ def test_labels_are_cut_and_still_differ() -> None:
     labels = [slot.label for slot in share_slots(program.execution_graph(), CPU)]
     assert len(set(labels)) == 2
     assert all(len(label) <= MAX_LABEL_LENGTH for label in labels)
+
+
+def test_equal_labels_are_numbered_each_with_one_attempt() -> None:
+    attempts = 0
+
+    class Label(str):
+        def __format__(self, spec: str) -> str:
+            nonlocal attempts
+            attempts += 1
+            return super().__format__(spec)
+
+    labels = list(_unique([Label("a"), Label("b"), Label("a #2"), *map(Label, "a" * 50)]))
+    assert labels[:5] == ["a", "b", "a #2", "a #3", "a #4"]
+    assert len(set(labels)) == 53
+    assert attempts <= 2 * 50
