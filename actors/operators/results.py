@@ -53,21 +53,21 @@ class ResultCollector:
                 f"its results (or return a list of them, or None), not return {short_repr(results)} "
                 f"({type(results).__name__})"
             )
-        main, until_look = self._main, 2  # the caller asks for the first one
+        main = self._main
         for result in results:
             buffer = main
             if type(result) is tuple and len(result) == 2 and isinstance(result[0], OutputTag):
                 buffer, result = self._side(result[0]), result[1]
             buffer.add(result, timestamp)
-            until_look -= 1
-            if not until_look:  # a generator may have no end
+            if len(buffer.values) >= buffer.filling.look_at:  # a generator may have no end
                 self.flush_if_full()
-                until_look = buffer.rows_until_look()
 
     def flush_if_full(self) -> None:
         """Emits when a batch has come together, or is long under way: keeps memory bounded while many rows or timers
         are worked off."""
-        if self._main.is_due() or (self._sides and any(side.is_due() for side in self._sides.values())):
+        main = self._main
+        is_due = len(main.values) >= main.filling.look_at and main.is_due()
+        if is_due or (self._sides and any(side.is_due() for side in self._sides.values())):
             self.flush()
 
     def flush(self) -> None:
@@ -91,28 +91,25 @@ class _Buffer:
 
     def __init__(self, context: OperatorContext, encoder: RowEncoder, emit: Any) -> None:
         self._rows = context.batch_rows
-        self._filling = Filling(context)
+        self.filling = Filling(context)
         self._encoder = encoder
         self._emit = emit
         self._reset()
 
     def _reset(self) -> None:
-        self._values: list[Any] = []
+        self.values: list[Any] = []
         self._timestamps: list[int | None] = []
-        self._append = self._encoder.appender(self._values)  # copies what the function could still change
+        self._append = self._encoder.appender(self.values)  # copies what the function could still change
 
     def is_due(self) -> bool:
-        return self._filling.is_due(len(self._values))
-
-    def rows_until_look(self) -> int:
-        return self._filling.rows_until_look(len(self._values))
+        return self.filling.is_due(len(self.values))
 
     def add(self, value: Any, timestamp: int | None) -> None:
         self._append(value)
         self._timestamps.append(timestamp)
 
     def flush(self) -> None:
-        values, timestamps = self._values, self._timestamps
+        values, timestamps = self.values, self._timestamps
         if not values:
             return
         start = nbytes = 0
@@ -124,7 +121,7 @@ class _Buffer:
             self._emit(batch)
             start = end
         self._reset()
-        self._filling.passed(len(values), nbytes)
+        self.filling.passed(len(values), nbytes)
 
     def _end_of_batch(self, timestamps: list[int | None], start: int) -> int:
         end = min(start + self._rows, len(timestamps))
