@@ -36,6 +36,8 @@ _BY = "by"
 
 # Below this many appended entries reducing the whole table again costs more than it saves.
 _APPENDED_BEFORE_REDUCING = 65_536
+# So many bytes of them are reduced however few they are: large texts, say, of which one per cell matters.
+_APPENDED_BYTES_BEFORE_REDUCING = 16 << 20
 
 # Of cleared cells; for more of them looking whether one is read costs more than forgetting their entries.
 _MOST_RANGES = 64
@@ -50,8 +52,8 @@ class EntryAccumulator(ColumnAccumulator):
         self._chunks: list[pa.Table] = []
         self._cleared: list[slice] = []
         """Of these cells entries may still be there, which nobody reads."""
-        self._reduced_rows = 0
-        self._appended_rows = 0
+        self._reduced_rows = self._reduced_bytes = 0
+        self._appended_rows = self._appended_bytes = 0
 
     def grow(self, size: int) -> None:
         """Nothing to do: cells without entries take no room."""
@@ -92,7 +94,8 @@ class EntryAccumulator(ColumnAccumulator):
         return self._chunks[0]
 
     def _keep(self, entries: pa.Table) -> None:
-        self._chunks, self._reduced_rows, self._appended_rows = [entries], entries.num_rows, 0
+        self._chunks, self._reduced_rows, self._reduced_bytes = [entries], entries.num_rows, entries.nbytes
+        self._appended_rows = self._appended_bytes = 0
 
     def widened(self, arrow_type: pa.DataType) -> EntryAccumulator:
         self._forget_cleared()
@@ -101,7 +104,8 @@ class EntryAccumulator(ColumnAccumulator):
         for chunk in self._chunks:
             columns = [cast_exactly(*both) for both in zip(chunk.columns, schema.types, strict=True)]
             wider._chunks.append(pa.table(columns, schema=schema))
-        wider._reduced_rows, wider._appended_rows = self._reduced_rows, self._appended_rows
+        wider._reduced_rows, wider._reduced_bytes = self._reduced_rows, self._reduced_bytes
+        wider._appended_rows, wider._appended_bytes = self._appended_rows, self._appended_bytes
         return wider
 
     @abstractmethod
@@ -138,7 +142,7 @@ class EntryAccumulator(ColumnAccumulator):
         cells = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
         table = pa.table({_CELL: cells} | {name: column.flatten() for name, column in columns.items()})
         if table.num_rows:
-            self._chunks, self._reduced_rows = [table], table.num_rows
+            self._keep(table)
 
     def _columns(self, rows: Rows) -> dict[str, Any]:
         return {_CELL: rows.cells, _POSITION: rows.positions, _VALUE: rows.values}
@@ -166,7 +170,10 @@ class EntryAccumulator(ColumnAccumulator):
             reduced = entries.take(from_numpy(np.arange(entries.num_rows)))
         self._chunks.append(reduced)
         self._appended_rows += reduced.num_rows
-        if self._appended_rows > max(_APPENDED_BEFORE_REDUCING, self._reduced_rows):
+        self._appended_bytes += reduced.nbytes
+        if self._appended_rows > max(_APPENDED_BEFORE_REDUCING, self._reduced_rows) or (
+            self._appended_bytes > max(_APPENDED_BYTES_BEFORE_REDUCING, self._reduced_bytes)
+        ):
             self._keep(self._reduced(self._together()))
 
     def _entries_of(self, cells: Cells, targets: Cells) -> pa.Table:

@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators.accumulator_base import is_fixed_width
+from actors.operators.accumulator_base import Rows, is_fixed_width
 from actors.operators.accumulators import AggregateColumns
+from actors.operators.entry_accumulators import TopAccumulator
 from flinkray.aggregates import Aggregate, ArgMax, ArgMin, CollectList, CountDistinct, First, Last, Max, Min, TopN
 
 FLOATS = [0.0, -0.0, 1.5, -1.5, 1e300, -1e300, 5e-324, math.inf, -math.inf, math.nan, -math.nan, 3.0]
@@ -152,3 +153,16 @@ def test_results_are_those_of_the_model(kind: str, seed: int, monkeypatch: pytes
     for _ in range(40):
         chance.choice(steps)()
     both.check(range(Both.SIZE))
+
+
+def test_few_large_entries_are_reduced_too() -> None:
+    accumulator = TopAccumulator(pa.string(), 1)
+    most = 0
+    for start in range(0, 200, 10):
+        texts = pa.array([f"{row:03}" * 300_000 for row in range(start, start + 10)])
+        # Each batch is of ten cells, or of one: either way all that counts is one text of each.
+        cells = np.arange(10, dtype=np.int64) if start % 20 else np.zeros(10, np.int64)
+        accumulator.add(Rows(cells, start, texts))
+        most = max(most, sum(chunk.nbytes for chunk in accumulator._chunks))
+    assert most < 60 << 20
+    assert accumulator.results(np.zeros(1, np.int64)).to_pylist() == [["190" * 300_000]]
