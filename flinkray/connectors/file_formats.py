@@ -345,18 +345,20 @@ def _runs(sizes: Sequence[int], enough: int) -> list[tuple[int, int | None]]:
 
 
 def _put_together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches of few rows as fewer ones; the others are not copied."""
+    """Small batches as fewer ones; the others are not copied."""
     few: list[pa.RecordBatch] = []
-    rows = 0
+    rows = nbytes = 0
     for batch in batches:
-        if few and (rows >= FEW_ROWS or batch.num_rows >= FEW_ROWS):
+        size = batch.nbytes
+        is_small = batch.num_rows < FEW_ROWS and size < _SPLIT_BYTES
+        if few and not (is_small and rows < FEW_ROWS and nbytes < _SPLIT_BYTES):
             yield pa.concat_batches(few)
-            few, rows = [], 0
-        if batch.num_rows >= FEW_ROWS:
-            yield batch
-        else:
+            few, rows, nbytes = [], 0, 0
+        if is_small:
             few.append(batch)
-            rows += batch.num_rows
+            rows, nbytes = rows + batch.num_rows, nbytes + size
+        else:
+            yield batch
     if few:
         yield pa.concat_batches(few)
 

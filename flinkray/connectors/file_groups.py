@@ -62,26 +62,27 @@ def together(
     raises comes behind the rows that were read before."""
     enough = min(FEW_ROWS, batch_rows)
     few: list[pa.RecordBatch] = []
-    rows = began = 0
+    rows = nbytes = began = 0
     left: FileGroup | None = None
 
     def taken() -> Iterator[tuple[pa.RecordBatch, FileGroup]]:
-        nonlocal rows
+        nonlocal rows, nbytes
         if left is not None and few:
             yield pa.concat_batches(few), left
             few.clear()
-            rows = 0
+            rows = nbytes = 0
 
     try:
         for data, after in batches:
-            if rows + data.num_rows > enough:
+            size = data.nbytes
+            if rows + data.num_rows > enough or nbytes + size > _GROUP_BYTES:
                 yield from taken()
             if not few:
                 began = now_ms()
             few.append(data)
-            rows += data.num_rows
+            rows, nbytes = rows + data.num_rows, nbytes + size
             left = after
-            if rows >= enough or now_ms() - began >= _LONGEST_MS:
+            if rows >= enough or nbytes >= _GROUP_BYTES or now_ms() - began >= _LONGEST_MS:
                 yield from taken()
     except Exception:
         yield from taken()

@@ -277,6 +277,26 @@ def test_small_row_groups_and_batches_are_read_together(tmp_path: Path, format: 
     assert table_of(after).to_pydict() == table.slice(1500).to_pydict()
 
 
+@pytest.mark.parametrize("format", ["arrow", "json"])
+def test_large_rows_are_not_put_together(tmp_path: Path, format: str) -> None:
+    texts = ["x" * 300_000 if row < 30 else "y" for row in range(3000)]
+    table = pa.table({"text": texts})
+    if format == "arrow":
+        with pa.ipc.new_file(tmp_path / "a", table.schema) as writer:
+            writer.write_table(table, max_chunksize=1)
+        batches = read(FileSource(tmp_path / "a", format), batch_rows=131_072)
+    else:
+        for row, text in enumerate(texts[:60]):
+            write(tmp_path / f"{row:02}.json", format, pa.table({"text": [text]}))
+        splits: list[Any] = splits_of(FileSource(tmp_path))
+        files = [file for split in splits for file in getattr(split, "files", (split,))]
+        one: Any = FileGroup("all", tuple(files))
+        batches = read(FileSource(tmp_path), [one], batch_rows=131_072)
+    assert table_of(batches).to_pydict() == {"text": texts if format == "arrow" else texts[:60]}
+    assert max(batch.nbytes for batch in batches) < 2 << 20
+    assert len(batches) < 40
+
+
 class ReadAhead(io.BytesIO):
     """A file whose third block is not there before the test is over; tells whether it was closed meanwhile."""
 
