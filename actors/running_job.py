@@ -142,11 +142,11 @@ class RunningJob:
         told, failures = self._told_failure, self.scheduler.failures
         if not failures or failures[-1].root is told:
             return
-        new = list(itertools.takewhile(lambda record: record.root is not told, reversed(failures)))
         self._told_failure = failures[-1].root
+        if self.scheduler.status not in (JobStatus.RUNNING, JobStatus.RESTARTING):
+            return
+        new = list(itertools.takewhile(lambda record: record.root is not told, reversed(failures)))
         for record in reversed(new):
-            if self.scheduler.status not in (JobStatus.RUNNING, JobStatus.RESTARTING):
-                return
             root = record.root
             what = "" if root.task_name is None else f"; {root.task_name} failed"
             log.warning("job %r %s%s: %s", self._job_name, record.decision, what, root.error)

@@ -12,7 +12,7 @@ from actors.elements import CheckpointOptions
 from actors.operators.base import OperatorContext, Output
 from actors.operators.interval_join_buffer import IntervalBuffer, Times, buffer_table, shifted
 from actors.operators.join_buffer import JoinKeys, KeyedRows, as_batch
-from actors.operators.joined_rows import Indices, PairLayout, PieceLimit, both_keys, pairs_of
+from actors.operators.joined_rows import Indices, PairLayout, PairLimit, both_keys, pairs_of
 from actors.operators.keyed_tables import KeyedTables, state_rows
 from actors.operators.results import ResultCollector
 from actors.operators.window_base import TimedOperator
@@ -106,7 +106,7 @@ class IntervalJoinOperator(TimedOperator):
         sizes = row_sizes(rows.data)
         for run in self._buffers[1 - input_index].runs_between(int(lowest.min()), int(highest.max())):
             begins, counts = run.find(rows.key_ids, lowest, highest)
-            limit = PieceLimit(self.context, sizes, run.row_sizes)
+            limit = PairLimit(self.context, sizes, run.row_sizes)
             for owns, places in pairs_of(begins, counts, limit.rows):
                 for own, other in limit.cut(owns, run.order[places]):
                     if input_index == 0:

@@ -40,7 +40,7 @@ def pairs_of(begins: Indices, counts: Indices, most: int) -> Iterator[tuple[Indi
         yield rows, partners
 
 
-class PieceLimit:
+class PairLimit:
     """So many pairs may be in one piece that it is not many times larger than a batch aims at: rows that match many
     others are there as often.
 

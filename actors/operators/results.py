@@ -39,7 +39,7 @@ class ResultCollector:
         """Everything that a process function gave: a generator, an iterable or None.
 
         A tuple of two of which the first is an OutputTag is a row for that side output. Runs the user's generator,
-        so call it where the user's errors are caught; of many results emits those of whole batches.
+        so call it where the user's errors are caught; of many results emits those that are due.
         """
         if results is None:
             return

@@ -13,7 +13,7 @@ from actors.elements import CheckpointOptions
 from actors.operators.base import Operator, OperatorContext, Output
 from actors.operators.columns import operator_label
 from actors.operators.join_buffer import JoinBuffer, JoinKeys, KeyedRows, buffer_table
-from actors.operators.joined_rows import PairLayout, PieceLimit, both_keys, pairs_of
+from actors.operators.joined_rows import PairLayout, PairLimit, both_keys, pairs_of
 from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
 from actors.operators.results import ResultCollector
 from actors.operators.window_base import WindowOperatorBase
@@ -261,7 +261,7 @@ class ColumnarJoinOperator(TwoInputWindowOperator):
         left_rows, right_rows = first.batch().data, second.batch().data
         right_rows = right_rows.select(self._layout.kept(left_rows.schema.names, right_rows.schema.names))
         right_rows = take(right_rows, from_numpy(order))  # so that a row's partners lie together
-        limit = PieceLimit(self.context, row_sizes(left_rows), row_sizes(right_rows))
+        limit = PairLimit(self.context, row_sizes(left_rows), row_sizes(right_rows))
         for lefts, rights in pairs_of(begins, counts, limit.rows):
             for left, right in limit.cut(lefts, rights):
                 data = self._layout.pairs(take(left_rows, from_numpy(left)), take(right_rows, from_numpy(right)))

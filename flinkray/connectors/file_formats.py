@@ -15,7 +15,6 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from flinkray.batch import FEW_ROWS
 from flinkray.connectors.inferred_types import filled, has_unknown
 from flinkray.connectors.json_lines import from_json_lines, infer_json_schema
 from flinkray.errors import InvalidProgramError
@@ -91,7 +90,7 @@ class ParquetFormat(FileFormat):
             parquet = pq.ParquetFile(file)
             groups = range(split.start, parquet.num_row_groups if split.stop is None else split.stop)
             batches = parquet.iter_batches(batch_rows, groups, schema.names, use_threads=False)
-            yield from _from_row(_put_together(batches), split, batch_rows)
+            yield from _from_row(batches, split, batch_rows)
 
 
 class ArrowFormat(FileFormat):
@@ -113,7 +112,7 @@ class ArrowFormat(FileFormat):
             reader = pa.ipc.open_file(file)
             stop = reader.num_record_batches if split.stop is None else split.stop
             batches = (reader.get_batch(index).select(schema.names) for index in range(split.start, stop))
-            yield from _from_row(_put_together(batches), split, batch_rows)
+            yield from _from_row(batches, split, batch_rows)
 
 
 # As pandas reads them: what is quoted is text, and an empty field or one such as NA is null where it is not.
@@ -342,25 +341,6 @@ def _runs(sizes: Sequence[int], enough: int) -> list[tuple[int, int | None]]:
             runs.append((start, stop))
             start, size = stop, 0
     return runs
-
-
-def _put_together(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Small batches as fewer ones; the others are not copied."""
-    few: list[pa.RecordBatch] = []
-    rows = nbytes = 0
-    for batch in batches:
-        size = batch.nbytes
-        is_small = batch.num_rows < FEW_ROWS and size < _SPLIT_BYTES
-        if few and not (is_small and rows < FEW_ROWS and nbytes < _SPLIT_BYTES):
-            yield pa.concat_batches(few)
-            few, rows, nbytes = [], 0, 0
-        if is_small:
-            few.append(batch)
-            rows, nbytes = rows + batch.num_rows, nbytes + size
-        else:
-            yield batch
-    if few:
-        yield pa.concat_batches(few)
 
 
 def _from_row(

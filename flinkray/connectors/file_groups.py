@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
-
-from flinkray.batch import FEW_ROWS
 from flinkray.connectors.file_formats import FileSplit
 
 _GROUP_BYTES = 1 << 20
 _MOST_FILES = 64
 _SPLITS_PER_SUBTASK = 16
 """At least so many are left of files, which each subtask asks for as it comes to them, so that all end together."""
-_LONGEST_MS = 20
-"""Rows that were read are not kept for those of further files when so much time has passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,38 +48,3 @@ def grouped(splits: Sequence[tuple[FileSplit, int | None]], parallelism: int) ->
 
 def _as_one(group: list[FileSplit]) -> FileSplit | FileGroup:
     return group[0] if len(group) == 1 else FileGroup(f"{group[0].split_id} and {len(group) - 1} more", tuple(group))
-
-
-def together(
-    batches: Iterable[tuple[pa.RecordBatch, FileGroup]], batch_rows: int, now_ms: Callable[[], int]
-) -> Iterator[tuple[pa.RecordBatch, FileGroup]]:
-    """The same rows, those of small batches in fewer ones, each with what is left after its last row. What reading
-    raises comes behind the rows that were read before."""
-    enough = min(FEW_ROWS, batch_rows)
-    few: list[pa.RecordBatch] = []
-    rows = nbytes = began = 0
-    left: FileGroup | None = None
-
-    def taken() -> Iterator[tuple[pa.RecordBatch, FileGroup]]:
-        nonlocal rows, nbytes
-        if left is not None and few:
-            yield pa.concat_batches(few), left
-            few.clear()
-            rows = nbytes = 0
-
-    try:
-        for data, after in batches:
-            size = data.nbytes
-            if rows + data.num_rows > enough or nbytes + size > _GROUP_BYTES:
-                yield from taken()
-            if not few:
-                began = now_ms()
-            few.append(data)
-            rows, nbytes = rows + data.num_rows, nbytes + size
-            left = after
-            if rows >= enough or nbytes >= _GROUP_BYTES or now_ms() - began >= _LONGEST_MS:
-                yield from taken()
-    except Exception:
-        yield from taken()
-        raise
-    yield from taken()

@@ -19,11 +19,12 @@ from flinkray.connectors.file_formats import (
     format_of,
     refuse_ambiguous,
 )
-from flinkray.connectors.file_groups import FileGroup, grouped, together
+from flinkray.connectors.file_groups import FileGroup, grouped
 from flinkray.connectors.file_paths import PathLike, list_files
 from flinkray.connectors.handover import Handover
 from flinkray.connectors.inferred_types import filled, has_unknown, unknown_as_text
 from flinkray.connectors.nested_columns import retyped
+from flinkray.connectors.small_batches import together
 from flinkray.connectors.source import (
     Boundedness,
     Source,
@@ -34,7 +35,6 @@ from flinkray.connectors.source import (
 )
 from flinkray.connectors.split_list import SplitListEnumerator, SplitListReader
 from flinkray.errors import InvalidProgramError, RecordError, UnknownColumnError, did_you_mean
-from flinkray.nested_types import contains
 from flinkray.type_hints import record_type
 from flinkray.types import RecordType
 
@@ -219,22 +219,20 @@ class _FileReader(SplitListReader[_Split]):
     def _read(self, split: _Split, handover: Handover[tuple[pa.RecordBatch, _Split]]) -> None:
         """The thread: offers the split's batches until they end, or nobody wants them."""
         error: BaseException | None = None
-        batches = self._of_group(split) if isinstance(split, FileGroup) else self._of_file(split)
+        batches = together(self._parts(split), self._context.batch_rows, self._context.now_ms)
         try:
             all(map(handover.offer, batches))  # under no name, which would hold the batch while the next is waited for
         except Exception as caught:
             error = caught
         handover.finish(error)
 
-    def _of_group(self, group: FileGroup) -> Iterator[tuple[pa.RecordBatch, FileGroup]]:
-        batches = (
-            (data, group.after(position, left))
-            for position, file in enumerate(group.files)
-            for data, left in self._of_file(file)
-        )
-        if any(contains(kind, pa.types.is_dictionary) for kind in self._schema.types):
-            return batches  # two dictionaries may have more values than there are indices
-        return together(batches, self._context.batch_rows, self._context.now_ms)
+    def _parts(self, split: _Split) -> Iterator[tuple[pa.RecordBatch, _Split]]:
+        if isinstance(split, FileSplit):
+            yield from self._of_file(split)
+            return
+        for position, file in enumerate(split.files):
+            for data, left in self._of_file(file):
+                yield data, split.after(position, left)
 
     def _of_file(self, file: FileSplit) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
         try:

@@ -43,8 +43,9 @@ from flinkray.batch import Batch
 from flinkray.connectors import file_paths
 from flinkray.connectors.file_commits import FileCommitter
 from flinkray.connectors.file_formats import TEXT_SCHEMA, CsvFormat, FileSplit, TextFormat, refuse_ambiguous
-from flinkray.connectors.file_groups import FileGroup, grouped, together
+from flinkray.connectors.file_groups import FileGroup, grouped
 from flinkray.connectors.json_lines import from_json_lines, to_json_lines
+from flinkray.connectors.small_batches import together
 from flinkray.connectors.source import SourceBatch
 from flinkray.types import Kind
 from tests.support.api import Assignments, SubtaskContext, ThreadedRun, batch_of, rows_of
@@ -275,6 +276,20 @@ def test_small_row_groups_and_batches_are_read_together(tmp_path: Path, format: 
     assert table_of(batches).to_pydict() == table.to_pydict()
     after = read(source, [dataclasses.replace(split, row=1500)])
     assert table_of(after).to_pydict() == table.slice(1500).to_pydict()
+
+
+def test_row_groups_whose_dictionaries_have_more_values_than_indices_stay_apart(tmp_path: Path) -> None:
+    kind = pa.dictionary(pa.int8(), pa.string())
+    words = [[f"w{number}" for number in range(first, first + 100)] for first in (0, 100, 200)]
+    with pq.ParquetWriter(tmp_path / "a", pa.schema({"word": kind})) as writer:
+        for some in words:
+            writer.write_table(pa.table({"word": pa.array(some).dictionary_encode().cast(kind)}))
+    source = FileSource(tmp_path / "a", "parquet")
+    (split,) = splits_of(source)
+    batches = read(source, [split], batch_rows=131_072)
+    assert [batch.data.column(0).to_pylist() for batch in batches] == words
+    after = read(source, [dataclasses.replace(split, row=150)], batch_rows=131_072)
+    assert [batch.data.column(0).to_pylist() for batch in after] == [words[1][50:], words[2]]
 
 
 @pytest.mark.parametrize("format", ["arrow", "json"])
