@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable
@@ -120,17 +121,24 @@ def test_of_those_that_wait_only_one_looks_after_the_others(monkeypatch: pytest.
     together(hold, *[begin] * 8)
 
 
-def test_somebody_looks_after_the_others_as_long_as_any_wait() -> None:
-    turns = Turns(1)
+def test_somebody_looks_after_the_others_as_long_as_any_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.hosts.turns._PATIENCE_S", DEADLINE_S)  # until all wait
+    turns, numbers = Turns(1), itertools.count()
     has_acted = [threading.Event() for _ in range(6)]
 
-    def act(number: int) -> None:
-        eventually(lambda: len(turns._waiting) + len(turns._acting), lambda there: there == number)
+    def hold() -> None:
         with turns:
+            eventually(lambda: len(turns._waiting), lambda waiting: waiting == 6)
+            monkeypatch.setattr("actors.hosts.turns._PATIENCE_S", 0.01)
+
+    def act() -> None:
+        eventually(lambda: bool(turns._acting))
+        with turns:
+            number = next(numbers)
             assert has_acted[number + 1].wait(DEADLINE_S) if number < 5 else True
             has_acted[number].set()
 
-    together(*(lambda number=number: act(number) for number in range(6)))  # type: ignore[misc]
+    together(hold, *[act] * 6)
 
 
 def test_a_turn_goes_on_while_nobody_waits_and_ends_soon_when_somebody_does(monkeypatch: pytest.MonkeyPatch) -> None:
