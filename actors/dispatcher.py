@@ -1,8 +1,9 @@
 """The Dispatcher: takes jobs, starts a JobMaster for each, and knows what became of them.
 
-It outlives its jobs, so an ended job can still be asked for. With a directory for high availability it outlives itself
-as well: what it has promised to a client is stored before, and one that takes its place finds the jobs, whose
-JobMasters have gone on meanwhile. A JobMaster that dies is then replaced, instead of failing its job.
+It outlives its jobs, so that a job can still be asked for some time after its end. With a directory for high
+availability it outlives itself as well: what it has promised to a client is stored before, and one that takes its place
+finds the jobs, whose JobMasters have gone on meanwhile. A JobMaster that dies is then replaced, instead of failing its
+job.
 """
 
 from __future__ import annotations
@@ -34,14 +35,17 @@ from actors.control_messages import (
     SubmitJob,
 )
 from actors.dispatcher_errors import DispatcherNotReadyError, UnknownJobError
+from actors.high_availability.directories import high_availability_directory
 from actors.high_availability.dispatched_jobs import DispatchedJob, prepare_replacement, recover, remove
 from actors.high_availability.store_queue import StoreQueue, StoreRetryDue, StoreWorkDone
 from actors.high_availability.stored_jobs import StoreCorruptedError, StoredJob
 from actors.messages import SessionId
 from actors.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, EndpointSpec, Payloads
 from actors.sealed import Sealed
+from flinkray.config import Configuration
 from flinkray.errors import ErrorInfo, FlinkrayError, InvalidProgramError
 from flinkray.execution import JobStatus
+from flinkray.options import JOB_EXPIRATION_TIME
 from flinkray.types import JobId
 
 if TYPE_CHECKING:
@@ -74,6 +78,12 @@ MAX_RELEASES = 5
 
 
 class _RowsExpired(Struct, frozen=True):
+    """To itself."""
+
+    job_id: JobId
+
+
+class _JobExpired(Struct, frozen=True):
     """To itself."""
 
     job_id: JobId
@@ -117,24 +127,24 @@ class Dispatcher(Endpoint):
         self,
         context: EndpointContext,
         cluster_id: str,
+        configuration: Configuration,
         resource_manager: Address,
         is_per_job: bool,
         ends_by_itself: bool = False,
-        ha_directory: str = "",
     ) -> None:
         """
         Args:
             is_per_job: takes one job only (Flink's MiniDispatcher).
             ends_by_itself: ends the cluster some time after that job, or when none comes, as no client will.
-            ha_directory: see `high_availability_directory`; empty: nothing outlives a master.
         """
         super().__init__(context)
         self._cluster_id = cluster_id
         self._resource_manager = resource_manager
         self._is_per_job = is_per_job
         self._ends_by_itself = ends_by_itself
-        self._ha_directory = ha_directory
-        self._store = _store_in(ha_directory) if ha_directory else None
+        self._ha_directory = high_availability_directory(configuration, cluster_id)
+        self._store = _store_in(self._ha_directory) if self._ha_directory else None
+        self._expiration_ms = configuration.get(JOB_EXPIRATION_TIME) * 1_000.0
         self._queue = StoreQueue(context)
         self._sessions = context.random("session")
         self._jobs: dict[JobId, DispatchedJob] = {}
@@ -194,7 +204,9 @@ class Dispatcher(Endpoint):
     def _on_own_message(self, message: Any) -> None:
         match message:
             case _RowsExpired():
-                self._on_rows_gone(self._jobs[message.job_id])
+                self._on_rows_expired(message.job_id)
+            case _JobExpired():
+                self._on_job_expired(message.job_id)
             case _LingeredEnough():
                 self._shut_down()
             case _SubmissionOverdue():
@@ -369,9 +381,11 @@ class Dispatcher(Endpoint):
         self._end(job, details, has_rows_to_take=False)
 
     def _on_replacement_due(self, message: _ReplacementDue) -> None:
-        job = self._jobs[message.job_id]
+        job = self._jobs.get(message.job_id)
         store = self._store
-        if store is None or job.number != message.number or job.archived is not None or job.ending is not None:
+        if job is None or store is None or job.number != message.number:
+            return
+        if job.archived is not None or job.ending is not None:
             return
         self.context.kill(job.job_master)  # it may have been taken for dead
         job.number += 1
@@ -442,6 +456,11 @@ class Dispatcher(Endpoint):
         else:
             self._let_go(job)
 
+    def _on_rows_expired(self, job_id: JobId) -> None:
+        job = self._jobs.get(job_id)
+        if job is not None:
+            self._on_rows_gone(job)
+
     def _on_rows_gone(self, job: DispatchedJob) -> None:
         """The driver has them all, or will not get them any more."""
         if job.has_rows_to_take:
@@ -454,6 +473,15 @@ class Dispatcher(Endpoint):
         self.context.kill(job.job_master)
         if self._ends_by_itself:
             self.context.tell_self_later(LINGER_MS, _LingeredEnough())
+        elif not self._is_per_job:
+            self.context.tell_self_later(self._expiration_ms, _JobExpired(job.job_id))
+
+    def _on_job_expired(self, job_id: JobId) -> None:
+        """As in Flink's job store (`jobstore.expiration-time`); else a session would keep every job it ever had."""
+        job = self._jobs.pop(job_id)
+        if self._store is not None:
+            work = partial(self._store.expire, self._table(), job_id)
+            self._queue.put(f"forgetting job {job.name!r}", work, lambda _: None, STORE_ATTEMPTS)
 
     # -- the end of the cluster ----------------------------------------------------------------------------------
 

@@ -17,7 +17,10 @@ class UnknownJobError(FlinkrayError):
         super().__init__(job_id, cluster_id)
 
     def __str__(self) -> str:
-        return f"cluster {self.cluster_id!r} has no job {self.job_id!r}; `flinkray list` shows those that it has"
+        return (
+            f"cluster {self.cluster_id!r} has no job {self.job_id!r}; `flinkray list` shows those that it has, without "
+            "those that ended longer ago than jobstore.expiration-time"
+        )
 
 
 class DispatcherNotReadyError(FlinkrayError):

@@ -261,6 +261,14 @@ TASK_MANAGER_IDLE_TIMEOUT = option(
     "When an idle TaskExecutor is released.",
     unit="ms",
 )
+JOB_EXPIRATION_TIME = option(
+    "jobstore.expiration-time",
+    _int,
+    3_600,
+    "How long a session knows a job that has ended, with its result and its errors.",
+    valid=at_least(0),
+    unit="s",
+)
 HEARTBEAT_INTERVAL = option(
     "heartbeat.interval",
     _duration,

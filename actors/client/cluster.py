@@ -63,7 +63,6 @@ def start_cluster(
     """
     resource_manager = resource_manager_of(cluster_id)
     dispatcher = dispatcher_of(cluster_id)
-    ha_directory = high_availability_directory(configuration, cluster_id)
     host.spawn(
         EndpointSpec(
             resource_manager,
@@ -77,9 +76,9 @@ def start_cluster(
         EndpointSpec(
             dispatcher,
             "actors.dispatcher:Dispatcher",
-            (cluster_id, resource_manager, is_per_job, ends_by_itself, ha_directory),
+            (cluster_id, configuration, resource_manager, is_per_job, ends_by_itself),
             display_name=f"Dispatcher({cluster_id})",
-            restarts=bool(ha_directory),
+            restarts=bool(high_availability_directory(configuration, cluster_id)),
         )
     )
 

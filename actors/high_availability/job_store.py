@@ -88,11 +88,14 @@ class JobStore:
         self.save(table)
         self.forget(details.job_id)
 
+    def expire(self, table: Table, job_id: JobId) -> None:
+        """Nobody can ask for the job any more, as the table says already."""
+        self.save(table)
+        self._remove(self._result_of(job_id))
+
     def forget(self, job_id: JobId) -> None:
         """Removes what an ended job does not need any more; what stays of it goes with the cluster's directory."""
-        with contextlib.suppress(CheckpointError):
-            system, path = resolve_for_checkpoint(self._graph_of(job_id))
-            remove_files(system, [path])
+        self._remove(self._graph_of(job_id))
         with contextlib.suppress(CheckpointError):
             remove_directory(*resolve_for_checkpoint(join(self._directory, job_id)))
 
@@ -113,6 +116,12 @@ class JobStore:
 
     def _result_of(self, job_id: JobId) -> str:
         return join(self._own, f"{job_id}.result")
+
+    @staticmethod
+    def _remove(uri: str) -> None:
+        with contextlib.suppress(CheckpointError):
+            system, path = resolve_for_checkpoint(uri)
+            remove_files(system, [path])
 
     def _write(self, uri: str, content: bytes) -> None:
         """As a whole or not at all; twice is the same as once."""

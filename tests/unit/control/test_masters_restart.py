@@ -24,8 +24,8 @@ from actors.control_messages import (
     ShutDownCluster,
     SubmitJob,
 )
-from actors.dispatcher import MAX_SILENT_DEATHS
-from actors.dispatcher_errors import DispatcherNotReadyError
+from actors.dispatcher import COLLECTED_ROWS_TIMEOUT_MS, MAX_SILENT_DEATHS
+from actors.dispatcher_errors import DispatcherNotReadyError, UnknownJobError
 from actors.high_availability.job_store import JobStore
 from actors.hosts.simulation.storage import SimulatedStorage, new_storage
 from actors.job_master import JobMaster
@@ -204,6 +204,49 @@ def test_the_data_of_an_ended_job_goes_and_its_result_stays(storage: SimulatedSt
     world.await_end()
     kept = [path for path in storage.files if "log-" not in path]
     assert kept == [f"masters/{CLUSTER}/dispatcher/{JOB}.result"]
+
+
+@pytest.mark.parametrize("times", [0, 1])
+def test_a_session_forgets_a_job_some_time_after_its_end(storage: SimulatedStorage, times: int) -> None:
+    world = World(times)
+    world.start(is_per_job=False, **HA, **{"jobstore.expiration-time": 600})
+    world.submit(four_vertices())
+    world.await_end()
+    for _ in range(times):
+        world.crash(DISPATCHER)
+        world.ask_dispatcher(ListJobs())
+    world.run_for(590_000)
+    assert world.await_end().accumulators == {"ended": 8}
+    world.run_for(20_000)
+    assert world.ask_dispatcher(ListJobs()) == ()
+    with pytest.raises(UnknownJobError, match=r"no job 'job'.*ended longer ago than jobstore\.expiration-time"):
+        world.ask_dispatcher(GetArchivedJob(JOB))
+    assert all("log-" in path for path in storage.files)
+    world.crash(DISPATCHER)
+    assert world.ask_dispatcher(ListJobs()) == ()
+
+
+@pytest.mark.parametrize("options", [{}, HA])
+@pytest.mark.usefixtures("storage")
+def test_what_was_to_happen_to_a_job_later_does_not_matter_once_it_is_forgotten(options: dict[str, object]) -> None:
+    world = World(2)
+    world.slot_endpoint = CollectingSlot
+    world.start(is_per_job=False, **options, **{"jobstore.expiration-time": 0})
+    world.submit(collecting())
+    world.await_end()
+    world.tell(world.alive("JobMaster")[0], CollectedReceived("rows"))
+    world.run_until(lambda: world.ask_dispatcher(ListJobs()) == ())
+    world.run_for(COLLECTED_ROWS_TIMEOUT_MS + 10_000)
+    assert world.ask_dispatcher(ListJobs()) == ()
+
+
+def test_a_job_that_runs_is_not_forgotten() -> None:
+    world = World(3)
+    world.behaviour = lambda _deployment: "run"
+    world.start(is_per_job=False, **{"jobstore.expiration-time": 1})
+    world.submit(four_vertices())
+    world.run_for(60_000)
+    assert world.status() is JobStatus.RUNNING
 
 
 def end_with_rows_to_take(seed: int) -> World:

@@ -53,6 +53,15 @@ def test_of_a_job_that_has_ended_only_its_result_remains(tmp_path: Path) -> None
     assert following.result(JOB) == DETAILS
 
 
+def test_of_a_job_that_nobody_can_ask_for_nothing_remains(tmp_path: Path) -> None:
+    store = taken(tmp_path)
+    store.add({JOB: STORED}, JOB, Sealed(four_vertices()))
+    store.end({JOB: replace(STORED, status=JobStatus.FINISHED)}, DETAILS)
+    store.expire({}, JOB)
+    assert all("/log-" in name for name in names(tmp_path))
+    assert JobStore(str(tmp_path)).take() == {}
+
+
 def test_a_dispatcher_whose_place_was_taken_changes_nothing(tmp_path: Path) -> None:
     former = taken(tmp_path)
     former.add({JOB: STORED}, JOB, Sealed(four_vertices()))
