@@ -46,6 +46,7 @@ from actors.scheduling.failure_handler import FailureHandler
 from actors.scheduling.failure_history import FailureRecord, TaskFailure
 from actors.scheduling.restart_strategies import NoRestart, RestartStrategy
 from actors.scheduling.result_tracker import ResultTracker
+from actors.scheduling.scheduling_strategy import PipelinedRegionSchedulingStrategy
 from actors.scheduling.shortage import shortage_error
 from actors.scheduling.slot_pool import PooledSlot, SlotPool
 from actors.scheduling.slot_sharing import SharedSlot, share_slots
@@ -53,8 +54,6 @@ from flinkray.errors import ErrorInfo, FlinkrayError
 from flinkray.execution import JobStatus
 from graphs.execution_graph import (
     AttemptId,
-    ConsumedPartitionGroup,
-    ConsumerVertexGroup,
     Execution,
     ExecutionGraph,
     ExecutionVertex,
@@ -124,17 +123,16 @@ class Scheduler:
         """How many have begun; failures that join a restart do not count."""
         self.shared_slots: tuple[SharedSlot, ...] = share_slots(graph, slot_profile)
         self._shared_slot = {vertex: shared for shared in self.shared_slots for vertex in shared.vertices}
-        self._topology = RegionTopology(graph)
-        self._results = ResultTracker(graph, self._topology)
-        self._has_stages = len(self._topology.source_regions()) < len(self._topology.regions)
+        topology = RegionTopology(graph)
+        self._results = ResultTracker(graph, topology)
+        self._has_stages = len(topology.source_regions()) < len(topology.regions)
         self._last_active = 0
         """When a task ran last, as far as that was looked at; for jobs of several stages."""
-        strategy = failover_strategy(self._topology)
-        self._failure_handler = FailureHandler(graph, restart_strategy or NoRestart(), strategy)
+        self._strategy = PipelinedRegionSchedulingStrategy(graph, topology, self._is_pending)
+        self._failure_handler = FailureHandler(graph, restart_strategy or NoRestart(), failover_strategy(topology))
         self._restore_of = restore_of
         self._restart: PendingRestart | None = None
         self._restart_number = 0
-        self._scheduled: set[PipelinedRegion] = set()
         self._versions = dict.fromkeys(graph.vertices, 0)
         self._waiting: list[_Bulk] = []
         self._addresses: dict[AttemptId, Address] = {}
@@ -336,40 +334,18 @@ class Scheduler:
     # -- inside: scheduling --------------------------------------------------------------------------------------
 
     def _schedule_regions(self, now: int) -> None:
-        """Schedules each region whose inputs can all be consumed and that does not run, nor is to end first."""
-        unwritten: dict[ConsumedPartitionGroup, list[ExecutionVertexId]] = {}
-        for region in self._topology.regions:
-            is_free = region not in self._scheduled and not self._is_pending(region.vertices[0])
-            if is_free and self._is_consumable(region, unwritten):
-                self._scheduled.add(region)
-                self._schedule(region, now)
+        """Each whose inputs can all be consumed and that does not run, nor is to end first."""
+        for region in self._strategy.take_consumable():
+            self._schedule(region, now)
         self._close_unneeded_requests(self.shared_slots, now)
         self._deploy_ready(now)
         self._declare()
 
-    def _is_consumable(
-        self, region: PipelinedRegion, unwritten: dict[ConsumedPartitionGroup, list[ExecutionVertexId]]
-    ) -> bool:
-        """Everything that the region reads from others has been written to its end.
-
-        Args:
-            unwritten: groups of results -> producers that have not finished; filled here, since most regions share
-                what they read.
-        """
-        for group in region.consumed:
-            if group not in unwritten:
-                producers = (self.graph.partitions[key].producer.id for key in group)
-                unwritten[group] = [each for each in producers if not self._has_finished(each)]
-            if not all(each in region for each in unwritten[group]):
-                return False
-        return True
-
     def _use_slots_of(self, finished: Execution, now: int) -> None:
         """A subtask has finished whose results nobody waits for: what it had may serve others."""
         vertex = finished.vertex
-        readers = (partition.consumers for partition in vertex.consumed)
-        is_last_reader = any(all(map(self._has_finished, group)) for group in readers)
         # Only the last reader lets slots go that are not its own.
+        is_last_reader = self._strategy.was_last_reader(vertex)
         self._close_unneeded_requests(self.shared_slots if is_last_reader else [self._shared_slot[vertex.id]], now)
         self._deploy_ready(now)
         self._declare()
@@ -618,7 +594,7 @@ class Scheduler:
                 self._commands += self._results.on_reset(vertex.current)
                 self._addresses.pop(vertex.current.attempt_id, None)
                 vertex.new_attempt(now)
-        self._scheduled.difference_update(map(self._topology.region_of, vertices))
+        self._strategy.reset(vertices)
         restart.is_reset = True
         self._commands.append(SubtasksReset(restart.number, tuple(vertices), restart.is_global))
 
@@ -628,39 +604,9 @@ class Scheduler:
     # -- inside: slots -------------------------------------------------------------------------------------------
 
     def _close_unneeded_requests(self, slots: Iterable[SharedSlot], now: int) -> None:
-        """Lets go of those slots whose tasks have finished, once nobody has to read from them while they run."""
-        read: dict[ConsumerVertexGroup, bool] = {}
-        for shared in slots:
-            if self.pool.is_open(shared.label) and self._is_over(shared, read):
-                self.pool.close(shared.label, now)
-
-    def _is_over(self, shared: SharedSlot, read: dict[ConsumerVertexGroup, bool]) -> bool:
-        """All that was scheduled for the slot has finished, and so have those that read it while it was made.
-
-        A later stage asks for the slot anew.
-
-        Args:
-            read: groups of readers -> whether all have finished; filled here, since most slots share their readers.
-        """
-        # From the back, where tasks finish last.
-        if any(self._is_scheduled(each) and not self._has_finished(each) for each in reversed(shared.vertices)):
-            return False
-        for vertex in filter(self._is_scheduled, shared.vertices):
-            results = self.graph.vertices[vertex].results
-            for partition in (each for each in results if each.result.result_type.is_pipelined):
-                for group in partition.consumer_groups:
-                    if group not in read:
-                        read[group] = all(map(self._has_finished, group))
-                    if not read[group]:
-                        return False
-        return True
-
-    def _is_scheduled(self, vertex: ExecutionVertexId) -> bool:
-        """It was scheduled, or is to run again as soon as what it restarts with has ended."""
-        return self._is_pending(vertex) or self._topology.region_of(vertex) in self._scheduled
-
-    def _has_finished(self, vertex: ExecutionVertexId) -> bool:
-        return self.graph.vertices[vertex].current.state is ExecutionState.FINISHED
+        open_slots = (shared for shared in slots if self.pool.is_open(shared.label))
+        for shared in self._strategy.unneeded(open_slots):
+            self.pool.close(shared.label, now)
 
     def _lose(self, allocation_ids: list[AllocationId], cause: str, now: int) -> None:
         """All of it is one failure, however many tasks ran there."""
