@@ -8,6 +8,8 @@ from actors.operators.pace import TARGET_MS
 _FIRST_ROWS = 64
 """How many go on at first, when nobody knows yet how large they are."""
 _GROWTH = 8
+_MOST_BETWEEN_LOOKS = 256
+"""Rows that came quickly wait for so many more, however slowly those come; a look takes as long as some rows do."""
 
 
 class Filling:
@@ -24,7 +26,7 @@ class Filling:
         """From now on rows wait."""
         self._began_ms = self._context.clock.monotonic_ms()
         self.look_at = 1
-        """Fewer rows are not due. It doubles: to find out takes as long as some rows do."""
+        """Fewer rows are not due."""
 
     def rows_until_look(self, rows: int) -> int:
         """How many more than so many, one at least, it takes to be asked again."""
@@ -36,7 +38,7 @@ class Filling:
             return False
         if rows >= self._most or self._context.clock.monotonic_ms() - self._began_ms >= TARGET_MS:
             return True
-        self.look_at = min(2 * rows, self._most)
+        self.look_at = min(rows + min(rows, _MOST_BETWEEN_LOOKS), self._most)
         return False
 
     def passed(self, rows: int, nbytes: int) -> None:

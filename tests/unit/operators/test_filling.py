@@ -99,12 +99,19 @@ def test_no_row_waits_long_for_the_next_one(waiting: Callable[..., list[int]]) -
     assert max(waiting(slowly, batch_rows=10_000)) <= 1
 
 
-def test_rows_that_came_quickly_wait_for_as_many_that_come_slowly(waiting: Callable[..., list[int]]) -> None:
+@pytest.mark.parametrize(("quick", "wait_for"), [(20, 20), (5_000, 256)])
+def test_rows_that_came_quickly_do_not_wait_for_many_that_come_slowly(
+    waiting: Callable[..., list[int]], quick: int, wait_for: int
+) -> None:
+    first_ones = 64 + 512 + 4_096  # which go on in batches of these sizes; then ten thousand wait
+
     def quickly_first(clock: ManualClock) -> Iterator[int]:
-        for row in range(200):
-            clock.advance(0 if row < 20 else 1000)
+        yield from range(first_ones)
+        for row in range(quick + 500):
+            clock.advance(0 if row < quick else 1000)
             yield row
 
-    waited = waiting(quickly_first, batch_rows=10_000)
-    assert max(waited) < 32
-    assert max(waited[40:200]) <= 1
+    waited = waiting(quickly_first, batch_rows=10_000)[first_ones:]
+    went_on = quick + wait_for
+    assert max(waited[:went_on]) >= quick
+    assert max(waited[went_on : quick + 500]) <= 1
