@@ -273,7 +273,7 @@ class SourceEvent(Struct, frozen=True):
 
 
 class AddSplits(Struct, frozen=True):
-    """Coordinator -> source operator; `splits_bytes` is a cloudpickle of the list of splits."""
+    """Coordinator -> source operator; `splits_bytes` is the list of splits pickled."""
 
     splits_bytes: bytes
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import Any, Generic, TypeVar
 
-import cloudpickle
+from flinkray.pickling import dumps
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class Sealed(Generic[T]):
 
     def content(self) -> bytes:
         """The value, pickled."""
-        return cloudpickle.dumps(self._value) if self._content is None else self._content
+        return dumps(self._value) if self._content is None else self._content
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unopened, (self.content(),)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 import cloudpickle
@@ -26,4 +28,12 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         # Arrow's tables and batches are pickled as arrays, and these with all of the buffers that they lie in.
         if isinstance(obj, pa.Array) and 2 * obj.nbytes < obj.get_total_buffer_size():
             return pa.concat_arrays([obj]).__reduce__()  # which copies
+        if isinstance(obj, CodeType):
+            # cloudpickle 3.1.3 leaves the file out (its #560), and with it the user's own lines out of tracebacks.
+            make, parts = self.dispatch_table[CodeType](obj)
+            return _code_of_file, (obj.co_filename, make, parts)
         return super().reducer_override(obj)
+
+
+def _code_of_file(name: str, make: Callable[..., CodeType], parts: tuple[Any, ...]) -> CodeType:
+    return make(*parts).replace(co_filename=name)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import cloudpickle
 from msgspec import Struct
 
 from actors.coordinators.alignment import WatermarkAlignment
@@ -24,6 +24,7 @@ from actors.messages import (
 from actors.user_code import NO_VALUE, user_function_error
 from flinkray.connectors.source import Source, SplitEnumerator
 from flinkray.errors import CheckpointError, FlinkrayError
+from flinkray.pickling import dumps
 from flinkray.types import Millis
 from flinkray.watermarks import WatermarkStrategy
 
@@ -125,7 +126,7 @@ class SourceCoordinator(OperatorCoordinator):
                 subtask_index: [split for each in events for split in each.splits]
                 for subtask_index, events in self._waiting.items()
             }
-            state: bytes = cloudpickle.dumps(_Snapshot(enumerator.snapshot_state(checkpoint_id), waiting))
+            state = dumps(_Snapshot(enumerator.snapshot_state(checkpoint_id), waiting))
         except Exception as error:
             raise user_function_error(
                 self._operator_name, f"enumerator, snapshot_state({checkpoint_id})", NO_VALUE, error
@@ -135,7 +136,7 @@ class SourceCoordinator(OperatorCoordinator):
 
     def restore(self, state: bytes) -> None:
         try:
-            self._restored = cloudpickle.loads(state)
+            self._restored = pickle.loads(state)
         except Exception as error:
             raise CheckpointError(
                 f"source {self._operator_name!r}: the state of its enumerator cannot be read "
@@ -171,7 +172,7 @@ class SourceCoordinator(OperatorCoordinator):
     def assign(self, splits: Sequence[Any], subtask_index: int) -> None:
         """Sends splits, and remembers whose they are."""
         if splits:
-            self.send(subtask_index, AddSplits(cloudpickle.dumps(list(splits))), tuple(splits))
+            self.send(subtask_index, AddSplits(dumps(list(splits))), tuple(splits))
 
     def send(self, subtask_index: int, event: Any, splits: tuple[Any, ...] = ()) -> None:
         """To the reader, at once or as soon as it has registered; `splits` are its own from then on."""

@@ -8,7 +8,6 @@ import pickle
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-import cloudpickle
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +22,7 @@ from flinkray.errors import InvalidProgramError, NullTimestampError, TypeMismatc
 from flinkray.expressions import Expression
 from flinkray.fixed_width import as_numpy, from_numpy
 from flinkray.operator_factories import TimestampsAndWatermarksFactory
+from flinkray.pickling import dumps
 from flinkray.row_codec import decode
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from flinkray.watermarks import WatermarkStrategy
@@ -235,7 +235,7 @@ class WatermarkTracker:
         if self._generator is None or not self._can_pickle:
             return None
         try:
-            return bytes(cloudpickle.dumps(self._generator.snapshot_state()))
+            return dumps(self._generator.snapshot_state())
         except Exception as error:  # runs the user's code
             self._can_pickle = False
             name = type(self._generator).__name__

@@ -60,3 +60,15 @@ def test_so_are_slices_of_tables_and_what_holds_them(dump: Any) -> None:
 def test_an_array_that_is_no_slice_is_pickled_as_it_is() -> None:
     for array in ARRAYS.values():
         assert dumps(array) == pickle.dumps(array, protocol=5)
+
+
+def test_a_function_says_in_which_file_it_is_and_so_do_those_within_it() -> None:
+    def outer() -> Any:
+        return lambda: 1 // 0
+
+    again = pickle.loads(dumps(outer))
+    assert again is not outer
+    assert again.__code__.co_filename == again().__code__.co_filename == __file__
+    with pytest.raises(ZeroDivisionError) as error:
+        again()()
+    assert "return lambda: 1 // 0" in str(error.getrepr())
