@@ -5,8 +5,6 @@ from __future__ import annotations
 import pickle
 from typing import Any, Generic, TypeVar
 
-from flinkray.pickling import dumps
-
 T = TypeVar("T")
 
 
@@ -33,7 +31,11 @@ class Sealed(Generic[T]):
 
     def content(self) -> bytes:
         """The value, pickled."""
-        return dumps(self._value) if self._content is None else self._content
+        if self._content is not None:
+            return self._content
+        from flinkray.pickling import dumps  # loads Arrow, for which who only hands it on has no use
+
+        return dumps(self._value)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _unopened, (self.content(),)
