@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from actors.large_columns import Column
 from actors.taking import contiguous
 from flinkray.fixed_width import as_numpy, fixed_width, from_numpy
 from flinkray.merged_columns import cast_merged
@@ -183,8 +184,8 @@ class ColumnAccumulator(ABC):
         """
 
     @abstractmethod
-    def results(self, cells: Places) -> pa.Array:
-        """The aggregate of each of these cells; null where nothing was added."""
+    def results(self, cells: Places) -> Column:
+        """The aggregate of each of these cells; null where nothing was added. In chunks where one array has no room."""
 
     # -- snapshots
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from actors.casting import stored_type
+from actors.large_columns import Column
 from actors.operators.accumulator_base import (
     AggregateTypeError,
     ArrayAccumulator,
@@ -177,10 +178,10 @@ class AggregateColumns:
         combined.merge(self, cells, targets)
         return combined
 
-    def results(self, cells: Places) -> list[pa.Array]:
-        """One column per aggregate, in their order."""
+    def results(self, cells: Places) -> list[Column]:
+        """One column per aggregate, in their order; in chunks where one array has no room for it."""
         places = cells if isinstance(cells, slice) else contiguous(cells)
-        columns: list[pa.Array] = []
+        columns: list[Column] = []
         for slot in self._slots:
             with slot:
                 columns.append(slot.results(places))
@@ -436,7 +437,7 @@ class _Slot:
 
     # -- results
 
-    def results(self, cells: Places) -> pa.Array:
+    def results(self, cells: Places) -> Column:
         if self._accumulator is not None:
             return self._accumulator.results(cells)
         size = len(listed(cells))

@@ -2,6 +2,7 @@
 
 An accumulator is a table of (cell, position, columns). A batch's rows are reduced first, to what may still matter (the
 n largest of each cell, its different values, ...), and appended; from time to time the whole table is reduced again.
+Text has wide offsets there, since all of it may come to more than 2 GiB.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.casting import comparable
+from actors.large_columns import Column, enlarged, narrowed, narrowed_lists
 from actors.operators.accumulator_base import (
     AggregateTypeError,
     Cells,
@@ -59,7 +61,7 @@ class EntryAccumulator(ColumnAccumulator):
         """Nothing to do: cells without entries take no room."""
 
     def add(self, rows: Rows) -> None:
-        self._append(pa.table(self._columns(rows)))
+        self._append(self._table(rows))
 
     def merge(self, other: EntryAccumulator, cells: Cells, targets: Cells) -> None:
         self._append(other._entries_of(cells, targets))
@@ -100,7 +102,7 @@ class EntryAccumulator(ColumnAccumulator):
     def widened(self, arrow_type: pa.DataType) -> EntryAccumulator:
         self._forget_cleared()
         wider = self._of_type(arrow_type)
-        schema = pa.table(wider._empty_columns()).schema
+        schema = wider._no_entries().schema
         for chunk in self._chunks:
             columns = [cast_exactly(*both) for both in zip(chunk.columns, schema.types, strict=True)]
             wider._chunks.append(pa.table(columns, schema=schema))
@@ -112,7 +114,7 @@ class EntryAccumulator(ColumnAccumulator):
     def _of_type(self, arrow_type: pa.DataType) -> EntryAccumulator:
         """Empty, for that type of what `add` gets."""
 
-    def results(self, cells: Places) -> pa.Array:
+    def results(self, cells: Places) -> Column:
         cells = listed(cells)
         targets = np.arange(len(cells), dtype=np.int64)
         return self._finish(self._reduced(self._entries_of(cells, targets)), len(cells))
@@ -140,7 +142,7 @@ class EntryAccumulator(ColumnAccumulator):
     def load(self, columns: Mapping[str, pa.Array]) -> None:
         lengths = np.diff(as_numpy(columns[_POSITION].offsets))
         cells = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
-        table = pa.table({_CELL: cells} | {name: column.flatten() for name, column in columns.items()})
+        table = pa.table({_CELL: cells} | {name: enlarged(column.flatten()) for name, column in columns.items()})
         if table.num_rows:
             self._keep(table)
 
@@ -158,7 +160,7 @@ class EntryAccumulator(ColumnAccumulator):
         """As `_reduced`, copied; some cells have several entries, or they are in no order."""
 
     @abstractmethod
-    def _finish(self, entries: pa.Table, size: int) -> pa.Array:
+    def _finish(self, entries: pa.Table, size: int) -> Column:
         """The results of the cells 0 ... size - 1 from reduced entries."""
 
     def _append(self, entries: pa.Table) -> None:
@@ -179,7 +181,7 @@ class EntryAccumulator(ColumnAccumulator):
     def _entries_of(self, cells: Cells, targets: Cells) -> pa.Table:
         """The entries of `cells[i]` as entries of `targets[i]`, for all i."""
         if not self._chunks or not len(cells):
-            return pa.table(self._empty_columns())
+            return self._no_entries()
         lowest, highest = int(cells.min()), int(cells.max())
         if any(cleared.start <= highest and cleared.stop > lowest for cleared in self._cleared):
             self._forget_cleared()
@@ -192,12 +194,17 @@ class EntryAccumulator(ColumnAccumulator):
         taken = table.take(from_numpy(near[order[picked]]))
         return taken.set_column(0, _CELL, from_numpy(np.repeat(targets, counts)))
 
-    def _empty_columns(self) -> dict[str, pa.Array]:
-        none = np.empty(0, np.int64)
-        columns = self._columns(Rows(none, 0, self._empty_values()))
-        return {
-            name: from_numpy(column) if isinstance(column, np.ndarray) else column for name, column in columns.items()
-        }
+    def _no_entries(self) -> pa.Table:
+        return self._table(Rows(np.empty(0, np.int64), 0, self._empty_values()))
+
+    def _table(self, rows: Rows) -> pa.Table:
+        columns = self._columns(rows)
+        return pa.table(
+            {
+                name: from_numpy(column) if isinstance(column, np.ndarray) else enlarged(column)
+                for name, column in columns.items()
+            }
+        )
 
     @abstractmethod
     def _empty_values(self) -> pa.Array:
@@ -225,7 +232,7 @@ class ListAccumulator(_OfType):
     def _reduce(self, entries: pa.Table) -> pa.Table:
         return _sorted(entries, (_POSITION, "ascending"))
 
-    def _finish(self, entries: pa.Table, size: int) -> pa.Array:
+    def _finish(self, entries: pa.Table, size: int) -> Column:
         return _as_lists(entries, size, self._type)
 
 
@@ -246,7 +253,7 @@ class TopAccumulator(_OfType):
         ordered = _sorted(entries, (_VALUE, "descending"), (_POSITION, "ascending"))
         return ordered.filter(from_numpy(_places_in_cells(ordered) < self._n))
 
-    def _finish(self, entries: pa.Table, size: int) -> pa.Array:
+    def _finish(self, entries: pa.Table, size: int) -> Column:
         return _as_lists(entries, size, self._type)
 
 
@@ -291,8 +298,8 @@ class BestAccumulator(EntryAccumulator):
         ordered = _sorted(entries, *by, (_POSITION, "descending" if self._is_last else "ascending"))
         return ordered.filter(from_numpy(_places_in_cells(ordered) == 0))
 
-    def _finish(self, entries: pa.Table, size: int) -> pa.Array:
-        return _one_each(entries, size)
+    def _finish(self, entries: pa.Table, size: int) -> Column:
+        return narrowed(_one_each(entries, size), self._type)
 
 
 class DistinctAccumulator(_OfType):
@@ -408,16 +415,12 @@ def _places_in_cells(ordered: pa.Table) -> npt.NDArray[np.int64]:
     return np.arange(len(cells), dtype=np.int64) - np.repeat(starts, lengths)
 
 
-def _as_lists(entries: pa.Table, size: int, arrow_type: pa.DataType) -> pa.Array:
+def _as_lists(entries: pa.Table, size: int, arrow_type: pa.DataType) -> Column:
     """Entries, sorted by cell, as one list per cell; null where there is none."""
     counts = np.bincount(entries.column(_CELL).to_numpy(), minlength=size)
-    offsets = np.zeros(size + 1, np.int32)
+    offsets = np.zeros(size + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
-    values = _one_chunk(entries.column(_VALUE))
-    empty = counts == 0
-    return pa.ListArray.from_arrays(
-        from_numpy(offsets), values, type=pa.list_(arrow_type), mask=from_numpy(empty) if empty.any() else None
-    )
+    return narrowed_lists(offsets, _one_chunk(entries.column(_VALUE)), counts == 0, arrow_type)
 
 
 def _one_each(entries: pa.Table, size: int) -> pa.Array:
@@ -427,6 +430,5 @@ def _one_each(entries: pa.Table, size: int) -> pa.Array:
     return _one_chunk(entries.column(_VALUE)).take(from_numpy(rows, is_null=rows < 0))
 
 
-def _one_chunk(column: Any) -> pa.Array:
-    combined = column.combine_chunks()
-    return combined.chunk(0) if isinstance(combined, pa.ChunkedArray) else combined
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()  # which copies a single one, too

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from actors.elements import CheckpointOptions
+from actors.large_columns import taken_batch, whole
 from actors.operators.base import OperatorContext, Output
 from actors.operators.interval_join_buffer import IntervalBuffer, Times, buffer_table, shifted
-from actors.operators.join_buffer import JoinKeys, KeyedRows, as_batch
+from actors.operators.join_buffer import JoinKeys, KeyedRows
 from actors.operators.joined_rows import Indices, PairLayout, PairLimit, both_keys, pairs_of
 from actors.operators.keyed_tables import KeyedTables, state_rows
 from actors.operators.results import ResultCollector
@@ -23,7 +24,6 @@ from flinkray.batch import Batch
 from flinkray.fixed_width import from_numpy
 from flinkray.functions import as_callable
 from flinkray.operator_factories import IntervalJoinFactory
-from flinkray.row_codec import decode
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Kind
 from graphs.job_graph import OperatorCode
 
@@ -177,7 +177,8 @@ class _ColumnPairs:
         for side in (left, right):  # rows of two kinds have been put together as objects
             self._layout.check_kind(side.kind)
         kept = self._layout.kept(left.data.column_names, right.data.column_names)
-        pairs = self._layout.pairs(_taken(left.data, lefts), _taken(right.data.select(kept), rights))
+        left_rows, right_rows = whole(left.data), whole(right.data.select(kept))
+        pairs = self._layout.pairs(taken_batch(left_rows, lefts), taken_batch(right_rows, rights))
         if self._waiting and pairs.schema != self._waiting[0].schema:
             self.flush()  # a type was widened on the way
         self._waiting.append(pairs)
@@ -194,10 +195,6 @@ class _ColumnPairs:
         self._output.emit(Batch(pa.concat_batches(self._waiting), Kind.ROW, times))
         self._waiting, self._waiting_times = [], []
         self._waiting_rows = self._waiting_bytes = 0
-
-
-def _taken(data: pa.Table, rows: Indices) -> pa.RecordBatch:
-    return as_batch(data.take(from_numpy(rows)))
 
 
 class PairContext:
@@ -247,5 +244,5 @@ class _FunctionPairs:
 def _values(rows: KeyedRows, times: Times, indices: Indices) -> Iterator[tuple[object, int]]:
     """The value and the time of each of the rows; one that is there several times is decoded once."""
     distinct, places = np.unique(indices, return_inverse=True)
-    values = decode(rows.take(distinct).batch())
+    values = rows.take(distinct).values()
     return zip(map(values.__getitem__, places.tolist()), times[indices].tolist(), strict=True)

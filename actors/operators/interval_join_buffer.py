@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from msgspec.structs import replace
 
+from actors.large_columns import Columns
 from actors.operators.join_buffer import KeyedRows, concat_rows, restored_rows, rows_table
 from actors.operators.keyed_tables import KeyedTables, StateRows
 from actors.ordering import order_by
@@ -191,7 +191,7 @@ class IntervalBuffer:
         self.add(rows.take(order), times[order])
 
 
-def buffer_table(captured: list[CapturedRows], keys: pa.RecordBatch, tables: KeyedTables, where: str) -> KeyedTable:
+def buffer_table(captured: list[CapturedRows], keys: Columns, tables: KeyedTables, where: str) -> KeyedTable:
     """What a buffer was at a barrier; any thread. `where` names the operator in errors."""
     run = _merged([part.live() for part in captured], where)
     return rows_table(run.rows, {_TIME: from_numpy(run.times)}, keys, tables, {})

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from actors.keys import key_columns
+from actors.large_columns import Columns, picked_rows, put_together, whole
 from actors.operators.keyed_tables import KeyedTables, StateRows
 from actors.ordering import order_by
 from actors.state.key_index import Ids, KeyIndex
@@ -54,22 +55,23 @@ class KeyedRows(Struct, frozen=True):
 
     def take(self, rows: Any) -> KeyedRows:
         fired_until = None if self.fired_until is None else self.fired_until[rows]
-        data = take(self.data, from_numpy(rows))
-        return KeyedRows(data, self.kind, self.key_ids[rows], self.positions[rows], fired_until)
+        data = picked_rows(whole(self.data), rows)
+        table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
+        return KeyedRows(table, self.kind, self.key_ids[rows], self.positions[rows], fired_until)
 
     def keys_to_fire(self, window_end: int) -> Ids:
         """Keys with a row for which the window that ends there has not fired."""
         return self.key_ids if self.fired_until is None else self.key_ids[self.fired_until < window_end - 1]
 
-    def batch(self) -> Batch:
-        """Without event times."""
-        return Batch(as_batch(self.data), self.kind)
+    def values(self) -> list[Any]:
+        """As user functions see them."""
+        return [value for batch in self.data.to_batches() for value in decode(Batch(batch, self.kind))]
 
     def as_objects(self) -> KeyedRows:
         """The same values pickled, for rows of which some are of another kind: nulls before the first tuple, say."""
         if self.kind is Kind.OBJECT:
             return self
-        pickles = pa.array(list(map(dumps, decode(self.batch()))), pa.binary())
+        pickles = pa.array(list(map(dumps, self.values())), pa.binary())
         return replace(self, data=pa.table({SCALAR_COLUMN: pickles}), kind=Kind.OBJECT)
 
 
@@ -117,7 +119,7 @@ class JoinKeys:
         """Of keys that `columns` gave."""
         return self._index.ids(keys)
 
-    def columns(self) -> pa.RecordBatch | None:
+    def columns(self) -> Columns | None:
         return self._index.key_columns()
 
     def forget_unused(self, live: Iterable[Ids]) -> Ids | None:
@@ -216,7 +218,7 @@ class JoinBuffer:
 def buffer_table(
     captured: list[tuple[int, KeyedRows]],
     watermark: int,
-    keys: pa.RecordBatch,
+    keys: Columns,
     tables: KeyedTables,
     metadata: Mapping[str, bytes],
     where: str,
@@ -238,13 +240,12 @@ def buffer_table(
 def rows_table(
     rows: KeyedRows,
     beside: Mapping[str, pa.Array],
-    keys: pa.RecordBatch,
+    keys: Columns,
     tables: KeyedTables,
     metadata: Mapping[str, bytes],
 ) -> KeyedTable:
     """Rows for a snapshot, with the columns `beside` them, whose names have no colon; any thread."""
-    data = rows.data.combine_chunks()
-    named = {f"{_ROW}{name}": column for name, column in zip(data.column_names, data.columns, strict=True)}
+    named = {f"{_ROW}{name}": column for name, column in zip(rows.data.column_names, rows.data.columns, strict=True)}
     columns = {**beside, _POSITION: from_numpy(rows.positions), **named}
     return tables.make(keys, rows.key_ids, columns, {**metadata, _KIND: str(rows.kind.value).encode()})
 
@@ -268,7 +269,8 @@ def concat_rows(parts: list[KeyedRows], where: str) -> KeyedRows:
         return parts[0]
     if any(part.kind is not parts[0].kind for part in parts):
         parts = [part.as_objects() for part in parts]
-    table = concat_merged([part.data for part in parts], f"operator {where!r}").combine_chunks()
+    merged = concat_merged([part.data for part in parts], f"operator {where!r}")
+    table = pa.Table.from_batches(put_together(merged.to_batches()), merged.schema)
     key_ids = np.concatenate([part.key_ids for part in parts])
     positions = np.concatenate([part.positions for part in parts])
     fired_until = None
@@ -281,9 +283,3 @@ def concat_rows(parts: list[KeyedRows], where: str) -> KeyedRows:
 
 def _never_fired(part: KeyedRows) -> npt.NDArray[np.int64]:
     return np.full(part.num_rows, MIN_TIMESTAMP, np.int64)
-
-
-def as_batch(table: pa.Table) -> pa.RecordBatch:
-    """All its rows in one batch; a table without columns gives one without rows."""
-    batches = table.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)

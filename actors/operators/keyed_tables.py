@@ -10,6 +10,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from actors.keys import key_groups
+from actors.large_columns import Column, Columns, put_together, taken_rows
 from actors.operators.base import OperatorContext
 from actors.operators.columns import operator_label
 from actors.state.key_index import Ids
@@ -57,9 +58,9 @@ class KeyedTables(Struct, frozen=True):
 
     def make(
         self,
-        keys: pa.RecordBatch | None,
+        keys: Columns | None,
         ids: Ids | None,
-        columns: Mapping[str, pa.Array],
+        columns: Mapping[str, Column],
         metadata: Mapping[str, bytes],
     ) -> KeyedTable:
         """A table of `columns`, whose row i belongs to key `ids[i]`.
@@ -72,9 +73,10 @@ class KeyedTables(Struct, frozen=True):
         if keys is None:
             rows = len(next(iter(columns.values())))
             return self.grouped(np.full(rows, self.owned.start, np.int32), columns, metadata)
-        groups = key_groups(keys, self.max_parallelism)
+        batches = [keys] if isinstance(keys, pa.RecordBatch) else keys.to_batches()
+        groups = np.concatenate([key_groups(batch, self.max_parallelism) for batch in batches])
         if ids is not None:
-            groups, keys = groups[ids], keys.take(from_numpy(ids))
+            groups, keys = groups[ids], taken_rows(keys, ids)
         self._check(groups, keys)
         key_columns = [(_KEY + name, column) for name, column in zip(keys.schema.names, keys.columns, strict=True)]
         return _table(groups, [*key_columns, *columns.items()], {**metadata, _WIDTH: str(len(key_columns)).encode()})
@@ -85,7 +87,7 @@ class KeyedTables(Struct, frozen=True):
         """A table whose row i is of key group `groups[i]`; `columns` hold the keys in a form of their own, if any."""
         return _table(groups, list(columns.items()), {**metadata, _WIDTH: b"0"})
 
-    def _check(self, groups: npt.NDArray[np.int32], keys: pa.RecordBatch) -> None:
+    def _check(self, groups: npt.NDArray[np.int32], keys: Columns) -> None:
         """Rows of other subtasks' groups would be lost: no restored subtask would look for them here."""
         strange = np.flatnonzero((groups < self.owned.start) | (groups >= self.owned.stop))
         if len(strange):
@@ -98,14 +100,15 @@ class KeyedTables(Struct, frozen=True):
 
 
 def _table(
-    groups: npt.NDArray[np.int32], columns: Sequence[tuple[str, pa.Array]], metadata: Mapping[str, bytes]
+    groups: npt.NDArray[np.int32], columns: Sequence[tuple[str, Column]], metadata: Mapping[str, bytes]
 ) -> KeyedTable:
     schema = pa.schema([(name, column.type) for name, column in columns], metadata)
     return KeyedTable.of(groups, pa.Table.from_arrays([column for _, column in columns], schema=schema))
 
 
 def state_rows(pieces: Iterable[pa.Table]) -> list[StateRows]:
-    """The pieces of a part put together: those with the same columns, in their order, as one."""
+    """The pieces of a part put together: those with the same columns, in their order, in as few as have room for their
+    text; rows of one key may then be in several."""
     together: list[list[pa.Table]] = []
     for piece in pieces:
         for tables in together:
@@ -114,11 +117,11 @@ def state_rows(pieces: Iterable[pa.Table]) -> list[StateRows]:
                 break
         else:
             together.append([piece])
-    return [_rows_of(pa.concat_tables(tables)) for tables in together]
+    batches = [[batch for table in tables for batch in table.to_batches()] for tables in together]
+    return [_rows_of(whole) for same in batches for whole in put_together(same)]
 
 
-def _rows_of(table: pa.Table) -> StateRows:
-    whole = pa.concat_batches(table.to_batches())
+def _rows_of(whole: pa.RecordBatch) -> StateRows:
     metadata = {name.decode(): value for name, value in whole.schema.metadata.items()}
     width = int(metadata[_WIDTH])
     keys = None

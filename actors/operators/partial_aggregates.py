@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from actors.large_columns import Columns, batches_of
 from actors.operators.accumulator_base import Cells
 from actors.operators.accumulators import AggregateColumns
 from actors.operators.keyed_tables import StateRows
@@ -41,9 +42,9 @@ class _Header(NamedTuple):
 
 
 def write_partial(
-    aggregates: AggregateColumns, cells: Cells, keys: pa.RecordBatch | None, kept: set[str]
-) -> pa.RecordBatch:
-    """A row for each of these distinct cells.
+    aggregates: AggregateColumns, cells: Cells, keys: Columns | None, kept: set[str]
+) -> list[pa.RecordBatch]:
+    """A row for each of these distinct cells; in several batches where one has no room for the keys.
 
     Args:
         aggregates: `COUNTED`, then the window's.
@@ -62,7 +63,7 @@ def write_partial(
     header = _header_name(tuple(aggregates.metadata().items()), all_true, all_rows)
     key_names, key_columns = ([], []) if keys is None else (keys.schema.names, keys.columns)
     names = [header, *key_names, *(_MARK + name for name in columns)]
-    return pa.RecordBatch.from_arrays([rows, *key_columns, *columns.values()], names=names)
+    return batches_of([rows, *key_columns, *columns.values()], names)
 
 
 def is_partial(data: pa.RecordBatch) -> bool:

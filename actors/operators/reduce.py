@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from actors.elements import CheckpointOptions
 from actors.keys import key_columns
+from actors.large_columns import Columns
 from actors.operators.base import Operator
 from actors.operators.columns import operator_label
 from actors.operators.keyed_tables import KeyedTables, state_rows
@@ -145,7 +146,7 @@ def _drop(_value: Any) -> None:
     """Takes results that are not the last of their key."""
 
 
-def _table(tables: KeyedTables, keys: pa.RecordBatch, reduced: FrozenValues[list[Any]]) -> KeyedTable:
+def _table(tables: KeyedTables, keys: Columns, reduced: FrozenValues[list[Any]]) -> KeyedTable:
     def describe(key: int) -> str:
         return f"{tables.where}: the reduced value of key {keys.slice(key, 1).to_pylist()[0]}"
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from actors.casting import stored, stored_type
+from actors.large_columns import Columns, taken_enlarged
 from actors.operators.accumulator_base import (
     AggregateTypeError,
     cast_exactly,
@@ -367,15 +368,16 @@ class RunningDistinct(Running):
         self._counts = lengths.astype(np.int64)
 
 
-def _distinct_lists(pairs: pa.RecordBatch | None, size: int, arrow_type: pa.DataType) -> pa.Array:
+def _distinct_lists(pairs: Columns | None, size: int, arrow_type: pa.DataType) -> pa.Array:
     """The values of each group as a list, from (group, value)."""
     if pairs is None:
         return pa.array([[]] * size, pa.list_(stored_type(arrow_type))).cast(pa.list_(arrow_type))
-    groups = as_numpy(pairs.column(0))
+    groups = pairs.column(0).to_numpy()
     order = order_by(groups)
     offsets = np.zeros(size + 1, np.int32)
     np.cumsum(np.bincount(groups, minlength=size), out=offsets[1:])
-    return pa.ListArray.from_arrays(from_numpy(offsets), pairs.column(1).take(from_numpy(order)))
+    values = cast_exactly(taken_enlarged(pairs.column(1), order), arrow_type)
+    return pa.ListArray.from_arrays(from_numpy(offsets), values)
 
 
 _NO_VALUES: list[Any] = []

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
+from actors.large_columns import Column, Columns
 from actors.operators.accumulator_base import Cells, grown, moved
 from actors.operators.accumulators import AggregateColumns
 from actors.operators.keyed_tables import KeyedTables, StateRows
@@ -272,11 +273,11 @@ class SessionStore:
         """Whether the watermark is at or after the session's last millisecond."""
         return self._ends[cells] - 1 <= watermark
 
-    def results(self, cells: Cells) -> list[pa.Array]:
+    def results(self, cells: Cells) -> list[Column]:
         """One column per aggregate."""
         return self._aggregates.results(cells)
 
-    def key_columns(self, cells: Cells) -> list[tuple[str, pa.Array]]:
+    def key_columns(self, cells: Cells) -> list[tuple[str, Column]]:
         """The key columns of these sessions, one row for each."""
         if not len(self._keys):
             return []
@@ -337,20 +338,27 @@ class SessionStore:
         )
 
     def restore(self, parts: Iterable[StateRows], next_position: int) -> None:
-        """Adds the sessions of snapshots, whose keys differ from part to part.
+        """Adds the sessions of snapshots to a store without any.
 
         Args:
             next_position: above the positions of all parts.
         """
         self._next_position = max(self._next_position, next_position)
-        for part in parts:
-            part = part.take(order_by(as_numpy(part.columns[_CELL])))
-            key_ids = np.zeros(part.num_rows, np.int64) if part.keys is None else self._keys.ids(part.keys)
-            has_fired = as_numpy(part.columns[_HAS_FIRED])
-            starts, ends = as_numpy(part.columns[_START]), as_numpy(part.columns[_END])
-            cells = self._append(key_ids, starts, ends, has_fired)
-            source = np.arange(part.num_rows, dtype=np.int64)
-            self._aggregates.merge(self._aggregates.loaded(part), source, cells)
+        ordered = [part.take(order_by(as_numpy(part.columns[_CELL]))) for part in parts]
+        if not ordered:
+            return
+        key_ids = np.concatenate(
+            [np.zeros(part.num_rows, np.int64) if part.keys is None else self._keys.ids(part.keys) for part in ordered]
+        )
+        starts, ends, has_fired = (
+            np.concatenate([as_numpy(part.columns[name]) for part in ordered]) for name in (_START, _END, _HAS_FIRED)
+        )
+        cells = self._append(key_ids, starts, ends, has_fired)
+        first = 0
+        for part in ordered:
+            targets = cells[first : first + part.num_rows]
+            self._aggregates.merge(self._aggregates.loaded(part), np.arange(part.num_rows), targets)
+            first += part.num_rows
 
     def check(self) -> None:
         """Raises AssertionError where an invariant does not hold."""
@@ -385,7 +393,7 @@ class _Near(Struct, frozen=True):
 class CapturedSessions(Struct, frozen=True):
     """The content of a SessionStore at a barrier; any thread may read it."""
 
-    keys: pa.RecordBatch | None
+    keys: Columns | None
     cells: Cells
     key_ids: Ids
     starts: Times

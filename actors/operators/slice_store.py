@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Struct
 
+from actors.large_columns import Column, Columns
 from actors.operators.accumulator_base import Cells, Places, grown, listed, moved
 from actors.operators.accumulators import AggregateColumns
 from actors.operators.arriving_cells import AppendedCells, ArrivingCells
@@ -134,11 +135,11 @@ class SliceStore:
     def key_ids(self, cells: Places) -> Ids:
         return listed(self._cells.key_ids(cells))
 
-    def key_columns(self, key_ids: Ids | slice) -> list[pa.Array]:
+    def key_columns(self, key_ids: Ids | slice) -> list[Column]:
         """The key columns of these keys, one row for each."""
         return list(self._keys.take(key_ids).columns) if len(self._keys) else []
 
-    def key_columns_of(self, cells: Places) -> list[pa.Array]:
+    def key_columns_of(self, cells: Places) -> list[Column]:
         """The key columns of these cells, one row for each."""
         return self.key_columns(self._cells.key_ids(cells))
 
@@ -146,11 +147,11 @@ class SliceStore:
         keys = self._keys.key_columns()
         return [] if keys is None else list(keys.schema.names)
 
-    def results(self, cells: Places) -> list[pa.Array]:
+    def results(self, cells: Places) -> list[Column]:
         """One column per aggregate."""
         return self._aggregates.results(cells)
 
-    def combined_results(self, cells: Cells, targets: Cells, size: int) -> list[pa.Array]:
+    def combined_results(self, cells: Cells, targets: Cells, size: int) -> list[Column]:
         """The aggregates of `size` groups, where group `targets[i]` takes in `cells[i]`."""
         combined = self._aggregates.combine(cells, targets, size)
         return combined.results(np.arange(size, dtype=np.int64))
@@ -160,7 +161,7 @@ class SliceStore:
         cells = listed(places)
         return Piece(self.key_ids(cells), cells, self._aggregates, cells)
 
-    def partial_rows(self, cells: Cells, kept: set[str]) -> pa.RecordBatch:
+    def partial_rows(self, cells: Cells, kept: set[str]) -> list[pa.RecordBatch]:
         """These cells as rows for another store, whose first aggregate counts the rows; `kept`: see `write_partial`."""
         keys = self._keys.take(self.key_ids(cells)) if len(self._keys) else None
         return write_partial(self._aggregates, cells, keys, kept)
@@ -267,7 +268,7 @@ class SliceStore:
         return CapturedCells(keys, starts, cells, which, key_ids, fired_until, aggregates, self._cells.has_repeats)
 
     def restore(self, parts: Iterable[StateRows], next_position: int, watermark: int) -> None:
-        """Adds the cells of snapshots, whose keys differ from part to part.
+        """Adds the cells of snapshots, which differ from part to part.
 
         Args:
             next_position: above the positions of all parts.
@@ -298,7 +299,7 @@ class SliceStore:
 class CapturedCells(Struct, frozen=True):
     """The content of a SliceStore at a barrier; any thread may read it."""
 
-    keys: pa.RecordBatch | None
+    keys: Columns | None
     starts: Sequence[int]
     """Of the slices."""
     cells: Cells

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from actors.keys import key_columns
+from actors.large_columns import batches_of
 from actors.operators.accumulator_base import listed
 from actors.operators.base import OperatorContext, Output
 from actors.operators.columns import operator_label
@@ -137,7 +138,10 @@ class AggregateFirings:
         )
         columns = [*self._store.key_columns(key_ids), starts, ends, *results]
         times = pa.array([window.max_timestamp() for window in windows], pa.int64())
-        self._output.emit(Batch(pa.RecordBatch.from_arrays(columns, names=names), Kind.ROW, times))
+        first = 0
+        for data in batches_of(columns, names):
+            self._output.emit(Batch(data, Kind.ROW, times.slice(first, data.num_rows)))
+            first += data.num_rows
 
     # -- snapshots; nothing is noted down between batches
 

@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from actors.elements import CheckpointOptions
 from actors.keys import key_columns
+from actors.large_columns import Column
 from actors.operators.accumulator_base import Cells, Places, listed, number_of, together
 from actors.operators.base import OperatorContext, Output
 from actors.operators.columns import operator_label
@@ -200,7 +200,7 @@ class ColumnarWindowOperator(WindowOperatorBase):
         starts = np.repeat(np.array([start for start, _ in windows], np.int64), counts)
         return Bounds.of(starts, starts + self._times.size)
 
-    def _emit_rows(self, key_columns: list[pa.Array], bounds: Bounds, results: list[pa.Array]) -> None:
+    def _emit_rows(self, key_columns: list[Column], bounds: Bounds, results: list[Column]) -> None:
         keys = list(zip(self._store.key_names(), key_columns, strict=True))
         names = [name for name, _ in self._aggregates]
         aggregates = list(zip(names, results, strict=True))

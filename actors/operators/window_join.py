@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from actors.elements import CheckpointOptions
+from actors.large_columns import picked_rows, taken_batch, whole
 from actors.operators.base import Operator, OperatorContext, Output
 from actors.operators.columns import operator_label
 from actors.operators.join_buffer import JoinBuffer, JoinKeys, KeyedRows, buffer_table
@@ -23,14 +24,11 @@ from actors.ordering import distinct, partners_of
 from actors.row_sizes import row_sizes
 from actors.state.key_index import Ids
 from actors.state.snapshot import OperatorSnapshot, RestoredState
-from actors.taking import take
 from actors.user_code import TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError
-from flinkray.fixed_width import from_numpy
 from flinkray.functions import as_callable
 from flinkray.operator_factories import WindowCoGroupFactory
-from flinkray.row_codec import decode
 from flinkray.types import Kind
 from flinkray.windowing import AlignedWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from graphs.job_graph import OperatorCode
@@ -229,7 +227,7 @@ def _rows_by_key(first: KeyedRows | None, second: KeyedRows | None) -> Iterable[
     order: list[tuple[int, int, int, Any]] = []
     for index, side in enumerate((first, second)):
         if side is not None and side.num_rows:
-            rows = zip(side.positions.tolist(), side.key_ids.tolist(), decode(side.batch()), strict=True)
+            rows = zip(side.positions.tolist(), side.key_ids.tolist(), side.values(), strict=True)
             order += [(position, key_id, index, value) for position, key_id, value in rows]
     order.sort(key=lambda entry: entry[0])
     for _, key_id, index, value in order:
@@ -258,11 +256,11 @@ class ColumnarJoinOperator(TwoInputWindowOperator):
         for side in (first, second):  # rows of two kinds have been put together as objects
             self._layout.check_kind(side.kind)
         order, begins, counts = partners_of(first.key_ids, second.key_ids, len(self._keys))
-        left_rows, right_rows = first.batch().data, second.batch().data
-        right_rows = right_rows.select(self._layout.kept(left_rows.schema.names, right_rows.schema.names))
-        right_rows = take(right_rows, from_numpy(order))  # so that a row's partners lie together
+        kept = self._layout.kept(first.data.column_names, second.data.column_names)
+        left_rows = whole(first.data)
+        right_rows = picked_rows(whole(second.data.select(kept)), order)  # so that a row's partners lie together
         limit = PairLimit(self.context, row_sizes(left_rows), row_sizes(right_rows))
         for lefts, rights in pairs_of(begins, counts, limit.rows):
             for left, right in limit.cut(lefts, rights):
-                data = self._layout.pairs(take(left_rows, from_numpy(left)), take(right_rows, from_numpy(right)))
+                data = self._layout.pairs(taken_batch(left_rows, left), taken_batch(right_rows, right))
                 self.output.emit(Batch(data, Kind.ROW, timestamp))

@@ -180,14 +180,17 @@ class LocalWindowAggregateOperator(Operator):
         parts = [listed(self._store.cells_of(start)) for start in starts]
         times = np.repeat(np.array(starts, np.int64), [len(part) for part in parts])
         cells = together(parts)
-        data = self._store.partial_rows(cells, self._kept)
+        batches = self._store.partial_rows(cells, self._kept)
         for start in starts:
             self._store.release(start)
         self._store.compact()
         left = self._store.slice_starts()
         self._earliest_end = min(left) + self._times.slice - 1 if left else _NEVER
-        self._judge(data.num_rows, rows_behind(data))
-        self.output.emit(Batch(data, Kind.ROW, from_numpy(times)))
+        self._judge(len(cells), sum(map(rows_behind, batches)))
+        first = 0
+        for data in batches:
+            self.output.emit(Batch(data, Kind.ROW, from_numpy(times[first : first + data.num_rows])))
+            first += data.num_rows
 
     # -- whether it is worth it
 

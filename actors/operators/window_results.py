@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
+from actors.large_columns import batches_of
 from actors.operators.base import OperatorContext, Output
 from actors.operators.window_times import Times
 from flinkray.batch import Batch
@@ -61,7 +62,10 @@ def emit_windows(
             "window_start, window_end, and the aggregates); give the aggregate another name, or rename the key column "
             "before key_by"
         )
-    data = pa.RecordBatch.from_arrays([column for _, column in columns], names=names)
-    rows = Batch(data, Kind.ROW, bounds.times)
-    for offset in range(0, rows.num_rows, context.batch_rows):
-        output.emit(rows.slice(offset, context.batch_rows))
+    first = 0
+    for data in batches_of([column for _, column in columns], names):
+        times = bounds.slice(first, data.num_rows).times
+        rows = Batch(data, Kind.ROW, times)
+        for offset in range(0, rows.num_rows, context.batch_rows):
+            output.emit(rows.slice(offset, context.batch_rows))
+        first += data.num_rows

@@ -16,7 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from actors.casting import stored, stored_type
+from actors.large_columns import Columns, fits, put_together, taken_rows
 from actors.ordering import order_by
+from actors.row_sizes import row_sizes
 from actors.state.integer_index import Ids as Ids
 from actors.state.integer_index import IntegerIndex, PairIndex
 from actors.state.text_index import TextIndex
@@ -40,6 +42,8 @@ class KeyIndex:
         self._pairs: list[PairIndex] = []
         self._types: list[pa.DataType] = []
         self._chunks: list[pa.RecordBatch] = []
+        self._longest = 0
+        """Bytes of a key, at most."""
         self._size = 0
         self._places: Ids | None = None
         """The numbers of the keys by what the columns' indices found, where these are not the same: of texts with one
@@ -73,13 +77,14 @@ class KeyIndex:
     def _found_size(self) -> int:
         return (self._pairs[-1] if self._pairs else self._columns[0]).size
 
-    def key_columns(self) -> pa.RecordBatch | None:
+    def key_columns(self) -> Columns | None:
         """All keys in the order of their numbers: what `ids` of a new index restores. None before the first."""
+        self._chunks = put_together(self._chunks)
         if len(self._chunks) > 1:
-            self._chunks = [pa.concat_batches(self._chunks)]
+            return pa.Table.from_batches(self._chunks)
         return self._chunks[0] if self._chunks else None
 
-    def take(self, ids: Ids | slice) -> pa.RecordBatch:
+    def take(self, ids: Ids | slice) -> Columns:
         """The keys with these numbers, one row for each; there must be some key."""
         keys = self.key_columns()
         if keys is None:
@@ -87,6 +92,8 @@ class KeyIndex:
         where = ids if isinstance(ids, slice) else contiguous(ids)
         if isinstance(where, slice):
             return keys.slice(where.start, where.stop - where.start)
+        if isinstance(keys, pa.Table) or not fits(self._longest * len(where)):
+            return taken_rows(keys, where)
         return take(keys, from_numpy(where))
 
     def retain(self, ids: Ids) -> None:
@@ -109,6 +116,7 @@ class KeyIndex:
         kept = columns.take(from_numpy(first_rows))
         # Without what a schema says besides: that may change from batch to batch.
         self._chunks.append(pa.RecordBatch.from_arrays(kept.columns, names=kept.schema.names))
+        self._longest = max(self._longest, int(np.max(row_sizes(kept))))
         self._size = size
 
     # -- types
@@ -151,12 +159,13 @@ class KeyIndex:
             return
         names = keys.schema.names
         cast = [_cast(*both) for both in zip(keys.columns, types, names, strict=True)]
-        self._rebuild(pa.RecordBatch.from_arrays(cast, names=names), types)
+        self._rebuild(type(keys).from_arrays(cast, names=names), types)
 
-    def _rebuild(self, keys: pa.RecordBatch, types: list[pa.DataType]) -> None:
+    def _rebuild(self, keys: Columns, types: list[pa.DataType]) -> None:
         self._build(types)
-        self._chunks, self._size = [], 0
-        self.ids(keys)
+        self._chunks, self._size, self._longest = [], 0, 0
+        for batch in keys.to_batches() if isinstance(keys, pa.Table) else [keys]:
+            self.ids(batch)
 
 
 def _plain(column: pa.Array) -> pa.Array:

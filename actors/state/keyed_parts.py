@@ -32,6 +32,11 @@ from flinkray.value_types import Misfit
 ROWS_PER_PIECE = 4096
 """Few enough that building a piece does not keep the task's thread waiting for long."""
 
+_BYTES_PER_PIECE = 64 << 20
+"""A piece has fewer rows where these have more bytes, going by the piece before it; so the first ones are small."""
+_FIRST_ROWS = 64
+_GROWTH = 8
+
 _EXACT_TYPES = frozenset(
     {pa.bool_(), pa.float64(), pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.date32()}
     | {pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()}
@@ -121,10 +126,11 @@ class PieceBuilder:
         self._schema = facts.schema()
         self._pickles = facts.column is None and not is_pickled
         self._rows: list[Row] = []
+        self._most = _FIRST_ROWS
 
     @property
     def is_full(self) -> bool:
-        return len(self._rows) >= ROWS_PER_PIECE
+        return len(self._rows) >= self._most
 
     def add(self, row: Row) -> None:
         self._rows.append(row)
@@ -140,7 +146,10 @@ class PieceBuilder:
         if self._facts.kind == "map":
             columns.append(pa.array(map_keys, pa.binary()))
         columns += [self._values(values, keys), pa.array(renewals, pa.int64())]
-        return KeyedTable(group_array, pa.Table.from_arrays(columns, schema=self._schema))
+        table = pa.Table.from_arrays(columns, schema=self._schema)
+        fitting = _BYTES_PER_PIECE * len(rows) // table.nbytes
+        self._most = max(1, min(_GROWTH * len(rows), fitting, ROWS_PER_PIECE))
+        return KeyedTable(group_array, table)
 
     def _values(self, values: tuple[Any, ...], keys: tuple[bytes, ...]) -> pa.Array:
         if self._facts.column is None:

@@ -19,6 +19,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from actors.checkpoints.handles import PartKind, SharedFile, StateBytes, StatePart
+from actors.large_columns import taken_rows
 from actors.ordering import order_by
 from flinkray.fixed_width import as_numpy, from_numpy
 from flinkray.pickling import dumps
@@ -94,7 +95,7 @@ class KeyedTable(Struct, frozen=True):
     def of(groups: npt.NDArray[Any], data: pa.Table) -> KeyedTable:
         """`groups` has the key group of each row of `data` (`actors.keys.key_groups` of the partitioning columns)."""
         order = order_by(groups)
-        return KeyedTable(groups[order].astype(np.int32), data.take(from_numpy(order)))
+        return KeyedTable(groups[order].astype(np.int32), taken_rows(data, order))
 
     def within(self, owned: range) -> pa.Table:
         """The rows of these key groups."""

@@ -148,6 +148,7 @@ def test_results_are_those_of_the_model(kind: str, seed: int, monkeypatch: pytes
     chance = random.Random(seed)
     monkeypatch.setattr("actors.operators.entry_accumulators._APPENDED_BEFORE_REDUCING", chance.choice((5, 65_536)))
     monkeypatch.setattr("actors.operators.entry_accumulators._MOST_RANGES", chance.choice((1, 64)))
+    monkeypatch.setattr("actors.large_columns._MOST_BYTES", chance.choice((10, 1 << 30)))
     both = Both(kind, chance)
     steps = [both.add, both.add, both.clear, both.move, both.combine, both.copy, both.check_some, both.check_some]
     for _ in range(40):

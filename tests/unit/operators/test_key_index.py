@@ -72,6 +72,33 @@ def one(values: Any, arrow_type: pa.DataType | None = None) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(values, arrow_type)], names=["k"])
 
 
+def test_keys_that_have_no_room_in_one_array_are_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.large_columns._MOST_BYTES", 100)
+    index = KeyIndex()
+    texts = [f"key {number}" for number in range(60)]
+    for start in range(0, 60, 3):
+        index.ids(one(texts[start : start + 3]))
+    keys = index.key_columns()
+    assert keys.column(0).num_chunks > 4
+    assert keys.column(0).type == pa.string()
+    assert keys.column(0).to_pylist() == texts
+    places = np.array([50, 3, 3, 0, 59, 50])
+    assert index.take(places).column(0).to_pylist() == [texts[place] for place in places]
+    assert index.take(slice(10, 40)).column(0).to_pylist() == texts[10:40]
+    index.retain(np.arange(1, 60, 2))
+    assert index.key_columns().column(0).to_pylist() == texts[1::2]
+    assert index.ids(one([texts[3], "new", texts[1]])).tolist() == [1, 30, 0]
+
+
+def test_a_long_key_that_is_asked_for_often_comes_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.large_columns._MOST_BYTES", 100)
+    index = KeyIndex()
+    index.ids(one(["a long key " * 5, "short"]))
+    found = index.take(np.array([0, 1, 0, 0])).column(0)
+    assert found.num_chunks == 2
+    assert found.to_pylist() == ["a long key " * 5, "short", "a long key " * 5, "a long key " * 5]
+
+
 def test_many_keys_make_the_table_grow_without_losing_any() -> None:
     index = KeyIndex()
     rng = np.random.default_rng(7)

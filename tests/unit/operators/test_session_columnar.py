@@ -261,8 +261,9 @@ AGGREGATES = (
 
 
 @pytest.mark.parametrize("seed", range(15))
-def test_sessions_go_on_at_any_parallelism(seed: int) -> None:
+def test_sessions_go_on_at_any_parallelism(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
+    monkeypatch.setattr("actors.large_columns._MOST_BYTES", (1 << 30, 30)[seed % 2])
     case = random_case(1000 + seed, 120)
     lateness = chance.choice((0, 30))
     factory = WindowFactory(

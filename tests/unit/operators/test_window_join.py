@@ -589,9 +589,12 @@ def test_windows_of_both_inputs_go_on_from_a_snapshot_at_any_parallelism(seed: i
 
 
 @pytest.mark.parametrize("seed", range(90))
-def test_aligned_windows_agree_with_a_nested_loop_with_inputs_that_go_on_independently(seed: int) -> None:
+def test_aligned_windows_agree_with_a_nested_loop_with_inputs_that_go_on_independently(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Columns, pairs and co-groups; a late row fires its window once per batch."""
     chance = random.Random(seed)
+    monkeypatch.setattr("actors.large_columns._MOST_BYTES", (1 << 30, 30)[seed % 2])
     size = chance.choice((5, 20, 100))
     slide = chance.choice((size, max(1, size // 2), size // 3))
     offset, lateness = chance.randrange(-slide + 1, slide), chance.choice((0, 0, 25))

@@ -142,8 +142,9 @@ def columns(events: list[Event], key_type: pa.DataType, chance: random.Random) -
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("shape", SHAPES)
-def test_windows_go_on_at_any_parallelism(shape: str, seed: int) -> None:
+def test_windows_go_on_at_any_parallelism(shape: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(f"{shape} {seed}")
+    monkeypatch.setattr("actors.large_columns._MOST_BYTES", (1 << 30, 30)[seed % 2])
     selector = SELECTORS[seed % len(SELECTORS)]
     key_type, keys = chance.choice(KEYS)
     if shape == "process":
@@ -184,8 +185,9 @@ JOINS = {"columnar": (None, True), "function": (pair, True), "co-group": (both_l
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("shape", JOINS)
-def test_joins_go_on_at_any_parallelism(shape: str, seed: int) -> None:
+def test_joins_go_on_at_any_parallelism(shape: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(f"{shape} {seed}")
+    monkeypatch.setattr("actors.large_columns._MOST_BYTES", (1 << 30, 30)[seed % 2])
     selectors = [SELECTORS[seed % 2], KEY]
     # A function's times would come in microseconds, so that the two inputs would not meet.
     key_type, keys = chance.choice(KEYS[:3])

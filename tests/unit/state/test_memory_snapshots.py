@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from actors.state.keyed_parts import StateFacts, pieces_of
 from actors.state.memory_backend import HashMapKeyedState
 from actors.state.snapshot import OperatorSnapshot
 from flinkray.errors import InvalidProgramError
@@ -124,3 +125,14 @@ def test_a_key_of_another_subtask_is_an_error_that_says_so() -> None:
     backend.set_current_key("k", 16)
     with pytest.raises(InvalidProgramError, match=r"'op'.*key group 16 is not one of this subtask's \(0 to 15\)"):
         value.update(1)
+
+
+@pytest.mark.parametrize("value_type", [str, None])
+def test_a_piece_of_large_values_has_few_of_them(value_type: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.state.keyed_parts._BYTES_PER_PIECE", 100_000)
+    facts = StateFacts.of(ValueStateDescriptor("v", value_type), "value")
+    rows = [(3, b"key", None, "x" * 1000, None)] * 300 + [(3, b"key", None, "x", None)] * 4000
+    pieces = list(pieces_of(facts, "operator 'op'", iter(rows)))
+    assert sum(piece.data.num_rows for piece in pieces) == len(rows)
+    assert max(piece.data.nbytes for piece in pieces[:4]) <= 100_000
+    assert max(piece.data.num_rows for piece in pieces) > 1000
