@@ -6,7 +6,7 @@ out is of the type that was declared, in chunks where one array has no room for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -16,7 +16,9 @@ import pyarrow as pa
 
 from actors.ordering import order_by
 from actors.taking import take
+from flinkray.batch import Batch
 from flinkray.fixed_width import from_numpy
+from flinkray.types import Kind
 
 _MOST_BYTES = 1 << 30
 """Of text in one array: half of what fits, so that one value more does too."""
@@ -173,3 +175,11 @@ def batches_of(columns: Sequence[Column], names: Sequence[str]) -> list[pa.Recor
     if any(isinstance(column, pa.ChunkedArray) for column in columns):
         return pa.Table.from_arrays(columns, names=names).to_batches()  # type: ignore[no-any-return]
     return [pa.RecordBatch.from_arrays(columns, names=names)]
+
+
+def timed(parts: Iterable[pa.RecordBatch], times: pa.Array | int) -> Iterator[Batch]:
+    """The parts of some rows with the event times of all: one for each, or one number."""
+    first = 0
+    for data in parts:
+        yield Batch(data, Kind.ROW, times if isinstance(times, int) else times.slice(first, data.num_rows))
+        first += data.num_rows

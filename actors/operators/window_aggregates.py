@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from actors.keys import key_columns
-from actors.large_columns import batches_of
+from actors.large_columns import batches_of, timed
 from actors.operators.accumulator_base import listed
 from actors.operators.base import OperatorContext, Output
 from actors.operators.columns import operator_label
@@ -26,7 +26,7 @@ from flinkray.fixed_width import from_numpy
 from flinkray.keys import KeySelector
 from flinkray.row_codec import RowEncoder
 from flinkray.state import ValueStateDescriptor
-from flinkray.types import MIN_TIMESTAMP, Kind
+from flinkray.types import MIN_TIMESTAMP
 
 _STATE = "aggregates"
 _KIND = "windows"
@@ -138,10 +138,8 @@ class AggregateFirings:
         )
         columns = [*self._store.key_columns(key_ids), starts, ends, *results]
         times = pa.array([window.max_timestamp() for window in windows], pa.int64())
-        first = 0
-        for data in batches_of(columns, names):
-            self._output.emit(Batch(data, Kind.ROW, times.slice(first, data.num_rows)))
-            first += data.num_rows
+        for rows in timed(batches_of(columns, names), times):
+            self._output.emit(rows)
 
     # -- snapshots; nothing is noted down between batches
 

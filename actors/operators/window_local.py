@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.keys import key_columns
+from actors.large_columns import timed
 from actors.operators.accumulator_base import listed, together
 from actors.operators.accumulators import AggregateColumns, column_names
 from actors.operators.base import Operator, OperatorContext, Output, subtask_label
@@ -18,7 +19,7 @@ from flinkray.batch import Batch
 from flinkray.errors import FlinkrayError
 from flinkray.fixed_width import INT64, fixed_width, from_numpy
 from flinkray.operator_factories import LocalWindowAggregateFactory
-from flinkray.types import MAX_TIMESTAMP, Kind, Timestamp
+from flinkray.types import MAX_TIMESTAMP, Timestamp
 from flinkray.windowing import AlignedWindows
 
 # Aggregating is worth it if there are at most this many groups per row: numbering keys that are mostly new, and rows
@@ -187,10 +188,8 @@ class LocalWindowAggregateOperator(Operator):
         left = self._store.slice_starts()
         self._earliest_end = min(left) + self._times.slice - 1 if left else _NEVER
         self._judge(len(cells), sum(map(rows_behind, batches)))
-        first = 0
-        for data in batches:
-            self.output.emit(Batch(data, Kind.ROW, from_numpy(times[first : first + data.num_rows])))
-            first += data.num_rows
+        for rows in timed(batches, from_numpy(times)):
+            self.output.emit(rows)
 
     # -- whether it is worth it
 

@@ -8,13 +8,11 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
-from actors.large_columns import batches_of
+from actors.large_columns import Column, batches_of, timed
 from actors.operators.base import OperatorContext, Output
 from actors.operators.window_times import Times
-from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError
 from flinkray.fixed_width import from_numpy
-from flinkray.types import Kind
 
 
 class Bounds(Struct, frozen=True):
@@ -44,9 +42,9 @@ class Bounds(Struct, frozen=True):
 def emit_windows(
     context: OperatorContext,
     output: Output,
-    keys: Sequence[tuple[str, pa.Array]],
+    keys: Sequence[tuple[str, Column]],
     bounds: Bounds,
-    aggregates: Sequence[tuple[str, pa.Array]],
+    aggregates: Sequence[tuple[str, Column]],
 ) -> None:
     """Emits a row per (key, window) in batches of the size that the job wants.
 
@@ -62,10 +60,6 @@ def emit_windows(
             "window_start, window_end, and the aggregates); give the aggregate another name, or rename the key column "
             "before key_by"
         )
-    first = 0
-    for data in batches_of([column for _, column in columns], names):
-        times = bounds.slice(first, data.num_rows).times
-        rows = Batch(data, Kind.ROW, times)
+    for rows in timed(batches_of([column for _, column in columns], names), bounds.times):
         for offset in range(0, rows.num_rows, context.batch_rows):
             output.emit(rows.slice(offset, context.batch_rows))
-        first += data.num_rows
