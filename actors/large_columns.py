@@ -21,7 +21,7 @@ from flinkray.fixed_width import from_numpy
 from flinkray.types import Kind
 
 _MOST_BYTES = 1 << 30
-"""Of text in one array: half of what fits, so that one value more does too."""
+"""Of text in one array: half of what fits."""
 
 Column: TypeAlias = pa.Array | pa.ChunkedArray
 """Of the declared type; in chunks where one array has no room for it."""
@@ -39,8 +39,11 @@ def fits(nbytes: int) -> bool:
 
 def enlarged(values: Any) -> Any:
     """Text or bytes (an array, chunked or not) in the type with wide offsets; others as they are."""
-    large = _LARGE.get(values.type)
-    return values if large is None else values.cast(large)
+    return values.cast(enlarged_type(values.type)) if values.type in _LARGE else values
+
+
+def enlarged_type(arrow_type: pa.DataType) -> pa.DataType:
+    return _LARGE.get(arrow_type, arrow_type)
 
 
 def narrowed(values: pa.Array, arrow_type: pa.DataType) -> Column:
@@ -88,10 +91,14 @@ def _offsets(values: pa.Array) -> npt.NDArray[np.int64]:
     return np.frombuffer(values.buffers()[1], np.int64, len(values) + 1, values.offset * 8)
 
 
-def _cuts(offsets: npt.NDArray[np.int64]) -> list[tuple[int, int]]:
-    """(begin, end) of pieces, not too large, of what begins and ends at these bytes."""
-    pieces = (offsets[1:] - offsets[0] - 1) // _MOST_BYTES
-    return list(pairwise([0, *(np.flatnonzero(np.diff(pieces)) + 1).tolist(), len(pieces)]))
+def _cuts(offsets: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """(begin, end) of pieces of what begins and ends at these bytes: none is too large but for a value alone."""
+    begin = 0
+    while begin < len(offsets) - 1:
+        fitting = int(np.searchsorted(offsets, offsets[begin] + _MOST_BYTES, "right")) - 1
+        end = max(begin + 1, fitting)
+        yield begin, end
+        begin = end
 
 
 def taken(values: Any, places: npt.NDArray[np.int64]) -> Column:

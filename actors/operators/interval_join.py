@@ -24,6 +24,7 @@ from flinkray.batch import Batch
 from flinkray.fixed_width import from_numpy
 from flinkray.functions import as_callable
 from flinkray.operator_factories import IntervalJoinFactory
+from flinkray.row_codec import decode
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Kind
 from graphs.job_graph import OperatorCode
 
@@ -244,5 +245,5 @@ class _FunctionPairs:
 def _values(rows: KeyedRows, times: Times, indices: Indices) -> Iterator[tuple[object, int]]:
     """The value and the time of each of the rows; one that is there several times is decoded once."""
     distinct, places = np.unique(indices, return_inverse=True)
-    values = rows.take(distinct).values()
+    values = decode(Batch(taken_batch(whole(rows.data), distinct), rows.kind))
     return zip(map(values.__getitem__, places.tolist()), times[indices].tolist(), strict=True)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from actors.casting import stored, stored_type
-from actors.large_columns import Columns, taken_enlarged
+from actors.large_columns import Columns, batches_of, enlarged_type, narrowed, taken_enlarged
 from actors.operators.accumulator_base import (
     AggregateTypeError,
     cast_exactly,
@@ -364,19 +364,21 @@ class RunningDistinct(Running):
         lists = state["values"]
         lengths = np.diff(as_numpy(lists.offsets))
         groups = np.repeat(np.arange(len(lists)), lengths)
-        self._new_pairs(groups, cast_exactly(lists.flatten(), self._type))
+        values = narrowed(cast_exactly(lists.flatten(), enlarged_type(self._type)), self._type)
+        for pairs in batches_of([from_numpy(groups), values], ["group", "value"]):
+            self._new_pairs(as_numpy(pairs.column(0)), pairs.column(1))
         self._counts = lengths.astype(np.int64)
 
 
 def _distinct_lists(pairs: Columns | None, size: int, arrow_type: pa.DataType) -> pa.Array:
-    """The values of each group as a list, from (group, value)."""
+    """The values of each group as a list, as `enlarged` makes them, from (group, value)."""
     if pairs is None:
-        return pa.array([[]] * size, pa.list_(stored_type(arrow_type))).cast(pa.list_(arrow_type))
+        return pa.array([[]] * size, pa.list_(stored_type(arrow_type))).cast(pa.list_(enlarged_type(arrow_type)))
     groups = pairs.column(0).to_numpy()
     order = order_by(groups)
     offsets = np.zeros(size + 1, np.int32)
     np.cumsum(np.bincount(groups, minlength=size), out=offsets[1:])
-    values = cast_exactly(taken_enlarged(pairs.column(1), order), arrow_type)
+    values = cast_exactly(taken_enlarged(pairs.column(1), order), enlarged_type(arrow_type))
     return pa.ListArray.from_arrays(from_numpy(offsets), values)
 
 

@@ -49,7 +49,7 @@ def test_what_has_no_room_in_one_array_comes_in_chunks_that_have(arrow_type: pa.
         assert column.to_pylist() == values.to_pylist()[first:]
         for chunk in getattr(column, "chunks", [column]):
             texts = [text for text in chunk.to_pylist() if text]
-            assert sum(map(len, texts)) <= 4 or sum(map(len, texts[1:])) <= 4, "but for the first of them"
+            assert sum(map(len, texts)) <= 4 or len(texts) == 1
     assert isinstance(narrowed(large, arrow_type), pa.ChunkedArray)
     assert isinstance(narrowed(large.slice(0, 2), arrow_type), pa.Array)
 

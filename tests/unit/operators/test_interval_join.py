@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators import interval_join_buffer, join_buffer
+from actors.operators import interval_join, interval_join_buffer
 from actors.operators.interval_join import IntervalJoinOperator
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError, NullTimestampError, TypeMismatchError, UserFunctionError
@@ -348,8 +348,8 @@ def test_an_error_of_the_function_names_the_operator_and_the_pair() -> None:
 
 def test_only_rows_that_match_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     decoded = []
-    real = join_buffer.decode
-    monkeypatch.setattr(join_buffer, "decode", lambda batch: decoded.append(batch.num_rows) or real(batch))
+    real = interval_join.decode
+    monkeypatch.setattr(interval_join, "decode", lambda batch: decoded.append(batch.num_rows) or real(batch))
     harness = harness_of(0, 0, as_tuple)
     push(harness, 0, *[(f"{number}", number, 10) for number in range(1000)])
     push(harness, 1, ("5", 1, 10), ("7", 2, 10), ("7", 3, 10), ("none", 4, 10), ("8", 5, 11))
