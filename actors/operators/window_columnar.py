@@ -114,7 +114,7 @@ class ColumnarWindowOperator(WindowOperatorBase):
     # -- watermarks
 
     def _fire_due(self, watermark: int) -> None:
-        starts = self._waiting.pop_while(lambda start: self._times.is_due(start, watermark))
+        starts = self._waiting.pop_until(self._times.due_limit(watermark))
         self._fire(starts, self._not_fired_yet(starts))
         self._release(watermark)
         self._store.forget_fired(watermark)
@@ -127,8 +127,7 @@ class ColumnarWindowOperator(WindowOperatorBase):
         return {start: store.keys_to_fire(self._cells_of(start, None), start + self._times.size) for start in starts}
 
     def _release(self, watermark: int) -> None:
-        times = self._times
-        for slice_start in self._slices.pop_while(lambda s: times.is_over(times.last_start(s), watermark)):
+        for slice_start in self._slices.pop_until(self._times.released_limit(watermark)):
             self._store.release(slice_start, slice_start in self._cleared)
             self._merged.drop(self._number(slice_start))
         self._cleared.clear()

@@ -119,11 +119,11 @@ class TwoInputWindowOperator(WindowOperatorBase):
 
     def _fire_due(self, watermark: int) -> None:
         times = self._times
-        for start in self._waiting.pop_while(lambda start: times.is_due(start, watermark)):
+        for start in self._waiting.pop_until(times.due_limit(watermark)):
             self._fire(start, None)
             self._results.flush_if_full()
         self._results.flush()
-        for slice_start in self._slices.pop_while(lambda s: times.is_over(times.last_start(s), watermark)):
+        for slice_start in self._slices.pop_until(times.released_limit(watermark)):
             for buffer in self._buffers:
                 buffer.release(slice_start)
         self._forget_unused_keys()

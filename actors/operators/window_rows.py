@@ -125,9 +125,9 @@ class RowWindowOperator(WindowOperatorBase):
 
     def _fire_due(self, watermark: int) -> None:
         times = self._times
-        for start in self._waiting.pop_while(lambda start: times.is_due(start, watermark)):
+        for start in self._waiting.pop_until(times.due_limit(watermark)):
             self._fire(start, self._panes[start].to_fire())
-        for start in self._open.pop_while(lambda start: times.is_over(start, watermark)):
+        for start in self._open.pop_until(times.over_limit(watermark)):
             self._clear(start)
         self._results.flush()
 

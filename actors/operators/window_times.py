@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections.abc import Callable, Iterable
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,9 @@ from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP
 from flinkray.windowing import AlignedWindows
 
 Times = npt.NDArray[np.int64]
+
+# So many starts are put in order one by one.
+_FEW = 8
 
 
 class WindowTimes:
@@ -123,6 +126,19 @@ class WindowTimes:
         """The watermark has passed the allowed lateness too: nothing is added any more, the state goes."""
         return min(start + self.size - 1 + self._lateness, MAX_TIMESTAMP) <= watermark
 
+    def due_limit(self, watermark: int) -> int:
+        """Windows that start at or before this are due."""
+        return watermark - self.size + 1
+
+    def over_limit(self, watermark: int) -> int:
+        """Windows that start at or before this are over."""
+        return MAX_TIMESTAMP if watermark == MAX_TIMESTAMP else watermark - self._lateness - self.size + 1
+
+    def released_limit(self, watermark: int) -> int:
+        """Slices that start at or before this are part of no window that is not over."""
+        limit = self.over_limit(watermark)
+        return limit if limit == MAX_TIMESTAMP else self.last_start(limit) + self.slide - 1
+
     def late_limit(self, watermark: int) -> int:
         """Whatever ends at or before this (its last millisecond counts) is over."""
         return late_limit(watermark, self._lateness)
@@ -138,7 +154,7 @@ class PendingWindows:
     """Starts of windows that wait for the watermark, each once."""
 
     def __init__(self) -> None:
-        self._heap: list[int] = []
+        self._ascending: list[int] = []
         self._starts: set[int] = set()
 
     def __contains__(self, start: int) -> bool:
@@ -147,21 +163,27 @@ class PendingWindows:
     def add(self, start: int) -> None:
         if start not in self._starts:
             self._starts.add(start)
-            heapq.heappush(self._heap, start)
+            insort(self._ascending, start)
+
+    def add_all(self, starts: Sequence[int]) -> None:
+        """As `add` of each, in less time where they are many."""
+        if len(starts) <= _FEW:
+            for start in starts:
+                self.add(start)
+            return
+        new = set(starts) - self._starts
+        self._starts |= new
+        self._ascending += new
+        self._ascending.sort()  # which finds that most of it is in order
 
     def earliest(self) -> int | None:
         """The lowest start; None: there is none."""
-        return self._heap[0] if self._heap else None
+        return self._ascending[0] if self._ascending else None
 
-    def pop_while(self, is_wanted: Callable[[int], bool]) -> list[int]:
-        """Takes out the lowest starts as long as `is_wanted(start)`, ascending."""
-        popped = []
-        while self._heap and is_wanted(self._heap[0]):
-            start = heapq.heappop(self._heap)
-            self._starts.remove(start)
-            popped.append(start)
+    def pop_until(self, limit: int) -> list[int]:
+        """Takes out the starts at or before this, ascending."""
+        popped = self._ascending[: bisect_right(self._ascending, limit)]
+        if popped:
+            del self._ascending[: len(popped)]
+            self._starts.difference_update(popped)
         return popped
-
-    def starts(self) -> list[int]:
-        """All, ascending."""
-        return sorted(self._starts)
