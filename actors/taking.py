@@ -47,6 +47,14 @@ def without_gaps(ascending: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | sl
     return slice(int(ascending[0]), int(ascending[-1]) + 1) if is_run else ascending
 
 
+def places_of_runs(begins: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """begins[0], begins[0] + 1, ... as many as counts[0] says, then those of the next run, and so on."""
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    places: npt.NDArray[np.int64] = np.arange(total) + np.repeat(begins - (ends - counts), counts)
+    return places
+
+
 def _same_column(data: pa.RecordBatch, times: pa.Array) -> int | None:
     """The number of the column that is these event times; None: none is known to be."""
     if len(times) < _WORTH_LOOKING:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
-from actors.operators.accumulator_base import Cells, Places, grown, together
+from actors.operators.accumulator_base import Cells, Places, grown
 from actors.operators.placed_cells import is_dense
-from actors.ordering import order_below, order_by
+from actors.operators.slice_runs import Counts, Run, SliceRuns, Starts
+from actors.ordering import distinct, is_other_than_before, order_by
 from actors.state.integer_index import PairIndex
 from actors.state.key_index import Ids
-from actors.taking import contiguous
+from actors.taking import contiguous, places_of_runs
 
 # With so many cells it is asked for the first time whether other cells would be better, then whenever they have
 # doubled.
@@ -29,11 +28,8 @@ _RELEASED_BEFORE_COMPACTING = 4096
 _WORTH_LOOKING_UP = 0.25
 
 
-class _Slice(Struct):
-    chunks: list[Cells]
-    """Its cells, ascending."""
-    is_merged: bool = False
-    """They are in one chunk, and each key has one."""
+# In slices of so many cells each, one after the other is looked for what repeats; in all smaller ones at once.
+_LARGE_SLICE = 512
 
 
 class ArrivingCells(ABC):
@@ -44,8 +40,7 @@ class ArrivingCells(ABC):
     """
 
     def __init__(self, groups: int = 0) -> None:
-        self._slices: dict[int, _Slice] = {}
-        """By slice start."""
+        self._slices = SliceRuns()
         self._released = 0
         self._judged_at = max(_FEWEST_JUDGED, 2 * groups)
         self._rows = 0
@@ -76,7 +71,9 @@ class ArrivingCells(ABC):
         return False
 
     def starts(self) -> list[int]:
-        return list(self._slices)
+        """Of the slices, ascending."""
+        starts: list[int] = self._slices.starts().tolist()
+        return starts
 
     def has_room(self, starts: Sequence[int], keys: int, rows: int) -> bool:
         """Whether `cells` may be called for that many rows; else other cells are better. May find some that repeat."""
@@ -85,7 +82,11 @@ class ArrivingCells(ABC):
             return True
         self.find_repeated()
         self._judged_at = 2 * self.count
-        return self._is_best() and not is_dense(keys, len({*self._slices, *starts}), self.count)
+        return self._is_best() and not is_dense(keys, self._number_with(starts), self.count)
+
+    def _number_with(self, starts: Sequence[int]) -> int:
+        """Of the slices, if these come."""
+        return len(distinct(np.concatenate([self._slices.starts(), np.array(starts, np.int64)])))
 
     def _is_best(self) -> bool:
         return True
@@ -96,18 +97,10 @@ class ArrivingCells(ABC):
 
         Args:
             key_ids: may be written over.
-            starts: the distinct slices of the rows.
+            starts: the distinct slices of the rows, ascending.
             which: for each row the index of its slice in `starts`; None: they are all in the only one.
             keys: above all key numbers so far.
         """
-
-    def _enter(self, cells: Cells, starts: Sequence[int], which: npt.NDArray[Any] | None) -> None:
-        """These are new in their slices."""
-        for start, chunk in zip(starts, [cells] if which is None else _parted(cells, which, len(starts)), strict=True):
-            if len(chunk):
-                some = self._slices.setdefault(start, _Slice([]))
-                some.chunks.append(chunk)
-                some.is_merged = False
 
     def reused(self) -> list[slice]:
         """Cells that were used before, to be cleared before anything is added; each is given once."""
@@ -121,39 +114,44 @@ class ArrivingCells(ABC):
     def find_repeated(self) -> None:
         """From now on each key has one cell in a slice."""
 
-    def unmerged(self, slice_start: int) -> Cells:
-        """The cells of a slice; a key may have several of them. Quick."""
-        return together(self._slices[slice_start].chunks)
+    def unmerged(self) -> Run:
+        """All cells, by slice; a key may have several of one. Quick."""
+        return self._slices.everything()
+
+    def sizes(self, starts: Starts) -> Counts:
+        """How many cells each of these slices has at most."""
+        return self._slices.sizes(starts)
+
+    def read(self, starts: Starts) -> Run:
+        """Those of these slices that there are, each key with one cell.
+
+        Args:
+            starts: ascending.
+        """
+        return self._slices.read(starts, self._kept)
 
     def cells_of(self, slice_start: int) -> Places:
         """The cells of a slice, ascending, one for each key; none if there is no such slice."""
-        some = self._slices.get(slice_start)
-        if some is None:
-            return np.empty(0, np.int64)
-        if not some.is_merged:
-            cells = together(some.chunks)
-            distinct = self._merged(cells)
-            self._released += len(cells) - len(distinct)
-            some.chunks, some.is_merged = [distinct], True
-        return some.chunks[0]
+        return self.read(np.array([slice_start], np.int64)).cells
 
-    def _merged(self, cells: Cells) -> Cells:
-        """The first cell of each key."""
-        return cells
+    def _kept(self, run: Run) -> npt.NDArray[np.bool_] | None:
+        """For `SliceRuns.read`: the first cell of each key in each slice."""
+        return None
 
     @abstractmethod
     def key_ids(self, cells: Places) -> Ids | slice:
         """The key of each of these cells, in whichever form is at hand."""
 
-    def release(self, slice_start: int, is_clear: bool = False) -> None:
-        """The slice is not needed any more; should it come again, it is a new one.
+    def release(self, starts: Sequence[int], cleared: Collection[int] = ()) -> None:
+        """These slices are not needed any more; should one come again, it is a new one.
 
         Args:
-            is_clear: nothing is left of what was added to its cells.
+            starts: ascending.
+            cleared: those of which nothing is left of what was added to their cells.
         """
-        released = sum(map(len, self._slices.pop(slice_start, _Slice([])).chunks))
-        self._released += released
-        self.most_keys = max(self.most_keys, released)
+        released = self._slices.release(np.array(starts, np.int64))
+        self._released += int(released.sum())
+        self.most_keys = max(self.most_keys, int(released.max(initial=0)))
 
     def recent(self) -> Cells:
         """Cells in use, and those that were released last."""
@@ -186,7 +184,7 @@ class LookedUpCells(ArrivingCells):
         if self._pairs.size > before:
             new_cells = np.arange(before, self._pairs.size, dtype=np.int64)
             firsts = self._pairs.firsts(slice(before, None))
-            self._enter(new_cells, starts, None if which is None else _indices(firsts, numbers))
+            self._slices.add(new_cells, starts, None if which is None else _indices(firsts, numbers))
         return cells
 
     def _number(self, slice_start: int) -> int:
@@ -199,9 +197,10 @@ class LookedUpCells(ArrivingCells):
     def key_ids(self, cells: Places) -> Ids | slice:
         return self._pairs.seconds(cells)
 
-    def release(self, slice_start: int, is_clear: bool = False) -> None:
-        super().release(slice_start, is_clear)
-        self._numbers.pop(slice_start, None)
+    def release(self, starts: Sequence[int], cleared: Collection[int] = ()) -> None:
+        super().release(starts, cleared)
+        for start in starts:
+            self._numbers.pop(start, None)
 
 
 class AppendedCells(ArrivingCells):
@@ -224,7 +223,7 @@ class AppendedCells(ArrivingCells):
 
     @property
     def has_repeats(self) -> bool:
-        return not all(each.is_merged for each in self._slices.values())
+        return not self._slices.are_merged
 
     def _is_best(self) -> bool:
         return not self.is_worth_looking_up
@@ -235,7 +234,7 @@ class AppendedCells(ArrivingCells):
         self._key_ids[first : self._size] = key_ids
         self._rows_of_keys = grown(self._rows_of_keys, keys, 0)
         cells = np.arange(first, self._size)
-        self._enter(cells, starts, which)
+        self._slices.add(cells, starts, which)
         return cells
 
     def repeated(self) -> list[tuple[Cells, Cells]]:
@@ -243,21 +242,42 @@ class AppendedCells(ArrivingCells):
         return repeated
 
     def find_repeated(self) -> None:
-        for start in self._slices:
-            self.cells_of(start)
+        self.read(self._slices.starts())
 
-    def _merged(self, cells: Cells) -> Cells:
-        keys, rows = self._key_ids[contiguous(cells)], np.arange(len(cells), dtype=np.int32)
-        self._rows_of_keys[keys[::-1]] = rows[::-1]  # the last write wins, which is the first row of each
-        first_rows = self._rows_of_keys.take(keys)
-        is_first = first_rows == rows
-        if is_first.all():
-            return cells
+    def _kept(self, run: Run) -> npt.NDArray[np.bool_] | None:
+        keys = self._key_ids[contiguous(run.cells)]
+        first_rows = self._first_rows(keys, run.counts)
+        is_first: npt.NDArray[np.bool_] = first_rows == np.arange(len(keys))
         repeats = np.flatnonzero(~is_first)
-        self._repeats += len(repeats)
-        self._repeated.append((cells[repeats], cells[first_rows[repeats]]))
-        distinct: Cells = cells[is_first]
-        return distinct
+        if len(repeats):
+            self._repeats += len(repeats)
+            self._released += len(repeats)
+            self._repeated.append((run.cells[repeats], run.cells[first_rows[repeats]]))
+        return is_first
+
+    def _first_rows(self, keys: npt.NDArray[np.int32], counts: Counts) -> Cells:
+        """For each row of some slices, which have so many rows each, the first one of its key in its slice."""
+        if len(counts) == 1:
+            return self._first_rows_of_one(keys)
+        first_rows, ends = np.empty(len(keys), np.int64), np.cumsum(counts)
+        is_large = counts >= _LARGE_SLICE
+        for end, count in zip(ends[is_large].tolist(), counts[is_large].tolist(), strict=True):
+            first_rows[end - count : end] = self._first_rows_of_one(keys[end - count : end])
+            first_rows[end - count : end] += end - count
+        small = np.flatnonzero(~is_large)
+        if len(small):
+            rows = places_of_runs((ends - counts)[small], counts[small])
+            pairs = np.repeat(small * len(self._rows_of_keys), counts[small]) + keys[rows]
+            order = order_by(pairs)
+            is_other = is_other_than_before(pairs[order])
+            first_rows[rows[order]] = rows[order[is_other]][np.cumsum(is_other) - 1]
+        return first_rows
+
+    def _first_rows_of_one(self, keys: npt.NDArray[np.int32]) -> Cells:
+        rows = np.arange(len(keys), dtype=np.int32)
+        self._rows_of_keys[keys[::-1]] = rows[::-1]  # the last write wins, which is the first row of each
+        first_rows: Cells = self._rows_of_keys.take(keys).astype(np.int64)
+        return first_rows
 
     def key_ids(self, cells: Places) -> Ids | slice:
         ids: Ids = self._key_ids[cells].astype(np.int64)
@@ -269,10 +289,3 @@ def _indices(values: Ids, places: Ids) -> Ids:
     order = order_by(places)
     indices: Ids = order[np.searchsorted(places[order], values)]
     return indices
-
-
-def _parted(cells: Cells, which: npt.NDArray[Any], parts: int) -> list[Cells]:
-    """The cells of each part, ascending; `which`: for each cell the number of its part."""
-    ends = np.cumsum(np.bincount(which, minlength=parts)).tolist()
-    ordered = cells[order_below(which, parts)]
-    return [ordered[start:end] for start, end in pairwise([0, *ends])]

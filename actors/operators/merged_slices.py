@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -58,10 +58,12 @@ class MergedSlices:
             yield from self._merged(level, first >> level)
             first += 1 << level
 
-    def drop(self, number: int) -> None:
-        """The slice has changed, or is gone."""
-        for level in range(1, self._levels + 1):
-            self._pieces.pop((level, number >> level), None)
+    def drop(self, numbers: Iterable[int]) -> None:
+        """These slices have changed, or are gone."""
+        if self._pieces:
+            for number in numbers:
+                for level in range(1, self._levels + 1):
+                    self._pieces.pop((level, number >> level), None)
 
     def clear(self) -> None:
         """Keys or cells have other numbers now."""

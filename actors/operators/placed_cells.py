@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from actors.operators.accumulator_base import Cells, Places, grown, listed
+from actors.operators.accumulator_base import Cells, Places, grown, listed, together
+from actors.operators.slice_runs import Counts, Run, Starts
 from actors.state.key_index import Ids
 
 # Places may be computed while there are at most this many for each cell in use.
@@ -71,7 +72,8 @@ class PlacedCells:
         return sum(map(self._number_used, self._blocks.values()))
 
     def starts(self) -> list[int]:
-        return list(self._blocks)
+        """As `ArrivingCells.starts`."""
+        return sorted(self._blocks)
 
     def has_room(self, starts: Sequence[int], keys: int, rows: int) -> bool:
         """Whether `cells` may be called for that many rows: there are not too many places for them."""
@@ -126,9 +128,21 @@ class PlacedCells:
     def find_repeated(self) -> None:
         """As `ArrivingCells.find_repeated`."""
 
-    def unmerged(self, slice_start: int) -> Cells:
+    def unmerged(self) -> Run:
         """As `ArrivingCells.unmerged`."""
-        return listed(self.cells_of(slice_start))
+        return self.read(np.array(self.starts(), np.int64))
+
+    def sizes(self, starts: Starts) -> Counts:
+        """As `ArrivingCells.sizes`."""
+        blocks = map(self._blocks.get, starts.tolist())
+        return np.array([0 if block is None else self._number_used(block) for block in blocks], np.int64)
+
+    def read(self, starts: Starts) -> Run:
+        """As `ArrivingCells.read`."""
+        counts = self.sizes(starts)
+        starts, counts = starts[counts > 0], counts[counts > 0]
+        cells = [listed(self._used_in(self._blocks[start])) for start in starts.tolist()]
+        return Run(starts, np.cumsum(counts), together(cells) if cells else np.empty(0, np.int64))
 
     def cells_of(self, slice_start: int) -> Places:
         """As `ArrivingCells.cells_of`."""
@@ -162,16 +176,16 @@ class PlacedCells:
             return slice(first, first + cells.stop - cells.start)
         return listed(cells) & ((1 << self._bits) - 1)
 
-    def release(self, slice_start: int, is_clear: bool = False) -> None:
+    def release(self, starts: Sequence[int], cleared: Collection[int] = ()) -> None:
         """As `ArrivingCells.release`."""
-        if slice_start not in self._blocks:
-            return
-        block = self._blocks.pop(slice_start)
-        if is_clear:
-            self._clear.add(block)
-        self._free.append(block)
-        self._released = 1 if self._is_judged else self._released + 1
-        self._is_judged = False
+        for start in starts:
+            block = self._blocks.pop(start, None)
+            if block is not None:
+                if start in cleared:
+                    self._clear.add(block)
+                self._free.append(block)
+                self._released = 1 if self._is_judged else self._released + 1
+                self._is_judged = False
 
     @property
     def most_keys(self) -> int:

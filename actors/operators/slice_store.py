@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from actors.operators.keyed_tables import KeyedTables, StateRows
 from actors.operators.merged_slices import Piece
 from actors.operators.partial_aggregates import is_partial, state_of, write_partial
 from actors.operators.slice_cells import SliceCells, best_cells
-from actors.ordering import distinct, is_other_than_before, order_by
+from actors.operators.slice_runs import Counts, Run, Starts
+from actors.ordering import is_other_than_before, order_by
 from actors.state.key_index import Ids, KeyIndex
 from actors.state.snapshot import KeyedTable
 from flinkray.aggregates import Aggregate
@@ -132,6 +133,17 @@ class SliceStore:
         self._add_repeated()
         return cells
 
+    def sizes(self, starts: Starts) -> Counts:
+        """How many cells each of these slices has at most."""
+        return self._cells.sizes(starts)
+
+    def read(self, starts: Starts) -> Run:
+        """The cells of those of these slices that there are, which are asked for in ascending order: as `cells_of`
+        each of them, in as many steps as one takes."""
+        run = self._cells.read(starts)
+        self._add_repeated()
+        return run
+
     def key_ids(self, cells: Places) -> Ids:
         return listed(self._cells.key_ids(cells))
 
@@ -181,9 +193,14 @@ class SliceStore:
         self._aggregates.clear(cells if isinstance(cells, slice) else slice(int(cells[0]), int(cells[-1]) + 1))
         return True
 
-    def release(self, slice_start: int, is_clear: bool = False) -> None:
-        """The slice is not needed any more; should it come again, it is a new one. `is_clear`: all its cells are."""
-        self._cells.release(slice_start, is_clear)
+    def release(self, starts: Sequence[int], cleared: Collection[int] = ()) -> None:
+        """These slices are not needed any more; should one come again, it is a new one.
+
+        Args:
+            starts: ascending.
+            cleared: those all of whose cells are.
+        """
+        self._cells.release(starts, cleared)
 
     def compact(self) -> None:
         """Gives room back if enough was released; call it after releasing."""
@@ -196,7 +213,8 @@ class SliceStore:
         Args:
             most_keys: in one of the slices that were released; the others may be forgotten. 0: it is not known.
         """
-        starts, live, which = self._listed(self.cells_of)
+        run = self.read(np.array(self._cells.starts(), np.int64))
+        starts, live, which = run.starts.tolist(), run.cells, run.which
         key_ids = self.key_ids(live)
         if 0 < 2 * most_keys < len(self._keys):
             key_ids = self._forget_keys(key_ids)
@@ -211,14 +229,6 @@ class SliceStore:
         if self._fired_until is not None:
             self._fired_until = moved(self._fired_until, live, places, self._cells.size, MIN_TIMESTAMP)
         self._renumbered()
-
-    def _listed(self, cells_of: Callable[[int], Places]) -> tuple[list[int], Cells, npt.NDArray[np.int64]]:
-        """The slices; all their cells; and for each of these the index of its slice."""
-        starts = self._cells.starts()
-        parts = [listed(cells_of(start)) for start in starts]
-        cells = np.concatenate([np.empty(0, np.int64), *parts])
-        which = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-        return starts, cells, which
 
     def _forget_keys(self, live_ids: Ids) -> Ids:
         """Forgets all keys that have had no cell of late, if these are most, and gives what `live_ids` are then. Those
@@ -243,11 +253,10 @@ class SliceStore:
         if self._fired_until is not None and int(self._fired_until.max(initial=MIN_TIMESTAMP)) <= watermark:
             self._fired_until = None
 
-    def keys_to_fire(self, places: Places, window_end: int) -> Ids:
-        """Keys with a cell among these for which the window that ends there has not fired."""
+    def are_to_fire(self, cells: Cells, window_ends: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Whether the window of each of these cells, which ends there, has not fired for its key."""
         assert self._fired_until is not None
-        cells = listed(places)
-        return distinct(self.key_ids(cells[self._fired_until[cells] < window_end - 1]))
+        return self._fired_until[cells] < window_ends - 1
 
     # -- snapshots
 
@@ -258,14 +267,15 @@ class SliceStore:
 
     def capture(self, watermark: int) -> CapturedCells:
         """All cells as they are now. Quick: arrays are copied, all else is immutable, and no cells are merged."""
-        starts, cells, which = self._listed(self._cells.unmerged)
+        run = self._cells.unmerged()
+        cells = run.cells
         fired_until = np.full(len(cells), watermark, np.int64)
         if self._fired_until is not None:
             np.maximum(fired_until, self._fired_until[cells], out=fired_until)
         aggregates = self._aggregates.copy(self._cells.size)
         keys = self._keys.key_columns()
         key_ids = self.key_ids(cells)
-        return CapturedCells(keys, starts, cells, which, key_ids, fired_until, aggregates, self._cells.has_repeats)
+        return CapturedCells(keys, run, key_ids, fired_until, aggregates, self._cells.has_repeats)
 
     def restore(self, parts: Iterable[StateRows], next_position: int, watermark: int) -> None:
         """Adds the cells of snapshots, which differ from part to part.
@@ -300,33 +310,34 @@ class CapturedCells(Struct, frozen=True):
     """The content of a SliceStore at a barrier; any thread may read it."""
 
     keys: Columns | None
-    starts: Sequence[int]
-    """Of the slices."""
-    cells: Cells
-    """Of these slices."""
-    which: npt.NDArray[np.int64]
-    """This and the following ones are of each cell: here the index of its slice in `starts`."""
+    slices: Run
+    """Their cells."""
     key_ids: Ids
+    """This and the next one are of each cell."""
     fired_until: npt.NDArray[np.int64]
     aggregates: AggregateColumns
     has_repeats: bool
     """Whether a key may have several cells in a slice."""
 
+    @property
+    def cells(self) -> Cells:
+        return self.slices.cells
+
     def table(self, tables: KeyedTables, metadata: Mapping[str, bytes]) -> KeyedTable:
         """A row per key and slice, in the order of their first cells."""
         order = order_by(self.cells)
         cells, which, key_ids, fired_until = (
-            each[order] for each in (self.cells, self.which, self.key_ids, self.fired_until)
+            each[order] for each in (self.cells, self.slices.which, self.key_ids, self.fired_until)
         )
         aggregates, places = self.aggregates, cells
         if self.has_repeats:
-            first_rows, groups = _groups(which, key_ids)
+            first_rows, groups = groups_of(which, key_ids)
             aggregates, places = aggregates.combine(cells, groups, len(first_rows)), np.arange(len(first_rows))
             least = fired_until[first_rows]
             np.minimum.at(least, groups, fired_until)
             cells, which, key_ids, fired_until = cells[first_rows], which[first_rows], key_ids[first_rows], least
         columns = {
-            _SLICE: from_numpy(np.array(self.starts, np.int64)[which]),
+            _SLICE: from_numpy(self.slices.starts[which]),
             _CELL: from_numpy(cells),
             _FIRED_UNTIL: from_numpy(fired_until),
             **aggregates.columns(places),
@@ -334,7 +345,7 @@ class CapturedCells(Struct, frozen=True):
         return tables.make(self.keys, key_ids, columns, {**metadata, **aggregates.metadata()})
 
 
-def _groups(which: npt.NDArray[np.int64], key_ids: Ids) -> tuple[Cells, Cells]:
+def groups_of(which: npt.NDArray[np.int64], key_ids: Ids) -> tuple[Cells, Cells]:
     """The first row of each pair of these, ascending; and for each row the number of its pair in that order."""
     by_pair = order_by(which, key_ids)
     is_first = is_other_than_before(which.take(by_pair)) | is_other_than_before(key_ids.take(by_pair))

@@ -11,12 +11,14 @@ import pyarrow as pa
 
 from actors.keys import key_columns
 from actors.large_columns import batches_of, timed
-from actors.operators.accumulator_base import listed
+from actors.operators.accumulator_base import Cells
 from actors.operators.base import OperatorContext, Output
 from actors.operators.columns import operator_label
 from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
+from actors.operators.slice_runs import Counts
 from actors.operators.slice_store import SliceStore
 from actors.operators.window_contents import WindowContents, WindowRow
+from actors.ordering import distinct
 from actors.state.keyed_state import KeyedStateBackend
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from flinkray.aggregates import Aggregate
@@ -110,8 +112,7 @@ class AggregateFirings:
             self._firings.clear()
             self._fired.clear()
         if self._released:
-            for slice_number in self._released:
-                self._store.release(slice_number)
+            self._store.release(sorted(set(self._released)))
             self._released.clear()
             self._store.compact()
 
@@ -119,17 +120,13 @@ class AggregateFirings:
         return None if self._selector is None else key_columns(batch, self._selector, self._where)
 
     def _emit(self) -> None:
-        parts = [
-            np.concatenate([listed(self._store.cells_of(number)) for number in slices]) for _, slices in self._firings
-        ]
-        cells = np.concatenate(parts)
-        counts = [len(part) for part in parts]
-        key_ids = self._store.key_ids(np.array([part[0] for part in parts], np.int64))
-        if len(cells) == len(parts) == len(set(cells.tolist())):
+        cells, counts = self._cells()
+        firings = len(counts)
+        key_ids = self._store.key_ids(cells[np.cumsum(counts) - counts])
+        if len(cells) == firings == len(distinct(cells)):
             results = self._store.results(cells)
         else:
-            targets = np.repeat(np.arange(len(parts), dtype=np.int64), counts)
-            results = self._store.combined_results(cells, targets, len(parts))
+            results = self._store.combined_results(cells, np.repeat(np.arange(firings), counts), firings)
         windows = [window for window, _ in self._firings]
         names = [*self._store.key_names(), "window_start", "window_end", *(name for name, _ in self._aggregates)]
         check_names(names, self._where)
@@ -140,6 +137,13 @@ class AggregateFirings:
         times = pa.array([window.max_timestamp() for window in windows], pa.int64())
         for rows in timed(batches_of(columns, names), times):
             self._output.emit(rows)
+
+    def _cells(self) -> tuple[Cells, Counts]:
+        """Of each firing's slices, which have a cell each, in the order of the firings; how many each firing has."""
+        numbers = np.array([number for _, slices in self._firings for number in slices], np.int64)
+        found = self._store.read(distinct(numbers))
+        assert len(found.cells) == len(found.starts), "a slice is of one key"
+        return found.cells[found.starts.searchsorted(numbers)], np.array([len(slices) for _, slices in self._firings])
 
     # -- snapshots; nothing is noted down between batches
 

@@ -8,7 +8,6 @@ import pyarrow.compute as pc
 
 from actors.keys import key_columns
 from actors.large_columns import timed
-from actors.operators.accumulator_base import listed, together
 from actors.operators.accumulators import AggregateColumns, column_names
 from actors.operators.base import Operator, OperatorContext, Output, subtask_label
 from actors.operators.group_sample import GroupSample
@@ -175,18 +174,16 @@ class LocalWindowAggregateOperator(Operator):
         self._give(self._store.slice_starts())
 
     def _give(self, starts: list[int]) -> None:
-        """Emits the groups of these slices, one slice after the other."""
+        """Emits the groups of these slices, which ascend, one slice after the other."""
         if not starts:
             return
-        parts = [listed(self._store.cells_of(start)) for start in starts]
-        times = np.repeat(np.array(starts, np.int64), [len(part) for part in parts])
-        cells = together(parts)
+        slices = self._store.read(np.array(starts, np.int64))
+        cells, times = slices.cells, np.repeat(slices.starts, slices.counts)
         batches = self._store.partial_rows(cells, self._kept)
-        for start in starts:
-            self._store.release(start)
+        self._store.release(starts)
         self._store.compact()
         left = self._store.slice_starts()
-        self._earliest_end = min(left) + self._times.slice - 1 if left else _NEVER
+        self._earliest_end = left[0] + self._times.slice - 1 if left else _NEVER
         self._judge(len(cells), sum(map(rows_behind, batches)))
         for rows in timed(batches, from_numpy(times)):
             self.output.emit(rows)

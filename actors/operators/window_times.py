@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_right, insort
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from actors.ordering import distinct
 from flinkray.batch import Batch
 from flinkray.fixed_width import INT64, fixed_width
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -103,14 +104,25 @@ class WindowTimes:
         """The starts of all windows that the slice is part of, ascending."""
         return self.starts(self.last_start(slice_start), slice_start)
 
+    def windows_over_slices(self, slice_starts: Times) -> tuple[Times, npt.NDArray[np.int64]]:
+        """As `starts_over_slice` of each of these: the starts of the windows, and for each of them the index of the
+        slice."""
+        if not self.is_sliced and not self.has_gaps:
+            return slice_starts, np.arange(len(slice_starts))
+        back = np.arange(-(-self.size // self.slide), dtype=np.int64) * self.slide
+        starts = self.last_starts(slice_starts)[:, None] - back[::-1]
+        slices, columns = np.nonzero(starts > slice_starts[:, None] - self.size)
+        return starts[slices, columns], slices
+
     def slices_of(self, start: int) -> range:
         """The starts of the slices of a window, ascending."""
         return range(start, start + self.size, self.slice)
 
-    def due_later(self, slice_starts: Iterable[int], watermark: int) -> set[int]:
+    def due_later(self, slice_starts: Iterable[int], watermark: int) -> list[int]:
         """The starts of the windows over these slices that the watermark has not made due."""
-        starts = {start for slice_start in slice_starts for start in self.starts_over_slice(slice_start)}
-        return {start for start in starts if not self.is_due(start, watermark)}
+        starts, _ = self.windows_over_slices(np.fromiter(slice_starts, np.int64))
+        later: list[int] = distinct(starts[starts > self.due_limit(watermark)]).tolist()
+        return later
 
     # -- windows and the watermark
 
@@ -165,20 +177,28 @@ class PendingWindows:
             self._starts.add(start)
             insort(self._ascending, start)
 
-    def add_all(self, starts: Sequence[int]) -> None:
-        """As `add` of each, in less time where they are many."""
-        if len(starts) <= _FEW:
-            for start in starts:
+    def add_all(self, starts: Iterable[int]) -> list[int]:
+        """Those of these, which ascend, that were not there. As `add` of each, in less time where they are many."""
+        known = self._starts
+        new = [start for start in starts if start not in known]
+        if len(new) <= _FEW:
+            for start in new:
                 self.add(start)
-            return
-        new = set(starts) - self._starts
-        self._starts |= new
+            return new
+        known.update(new)
+        is_behind = not self._ascending or self._ascending[-1] < new[0]
         self._ascending += new
-        self._ascending.sort()  # which finds that most of it is in order
+        if not is_behind:
+            self._ascending.sort()  # which finds that most of it is in order
+        return new
 
     def earliest(self) -> int | None:
         """The lowest start; None: there is none."""
         return self._ascending[0] if self._ascending else None
+
+    def between(self, first: int, end: int) -> list[int]:
+        """The starts from `first` on and before `end`, ascending."""
+        return self._ascending[bisect_left(self._ascending, first) : bisect_left(self._ascending, end)]
 
     def pop_until(self, limit: int) -> list[int]:
         """Takes out the starts at or before this, ascending."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from actors.operators import window_columnar
 from actors.operators.accumulator_base import number_of
 from actors.operators.merged_slices import MergedSlices, Piece
 from actors.operators.window_columnar import ColumnarWindowOperator
@@ -25,6 +26,13 @@ from tests.support.rescaling import Subtasks
 from tests.support.window_cases import random_case
 
 KEY = (ColumnKey(("key",)),)
+
+
+@pytest.fixture(autouse=True)
+def _merged_however_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window_columnar, "_FEW_CELLS", 0)
+
+
 OF_FIXED_SIZE: tuple[tuple[str, Aggregate], ...] = (
     ("rows", Count()),
     ("total", Sum("value")),
@@ -92,7 +100,7 @@ def test_a_window_asks_for_few_pieces_and_a_late_row_drops_only_those_over_its_s
     assert len(list(merged.pieces(1, 64))) == 6
     assert asked == [1]
     asked.clear()
-    merged.drop(37)
+    merged.drop([37])
     assert len(list(merged.pieces(0, 64))) == 1
     assert sorted(asked) == [36, 37]
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators import arriving_cells, placed_cells
+from actors.operators import arriving_cells, placed_cells, slice_runs
 from actors.operators.accumulator_base import listed, number_of
 from actors.operators.arriving_cells import AppendedCells, LookedUpCells
 from actors.operators.keyed_tables import KeyedTables, StateRows, state_rows
@@ -71,9 +71,11 @@ class Checked:
         for start, key, value in zip(slices, keys, values, strict=True):
             self.model[start][key].append((value, f"{value:06}"))
 
-    def release(self, start: int, clears: bool = False) -> None:
-        self.store.release(start, clears and self.store.clear(self.store.cells_of(start)))
-        self.model.pop(start, None)
+    def release(self, *starts: int, clears: bool = False) -> None:
+        cleared = [start for start in starts if clears and self.store.clear(self.store.cells_of(start))]
+        self.store.release(starts, cleared)
+        for start in starts:
+            self.model.pop(start, None)
 
     def snapshot(self, watermark: int) -> StateRows:
         """What is restored of one that is taken now, which has a row per group."""
@@ -92,7 +94,7 @@ class Checked:
 
     def check(self) -> None:
         self.store.check()
-        assert sorted(self.store.slice_starts()) == sorted(self.model)
+        assert self.store.slice_starts() == sorted(self.model)
         for start, values in self.model.items():
             cells = self.store.cells_of(start)
             keys = self.store.key_columns(self.store.key_ids(cells))[0].to_pylist()
@@ -100,6 +102,12 @@ class Checked:
             known = {key: expected(some) for key, some in values.items()}
             wanted = {key: {name: results[name] for name in self.names} for key, results in known.items()}
             assert dict(zip(keys, rows, strict=True)) == wanted
+        some = np.array([start for start in sorted(self.model) if start % 20], np.int64)
+        assert (self.store.sizes(some) >= [len(self.model[start]) for start in some.tolist()]).all()
+        run = self.store.read(some)
+        assert run.starts.tolist() == some.tolist()
+        for start, cells in zip(some.tolist(), np.split(run.cells, run.ends[:-1]), strict=False):
+            assert cells.tolist() == listed(self.store.cells_of(start)).tolist()
         if self.model:
             cells = np.sort(np.concatenate([listed(self.store.cells_of(start)) for start in self.model]))
             keys = self.store.key_columns(self.store.key_ids(cells))[0]
@@ -112,6 +120,8 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arriving_cells, "_RELEASED_BEFORE_COMPACTING", 3)
     monkeypatch.setattr(arriving_cells, "_FEWEST_JUDGED", 3)
     monkeypatch.setattr(placed_cells, "_FEWEST_BITS", 2)
+    monkeypatch.setattr(arriving_cells, "_LARGE_SLICE", 20)
+    monkeypatch.setattr(slice_runs, "_SMALL", 50)
 
 
 @pytest.mark.usefixtures("soon")
@@ -133,8 +143,8 @@ def test_cells_hold_what_was_added_however_dense_slices_are(
         layouts.add(type(checked.store._cells))
         if chance.random() < 0.5:
             first += chance.choice([0, 1, 2])
-            for start in [start for start in checked.store.slice_starts() if start < 10 * first]:
-                checked.release(start, clears=chance.random() < 0.5)
+            over = [start for start in checked.store.slice_starts() if start < 10 * first]
+            checked.release(*over, clears=chance.random() < 0.5)
             checked.store.compact()
         if chance.random() < 0.1:
             checked = checked.restored()
@@ -205,7 +215,7 @@ def test_rows_that_repeat_take_no_memory_before_a_slice_is_read() -> None:
         checked.add([200] * 1000 + [210], [*keys, number], [*keys, number])
     assert isinstance(checked.store._cells, LookedUpCells)
     assert checked.store._cells.size == 21_100
-    assert len(checked.store._cells._slices[200].chunks) <= 2
+    assert len(checked.store._cells._slices._runs) <= 8
     checked.check()
 
 
@@ -270,7 +280,7 @@ def restored_with(aggregates: Sequence[tuple[str, Aggregate]], kept: int) -> Che
     run_windows(before, 3, 3000, 3000)
     captured = before.store.capture(0)
     columns = {
-        "slice": pa.array(np.array(captured.starts)[captured.which]),
+        "slice": pa.array(captured.slices.starts[captured.slices.which]),
         "cell": pa.array(captured.cells),
         "fired_until": pa.array(captured.fired_until),
         **captured.aggregates.columns(captured.cells),
