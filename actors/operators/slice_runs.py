@@ -141,8 +141,18 @@ class SliceRuns:
     def sizes(self, wanted: Starts) -> Counts:
         """How many cells each of these slices has, several of a key counted as often as they are."""
         sizes = np.zeros(len(wanted), np.int64)
+        small: list[Run] = []
         for run in self._near(wanted):
-            sizes += run.counts_of(wanted)
+            if len(run.starts) > len(wanted):
+                sizes += run.counts_of(wanted)
+            else:
+                small.append(run.present())
+        if small:  # of which there may be many: all at once
+            starts = np.concatenate([run.starts for run in small])
+            counts = np.concatenate([run.counts for run in small])
+            places = np.minimum(wanted.searchsorted(starts), len(wanted) - 1)
+            is_wanted = wanted[places] == starts
+            np.add.at(sizes, places[is_wanted], counts[is_wanted])
         return sizes
 
     def read(self, wanted: Starts, kept: Kept) -> Run:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from actors.operators.accumulator_base import Cells
-from actors.operators.slice_runs import Counts, Run, Starts
+from actors.operators.slice_runs import Counts, Starts
 from actors.operators.slice_store import SliceStore
 from actors.operators.window_times import PendingWindows, WindowTimes
 from actors.state.key_index import Ids
@@ -58,28 +58,22 @@ class WindowCells:
         if not self._times.is_sliced:
             run = self._store.read(starts)
             return np.repeat(starts.searchsorted(run.starts), run.counts), run.cells
-        run = self.read(starts)
+        run = self._store.read(self._slices_under(starts))
         ends = np.append(0, run.ends)
         begins = ends[run.starts.searchsorted(starts)]
         counts = ends[run.starts.searchsorted(starts + self._times.size)] - begins
         return np.repeat(np.arange(len(starts)), counts), run.cells[places_of_runs(begins, counts)]
-
-    def read(self, starts: Starts) -> Run:
-        """The slices of these windows of several, which ascend."""
-        return self._store.read(self._slices_under(starts))
 
     def _slices_under(self, starts: Starts) -> Starts:
         first, last = int(starts[0]), int(starts[-1])
         return np.array(self._slices.between(first, last + self._times.size), np.int64)
 
 
-def grouped(starts: Starts, sizes: Counts, most: int) -> Iterator[tuple[Starts, int]]:
-    """Neighbouring windows that have something, so many that they are of this size at most together, or one; and what
-    size that is."""
-    starts, sizes = starts[sizes > 0], sizes[sizes > 0]
+def grouped(starts: Starts, sizes: Counts, most: int) -> Iterator[Starts]:
+    """Neighbouring windows, so many that they are of this size at most together, or one."""
     ends = np.cumsum(sizes)
     first, before = 0, 0
     while first < len(starts):
         last = max(first + 1, int(ends.searchsorted(before + most, "right")))
-        yield starts[first:last], int(ends[last - 1]) - before
+        yield starts[first:last]
         first, before = last, int(ends[last - 1])

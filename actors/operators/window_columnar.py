@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from actors.operators.columns import operator_label
 from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
 from actors.operators.merged_slices import MergedSlices, Piece, combine
 from actors.operators.partial_aggregates import is_partial, rows_behind
-from actors.operators.slice_runs import Starts
+from actors.operators.slice_runs import Counts, Starts
 from actors.operators.slice_store import SliceStore, groups_of
 from actors.operators.window_base import WindowOperatorBase
 from actors.operators.window_cells import KeysOfWindows, WindowCells, grouped
@@ -39,7 +39,7 @@ _GRID = "windows"
 # due, takes little memory.
 _CELLS_AT_ONCE = 1 << 17
 
-# Windows of several slices with this many cells or fewer take less time cell by cell than piece by piece.
+# Windows of several slices with this many cells each or fewer are put together from these, not from merged slices.
 _FEW_CELLS = 4096
 
 
@@ -145,25 +145,30 @@ class ColumnarWindowOperator(WindowOperatorBase):
         Args:
             only: of which keys; None: of all.
         """
-        for group, size in grouped(starts, self._cells.sizes(starts), _CELLS_AT_ONCE):
-            if only is not None:
-                self._emit_cells(group, only)
-            elif self._times.is_sliced and self._store.is_worth_merging and size > _FEW_CELLS * len(group):
-                self._emit_merged(group)
-            elif len(group) == 1 and not self._times.is_sliced:
+        sizes = self._cells.sizes(starts)
+        starts, sizes = starts[sizes > 0], sizes[sizes > 0]
+        if only is None and self._is_worth_merging(sizes):
+            self._emit_merged(starts)
+            return
+        for group in grouped(starts, sizes, _CELLS_AT_ONCE):
+            if len(group) == 1 and only is None and not self._times.is_sliced:
                 self._emit_window(int(group[0]))
             else:
-                self._emit_cells(group, None)
+                self._emit_cells(group, only)
+
+    def _is_worth_merging(self, sizes: Counts) -> bool:
+        """Whether windows of so many cells take less time piece by piece than cell by cell."""
+        return self._times.is_sliced and self._store.is_worth_merging and int(sizes.sum()) > _FEW_CELLS * len(sizes)
 
     def _emit_merged(self, starts: Starts) -> None:
-        """Windows of slices that have many cells each: put together from few pieces."""
-        self._cells.read(starts)  # all of them at once, before each slice is
         slices = self._times.size // self._times.slice
         numbers = map(self._number, starts.tolist())
-        windows = [list(self._merged.pieces(number, number + slices)) for number in numbers]
-        key_ids, counts, combined = combine(windows)
-        results = combined.results(np.arange(len(key_ids), dtype=np.int64))
-        self._emit_rows(self._store.key_columns(key_ids), self._bounds(np.repeat(starts, counts)), results)
+        windows = zip(starts.tolist(), (self._merged.pieces(first, first + slices) for first in numbers), strict=True)
+        for group in _grouped(windows):
+            key_ids, counts, combined = combine([pieces for _, pieces in group])
+            bounds = self._bounds(np.repeat(np.array([start for start, _ in group]), counts))
+            results = combined.results(np.arange(len(key_ids), dtype=np.int64))
+            self._emit_rows(self._store.key_columns(key_ids), bounds, results)
 
     def _slice_piece(self, number: int) -> Piece | None:
         cells = self._store.cells_of(number * self._times.slice + self._times.offset)
@@ -239,3 +244,19 @@ def _in_pieces(cells: Places, size: int) -> Iterator[Places]:
             yield slice(cells.start + offset, min(cells.start + offset + size, cells.stop))
         else:
             yield without_gaps(cells[offset : offset + size])
+
+
+def _grouped(windows: Iterable[tuple[int, Iterator[Piece]]]) -> Iterator[list[tuple[int, list[Piece]]]]:
+    """Those in a list have at most `_CELLS_AT_ONCE` groups together, or it is one."""
+    group: list[tuple[int, list[Piece]]] = []
+    count = 0
+    for start, content in windows:
+        pieces = list(content)
+        more = sum(len(piece.cells) for piece in pieces)
+        if group and count + more > _CELLS_AT_ONCE:
+            yield group
+            group, count = [], 0
+        group.append((start, pieces))
+        count += more
+    if group:
+        yield group

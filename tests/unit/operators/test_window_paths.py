@@ -12,6 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from actors.operators import arriving_cells, slice_runs, window_columnar
+from actors.operators.accumulators import AggregateColumns
+from actors.operators.slice_runs import SliceRuns
 from actors.operators.window_columnar import ColumnarWindowOperator
 from actors.operators.window_operator import create_window_operator
 from flinkray.aggregates import (
@@ -122,9 +125,14 @@ VALUES: list[tuple[pa.DataType, list[Any]]] = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(18))
-def test_columnar_windows_agree_with_the_model(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(48))
+def test_columnar_windows_agree_with_the_model(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many windows and cells are worked on at a time."""
     chance = random.Random(seed)
+    monkeypatch.setattr(window_columnar, "_CELLS_AT_ONCE", chance.choice((1, 4, 1 << 17)))
+    monkeypatch.setattr(window_columnar, "_FEW_CELLS", chance.choice((0, 4096)))
+    monkeypatch.setattr(arriving_cells, "_LARGE_SLICE", chance.choice((3, 512)))
+    monkeypatch.setattr(slice_runs, "_SMALL", chance.choice((1, 10, 4096)))
     assigner = ASSIGNERS[seed % len(ASSIGNERS)]
     lateness = chance.choice((0, 0, 15, 60))
     value_type, values = VALUES[chance.randrange(len(VALUES))]
@@ -162,6 +170,39 @@ def test_columnar_windows_agree_with_the_model(seed: int) -> None:
             assert late == [(event.key, *event.value) for event in model.late[seen_late:]]
             operator._store.check()
         assert operator._store.cell_count == 0
+
+
+@pytest.mark.parametrize("assigner", [TumblingEventTimeWindows.of(10), SlidingEventTimeWindows.of(30, 10)], ids=str)
+@pytest.mark.parametrize("lateness", [0, 10**9])
+def test_many_windows_take_as_many_steps_as_few(
+    assigner: WindowAssigner, lateness: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row per window, half of the windows due; then, if they may be late, a row more in each."""
+    steps = Counter[str]()
+    for kernels, name in ((AggregateColumns, "results"), (AggregateColumns, "merge"), (SliceRuns, "read")):
+        count_calls(monkeypatch, kernels, name, steps)
+    taken = []
+    for rows in (40, 4000):
+        steps.clear()
+        factory = WindowFactory(assigner, (("rows", Count()),), allowed_lateness_ms=Millis(lateness))
+        harness = OperatorHarness(ColumnarWindowOperator(factory), keys=(ColumnKey(("key",)),))
+        times = [10 * row for row in range(rows)]
+        for _ in range(2):
+            harness.push({"key": [0] * rows}, times)
+            harness.watermark(times[rows // 2])
+        taken.append((dict(steps), len(harness.output.batches)))
+        assert len(harness.output.dicts) >= rows // 2
+    assert taken[0] == taken[1]
+
+
+def count_calls(monkeypatch: pytest.MonkeyPatch, of: type, name: str, counter: Counter[str]) -> None:
+    original = getattr(of, name)
+
+    def counted(*args: Any) -> Any:
+        counter[name] += 1
+        return original(*args)
+
+    monkeypatch.setattr(of, name, counted)
 
 
 @pytest.mark.parametrize("seed", range(18))

@@ -1,0 +1,134 @@
+"""Cells of slices in runs, against a dict; random steps, with seeds."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from actors.operators import slice_runs
+from actors.operators.accumulator_base import Cells
+from actors.operators.slice_runs import Run, SliceRuns
+
+
+def keeps_all(_: Run) -> npt.NDArray[np.bool_] | None:
+    return None
+
+
+def first_of_ten(run: Run) -> npt.NDArray[np.bool_]:
+    """Of each slice the first cell with a last digit."""
+    seen: set[tuple[int, int]] = set()
+    stays = []
+    for which, cell in zip(run.which.tolist(), run.cells.tolist(), strict=True):
+        stays.append((which, cell % 10) not in seen)
+        seen.add((which, cell % 10))
+    return np.array(stays, np.bool_)
+
+
+def by_slice(run: Run) -> dict[int, list[int]]:
+    return {
+        start: cells.tolist()
+        for start, cells in zip(run.starts.tolist(), np.split(run.cells, run.ends[:-1]), strict=False)
+    }
+
+
+class Checked:
+    def __init__(self) -> None:
+        self.runs = SliceRuns()
+        self.model: dict[int, list[int]] = defaultdict(list)
+        self.next_cell = 0
+
+    def add(self, slices: list[int]) -> None:
+        cells = np.arange(self.next_cell, self.next_cell + len(slices))
+        self.next_cell += len(slices)
+        starts, which = np.unique(np.array(slices), return_inverse=True)
+        self.runs.add(cells, starts.tolist(), None if len(starts) == 1 else which)
+        for start, cell in zip(slices, cells.tolist(), strict=True):
+            self.model[start].append(cell)
+
+    def read(self, wanted: list[int]) -> None:
+        found = by_slice(self.runs.read(np.array(sorted(wanted), np.int64), first_of_ten))
+        there = sorted(set(wanted) & set(self.model))
+        for start in there:
+            first = {cell % 10: cell for cell in reversed(self.model[start])}
+            self.model[start] = sorted(first.values())
+        assert found == {start: self.model[start] for start in there}
+        assert list(found) == there
+
+    def release(self, wanted: list[int]) -> None:
+        sizes = self.runs.release(np.array(sorted(wanted), np.int64))
+        assert sizes.tolist() == [len(self.model.pop(start, [])) for start in sorted(wanted)]
+
+    def check(self) -> None:
+        assert self.runs.starts().tolist() == sorted(self.model)
+        assert by_slice(self.runs.everything()) == {start: self.model[start] for start in sorted(self.model)}
+        wanted = np.array(sorted({-1, *self.model, 10_000}), np.int64)
+        assert self.runs.sizes(wanted).tolist() == [len(self.model.get(start, [])) for start in wanted.tolist()]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_each_slice_has_the_cells_that_came_for_it(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance, checked = random.Random(seed), Checked()
+    monkeypatch.setattr(slice_runs, "_SMALL", chance.choice((1, 20, 4096)))
+    first = 0
+    for _ in range(80):
+        match chance.choice(("add", "add", "read", "release", "go on")):
+            case "add":
+                span = chance.choice((1, 3, 40))
+                checked.add([10 * (first + chance.randrange(span)) for _ in range(chance.choice((1, 5, 60)))])
+            case "read":
+                checked.read([10 * (first + number) for number in range(50) if chance.random() < chance.random()])
+            case "release":
+                checked.release([start for start in checked.model if start < 10 * first or chance.random() < 0.2])
+            case _:
+                first += chance.choice((1, 10))
+        if chance.random() < 0.3:
+            checked.check()
+    checked.check()
+
+
+def test_cells_that_were_released_take_no_memory_beside_one_that_stays() -> None:
+    runs = SliceRuns()
+    for number in range(200):
+        runs.add(np.arange(1000) + 1000 * number, [number, 10**9], np.arange(1000) // 999)
+        runs.release(np.array([number]))
+    assert sum(len(run.cells) for run in runs._runs) <= 2 * 200
+    assert runs.starts().tolist() == [10**9]
+
+
+def test_few_cells_at_a_time_make_few_runs() -> None:
+    runs = SliceRuns()
+    for number in range(5000):
+        runs.add(np.array([number]), [number], None)
+        assert len(runs._runs) <= 16
+
+
+def test_slices_that_have_not_changed_are_not_looked_through_again() -> None:
+    runs, asked = SliceRuns(), list[Cells]()
+
+    def kept(run: Run) -> None:
+        asked.append(run.starts)
+
+    runs.add(np.arange(100), list(range(100)), np.arange(100))
+    everything = np.arange(100)
+    for wanted in (everything, everything, everything[10:20], everything[[3, 50]]):
+        assert runs.read(wanted, kept).starts.tolist() == wanted.tolist()
+    assert len(asked) == 1
+    assert runs.are_merged
+    runs.add(np.array([100]), [7], None)
+    assert not runs.are_merged
+    assert runs.read(everything[7:8], kept).cells.tolist() == [7, 100]
+    assert [starts.tolist() for starts in asked[1:]] == [[7]]
+    assert runs.are_merged
+
+
+def test_nothing_is_found_where_nothing_is() -> None:
+    runs = SliceRuns()
+    runs.add(np.arange(3), [10, 20, 30], np.arange(3))
+    for wanted in ([], [5], [15, 25], [40]):
+        assert not len(runs.read(np.array(wanted, np.int64), keeps_all).cells)
+        assert runs.release(np.array(wanted, np.int64)).tolist() == [0] * len(wanted)
+    assert runs.starts().tolist() == [10, 20, 30]
