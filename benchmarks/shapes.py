@@ -20,6 +20,7 @@ import click
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.definitions import WINDOW_MS
 from benchmarks.engines import ENGINES, variables
 from benchmarks.process_tree import Measured
 from benchmarks.process_tree import run as run_tree
@@ -29,15 +30,21 @@ from flinkray import (
     DataGenSource,
     DataStream,
     DiscardSink,
+    EventTimeSessionWindows,
+    SlidingEventTimeWindows,
     StreamExecutionEnvironment,
     Sum,
     WatermarkStrategy,
+    WindowAssigner,
 )
 
 DEADLINE_S = 300.0
 MANY_KEYS = 1_000_000
 WIDE_COLUMNS = 200
 VALUE_BYTES = 1 << 20
+
+SLIDING = SlidingEventTimeWindows.of(10 * WINDOW_MS, WINDOW_MS)
+SESSIONS = EventTimeSessionWindows.with_gap(WINDOW_MS // 2)
 
 Fields = dict[str, Callable[[Rows], Any]]
 
@@ -70,8 +77,20 @@ def large_value(row: Rows) -> pa.Array:
     return pa.array([bytes([number % 256]) * VALUE_BYTES for number in row.tolist()], pa.large_binary())
 
 
-def windows(keys: tuple[str, ...]) -> Callable[[DataStream], DataStream]:
-    return lambda stream: stream.key_by(*keys).window(WINDOWS).aggregate(total=Sum("v"), n=Count())
+def far_apart(row: Rows) -> Rows:
+    return row * WINDOW_MS
+
+
+def windows(keys: tuple[str, ...], assigner: WindowAssigner = WINDOWS) -> Callable[[DataStream], DataStream]:
+    return lambda stream: stream.key_by(*keys).window(assigner).aggregate(total=Sum("v"), n=Count())
+
+
+def joined_with_itself(stream: DataStream) -> DataStream:
+    return stream.join(stream).where("k").equal_to("k").window(WINDOWS).apply()
+
+
+def counted(stream: DataStream) -> DataStream:
+    return stream.key_by("k").count_window(10).aggregate(total=Sum("v"), n=Count())
 
 
 @dataclass(frozen=True)
@@ -112,6 +131,11 @@ SHAPES = {
     "skew": Shape(300_000_000, {**USUAL, "k": skewed_key}, windows(("k",))),
     "many keys": Shape(40_000_000, {**USUAL, "k": lambda row: key_column(row, MANY_KEYS)}, windows(("k",))),
     "one row per batch": Shape(100_000, USUAL, windows(("k",)), {"flinkray.batch.target-rows": 1}),
+    "one row per window": Shape(4_000_000, {**USUAL, "ts": far_apart}, windows(("k",))),
+    "one row per slice": Shape(1_000_000, {**USUAL, "ts": far_apart}, windows(("k",), SLIDING)),
+    "one row per session": Shape(4_000_000, {**USUAL, "ts": far_apart}, windows(("k",), SESSIONS)),
+    "one pair per window": Shape(2_000_000, {**USUAL, "ts": far_apart}, joined_with_itself),
+    "count windows": Shape(4_000_000, USUAL, counted),
     "crossing": Shape(100_000_000, USUAL, DataStream.rebalance),
     "wide": Shape(
         2_000_000,

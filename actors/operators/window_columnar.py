@@ -101,12 +101,10 @@ class ColumnarWindowOperator(WindowOperatorBase):
         return None if start is None else start + self._times.size
 
     def _fire_again(self, cells: Cells, starts: list[int], which: npt.NDArray[Any] | None) -> None:
-        windows, slices = self._times.windows_over_slices(np.array(starts, np.int64))
-        is_due = windows <= self._times.due_limit(self._watermark)
-        is_again = is_due & (windows > self._times.over_limit(self._watermark))
-        if not is_again.any():
+        limits = self._times.over_limit(self._watermark), self._times.due_limit(self._watermark)
+        windows, slices = self._times.windows_over_slices(np.array(starts, np.int64), *limits)
+        if not len(windows):
             return
-        windows, slices = windows[is_again], slices[is_again]
         which = np.zeros(len(cells), np.int64) if which is None else which
         counts = np.bincount(which, minlength=len(starts))
         rows = order_below(which, len(starts))[places_of_runs((np.cumsum(counts) - counts)[slices], counts[slices])]

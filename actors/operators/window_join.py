@@ -178,7 +178,7 @@ class TwoInputWindowOperator(WindowOperatorBase):
         starts = {start for buffer in self._buffers for start in buffer.slice_starts()}
         for start in starts:
             self._slices.add(start)
-        for start in self._times.due_later(starts, self._watermark):
+        for start in self._times.due_later(sorted(starts), self._watermark):
             self._waiting.add(start)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from actors.ordering import distinct
+from actors.taking import places_of_runs
 from flinkray.batch import Batch
 from flinkray.fixed_width import INT64, fixed_width
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -104,25 +104,34 @@ class WindowTimes:
         """The starts of all windows that the slice is part of, ascending."""
         return self.starts(self.last_start(slice_start), slice_start)
 
-    def windows_over_slices(self, slice_starts: Times) -> tuple[Times, npt.NDArray[np.int64]]:
-        """As `starts_over_slice` of each of these: the starts of the windows, and for each of them the index of the
-        slice."""
-        if not self.is_sliced and not self.has_gaps:
-            return slice_starts, np.arange(len(slice_starts))
-        back = np.arange(-(-self.size // self.slide), dtype=np.int64) * self.slide
-        starts = self.last_starts(slice_starts)[:, None] - back[::-1]
-        slices, columns = np.nonzero(starts > slice_starts[:, None] - self.size)
-        return starts[slices, columns], slices
+    def windows_over_slices(self, slice_starts: Times, after: int, until: int) -> tuple[Times, npt.NDArray[np.int64]]:
+        """As `starts_over_slice` of each of these, of those after one time and at or before another: the starts of the
+        windows, and for each of them the index of the slice."""
+        first, last = self._numbers_over_slices(slice_starts, after, until)
+        counts = np.maximum(last - first + 1, 0)
+        numbers = places_of_runs(first, counts)
+        return numbers * self.slide + self.offset, np.repeat(np.arange(len(slice_starts)), counts)
+
+    def _numbers_over_slices(self, slice_starts: Times, after: int, until: int) -> tuple[Times, Times]:
+        """The lowest and the highest n for which the window that starts at offset + n * slide is over each slice."""
+        last = (slice_starts - self.offset) // self.slide
+        behind = slice_starts - (last * self.slide + self.offset)
+        first = last - (self.size - 1 - behind) // self.slide
+        lowest, highest = ((_within(time) - self.offset) // self.slide for time in (after, until))
+        return np.maximum(first, lowest + 1), np.minimum(last, highest)
 
     def slices_of(self, start: int) -> range:
         """The starts of the slices of a window, ascending."""
         return range(start, start + self.size, self.slice)
 
-    def due_later(self, slice_starts: Iterable[int], watermark: int) -> list[int]:
-        """The starts of the windows over these slices that the watermark has not made due."""
-        starts, _ = self.windows_over_slices(np.fromiter(slice_starts, np.int64))
-        later: list[int] = distinct(starts[starts > self.due_limit(watermark)]).tolist()
-        return later
+    def due_later(self, slice_starts: Sequence[int], watermark: int) -> list[int]:
+        """The starts of the windows over these slices, which ascend, that the watermark has not made due."""
+        slices = np.array(slice_starts, np.int64)
+        first, last = self._numbers_over_slices(slices, self.due_limit(watermark), MAX_TIMESTAMP)
+        first[1:] = np.maximum(first[1:], last[:-1] + 1)  # each once: both ascend
+        numbers = places_of_runs(first, np.maximum(last - first + 1, 0))
+        starts: list[int] = (numbers * self.slide + self.offset).tolist()
+        return starts
 
     # -- windows and the watermark
 
@@ -160,6 +169,11 @@ def late_limit(watermark: int, allowed_lateness_ms: int) -> int:
     """Windows whose last millisecond is at or before this are over."""
     # end + lateness saturates at the highest timestamp, which only the last watermark reaches.
     return MAX_TIMESTAMP if watermark == MAX_TIMESTAMP else max(watermark - allowed_lateness_ms, MIN_TIMESTAMP)
+
+
+def _within(time: int) -> int:
+    """The time, or the one of 64 bits that is nearest to it."""
+    return min(max(time, MIN_TIMESTAMP), MAX_TIMESTAMP)
 
 
 class PendingWindows:

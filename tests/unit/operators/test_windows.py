@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -553,3 +555,24 @@ def test_the_outermost_windows_within_64_bits_fire(is_columnar: bool) -> None:
     windows.push(("a", MIN_TIMESTAMP + 18, 1), ("a", MAX_TIMESTAMP - 17, 2))
     windows.harness.watermark(MAX_TIMESTAMP)
     assert windows.take() == [("a", MIN_TIMESTAMP + 18, [1]), ("a", MAX_TIMESTAMP - 17, [2])]
+
+
+@pytest.mark.parametrize(("size", "slide", "offset"), [(10, 10, 0), (25, 10, 3), (60, 2, -1), (5, 8, -2), (7, 7, 6)])
+def test_windows_over_many_slices_are_those_over_each(size: int, slide: int, offset: int) -> None:
+    times = WindowTimes(SlidingEventTimeWindows.of(size, slide, offset), 20)
+    chance = random.Random(size)
+    for _ in range(20):
+        moments = [chance.randrange(-200, 200) for _ in range(chance.choice((1, 30)))]
+        slices = sorted({times.slice_start(moment) for moment in moments})
+        each = {start: times.starts_over_slice(start) for start in slices}
+        watermark = chance.choice((int(MIN_TIMESTAMP), -50, 0, 70, int(MAX_TIMESTAMP)))
+        later = sorted({window for over in each.values() for window in over if not times.is_due(window, watermark)})
+        assert times.due_later(slices, watermark) == later
+        after, until = times.over_limit(watermark), times.due_limit(watermark)
+        starts, indices = times.windows_over_slices(np.array(slices), after, until)
+        pairs = [(window, start) for start, over in each.items() for window in over]
+        again = [(w, s) for w, s in pairs if times.is_due(w, watermark) and not times.is_over(w, watermark)]
+        assert list(zip(starts.tolist(), [slices[index] for index in indices], strict=True)) == again
+        for window, start in pairs:
+            assert (window <= after) == times.is_over(window, watermark)
+            assert (start <= times.released_limit(watermark)) == times.is_over(times.last_start(start), watermark)
