@@ -247,7 +247,7 @@ class AppendedCells(ArrivingCells):
     def _kept(self, run: Run) -> npt.NDArray[np.bool_] | None:
         keys = self._key_ids[contiguous(run.cells)]
         first_rows = self._first_rows(keys, run.counts)
-        is_first: npt.NDArray[np.bool_] = first_rows == np.arange(len(keys))
+        is_first: npt.NDArray[np.bool_] = first_rows == np.arange(len(keys), dtype=np.int32)
         repeats = np.flatnonzero(~is_first)
         if len(repeats):
             self._repeats += len(repeats)
@@ -255,11 +255,11 @@ class AppendedCells(ArrivingCells):
             self._repeated.append((run.cells[repeats], run.cells[first_rows[repeats]]))
         return is_first
 
-    def _first_rows(self, keys: npt.NDArray[np.int32], counts: Counts) -> Cells:
+    def _first_rows(self, keys: npt.NDArray[np.int32], counts: Counts) -> npt.NDArray[np.int32]:
         """For each row of some slices, which have so many rows each, the first one of its key in its slice."""
         if len(counts) == 1:
             return self._first_rows_of_one(keys)
-        first_rows, ends = np.empty(len(keys), np.int64), np.cumsum(counts)
+        first_rows, ends = np.empty(len(keys), np.int32), np.cumsum(counts)
         is_large = counts >= _LARGE_SLICE
         for end, count in zip(ends[is_large].tolist(), counts[is_large].tolist(), strict=True):
             first_rows[end - count : end] = self._first_rows_of_one(keys[end - count : end])
@@ -273,11 +273,10 @@ class AppendedCells(ArrivingCells):
             first_rows[rows[order]] = rows[order[is_other]][np.cumsum(is_other) - 1]
         return first_rows
 
-    def _first_rows_of_one(self, keys: npt.NDArray[np.int32]) -> Cells:
+    def _first_rows_of_one(self, keys: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
         rows = np.arange(len(keys), dtype=np.int32)
         self._rows_of_keys[keys[::-1]] = rows[::-1]  # the last write wins, which is the first row of each
-        first_rows: Cells = self._rows_of_keys.take(keys).astype(np.int64)
-        return first_rows
+        return self._rows_of_keys.take(keys)
 
     def key_ids(self, cells: Places) -> Ids | slice:
         ids: Ids = self._key_ids[cells].astype(np.int64)
