@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from actors.operators.base import Operator
+from actors.operators.count_columnar import ColumnarCountOperator
+from actors.operators.count_windows import count_windows_of
 from actors.operators.session_columnar import ColumnarSessionOperator
 from actors.operators.window_columnar import ColumnarWindowOperator
 from actors.operators.window_general import GeneralWindowOperator
@@ -64,8 +66,13 @@ def create_window_operator(code: OperatorCode) -> Operator:
 
 def columnar_operator(factory: WindowFactory) -> Callable[[WindowFactory], Operator] | None:
     """The operator that works on whole columns, where there is one: built-in aggregates that fire as the assigner
-    says. An assigner of the user's, also one derived from ours, is only known to work row by row."""
-    if not factory.aggregates or not _is_plain(factory):
+    says, or by number of rows. An assigner of the user's, also one derived from ours, is only known to work row by
+    row."""
+    if not factory.aggregates:
+        return None
+    if count_windows_of(factory) is not None:
+        return ColumnarCountOperator
+    if not _is_plain(factory):
         return None
     if type(factory.assigner) in _COLUMNAR_ALIGNED:
         return ColumnarWindowOperator

@@ -13,6 +13,7 @@ from actors.operators.base import OperatorContext, Output
 from actors.operators.window_times import Times
 from flinkray.errors import InvalidProgramError
 from flinkray.fixed_width import from_numpy
+from flinkray.types import MAX_TIMESTAMP
 
 
 class Bounds(Struct, frozen=True):
@@ -21,7 +22,7 @@ class Bounds(Struct, frozen=True):
     starts: pa.Array
     ends: pa.Array
     times: pa.Array | int
-    """Their last milliseconds; one number where all rows are of one window."""
+    """Their last milliseconds; one number where that of all rows is the same."""
 
     @staticmethod
     def of(starts: Times, ends: Times) -> Bounds:
@@ -32,6 +33,12 @@ class Bounds(Struct, frozen=True):
         """The same window for all rows."""
         starts, ends = (from_numpy(np.full(rows, time, np.int64)) for time in (start, end))
         return Bounds(starts, ends, end - 1)
+
+    @staticmethod
+    def of_no_time(rows: int) -> Bounds:
+        """Windows that are not of time, and thus end with it."""
+        nothing = pa.nulls(rows, pa.int64())
+        return Bounds(nothing, nothing, int(MAX_TIMESTAMP))
 
     def slice(self, offset: int, rows: int) -> Bounds:
         """Those of some of the rows."""

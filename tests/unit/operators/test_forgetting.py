@@ -23,6 +23,7 @@ from flinkray.operator_factories import (
     WindowFactory,
 )
 from flinkray.windowing import (
+    CountSlidingWindowAssigner,
     EventTimeSessionWindows,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
@@ -42,6 +43,7 @@ FACTORIES: dict[str, tuple[Any, int]] = {
     "tumbling": (window(TumblingEventTimeWindows.of(10)), 1),
     "sliding": (window(SlidingEventTimeWindows.of(20, 5)), 1),
     "sessions": (window(EventTimeSessionWindows.with_gap(5)), 1),
+    "counts": (window(CountSlidingWindowAssigner.of(5, 3)), 1),
     "local": (LocalWindowAggregateFactory(window(TumblingEventTimeWindows.of(10)), KEY), 1),
     "running": (RunningAggregateFactory(AGGREGATES), 1),
     "reduce": (ReduceFactory(lambda one, _other: one), 1),

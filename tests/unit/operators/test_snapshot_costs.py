@@ -25,7 +25,7 @@ from flinkray.operator_factories import (
     WindowCoGroupFactory,
     WindowFactory,
 )
-from flinkray.windowing import SlidingEventTimeWindows
+from flinkray.windowing import CountSlidingWindowAssigner, SlidingEventTimeWindows
 from tests.support.operators import OperatorHarness, code
 from tests.support.state import restored_from, write_snapshot
 
@@ -39,6 +39,7 @@ EVERYTHING = (
     ("at", ArgMax("text", by="value")),
 )
 SLIDING = SlidingEventTimeWindows.of(20, 10)
+COUNTED = CountSlidingWindowAssigner.of(5, 3)
 
 
 class Listing(AggregateFunction):
@@ -59,6 +60,7 @@ OPERATORS: dict[str, Callable[[], Operator]] = {
     "running sum": lambda: create_operator([code(RunningColumnFactory("sum", "value"))], ["op"]),
     "reduce": lambda: create_operator([code(ReduceFactory(lambda _, right: right))], ["op"]),
     "columnar windows": lambda: create_window_operator(code(WindowFactory(SLIDING, aggregates=EVERYTHING))),
+    "count windows": lambda: create_window_operator(code(WindowFactory(COUNTED, aggregates=EVERYTHING))),
     "windows of lists": lambda: create_window_operator(code(WindowFactory(SLIDING, process=lambda *_: []))),
     "windows of accumulators": lambda: create_window_operator(code(WindowFactory(SLIDING, aggregate=Listing()))),
     "joins": lambda: create_co_group_operator(code(WindowCoGroupFactory(SLIDING, True, None))),

@@ -1,0 +1,85 @@
+"""Count windows with built-in aggregates: columns in, one batch of results per batch out."""
+
+from __future__ import annotations
+
+from actors.elements import CheckpointOptions
+from actors.keys import key_columns
+from actors.operators.base import OperatorContext, Output
+from actors.operators.columns import operator_label
+from actors.operators.count_store import CountStore
+from actors.operators.count_windows import count_windows_of
+from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
+from actors.operators.window_base import TimedOperator
+from actors.operators.window_results import Bounds, emit_windows
+from actors.state.snapshot import OperatorSnapshot, RestoredState
+from flinkray.batch import Batch
+from flinkray.keys import KeySelector
+from flinkray.operator_factories import WindowFactory
+
+# Named as those of windows of time, so that a program that goes from the one to the other is told so.
+_STATE = "cells"
+_GRID = "windows"
+
+# Bounds what the windows that a batch fills take in memory while they are put together from panes.
+_PANES_AT_ONCE = 1 << 19
+
+
+class ColumnarCountOperator(TimedOperator):
+    """Accumulates each row once, into its pane; a window is made of its panes when its last row comes.
+
+    Result columns: the key's, `window_start` and `window_end` (null), then the aggregates; ordered by the rows that
+    filled the windows. Their event time is the end of time. What is not full at the end does not fire.
+    """
+
+    def __init__(self, factory: WindowFactory) -> None:
+        windows = count_windows_of(factory)
+        assert windows is not None
+        super().__init__(is_event_time=False, late_tag=None)
+        self._windows = windows
+        self._aggregates = factory.aggregates
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._selector: KeySelector | None = context.keys[0] if context.keys else None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._store = CountStore(self._windows, self._aggregates, self._where)
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        keys = None if self._selector is None else key_columns(batch, self._selector, self._where)
+        full = self._store.add(batch.data, keys)
+        at_once = max(1, _PANES_AT_ONCE // self._windows.panes_per_window)
+        for offset in range(0, len(full), at_once):
+            some = full[offset : offset + at_once]
+            names = [name for name, _ in self._aggregates]
+            results = list(zip(names, self._store.results(some), strict=True))
+            bounds = Bounds.of_no_time(len(some))
+            emit_windows(self.context, self.output, self._store.key_columns(some), bounds, results)
+        self._store.compact()
+
+    def _fire_due(self, watermark: int) -> None:
+        """No time ends a window of rows."""
+
+    def end_keys(self) -> None:
+        super().end_keys()
+        self._begin()
+
+    # -- snapshots
+
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
+        snapshot = self._snapshot_subtask(self._store.next_position)
+        captured, tables = self._store.capture(), KeyedTables.of(self.context)
+        if len(captured.cells):
+            metadata = {_GRID: self._windows.encode().encode()}
+            snapshot.add_keyed(_STATE, lambda: captured.table(tables, metadata), tables.owned)
+        return snapshot
+
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        if restored is None:
+            return
+        next_position = self._restore_subtask(restored)
+        parts = state_rows(restored.keyed(_STATE))
+        for part in parts:
+            check_same(part, _GRID, self._windows.encode(), operator_label(self.context))
+        self._store.restore(parts, next_position)
