@@ -11,6 +11,7 @@ import pytest
 from flinkray import (
     AggregateFunction,
     AllWindowFunction,
+    CollectList,
     ContinuousEventTimeTrigger,
     Count,
     CountEvictor,
@@ -46,7 +47,7 @@ def tuples(stream: DataStream) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in rows(stream)]
 
 
-def many(parallelism: int) -> tuple[DataStream, list[tuple[int, int, int]]]:
+def many(parallelism: int, options: dict[str, object] | None = None) -> tuple[DataStream, list[tuple[int, int, int]]]:
     """Rows (key, value, time), in order of time."""
     chance = random.Random(parallelism)
     found, now = [], 0
@@ -54,7 +55,7 @@ def many(parallelism: int) -> tuple[DataStream, list[tuple[int, int, int]]]:
         now += chance.choice((0, 1, 3, 20))
         found.append((chance.randrange(5), number, now))
     table = pa.table({name: [row[index] for row in found] for index, name in enumerate(("key", "value", "at"))})
-    env = environment({"flinkray.batch.target-rows": 7}, parallelism=parallelism)
+    env = environment({"flinkray.batch.target-rows": 7, **(options or {})}, parallelism=parallelism)
     return env.from_arrow(table, ASCENDING.with_timestamp_assigner("at")).set_parallelism(1), found
 
 
@@ -109,6 +110,20 @@ def test_count_windows(parallelism: int) -> None:
     assert sorted(tuple(row) for row in rows(result)) == expected
 
 
+@pytest.mark.parametrize("mode", ["streaming", "batch"])
+@pytest.mark.parametrize("parallelism", PARALLELISMS)
+def test_count_windows_of_built_in_aggregates(parallelism: int, mode: str) -> None:
+    for size, slide in ((4, None), (4, 3), (2, 5)):
+        stream, found = many(parallelism, {"execution.runtime-mode": mode})
+        result = stream.key_by("key").count_window(size, slide).aggregate(rows=Count(), all=CollectList("value"))
+        expected = []
+        for key in range(5):
+            values = [value for each, value, _ in found if each == key]
+            starts = range(0, len(values) - size + 1, slide or size)
+            expected += [(key, None, None, size, values[start : start + size]) for start in starts]
+        assert sorted(tuples(result), key=lambda row: (row[0], row[4])) == expected
+
+
 @pytest.mark.parametrize("parallelism", PARALLELISMS)
 def test_windows_over_all_rows(parallelism: int) -> None:
     stream, found = many(parallelism)
@@ -123,6 +138,8 @@ def test_windows_over_all_rows(parallelism: int) -> None:
 def test_count_windows_over_all_rows() -> None:
     result = events().count_window_all(2).apply(lambda window, inputs: [(window.id, [row.value for row in inputs])])
     assert rows(result) == [(0, [5, 7]), (1, [3, 8]), (2, [2, 1])]
+    totals = events().count_window_all(4, 2).aggregate(n=Count(), total=Sum("value"))
+    assert sorted(row.total for row in rows(totals)) == [14, 23]
 
 
 class Sums(ProcessAllWindowFunction):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,16 @@ import pytest
 from actors.checkpoints.handles import PartKind
 from actors.checkpoints.metadata import find_latest, load
 from flinkray import ExternalizedCheckpointRetention, JobStatus
-from tests.support.saved_jobs import committed, everything, expected, local, started
+from tests.support.saved_jobs import (
+    Env,
+    committed,
+    count_windows,
+    everything,
+    expected,
+    expected_counts,
+    local,
+    started,
+)
 from tests.support.waiting import eventually
 
 ROWS = 3_000
@@ -25,7 +35,12 @@ def check_same(found: Counter[Any], wanted: Counter[Any]) -> None:
     assert (missing, extra) == (Counter(), Counter())
 
 
-def run_in_parts(directory: Path, parallelisms: tuple[int, ...], backends: tuple[str, ...] = ("hashmap",)) -> None:
+def run_in_parts(
+    directory: Path,
+    parallelisms: tuple[int, ...],
+    backends: tuple[str, ...] = ("hashmap",),
+    program: Callable[[Env, Path, int, float | None], None] = everything,
+) -> None:
     """Each part goes on from the savepoint that the one before was stopped with; the last one to the end."""
     saved = None
     rows_then = 0
@@ -33,7 +48,7 @@ def run_in_parts(directory: Path, parallelisms: tuple[int, ...], backends: tuple
         is_last = index == len(parallelisms) - 1
         env = local(parallelism, saved, **{"state.backend.type": backends[index % len(backends)]})
         env.enable_checkpointing("50 ms")
-        everything(env, directory / "rows", ROWS, None if is_last else ROWS_PER_SECOND)
+        program(env, directory / "rows", ROWS, None if is_last else ROWS_PER_SECOND)
         if is_last:
             env.execute()
         else:
@@ -60,6 +75,11 @@ def test_a_job_that_goes_on_with_other_numbers_of_subtasks_gives_what_an_undistu
 ) -> None:
     run_in_parts(tmp_path, parallelisms)
     check_same(committed(tmp_path / "rows"), expected(ROWS))
+
+
+def test_count_windows_go_on_with_the_rows_that_they_had_at_other_numbers_of_subtasks(tmp_path: Path) -> None:
+    run_in_parts(tmp_path, (1, 2, 3, 1), ("hashmap", "rocksdb"), count_windows)
+    check_same(committed(tmp_path / "rows"), expected_counts(ROWS))
 
 
 def test_a_job_that_goes_on_with_another_state_backend_and_back_gives_what_an_undisturbed_one_gives(

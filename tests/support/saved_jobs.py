@@ -131,6 +131,33 @@ def everything(env: Env, directory: Path, rows: int, rate: float | None, pause_s
     bucketed.union(listed, *parts).sink_to(FileSink(directory)).uid("files")
 
 
+COUNT_WINDOWS = {"row": (1, 1), "counted": (7, 7), "sliding count": (9, 4)}
+"""Sizes and slides."""
+
+
+def count_windows(env: Env, directory: Path, rows: int, rate: float | None) -> None:
+    """Windows of numbers of rows; into files. One of the kinds has each row."""
+    by_key = numbered(env, rows, rate).set_parallelism(1).key_by("key")
+    parts = [
+        by_key.count_window(size, slide).aggregate(rows=Count(), total=Sum("n")).uid(kind).map(Labelled(kind), RESULT)
+        for kind, (size, slide) in COUNT_WINDOWS.items()
+    ]
+    parts[0].union(*parts[1:]).sink_to(FileSink(directory)).uid("files")
+
+
+def expected_counts(rows: int) -> Counter[Any]:
+    """What `count_windows` gives, by plain loops."""
+    by_key: dict[int, list[int]] = defaultdict(list)
+    for n in range(rows):
+        by_key[keys_of(n)].append(n)
+    return Counter(
+        (kind, key, None, size, sum(values[start : start + size]))
+        for kind, (size, slide) in COUNT_WINDOWS.items()
+        for key, values in by_key.items()
+        for start in range(0, len(values) - size + 1, slide)
+    )
+
+
 def list_rows(key: Any, context: Any, rows: Iterable[Any]) -> Iterator[Row]:
     numbers = [row.n for row in rows]
     yield Row(kind="listed", key=key, a=context.window().start, b=len(numbers), c=sum(numbers))
