@@ -133,6 +133,12 @@ def test_results_have_no_window_bounds_and_the_end_of_time_as_event_time() -> No
     assert harness.output.batches[0].data.schema.field("window_start").type == pa.int64()
 
 
+def test_floats_are_added_up_in_the_order_of_their_rows() -> None:
+    harness = counted(WindowFactory(of_rows(3, 1), (("total", Sum("value")),)))
+    harness.push({"key": ["a"] * 4, "value": [1e16, -1e16, 1.0, 2.0]})
+    assert [row["total"] for row in harness.output.dicts] == [1e16 - 1e16 + 1.0, -1e16 + 1.0 + 2.0]
+
+
 @pytest.mark.parametrize("is_batch", [False, True])
 def test_what_is_not_full_at_the_end_does_not_fire(is_batch: bool) -> None:
     harness = counted(WindowFactory(of_rows(2), LIST), is_batch=is_batch)
@@ -334,6 +340,29 @@ def test_state_does_not_grow_with_the_rows_of_a_key() -> None:
             harness.push({"key": [0] * 1000, "value": [0] * 1000})
         assert harness.operator._store._cell_count < 10_000  # type: ignore[attr-defined]
         assert len(harness.operator._store._needed()) <= 7  # type: ignore[attr-defined]
+
+
+def test_keys_that_stay_have_their_rows_when_others_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(count_store, "_CELLS_BEFORE_COMPACTING", 0)
+    harness = counted(WindowFactory(of_rows(3), LIST))
+    push(harness, "bcdefgaazz" * 3 + "xyy")
+    assert len(harness.operator._store._keys) == 2  # type: ignore[attr-defined]
+    assert push(harness, "xyxb", 33) == [("y", [31, 32, 34]), ("x", [30, 33, 35])]
+    assert push(harness, "bb", 37) == [("b", [36, 37, 38])]
+
+
+def test_subtasks_whose_columns_had_other_types_go_on_as_one() -> None:
+    factory = WindowFactory(of_rows(3, 2), LIST)
+    subtasks = Subtasks(lambda: ColumnarCountOperator(factory), KEY, 2)
+    first, second = (5, 8, 9), (0, 1, 2)
+    for key in (*first, *second):
+        subtasks.push({"key": [key] * 2, "value": [1, 2] if key in first else [1.5, 2.5]})
+    assert [harness.operator._store._cell_count for harness in subtasks.harnesses] == [3, 3]  # type: ignore[attr-defined]
+    subtasks = subtasks.rescaled(1)
+    subtasks.push({"key": [*first, *second], "value": [3.0] * 6})
+    assert [(row.key, row.values) for row, _ in subtasks.take()] == [
+        (key, [1.0, 2.0, 3.0] if key in first else [1.5, 2.5, 3.0]) for key in (*first, *second)
+    ]
 
 
 def restored(before: OperatorHarness, factory: WindowFactory) -> OperatorHarness:
