@@ -357,7 +357,7 @@ def test_subtasks_whose_columns_had_other_types_go_on_as_one() -> None:
     first, second = (5, 8, 9), (0, 1, 2)
     for key in (*first, *second):
         subtasks.push({"key": [key] * 2, "value": [1, 2] if key in first else [1.5, 2.5]})
-    assert [harness.operator._store._cell_count for harness in subtasks.harnesses] == [3, 3]  # type: ignore[attr-defined]
+    assert [harness.operator._store._cell_count for harness in subtasks.harnesses] == [6, 6]  # type: ignore[attr-defined]
     subtasks = subtasks.rescaled(1)
     subtasks.push({"key": [*first, *second], "value": [3.0] * 6})
     assert [(row.key, row.values) for row, _ in subtasks.take()] == [
