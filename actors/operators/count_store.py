@@ -30,6 +30,8 @@ _COMING = "coming"
 # Cells that no window needs are squeezed out when there are twice as many cells as there were needed ones the last
 # time, and more than this.
 _CELLS_BEFORE_COMPACTING = 4096
+# Where aggregates keep values, which may be large, it is worth a call for fewer.
+_KEEPING_CELLS_BEFORE_COMPACTING = 64
 
 
 class CountStore:
@@ -163,7 +165,9 @@ class CountStore:
 
     def compact(self) -> None:
         """Gives room back if enough is not needed any more; call it when the results of full windows were read."""
-        if self._cell_count > max(_CELLS_BEFORE_COMPACTING, 2 * self._needed_then):
+        is_small = self._aggregates.is_fixed_size
+        fewest = _CELLS_BEFORE_COMPACTING if is_small else _KEEPING_CELLS_BEFORE_COMPACTING
+        if self._cell_count > max(fewest, 2 * self._needed_then):
             self._compact()
 
     def _needed(self) -> Cells:
