@@ -141,6 +141,16 @@ def picked_rows(data: Columns, places: npt.NDArray[np.int64]) -> Columns:
     return taken_rows(data, places) if isinstance(data, pa.Table) else take(data, from_numpy(places))
 
 
+def repeated_rows(data: Columns, places: npt.NDArray[np.int64]) -> Columns:
+    """The rows at these places, each of which must be there, and may be several times; a table where one batch may have
+    no room for them."""
+    if isinstance(data, pa.RecordBatch):
+        text = max((column.nbytes for column in data.columns if column.type in _LARGE), default=0)
+        if not text or fits(text * int(np.bincount(places, minlength=1).max())):
+            return take(data, from_numpy(places))
+    return taken_rows(data, places)
+
+
 def taken_rows(data: Columns, places: npt.NDArray[np.int64]) -> pa.Table:
     """The rows at these places, each of which must be there."""
     return pa.Table.from_arrays([taken(column, places) for column in data.columns], schema=data.schema)

@@ -12,8 +12,9 @@ from actors.elements import CheckpointOptions
 from actors.large_columns import taken_batch, whole
 from actors.operators.base import OperatorContext, Output
 from actors.operators.interval_join_buffer import IntervalBuffer, Times, buffer_table, shifted
-from actors.operators.join_buffer import JoinKeys, KeyedRows
+from actors.operators.join_keys import JoinKeys
 from actors.operators.joined_rows import Indices, PairLayout, PairLimit, both_keys, pairs_of
+from actors.operators.keyed_rows import KeyedRows
 from actors.operators.keyed_tables import KeyedTables, state_rows
 from actors.operators.results import ResultCollector
 from actors.operators.window_base import TimedOperator

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from actors.large_columns import Columns
-from actors.operators.join_buffer import KeyedRows, concat_rows, restored_rows, rows_table
+from actors.operators.keyed_rows import KeyedRows, concat_rows, restored_rows, rows_table
 from actors.operators.keyed_tables import KeyedTables, StateRows
 from actors.ordering import order_by
 from actors.row_sizes import Sizes, row_sizes

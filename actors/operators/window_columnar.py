@@ -102,7 +102,7 @@ class ColumnarWindowOperator(WindowOperatorBase):
 
     def _fire_again(self, cells: Cells, starts: list[int], which: npt.NDArray[Any] | None) -> None:
         limits = self._times.over_limit(self._watermark), self._times.due_limit(self._watermark)
-        windows, slices = self._times.windows_over_slices(np.array(starts, np.int64), *limits)
+        windows, slices = self._times.windows_of_slices(np.array(starts, np.int64), *limits)
         if not len(windows):
             return
         which = np.zeros(len(cells), np.int64) if which is None else which

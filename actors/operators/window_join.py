@@ -4,32 +4,38 @@ from __future__ import annotations
 
 import functools
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from actors.elements import CheckpointOptions
-from actors.large_columns import picked_rows, taken_batch, whole
+from actors.large_columns import repeated_rows, taken_batch, whole
 from actors.operators.base import Operator, OperatorContext, Output
 from actors.operators.columns import operator_label
-from actors.operators.join_buffer import JoinBuffer, JoinKeys, KeyedRows, buffer_table
-from actors.operators.joined_rows import PairLayout, PairLimit, both_keys, pairs_of
+from actors.operators.join_buffer import JoinBuffer, buffer_table
+from actors.operators.join_keys import JoinKeys
+from actors.operators.joined_rows import PairLayout, PairLimit, both_keys, pairs_of, sizes_at
 from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
 from actors.operators.results import ResultCollector
+from actors.operators.sliced_run import SlicedRun
 from actors.operators.window_base import WindowOperatorBase
+from actors.operators.window_groups import WindowGroup, groups_of, window_starts, windows_between
 from actors.operators.window_join_general import UnionCoGroupOperator, UnionJoinFunctionOperator, UnionJoinOperator
-from actors.operators.window_times import PendingWindows
-from actors.ordering import distinct, partners_of
+from actors.operators.window_times import Times
+from actors.operators.windowed_rows import Found, WindowedRows, found_in, put_in_order
+from actors.ordering import distinct, order_by, partners_of
 from actors.row_sizes import row_sizes
 from actors.state.key_index import Ids
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError
+from flinkray.fixed_width import from_numpy
 from flinkray.functions import as_callable
 from flinkray.operator_factories import WindowCoGroupFactory
-from flinkray.types import Kind
+from flinkray.types import MIN_TIMESTAMP, Kind
 from flinkray.windowing import AlignedWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from graphs.job_graph import OperatorCode
 
@@ -70,8 +76,8 @@ class TwoInputWindowOperator(WindowOperatorBase):
         super().__init__(factory.assigner, factory.allowed_lateness_ms, factory.late_tag)
         self._factory = factory
         self._next_position = 0
-        self._waiting = PendingWindows()
-        self._slices = PendingWindows()
+        self._fired_until: int = MIN_TIMESTAMP
+        """Windows that were due at this watermark have fired."""
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -97,36 +103,29 @@ class TwoInputWindowOperator(WindowOperatorBase):
         kept = self._in_time(batch)
         if kept is None:
             return
-        times = self._times
         key_ids = self._keys.ids(kept, input_index)
-        starts, which = times.slices_of_rows(kept)
-        self._buffers[input_index].add(kept, key_ids, self._next_position, starts, which)
+        run = SlicedRun.of_batch(kept, key_ids, self._next_position, *self._times.slices_of_rows(kept))
         self._next_position += kept.num_rows
-        fire_again: dict[int, list[Ids]] = {}
-        for index, slice_start in enumerate(starts):
-            self._slices.add(slice_start)
-            for start in times.starts_over_slice(slice_start):
-                if not times.is_due(start, self._watermark):
-                    self._waiting.add(start)
-                elif not times.is_over(start, self._watermark):
-                    touched = key_ids if which is None else key_ids[which == index]
-                    fire_again.setdefault(start, []).append(touched)
-        for start in sorted(fire_again):
-            self._fire(start, distinct(np.concatenate(fire_again[start])))
-        self._results.flush()
+        self._buffers[input_index].add(run)
+        due = self._times.due_limit(self._watermark)
+        if self._times.starts_over_slice(run.earliest)[0] <= due:
+            over = self._times.over_limit(self._watermark)
+            self._fire(window_starts(self._times, [run.starts], over, due), run)
 
     # -- watermarks
 
     def _fire_due(self, watermark: int) -> None:
-        times = self._times
-        for start in self._waiting.pop_until(times.due_limit(watermark)):
-            self._fire(start, None)
-            self._results.flush_if_full()
-        self._results.flush()
-        for slice_start in self._slices.pop_until(times.released_limit(watermark)):
-            for buffer in self._buffers:
-                buffer.release(slice_start)
+        before, due = (self._times.due_limit(time) for time in (self._fired_until, watermark))
+        self._fired_until = watermark
+        self._fire(windows_between(self._times, self._buffers, before, due), None)
+        limit = self._times.released_limit(watermark)
+        for buffer in self._buffers:
+            buffer.release(limit)
         self._forget_unused_keys()
+
+    def end_keys(self) -> None:
+        super().end_keys()
+        self._fired_until = self._watermark  # the next keys' windows start again
 
     def _forget_unused_keys(self) -> None:
         place = self._keys.forget_unused(part for buffer in self._buffers for part in buffer.live_keys())
@@ -134,20 +133,69 @@ class TwoInputWindowOperator(WindowOperatorBase):
             for buffer in self._buffers:
                 buffer.renumber_keys(place)
 
-    def _fire(self, start: int, only_keys: Ids | None) -> None:
-        sides = [buffer.rows_of(self._times.slices_of(start)) for buffer in self._buffers]
-        if any(side is not None and side.fired_until is not None for side in sides) and only_keys is None:
-            end = start + self._times.size
-            only_keys = np.concatenate([side.keys_to_fire(end) for side in sides if side is not None])
-        if only_keys is not None:
-            sides = [
-                None if side is None else side.take(np.flatnonzero(np.isin(side.key_ids, only_keys))) for side in sides
-            ]
-        self._fire_window(sides[0], sides[1], start + self._times.size - 1)
+    # -- results
+
+    def _fire(self, windows: Iterable[Times], late: SlicedRun | None) -> None:
+        """Results of these windows, ascending; `late`: only of the keys that these rows have in each."""
+        for starts in windows:
+            for group in groups_of(starts, self._times.size, self._buffers):
+                self._fire_group(group, late)
+        self._results.flush()
+
+    def _fire_group(self, group: WindowGroup, late: SlicedRun | None) -> None:
+        try:
+            sides = [self._put_in_order(found) for found in group.sides]
+        except pa.ArrowException:
+            # Not all columns of several windows can be put together: dictionaries may have too many values for one.
+            if len(group.starts) == 1:
+                raise
+            for half in group.halves():
+                self._fire_group(half, late)
+            return
+        ends = group.starts + self._times.size
+        wanted = self._keys_to_fire(sides, group.starts, late)
+        if wanted is not None:
+            sides = [None if side is None else side.only(np.isin(side.ids, wanted)) for side in sides]
+        self._fire_windows(sides[0], sides[1], ends - 1)
+
+    def _put_in_order(self, found: Sequence[Found]) -> WindowedRows | None:
+        return put_in_order(found, len(self._keys), self._times.is_sliced, self._where)
+
+    def _keys_to_fire(self, sides: Sequence[WindowedRows | None], starts: Times, late: SlicedRun | None) -> Ids | None:
+        """The windows and keys to fire, where these are not all."""
+        if late is not None:
+            found = found_in(late, starts, self._times.size)
+            assert found is not None
+            return distinct(found.ids(len(self._keys)))
+        there = [side for side in sides if side is not None]
+        if all(side.rows.fired_until is None for side in there):
+            return None
+        return np.concatenate([side.not_fired(starts + self._times.size) for side in there])
 
     @abstractmethod
-    def _fire_window(self, first: KeyedRows | None, second: KeyedRows | None, timestamp: int) -> None:
-        """Emits the results of one window; `timestamp` is their event time. A side may have no rows, or be None."""
+    def _fire_windows(self, first: WindowedRows | None, second: WindowedRows | None, times: Times) -> None:
+        """Emits the results of some windows, given the event time of each; a side may have no rows, or be None."""
+
+    def _rows_by_key(
+        self, first: WindowedRows | None, second: WindowedRows | None, times: Times
+    ) -> Iterator[tuple[int, list[Any], list[Any]]]:
+        """For each window, and each key there, its event time and the rows of both sides; keys by first arrival on
+        either side."""
+        sides = [(index, side) for index, side in enumerate((first, second)) if side is not None and len(side.ids)]
+        if not sides:
+            return
+        windows = np.concatenate([side.windows for _, side in sides])
+        positions = np.concatenate([side.positions for _, side in sides])
+        ids = np.concatenate([side.ids for _, side in sides])
+        values = [(index, value) for index, side in sides for value in side.values()]
+        groups: dict[int, tuple[list[Any], list[Any]]] = {}
+        order = order_by(windows, positions)
+        for place, number in zip(order.tolist(), ids[order].tolist(), strict=True):
+            index, value = values[place]
+            groups.setdefault(number, ([], []))[index].append(value)
+        ends = times.tolist()
+        for number, (left, right) in groups.items():
+            yield ends[number // len(self._keys)], left, right
 
     # -- snapshots
 
@@ -175,11 +223,7 @@ class TwoInputWindowOperator(WindowOperatorBase):
                 check_same(part, _GRID, self._times.grid, operator_label(self.context))
                 assert part.keys is not None
                 buffer.restore(part, self._keys.restored_ids(part.keys), self._watermark)
-        starts = {start for buffer in self._buffers for start in buffer.slice_starts()}
-        for start in starts:
-            self._slices.add(start)
-        for start in self._times.due_later(sorted(starts), self._watermark):
-            self._waiting.add(start)
+        self._fired_until = self._watermark
 
 
 class CoGroupOperator(TwoInputWindowOperator):
@@ -190,8 +234,8 @@ class CoGroupOperator(TwoInputWindowOperator):
         assert factory.function is not None
         self._call = as_callable(factory.function, "co_group")
 
-    def _fire_window(self, first: KeyedRows | None, second: KeyedRows | None, timestamp: int) -> None:
-        for left, right in _rows_by_key(first, second):
+    def _fire_windows(self, first: WindowedRows | None, second: WindowedRows | None, times: Times) -> None:
+        for timestamp, left, right in self._rows_by_key(first, second, times):
             try:
                 self._results.collect(self._call(left, right), timestamp)
             except BaseException as error:
@@ -207,10 +251,11 @@ class JoinFunctionOperator(TwoInputWindowOperator):
         assert factory.function is not None
         self._call = as_callable(factory.function, "join")
 
-    def _fire_window(self, first: KeyedRows | None, second: KeyedRows | None, timestamp: int) -> None:
+    def _fire_windows(self, first: WindowedRows | None, second: WindowedRows | None, times: Times) -> None:
         if first is None or second is None:
             return
-        for left_rows, right_rows in _rows_by_key(first, second):
+        sides = (first.only(np.isin(first.ids, second.ids)), second.only(np.isin(second.ids, first.ids)))
+        for timestamp, left_rows, right_rows in self._rows_by_key(*sides, times):
             for left in left_rows:
                 for right in right_rows:
                     try:
@@ -219,20 +264,6 @@ class JoinFunctionOperator(TwoInputWindowOperator):
                         raise_attributed(self.context.operator_name, self.context.subtask, (left, right), error)
                     self._results.add(result, timestamp)
                 self._results.flush_if_full()
-
-
-def _rows_by_key(first: KeyedRows | None, second: KeyedRows | None) -> Iterable[tuple[list[Any], list[Any]]]:
-    """For each key its rows of both sides, keys by first arrival on either."""
-    groups: dict[int, tuple[list[Any], list[Any]]] = {}
-    order: list[tuple[int, int, int, Any]] = []
-    for index, side in enumerate((first, second)):
-        if side is not None and side.num_rows:
-            rows = zip(side.positions.tolist(), side.key_ids.tolist(), side.values(), strict=True)
-            order += [(position, key_id, index, value) for position, key_id, value in rows]
-    order.sort(key=lambda entry: entry[0])
-    for _, key_id, index, value in order:
-        groups.setdefault(key_id, ([], []))[index].append(value)
-    return groups.values()
 
 
 class ColumnarJoinOperator(TwoInputWindowOperator):
@@ -250,17 +281,27 @@ class ColumnarJoinOperator(TwoInputWindowOperator):
         self._layout.check_kind(batch.kind)
         super().process_batch(batch, input_index)
 
-    def _fire_window(self, first: KeyedRows | None, second: KeyedRows | None, timestamp: int) -> None:
-        if first is None or second is None or not first.num_rows or not second.num_rows:
+    def _fire_windows(self, first: WindowedRows | None, second: WindowedRows | None, times: Times) -> None:
+        if first is None or second is None:
+            return
+        order, begins, counts = partners_of(first.ids, second.ids, len(times) * len(self._keys))
+        if not counts.any():
             return
         for side in (first, second):  # rows of two kinds have been put together as objects
-            self._layout.check_kind(side.kind)
-        order, begins, counts = partners_of(first.key_ids, second.key_ids, len(self._keys))
-        kept = self._layout.kept(first.data.column_names, second.data.column_names)
-        left_rows = whole(first.data)
-        right_rows = picked_rows(whole(second.data.select(kept)), order)  # so that a row's partners lie together
-        limit = PairLimit(self.context, row_sizes(left_rows), row_sizes(right_rows))
+            self._layout.check_kind(side.rows.kind)
+        left_data, right_data = first.rows.data, second.rows.data
+        kept = self._layout.kept(left_data.column_names, right_data.column_names)
+        left_rows = whole(left_data)
+        # So that a row's partners lie together.
+        right_rows = repeated_rows(whole(right_data.select(kept)), second.places[order])
+        limit = PairLimit(self.context, sizes_at(row_sizes(left_rows), first.places), row_sizes(right_rows))
         for lefts, rights in pairs_of(begins, counts, limit.rows):
             for left, right in limit.cut(lefts, rights):
-                data = self._layout.pairs(taken_batch(left_rows, left), taken_batch(right_rows, right))
-                self.output.emit(Batch(data, Kind.ROW, timestamp))
+                data = self._layout.pairs(taken_batch(left_rows, first.places[left]), taken_batch(right_rows, right))
+                self.output.emit(Batch(data, Kind.ROW, _event_times(times, first.windows[left])))
+
+
+def _event_times(times: Times, windows: Ids) -> pa.Array | int:
+    """Of rows of these windows, which ascend: one number where they are one."""
+    first, last = int(windows[0]), int(windows[-1])
+    return int(times[first]) if first == last else from_numpy(times[windows])

@@ -104,21 +104,31 @@ class WindowTimes:
         """The starts of all windows that the slice is part of, ascending."""
         return self.starts(self.last_start(slice_start), slice_start)
 
-    def windows_over_slices(self, slice_starts: Times, after: int, until: int) -> tuple[Times, npt.NDArray[np.int64]]:
-        """As `starts_over_slice` of each of these, of those after one time and at or before another: the starts of the
-        windows, and for each of them the index of the slice."""
-        first, last = self._numbers_over_slices(slice_starts, after, until)
-        counts = np.maximum(last - first + 1, 0)
-        numbers = places_of_runs(first, counts)
+    def windows_over_slices(self, slice_starts: Times, after: int, until: int) -> tuple[Times, Times]:
+        """The windows over these slices, which ascend, that start after the one time and not after the other one.
+
+        Returns:
+            Numbers of windows that are over each slice and over none before it: the first one, and how many there are.
+            Window n starts at `offset + n * slide`.
+        """
+        firsts, lasts = self._numbers_over_slices(slice_starts, after, until)
+        firsts[1:] = np.maximum(firsts[1:], lasts[:-1] + 1)
+        return firsts, np.maximum(lasts - firsts + 1, 0)
+
+    def windows_of_slices(self, slice_starts: Times, after: int, until: int) -> tuple[Times, npt.NDArray[np.int64]]:
+        """As `starts_over_slice` of each slice, of those after the one time and not after the other one: the starts of
+        the windows, and for each of them the index of the slice."""
+        firsts, lasts = self._numbers_over_slices(slice_starts, after, until)
+        counts = np.maximum(lasts - firsts + 1, 0)
+        numbers = places_of_runs(firsts, counts)
         return numbers * self.slide + self.offset, np.repeat(np.arange(len(slice_starts)), counts)
 
     def _numbers_over_slices(self, slice_starts: Times, after: int, until: int) -> tuple[Times, Times]:
-        """The lowest and the highest n for which the window that starts at offset + n * slide is over each slice."""
-        last = (slice_starts - self.offset) // self.slide
-        behind = slice_starts - (last * self.slide + self.offset)
-        first = last - (self.size - 1 - behind) // self.slide
+        """The lowest and the highest number of the windows over each slice, within the two times."""
+        distances = slice_starts - self.offset
+        firsts = (distances + (self.slice - 1 - self.size)) // self.slide + 1
         lowest, highest = ((_within(time) - self.offset) // self.slide for time in (after, until))
-        return np.maximum(first, lowest + 1), np.minimum(last, highest)
+        return np.maximum(firsts, lowest + 1), np.minimum(distances // self.slide, highest)
 
     def slices_of(self, start: int) -> range:
         """The starts of the slices of a window, ascending."""
@@ -127,9 +137,7 @@ class WindowTimes:
     def due_later(self, slice_starts: Sequence[int], watermark: int) -> list[int]:
         """The starts of the windows over these slices, which ascend, that the watermark has not made due."""
         slices = np.array(slice_starts, np.int64)
-        first, last = self._numbers_over_slices(slices, self.due_limit(watermark), MAX_TIMESTAMP)
-        first[1:] = np.maximum(first[1:], last[:-1] + 1)  # each once: both ascend
-        numbers = places_of_runs(first, np.maximum(last - first + 1, 0))
+        numbers = places_of_runs(*self.windows_over_slices(slices, self.due_limit(watermark), MAX_TIMESTAMP))
         starts: list[int] = (numbers * self.slide + self.offset).tolist()
         return starts
 

@@ -246,7 +246,7 @@ def test_state_is_given_back_when_windows_are_over() -> None:
         harness.push(right(*rows), [start] * 1000, 1)
         both(harness, start + 9)
     assert len(harness.output.rows) == 20_000
-    assert all(not buffer._slices for buffer in operator._buffers)
+    assert all(not buffer.layouts for buffer in operator._buffers)
     assert len(operator._keys) < 10_000
 
 

@@ -569,7 +569,7 @@ def test_windows_over_many_slices_are_those_over_each(size: int, slide: int, off
         later = sorted({window for over in each.values() for window in over if not times.is_due(window, watermark)})
         assert times.due_later(slices, watermark) == later
         after, until = times.over_limit(watermark), times.due_limit(watermark)
-        starts, indices = times.windows_over_slices(np.array(slices), after, until)
+        starts, indices = times.windows_of_slices(np.array(slices), after, until)
         pairs = [(window, start) for start, over in each.items() for window in over]
         again = [(w, s) for w, s in pairs if times.is_due(w, watermark) and not times.is_over(w, watermark)]
         assert list(zip(starts.tolist(), [slices[index] for index in indices], strict=True)) == again

@@ -1,0 +1,86 @@
+"""The keys of a join's two inputs, numbered together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+
+from actors.keys import key_columns
+from actors.large_columns import Columns
+from actors.state.key_index import Ids, KeyIndex
+from flinkray.batch import Batch
+from flinkray.errors import TypeMismatchError
+from flinkray.keys import KeySelector
+
+# Keys without rows are forgotten when there are more of them than others. Looked at first when there are this many.
+_FIRST_LOOK = 4096
+
+
+class JoinKeys:
+    """Numbers the keys of both inputs, which may call their key columns differently.
+
+    Args:
+        selectors: of the first input's keys, and of the second's.
+        where: names operator and subtask in errors, for example "join (1/2)".
+    """
+
+    def __init__(self, selectors: tuple[KeySelector, KeySelector], where: str) -> None:
+        self._selectors = selectors
+        self._where = where
+        self._index = KeyIndex()
+        self._next_look = _FIRST_LOOK
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def ids(self, batch: Batch, input_index: int) -> Ids:
+        """The number of each row's key.
+
+        Raises:
+            TypeMismatchError: no type holds these keys and those that came before, of either input.
+        """
+        columns = key_columns(batch, self._selectors[input_index], self._where)
+        names = [str(index) for index in range(columns.num_columns)]
+        try:
+            return self._index.ids(pa.RecordBatch.from_arrays(columns.columns, names=names))
+        except TypeMismatchError as error:
+            raise TypeMismatchError(self._mismatch(columns.schema.types, input_index)) from error
+
+    def _mismatch(self, types: list[pa.DataType], input_index: int) -> str:
+        known = self._index.key_columns()
+        before = [] if known is None else known.schema.types
+        first, second = self._selectors
+        return (
+            f"operator {self._where!r}: it compares key ({first}) of its first input with key ({second}) of its "
+            f"second: in the {('first', 'second')[input_index]} that is {_listed(types)}, and keys so far are "
+            f"{_listed(before)}; cast both to one type before key_by"
+        )
+
+    def restored_ids(self, keys: pa.RecordBatch) -> Ids:
+        """Of keys that `columns` gave."""
+        return self._index.ids(keys)
+
+    def columns(self) -> Columns | None:
+        return self._index.key_columns()
+
+    def forget_unused(self, live: Iterable[Ids]) -> Ids | None:
+        """Forgets the keys that are not in `live`, if they are the most: key n is `place[n]` then. None: nothing
+        changed. Looks only when the number of keys has doubled since it last did."""
+        if len(self._index) < self._next_look:
+            return None
+        is_live = np.zeros(len(self._index), np.bool_)
+        for ids in live:
+            is_live[ids] = True
+        kept = np.flatnonzero(is_live)
+        is_worth_it = 2 * len(kept) <= len(self._index)
+        place = np.cumsum(is_live) - 1
+        if is_worth_it:
+            self._index.retain(kept)
+        self._next_look = max(_FIRST_LOOK, 2 * len(self._index))
+        return place if is_worth_it else None
+
+
+def _listed(types: list[pa.DataType]) -> str:
+    return ", ".join(map(str, types))

@@ -1,0 +1,113 @@
+"""Rows of a window join that came together, by slice: those of any range of slices lie side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from msgspec import Struct
+
+from actors.operators.keyed_rows import KeyedRows, concat_rows
+from actors.operators.window_times import Times
+from actors.ordering import is_other_than_before, order_by
+from actors.state.key_index import Ids
+from actors.taking import take
+from flinkray.batch import Batch
+from flinkray.fixed_width import from_numpy
+
+# A run of so many rows, or bytes, is not merged any more: what it costs to look into it is nothing per row.
+_ENOUGH_ROWS = 1 << 15
+_ENOUGH_BYTES = 1 << 24
+
+HIGHEST_LEVEL = 64
+"""Of runs that are not merged any more."""
+
+
+class SlicedRun(Struct, frozen=True):
+    """Rows ordered by slice, those of a slice by arrival; there is at least one. Holds no received batch alive."""
+
+    rows: KeyedRows
+    """May begin with rows that have been released."""
+    starts: Times
+    """Of the slices, each once, ascending."""
+    bounds: Ids
+    """Where the rows of each slice begin, and those of the last one end."""
+    earliest: int
+    """The start of the first slice."""
+    latest: int
+    level: int
+    """Runs of one level have about as many rows; those of the next one, four times as many."""
+
+    @staticmethod
+    def of(rows: KeyedRows, starts: Times, bounds: Ids) -> SlicedRun:
+        level = _level_of(rows, int(bounds[-1]) - int(bounds[0]))
+        return SlicedRun(rows, starts, bounds, int(starts[0]), int(starts[-1]), level)
+
+    @staticmethod
+    def of_batch(batch: Batch, key_ids: Ids, first_position: int, starts: Sequence[int], which: Any) -> SlicedRun:
+        """Copies a batch whose row i is of the slice `starts[which[i]]` (None: all are of the only one)."""
+        if which is None:
+            order, counts = np.arange(batch.num_rows), np.array([batch.num_rows])
+        else:
+            order, counts = order_by(which), np.bincount(which, minlength=len(starts))
+        data = pa.Table.from_batches([take(batch.data, from_numpy(order))])
+        rows = KeyedRows(data, batch.kind, key_ids[order], order + first_position)
+        return SlicedRun.of(rows, np.array(starts, np.int64), np.concatenate([[0], np.cumsum(counts)]))
+
+    @staticmethod
+    def of_rows(rows: KeyedRows, slices: Times, are_by_arrival: bool = False) -> SlicedRun:
+        """Rows in any order with the start of each one's slice.
+
+        Args:
+            are_by_arrival: that is known to be their order.
+        """
+        if not (are_by_arrival and (slices[1:] >= slices[:-1]).all()):
+            order = order_by(slices) if are_by_arrival else order_by(slices, rows.positions)
+            rows, slices = rows.take(order), slices[order]
+        begins = np.flatnonzero(is_other_than_before(slices))
+        return SlicedRun.of(rows, slices[begins], np.append(begins, len(slices)))
+
+    @property
+    def num_rows(self) -> int:
+        """How many have not been released."""
+        return int(self.bounds[-1]) - int(self.bounds[0])
+
+    def live(self) -> KeyedRows:
+        """Those that have not been released, where they lie."""
+        return self.rows.slice(int(self.bounds[0]), int(self.bounds[-1]))
+
+    def slices(self) -> Times:
+        """The start of the slice of each row that has not been released."""
+        return np.repeat(self.starts, np.diff(self.bounds))
+
+    def after(self, limit: int) -> SlicedRun | None:
+        """Without the slices that start at or before this; None: there are no others.
+
+        Where most of the rows have been released, the others are copied, so that the memory is given back.
+        """
+        if self.latest <= limit:
+            return None
+        first = int(self.starts.searchsorted(limit, "right"))
+        begin, end = int(self.bounds[first]), int(self.bounds[-1])
+        starts, bounds = self.starts[first:], self.bounds[first:]
+        if 2 * (end - begin) >= self.rows.num_rows:
+            return SlicedRun.of(self.rows, starts, bounds)
+        return SlicedRun.of(self.rows.take(np.arange(begin, end)), starts.copy(), bounds - begin)
+
+
+def merged_runs(runs: Sequence[SlicedRun], where: str) -> SlicedRun:
+    """One run of the rows of all, which have the same columns; `where` names the operator in errors."""
+    parts = [run.live() for run in runs]
+    bounds = [(int(part.positions.min()), int(part.positions.max())) for part in parts]
+    follow = all(before[1] < after[0] for before, after in pairwise(bounds))
+    # Of runs that follow each other, the rows of each slice are in order of arrival, one behind the other.
+    return SlicedRun.of_rows(concat_rows(parts, where), np.concatenate([run.slices() for run in runs]), follow)
+
+
+def _level_of(rows: KeyedRows, count: int) -> int:
+    if count >= _ENOUGH_ROWS or rows.data.nbytes >= _ENOUGH_BYTES:
+        return HIGHEST_LEVEL
+    return (count.bit_length() - 1) // 2

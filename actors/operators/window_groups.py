@@ -1,0 +1,95 @@
+"""Which windows of two buffers are put together in one go, so that they cost little each and take little memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from actors.operators.join_buffer import JoinBuffer
+from actors.operators.joined_rows import pairs_of
+from actors.operators.window_times import Times, WindowTimes
+from actors.operators.windowed_rows import Found, found_in_buffer
+from actors.ordering import distinct
+from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP
+
+# Windows are put together until they have this many rows of both sides: what is looked up stays in a core's cache, and
+# the last watermark, with which all windows are due, takes little memory. One that has more is alone.
+_ROWS_AT_ONCE = 1 << 17
+_WINDOWS_AT_ONCE = 1 << 16
+
+
+class WindowGroup(Struct, frozen=True):
+    """Windows that follow each other, ascending, and what each of two buffers has of them."""
+
+    starts: Times
+    sides: tuple[Sequence[Found], Sequence[Found]]
+
+    def halves(self) -> tuple[WindowGroup, WindowGroup]:
+        middle = len(self.starts) // 2
+        return _part(self.starts, self.sides, 0, middle), _part(self.starts, self.sides, middle, len(self.starts))
+
+
+def window_starts(times: WindowTimes, slices: Sequence[Times], after: int, until: int) -> Iterator[Times]:
+    """The starts of the windows over these slices that start after the one time and not after the other one: ascending,
+    in pieces that are not too large."""
+    if slices:
+        together = slices[0] if len(slices) == 1 else distinct(np.concatenate(slices))
+        firsts, counts = times.windows_over_slices(together, after, until)
+        for _, numbers in pairs_of(firsts, counts, _WINDOWS_AT_ONCE):
+            yield numbers * times.slide + times.offset
+
+
+def windows_between(
+    times: WindowTimes, buffers: tuple[JoinBuffer, JoinBuffer], after: int, until: int
+) -> Iterator[Times]:
+    """As `window_starts`, of all slices that the buffers have."""
+    if after >= until or until < MIN_TIMESTAMP:
+        return
+    latest = min(until + times.size - 1, MAX_TIMESTAMP)
+    slices = [found for buffer in buffers for found in buffer.slices_between(max(after, MIN_TIMESTAMP), latest)]
+    yield from window_starts(times, slices, after, until)
+
+
+def groups_of(starts: Times, size: int, buffers: tuple[JoinBuffer, JoinBuffer]) -> Iterator[WindowGroup]:
+    """These windows, which ascend, of `size` ms in groups. All of a group that have rows of a side have them of the
+    same layouts, so that none is given types that it would not have alone."""
+    first, second = (found_in_buffer(buffer, starts, size) for buffer in buffers)
+    sides = ([each for found in first for each in found], [each for found in second for each in found])
+    ends = np.cumsum(_counts(sides[0] + sides[1], len(starts)))
+    cuts = np.append(distinct(np.concatenate([_changes(first, len(starts)), _changes(second, len(starts))])), len(ends))
+    begin = 0
+    while begin < len(starts):
+        before = int(ends[begin - 1]) if begin else 0
+        fitting = int(ends.searchsorted(before + _ROWS_AT_ONCE, "right"))
+        end = min(max(begin + 1, fitting), int(cuts[cuts.searchsorted(begin, "right")]))
+        yield _part(starts, sides, begin, end)
+        begin = end
+
+
+def _part(starts: Times, sides: tuple[Sequence[Found], Sequence[Found]], begin: int, end: int) -> WindowGroup:
+    first, second = (
+        [part for each in side if each is not None and (part := each.of(begin, end)) is not None] for side in sides
+    )
+    return WindowGroup(starts[begin:end], (first, second))
+
+
+def _counts(found: Sequence[Found], windows: int) -> npt.NDArray[np.int64]:
+    """How many rows each window has."""
+    counts = np.zeros(windows, np.int64)
+    for each in found:
+        counts[each.windows] += each.counts
+    return counts
+
+
+def _changes(by_layout: Sequence[Sequence[Found]], windows: int) -> npt.NDArray[np.int64]:
+    """The windows with rows of other layouts than the last one before them that has any."""
+    if len(by_layout) < 2:
+        return np.empty(0, np.int64)
+    has_rows = np.array([_counts(found, windows) > 0 for found in by_layout])
+    somewhere = np.flatnonzero(has_rows.any(axis=0))
+    some = has_rows[:, somewhere]
+    changes: npt.NDArray[np.int64] = somewhere[1:][(some[:, 1:] != some[:, :-1]).any(axis=0)]
+    return changes
