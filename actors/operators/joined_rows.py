@@ -61,14 +61,13 @@ class PairLimit:
         if isinstance(self._lefts, int) and isinstance(self._rights, int):
             yield lefts, rights
             return
-        ends = np.cumsum(sizes_at(self._lefts, lefts) + sizes_at(self._rights, rights))
+        ends = np.cumsum(_at(self._lefts, lefts) + _at(self._rights, rights))
         cuts = np.flatnonzero(np.diff((ends - 1) // self._bytes)) + 1
         for begin, end in itertools.pairwise([0, *cuts.tolist(), len(ends)]):
             yield lefts[begin:end], rights[begin:end]
 
 
-def sizes_at(sizes: Sizes, rows: Indices) -> Sizes:
-    """Of these rows."""
+def _at(sizes: Sizes, rows: Indices) -> Sizes:
     return sizes if isinstance(sizes, int) else sizes[rows]
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,12 @@ class KeyedRows(Struct, frozen=True):
             return self
         pickles = pa.array(list(map(dumps, decoded(self.data, self.kind))), pa.binary())
         return replace(self, data=pa.table({SCALAR_COLUMN: pickles}), kind=Kind.OBJECT)
+
+
+def follow_each_other(parts: Sequence[KeyedRows]) -> bool:
+    """Whether all rows of each part arrived before all of the next one; each has rows."""
+    bounds = [(int(part.positions.min()), int(part.positions.max())) for part in parts]
+    return all(before[1] < after[0] for before, after in pairwise(bounds))
 
 
 def decoded(data: Columns, kind: Kind) -> list[Any]:

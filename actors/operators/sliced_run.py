@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
-from actors.operators.keyed_rows import KeyedRows, concat_rows
+from actors.operators.keyed_rows import KeyedRows, concat_rows, follow_each_other
 from actors.operators.window_times import Times
 from actors.ordering import is_other_than_before, order_by
 from actors.state.key_index import Ids
@@ -101,10 +100,10 @@ class SlicedRun(Struct, frozen=True):
 def merged_runs(runs: Sequence[SlicedRun], where: str) -> SlicedRun:
     """One run of the rows of all, which have the same columns; `where` names the operator in errors."""
     parts = [run.live() for run in runs]
-    bounds = [(int(part.positions.min()), int(part.positions.max())) for part in parts]
-    follow = all(before[1] < after[0] for before, after in pairwise(bounds))
     # Of runs that follow each other, the rows of each slice are in order of arrival, one behind the other.
-    return SlicedRun.of_rows(concat_rows(parts, where), np.concatenate([run.slices() for run in runs]), follow)
+    return SlicedRun.of_rows(
+        concat_rows(parts, where), np.concatenate([run.slices() for run in runs]), follow_each_other(parts)
+    )
 
 
 def _level_of(rows: KeyedRows, count: int) -> int:

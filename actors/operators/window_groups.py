@@ -15,9 +15,7 @@ from actors.operators.windowed_rows import Found, found_in_buffer
 from actors.ordering import distinct
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP
 
-# Windows are put together until they have this many rows of both sides: what is looked up stays in a core's cache, and
-# the last watermark, with which all windows are due, takes little memory. One that has more is alone.
-_ROWS_AT_ONCE = 1 << 17
+# So many windows are looked for at a time.
 _WINDOWS_AT_ONCE = 1 << 16
 
 
@@ -53,9 +51,12 @@ def windows_between(
     yield from window_starts(times, slices, after, until)
 
 
-def groups_of(starts: Times, size: int, buffers: tuple[JoinBuffer, JoinBuffer]) -> Iterator[WindowGroup]:
-    """These windows, which ascend, of `size` ms in groups. All of a group that have rows of a side have them of the
-    same layouts, so that none is given types that it would not have alone."""
+def groups_of(
+    starts: Times, size: int, buffers: tuple[JoinBuffer, JoinBuffer], most_rows: int
+) -> Iterator[WindowGroup]:
+    """These windows, which ascend, of `size` ms in groups that have at most so many rows of both sides, or are one
+    window. All of a group that have rows of a side have them of the same layouts, so that none is given types that it
+    would not have alone."""
     first, second = (found_in_buffer(buffer, starts, size) for buffer in buffers)
     sides = ([each for found in first for each in found], [each for found in second for each in found])
     ends = np.cumsum(_counts(sides[0] + sides[1], len(starts)))
@@ -63,7 +64,7 @@ def groups_of(starts: Times, size: int, buffers: tuple[JoinBuffer, JoinBuffer]) 
     begin = 0
     while begin < len(starts):
         before = int(ends[begin - 1]) if begin else 0
-        fitting = int(ends.searchsorted(before + _ROWS_AT_ONCE, "right"))
+        fitting = int(ends.searchsorted(before + most_rows, "right"))
         end = min(max(begin + 1, fitting), int(cuts[cuts.searchsorted(begin, "right")]))
         yield _part(starts, sides, begin, end)
         begin = end

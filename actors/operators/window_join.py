@@ -16,7 +16,7 @@ from actors.operators.base import Operator, OperatorContext, Output
 from actors.operators.columns import operator_label
 from actors.operators.join_buffer import JoinBuffer, buffer_table
 from actors.operators.join_keys import JoinKeys
-from actors.operators.joined_rows import PairLayout, PairLimit, both_keys, pairs_of, sizes_at
+from actors.operators.joined_rows import PairLayout, PairLimit, both_keys, pairs_of
 from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
 from actors.operators.results import ResultCollector
 from actors.operators.sliced_run import SlicedRun
@@ -70,6 +70,11 @@ class TwoInputWindowOperator(WindowOperatorBase):
     A window fires when the watermarks of both inputs have reached its end. Late rows that are still allowed make the
     window fire again for their keys, with everything so far. Null is a key like any other, as in `key_by`.
     """
+
+    _ROWS_AT_ONCE = 1 << 12
+    """Windows are put together until they have this many rows of both sides; one that has more is alone. So windows of
+    few rows cost little each, the values that functions get are not many at a time, and the last watermark, with which
+    all windows are due, takes little memory."""
 
     def __init__(self, factory: WindowCoGroupFactory) -> None:
         assert isinstance(factory.assigner, AlignedWindows)
@@ -138,7 +143,7 @@ class TwoInputWindowOperator(WindowOperatorBase):
     def _fire(self, windows: Iterable[Times], late: SlicedRun | None) -> None:
         """Results of these windows, ascending; `late`: only of the keys that these rows have in each."""
         for starts in windows:
-            for group in groups_of(starts, self._times.size, self._buffers):
+            for group in groups_of(starts, self._times.size, self._buffers, self._ROWS_AT_ONCE):
                 self._fire_group(group, late)
         self._results.flush()
 
@@ -181,21 +186,22 @@ class TwoInputWindowOperator(WindowOperatorBase):
     ) -> Iterator[tuple[int, list[Any], list[Any]]]:
         """For each window, and each key there, its event time and the rows of both sides; keys by first arrival on
         either side."""
-        sides = [(index, side) for index, side in enumerate((first, second)) if side is not None and len(side.ids)]
-        if not sides:
-            return
-        windows = np.concatenate([side.windows for _, side in sides])
-        positions = np.concatenate([side.positions for _, side in sides])
-        ids = np.concatenate([side.ids for _, side in sides])
-        values = [(index, value) for index, side in sides for value in side.values()]
-        groups: dict[int, tuple[list[Any], list[Any]]] = {}
+        sides = [side for side in (first, second) if side is not None]
+        windows = np.concatenate([side.windows for side in sides])
+        ids = np.concatenate([side.ids for side in sides])
+        positions = np.concatenate([side.positions for side in sides])
+        values = [value for side in sides for value in side.values()]
+        lefts = 0 if first is None else len(first.ids)
         order = order_by(windows, positions)
+        groups: dict[int, tuple[list[Any], list[Any]]] = {}
         for place, number in zip(order.tolist(), ids[order].tolist(), strict=True):
-            index, value = values[place]
-            groups.setdefault(number, ([], []))[index].append(value)
-        ends = times.tolist()
+            group = groups.get(number)
+            if group is None:
+                group = groups[number] = ([], [])
+            group[place >= lefts].append(values[place])
+        ends, keys = times.tolist(), len(self._keys)
         for number, (left, right) in groups.items():
-            yield ends[number // len(self._keys)], left, right
+            yield ends[number // keys], left, right
 
     # -- snapshots
 
@@ -273,6 +279,8 @@ class ColumnarJoinOperator(TwoInputWindowOperator):
     second's.
     """
 
+    _ROWS_AT_ONCE = 1 << 16  # what is looked up stays in a core's cache
+
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._layout = PairLayout(self._selectors[1], self._where)
@@ -289,19 +297,18 @@ class ColumnarJoinOperator(TwoInputWindowOperator):
             return
         for side in (first, second):  # rows of two kinds have been put together as objects
             self._layout.check_kind(side.rows.kind)
-        left_data, right_data = first.rows.data, second.rows.data
-        kept = self._layout.kept(left_data.column_names, right_data.column_names)
-        left_rows = whole(left_data)
+        kept = self._layout.kept(first.rows.data.column_names, second.rows.data.column_names)
+        left_rows = first.data()
         # So that a row's partners lie together.
-        right_rows = repeated_rows(whole(right_data.select(kept)), second.places[order])
-        limit = PairLimit(self.context, sizes_at(row_sizes(left_rows), first.places), row_sizes(right_rows))
+        right_rows = repeated_rows(whole(second.rows.data.select(kept)), second.places[order])
+        limit = PairLimit(self.context, row_sizes(left_rows), row_sizes(right_rows))
         for lefts, rights in pairs_of(begins, counts, limit.rows):
             for left, right in limit.cut(lefts, rights):
-                data = self._layout.pairs(taken_batch(left_rows, first.places[left]), taken_batch(right_rows, right))
-                self.output.emit(Batch(data, Kind.ROW, _event_times(times, first.windows[left])))
+                data = self._layout.pairs(taken_batch(left_rows, left), taken_batch(right_rows, right))
+                self.output.emit(Batch(data, Kind.ROW, _event_times(times, first.windows, left)))
 
 
-def _event_times(times: Times, windows: Ids) -> pa.Array | int:
-    """Of rows of these windows, which ascend: one number where they are one."""
-    first, last = int(windows[0]), int(windows[-1])
-    return int(times[first]) if first == last else from_numpy(times[windows])
+def _event_times(times: Times, windows: Ids, rows: Ids) -> pa.Array | int:
+    """Of these rows, which ascend, given each one's window: one number where that is the same."""
+    first, last = int(windows[rows[0]]), int(windows[rows[-1]])
+    return int(times[first]) if first == last else from_numpy(times[windows[rows]])

@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from actors.large_columns import repeated_rows, whole
+from actors.large_columns import Columns, repeated_rows, whole
 from actors.operators.join_buffer import JoinBuffer
-from actors.operators.keyed_rows import KeyedRows, concat_rows, decoded
+from actors.operators.keyed_rows import KeyedRows, concat_rows, decoded, follow_each_other
 from actors.operators.sliced_run import SlicedRun
 from actors.operators.window_times import Times
 from actors.ordering import order_by
 from actors.state.key_index import Ids
+from actors.taking import contiguous
 from flinkray.types import MIN_TIMESTAMP
 
 
@@ -45,9 +46,16 @@ class WindowedRows(Struct, frozen=True):
             return self.ids
         return self.ids[self.rows.fired_until[self.places] < ends[self.windows] - 1]
 
+    def data(self) -> Columns:
+        """The columns of the rows, in their order."""
+        where = contiguous(self.places)
+        if isinstance(where, slice):
+            return whole(self.rows.slice(where.start, where.stop).data)
+        return repeated_rows(whole(self.rows.data), self.places)
+
     def values(self) -> list[Any]:
         """As user functions see them; each is an object of its own."""
-        return decoded(repeated_rows(whole(self.rows.data), self.places), self.rows.kind)
+        return decoded(self.data(), self.rows.kind)
 
 
 class Found(Struct, frozen=True):
@@ -76,23 +84,29 @@ class Found(Struct, frozen=True):
 
     def ids(self, keys: int) -> Ids:
         """The window and key of each of the windows' rows, as WindowedRows numbers them."""
-        places = _ranges(self.begins, self.counts)
-        return self._row_windows() * keys + self.run.rows.key_ids[places]
+        return self.row_windows() * keys + self.run.rows.key_ids[_ranges(self.begins, self.counts)]
 
-    def _row_windows(self) -> Ids:
+    def row_windows(self) -> Ids:
+        """The window of each of the windows' rows."""
         return np.repeat(np.arange(self.first, self.first + len(self.begins)), self.counts)
 
-    def listed(self) -> tuple[KeyedRows, Ids, Ids]:
-        """The rows that are in a window, each once; where among these the rows of the windows are; the windows."""
-        # Windows may overlap, or leave rows between them out.
-        begins, ends, windows = self.begins, self.ends, self._row_windows()
-        fresh = begins.copy()  # where the rows begin that are in no window before
-        np.maximum(begins[1:], ends[:-1], out=fresh[1:])
-        left_out = np.cumsum(fresh - np.append(0, ends[:-1]))
-        places = _ranges(begins - left_out, self.counts)
-        if left_out[-1] == begins[0]:
-            return self.run.rows.slice(int(begins[0]), int(ends[-1])), places, windows
-        return self.run.rows.take(_ranges(fresh, ends - fresh)), places, windows
+    def rows(self) -> KeyedRows:
+        """The rows that are in a window, each once."""
+        fresh = self._fresh()
+        if (fresh[1:] == self.ends[:-1]).all():
+            return self.run.rows.slice(int(self.begins[0]), int(self.ends[-1]))
+        return self.run.rows.take(_ranges(fresh, self.ends - fresh))
+
+    def places(self) -> Ids:
+        """Where among `rows` each of the windows' rows is."""
+        left_out = np.cumsum(self._fresh() - np.append(0, self.ends[:-1]))
+        return _ranges(self.begins - left_out, self.counts)
+
+    def _fresh(self) -> Ids:
+        """Where the rows of each window begin that are in none before it: windows may overlap."""
+        fresh = self.begins.copy()
+        np.maximum(fresh[1:], self.ends[:-1], out=fresh[1:])
+        return fresh
 
 
 def _ranges(begins: Ids, counts: Ids) -> Ids:
@@ -129,12 +143,25 @@ def put_in_order(found: Sequence[Found], keys: int, is_sliced: bool, where: str)
     """
     if not found:
         return None
-    parts, places, windows = zip(*(each.listed() for each in found), strict=True)
-    rows = concat_rows(list(parts), where)
-    offsets = np.cumsum([0, *(part.num_rows for part in parts[:-1])])
-    at = np.concatenate([some + offset for some, offset in zip(places, offsets, strict=True)])
-    numbers = np.concatenate(windows)
-    if is_sliced or len(parts) > 1:
-        order = order_by(numbers, rows.positions[at])
-        at, numbers = at[order], numbers[order]
-    return WindowedRows(rows, at, numbers, numbers * keys + rows.key_ids[at])
+    parts = [each.rows() for each in found]
+    rows = concat_rows(parts, where)
+    if all(each.windows.stop == 1 for each in found):
+        windows = np.zeros(sum(int(each.counts[0]) for each in found), np.int64)
+    else:
+        windows = np.concatenate([each.row_windows() for each in found])
+    if is_sliced:
+        offsets = np.cumsum([0, *(part.num_rows for part in parts[:-1])])
+        places = np.concatenate([each.places() + offset for each, offset in zip(found, offsets, strict=True)])
+        order = order_by(windows, rows.positions[places])
+        places, windows = places[order], windows[order]
+    else:
+        places = _by_window(parts, rows, windows)
+        windows = windows[places]
+    return WindowedRows(rows, places, windows, windows * keys + rows.key_ids[places])
+
+
+def _by_window(parts: Sequence[KeyedRows], rows: KeyedRows, windows: Ids) -> Ids:
+    """The rows by window and arrival, where no window has several slices: so the rows of a part are in that order."""
+    if len(parts) == 1:
+        return np.arange(rows.num_rows)
+    return order_by(windows) if follow_each_other(parts) else order_by(windows, rows.positions)
