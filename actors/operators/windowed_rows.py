@@ -145,23 +145,23 @@ def put_in_order(found: Sequence[Found], keys: int, is_sliced: bool, where: str)
         return None
     parts = [each.rows() for each in found]
     rows = concat_rows(parts, where)
-    if all(each.windows.stop == 1 for each in found):
-        windows = np.zeros(sum(int(each.counts[0]) for each in found), np.int64)
-    else:
-        windows = np.concatenate([each.row_windows() for each in found])
+    is_one = all(each.windows.stop == 1 for each in found)
+    windows = _zeros(found) if is_one else np.concatenate([each.row_windows() for each in found])
     if is_sliced:
         offsets = np.cumsum([0, *(part.num_rows for part in parts[:-1])])
         places = np.concatenate([each.places() + offset for each, offset in zip(found, offsets, strict=True)])
         order = order_by(windows, rows.positions[places])
         places, windows = places[order], windows[order]
-    else:
-        places = _by_window(parts, rows, windows)
-        windows = windows[places]
-    return WindowedRows(rows, places, windows, windows * keys + rows.key_ids[places])
+        return WindowedRows(rows, places, windows, windows * keys + rows.key_ids[places])
+    # Each row is in one window, and those that a part has of it are in order of arrival.
+    ids = rows.key_ids if is_one else windows * keys + rows.key_ids
+    are_by_arrival = len(parts) == 1 or follow_each_other(parts)
+    if are_by_arrival and (is_one or len(parts) == 1):
+        return WindowedRows(rows, np.arange(rows.num_rows), windows, ids)
+    order = order_by(windows) if are_by_arrival else order_by(windows, rows.positions)
+    return WindowedRows(rows, order, windows[order], ids[order])
 
 
-def _by_window(parts: Sequence[KeyedRows], rows: KeyedRows, windows: Ids) -> Ids:
-    """The rows by window and arrival, where no window has several slices: so the rows of a part are in that order."""
-    if len(parts) == 1:
-        return np.arange(rows.num_rows)
-    return order_by(windows) if follow_each_other(parts) else order_by(windows, rows.positions)
+def _zeros(found: Sequence[Found]) -> Ids:
+    """The window of each row where that is number 0: memory that nothing is written to takes no room."""
+    return np.zeros(sum(int(each.counts[0]) for each in found), np.int64)
