@@ -100,10 +100,9 @@ class SlicedRun(Struct, frozen=True):
 def merged_runs(runs: Sequence[SlicedRun], where: str) -> SlicedRun:
     """One run of the rows of all, which have the same columns; `where` names the operator in errors."""
     parts = [run.live() for run in runs]
+    slices = np.concatenate([run.slices() for run in runs])
     # Of runs that follow each other, the rows of each slice are in order of arrival, one behind the other.
-    return SlicedRun.of_rows(
-        concat_rows(parts, where), np.concatenate([run.slices() for run in runs]), follow_each_other(parts)
-    )
+    return SlicedRun.of_rows(concat_rows(parts, where), slices, follow_each_other(parts))
 
 
 def _level_of(rows: KeyedRows, count: int) -> int:

@@ -124,7 +124,8 @@ def found_in(run: SlicedRun, windows: Times, size: int) -> Found | None:
         return None
     some = windows[begin:end]
     bounds = run.bounds
-    return Found(run, begin, bounds[run.starts.searchsorted(some)], bounds[run.starts.searchsorted(some + size)])
+    found = Found(run, begin, bounds[run.starts.searchsorted(some)], bounds[run.starts.searchsorted(some + size)])
+    return found.of(0, len(windows))
 
 
 def found_in_buffer(buffer: JoinBuffer, windows: Times, size: int) -> list[list[Found]]:

@@ -15,6 +15,7 @@ from actors.large_columns import (
     narrowed_lists,
     picked_rows,
     put_together,
+    repeated_rows,
     taken,
     taken_batch,
     taken_rows,
@@ -88,6 +89,16 @@ def test_rows_of_a_table_in_chunks_become_one_batch_if_they_are_few() -> None:
     assert whole(table.slice(4)).to_pydict() == {"text": TEXTS[4:], "number": [4, 5, 6, 7, 8]}
     assert isinstance(whole(table.slice(0, 0)), pa.RecordBatch)
     assert picked_rows(whole(table), np.array([6, 3])).to_pydict() == {"text": ["", ""], "number": [6, 3]}
+
+
+def test_rows_that_are_repeated_until_there_is_no_room_for_them_become_a_table() -> None:
+    batch = pa.record_batch({"text": ["a", "b"], "number": [1, 2]}).slice(1)
+    many = repeated_rows(batch, np.array([0] * 9))
+    assert isinstance(many, pa.Table)
+    assert many.to_pydict() == {"text": ["b"] * 9, "number": [2] * 9}
+    assert many.column("text").num_chunks > 1
+    assert isinstance(repeated_rows(batch.select(["number"]), np.array([0] * 9)), pa.RecordBatch)
+    assert repeated_rows(whole(many), np.array([8, 0])).to_pydict() == {"text": ["b"] * 2, "number": [2] * 2}
 
 
 def test_batches_are_put_together_as_far_as_there_is_room() -> None:

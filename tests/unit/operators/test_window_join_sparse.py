@@ -192,6 +192,17 @@ def test_a_row_far_ahead_in_each_batch_does_not_keep_the_others_in_memory() -> N
     assert len(harness.output.rows) == 200
 
 
+def test_one_row_far_ahead_keeps_nothing_but_itself_in_memory() -> None:
+    harness = harness_of(TUMBLING)
+    before = pa.total_allocated_bytes()
+    data = pa.record_batch({"key": np.arange(1000), "text": ["x" * 1000] * 1000})
+    harness.operator.process_batch(Batch(data, Kind.ROW, pa.array(np.append(np.zeros(999, np.int64), 10**6))), 0)
+    del data
+    assert pa.total_allocated_bytes() - before > 10**6
+    both(harness, 100)
+    assert pa.total_allocated_bytes() - before < 10**5
+
+
 def test_many_small_batches_are_kept_in_few_runs() -> None:
     harness = harness_of(TUMBLING)
     operator: Any = harness.operator
