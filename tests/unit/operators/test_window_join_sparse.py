@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import random
 import sys
 from collections import Counter
@@ -244,6 +245,27 @@ def test_windows_of_the_next_keys_of_a_batch_job_fire_although_those_before_were
             push(harness, [Event(1000 // key, key, (side, key))], side)
         harness.operator.end_keys()
     assert harness.output.timestamps == [1009, 1019, 1029, 509, 519, 529]
+
+
+@pytest.mark.parametrize("assigner", [TUMBLING, SLIDING])
+def test_windows_are_put_together_until_they_have_so_many_rows(assigner: AlignedWindows) -> None:
+    harness = harness_of(assigner)
+    operator: Any = harness.operator
+    for side in (0, 1):
+        push(harness, [Event(number // 10 * 10, number, (side, number)) for number in range(300)], side)
+        push(harness, [Event(150, number, (side, number)) for number in range(200)], side)
+    starts = np.arange(0, 300, 10)
+    groups = list(window_groups.groups_of(starts, assigner.size_ms, operator._buffers, 100))
+    assert np.concatenate([group.starts for group in groups]).tolist() == starts.tolist()
+    rows = [sum(int(found.counts.sum()) for side in group.sides for found in side) for group in groups]
+    assert sum(rows) == sum(rows_in(start, assigner.size_ms) for start in starts.tolist())
+    assert all(count <= 100 or len(group.starts) == 1 for count, group in zip(rows, groups, strict=True))
+    assert all(one + other > 100 for one, other in itertools.pairwise(rows))
+
+
+def rows_in(start: int, size: int) -> int:
+    """Of both sides, in the test above."""
+    return 2 * sum(10 + 200 * (time == 150) for time in range(start, min(start + size, 300), 10))
 
 
 @pytest.mark.parametrize("seed", range(40))
