@@ -24,7 +24,7 @@ _SLICE = "slice"
 _FIRED_UNTIL = "fired_until"
 
 # So many runs of about as many rows become one: there are few to look into, and a row is copied few times.
-_MERGED_AT_ONCE = 4
+_MERGED_AT_ONCE = 8
 
 
 class Layout(Struct):

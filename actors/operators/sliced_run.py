@@ -38,7 +38,7 @@ class SlicedRun(Struct, frozen=True):
     """The start of the first slice."""
     latest: int
     level: int
-    """Runs of one level have about as many rows; those of the next one, four times as many."""
+    """Runs of one level have about as many rows; those of the next one, eight times as many."""
 
     @staticmethod
     def of(rows: KeyedRows, starts: Times, bounds: Ids) -> SlicedRun:
@@ -108,4 +108,4 @@ def merged_runs(runs: Sequence[SlicedRun], where: str) -> SlicedRun:
 def _level_of(rows: KeyedRows, count: int) -> int:
     if count >= _ENOUGH_ROWS or rows.data.nbytes >= _ENOUGH_BYTES:
         return HIGHEST_LEVEL
-    return (count.bit_length() - 1) // 2
+    return (count.bit_length() - 1) // 3

@@ -44,10 +44,11 @@ def windows_between(
     times: WindowTimes, buffers: tuple[JoinBuffer, JoinBuffer], after: int, until: int
 ) -> Iterator[Times]:
     """As `window_starts`, of all slices that the buffers have."""
-    if after >= until or until < MIN_TIMESTAMP:
-        return
-    latest = min(until + times.size - 1, MAX_TIMESTAMP)
-    slices = [found for buffer in buffers for found in buffer.slices_between(max(after, MIN_TIMESTAMP), latest)]
+    before, last = times.last_start(after), times.last_start(until)
+    if before >= last or last < MIN_TIMESTAMP:
+        return  # which most watermarks find
+    earliest, latest = max(before + times.slide, MIN_TIMESTAMP), min(last + times.size - 1, MAX_TIMESTAMP)
+    slices = [found for buffer in buffers for found in buffer.slices_between(earliest, latest)]
     yield from window_starts(times, slices, after, until)
 
 
