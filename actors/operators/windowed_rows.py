@@ -16,7 +16,7 @@ from actors.operators.sliced_run import SlicedRun
 from actors.operators.window_times import Times
 from actors.ordering import order_by
 from actors.state.key_index import Ids
-from actors.taking import contiguous
+from actors.taking import contiguous, places_of_runs
 from flinkray.types import MIN_TIMESTAMP
 
 
@@ -84,7 +84,7 @@ class Found(Struct, frozen=True):
 
     def ids(self, keys: int) -> Ids:
         """The window and key of each of the windows' rows, as WindowedRows numbers them."""
-        return self.row_windows() * keys + self.run.rows.key_ids[_ranges(self.begins, self.counts)]
+        return self.row_windows() * keys + self.run.rows.key_ids[places_of_runs(self.begins, self.counts)]
 
     def row_windows(self) -> Ids:
         """The window of each of the windows' rows."""
@@ -95,25 +95,18 @@ class Found(Struct, frozen=True):
         fresh = self._fresh()
         if (fresh[1:] == self.ends[:-1]).all():
             return self.run.rows.slice(int(self.begins[0]), int(self.ends[-1]))
-        return self.run.rows.take(_ranges(fresh, self.ends - fresh))
+        return self.run.rows.take(places_of_runs(fresh, self.ends - fresh))
 
     def places(self) -> Ids:
         """Where among `rows` each of the windows' rows is."""
         left_out = np.cumsum(self._fresh() - np.append(0, self.ends[:-1]))
-        return _ranges(self.begins - left_out, self.counts)
+        return places_of_runs(self.begins - left_out, self.counts)
 
     def _fresh(self) -> Ids:
         """Where the rows of each window begin that are in none before it: windows may overlap."""
         fresh = self.begins.copy()
         np.maximum(fresh[1:], self.ends[:-1], out=fresh[1:])
         return fresh
-
-
-def _ranges(begins: Ids, counts: Ids) -> Ids:
-    """Each of the numbers `begins[i] ... begins[i] + counts[i] - 1`."""
-    ends = np.cumsum(counts)
-    numbers: Ids = np.arange(ends[-1]) + np.repeat(begins - (ends - counts), counts)
-    return numbers
 
 
 def found_in(run: SlicedRun, windows: Times, size: int) -> Found | None:
