@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from actors.operators.session_cells import Flags
 from actors.operators.window_times import Times
 from actors.ordering import is_other_than_before, order_by
 from actors.state.key_index import Ids
 
-Flags = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
 
 _RUNS = 8

@@ -1,0 +1,152 @@
+"""Open sessions of keys that have many, by key and time."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+
+from actors.operators.accumulator_base import Cells, grown
+from actors.operators.session_cells import NO_CELL, NO_CELLS, Flags, SessionCells
+from actors.operators.window_times import Times
+from actors.ordering import distinct, is_other_than_before, order_by
+from actors.state.key_index import Ids
+
+_RUNS = 4
+"""So many sorted runs of about the same length become one."""
+
+_JOINED_BEFORE_TIDYING = 1024
+"""Entries of sessions that have become part of others are left out when more than half are such, and at least these."""
+
+
+class _Run(Struct, frozen=True):
+    """Starts of sessions, sorted by key, then time.
+
+    Attributes:
+        times: all that occur, ascending, each once.
+        codes: of key and time in one number: the key's times the number of `times`, plus the place of the time there.
+        cells: the session of each entry, each once, when the run was made.
+    """
+
+    times: Times
+    codes: Ids
+    cells: Cells
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    @classmethod
+    def of(cls, key_ids: Ids, times: Times, cells: Cells) -> _Run:
+        by_time = order_by(times)
+        ascending = times[by_time]
+        is_other = is_other_than_before(ascending)
+        different = ascending[is_other]
+        codes = key_ids[by_time] * len(different) + np.cumsum(is_other) - 1
+        order = order_by(codes)
+        return cls(different, codes[order], cells[by_time[order]])
+
+    def until(self, key_ids: Ids, times: Times) -> Cells:
+        """How many entries are at or before that time of the key, or of a lower key."""
+        places = np.searchsorted(self.times, times, "right") - 1
+        return np.searchsorted(self.codes, key_ids * len(self.times) + places, "right")
+
+
+class SessionIndex:
+    """Finds sessions near some times without a look at the others of their keys.
+
+    An entry is a session and the start that it had. Sessions only grow until they are over, so it stays true where its
+    session becomes part of another one; which that is by now is followed from cell to cell.
+
+    All sessions of a run were open, and apart, when it was made; and of two sessions the earlier one is over first. So
+    nothing that is over is between a session's entry and its end, and the last entry at or before a time is of the
+    session that has this time, if that one's start is in the run.
+
+    Entries are in sorted runs, of which some of about the same length become one, whereby those are left out that say
+    nothing new. So a row costs some searches, and its entry as many sorts, as the logarithm of how many there are.
+    """
+
+    def __init__(self, cells: SessionCells) -> None:
+        self._cells = cells
+        self._runs: list[_Run] = []
+        self._into: Cells = NO_CELLS
+        """By cell: that of the session which it became part of; NO_CELL, or not there: of none."""
+        self._joined_count = 0
+        """Sessions that have become part of others since the runs were last made one."""
+
+    def __len__(self) -> int:
+        """The number of entries."""
+        return sum(map(len, self._runs))
+
+    def clear(self) -> None:
+        self._runs, self._into, self._joined_count = [], NO_CELLS, 0
+
+    def add(self, cells: Cells) -> None:
+        """These distinct sessions are new here, or start earlier than they did."""
+        if not len(cells):
+            return
+        self._runs.append(self._run(cells))
+        while len(self._runs) >= _RUNS and len(self._runs[-_RUNS]) <= _RUNS * len(self._runs[-1]):
+            self._make_one(_RUNS)
+
+    def join(self, cells: Cells, targets: Cells) -> None:
+        """The sessions have become part of those others."""
+        self._into = grown(self._into, self._cells.count, NO_CELL)
+        self._into[cells] = targets
+        self._joined_count += len(cells)
+        if self._joined_count > max(_JOINED_BEFORE_TIDYING, len(self) // 2):
+            self._make_one(len(self._runs))
+            self._joined_count = 0
+
+    def touching(self, key_ids: Ids, starts: Times, ends: Times) -> Cells:
+        """The open sessions that touch one of these intervals [start, end): of each key the latest first."""
+        found = [NO_CELLS]
+        for run in self._runs:
+            # From the last one at or before the start on.
+            first = np.maximum(run.until(key_ids, starts) - 1, 0)
+            counts = run.until(key_ids, ends) - first
+            which = np.repeat(np.arange(len(counts)), counts)
+            begins = np.cumsum(counts) - counts
+            entries = np.arange(len(which)) + (first - begins)[which]
+            cells = self._current(run.cells[entries])
+            found.append(cells[self._touches(cells, key_ids[which], starts[which], ends[which])])
+        cells = distinct(np.concatenate(found))
+        return cells[order_by(self._cells.key_ids[cells], self._cells.starts[cells])[::-1]]
+
+    def _touches(self, cells: Cells, key_ids: Ids, starts: Times, ends: Times) -> Flags:
+        of = self._cells
+        is_near: Flags = (of.starts[cells] <= ends) & (of.ends[cells] >= starts)
+        is_near &= (of.key_ids[cells] == key_ids) & of.is_open[cells]
+        return is_near
+
+    def _make_one(self, count: int) -> None:
+        """Of the last runs."""
+        cells = self._current(np.concatenate([run.cells for run in self._runs[-count:]]))
+        cells = distinct(cells[self._cells.is_open[cells]])
+        self._runs[-count:] = [self._run(cells)] if len(cells) else []
+
+    def _run(self, cells: Cells) -> _Run:
+        return _Run.of(self._cells.key_ids[cells], self._cells.starts[cells], cells)
+
+    def _current(self, cells: Cells) -> Cells:
+        """The cells of the sessions that these are, or are part of, now."""
+        if not len(self._into):
+            return cells
+        self._into = grown(self._into, self._cells.count, NO_CELL)
+        passed: list[Cells] = []
+        current = cells
+        while True:
+            into = self._into[current]
+            is_part = into != NO_CELL
+            if not is_part.any():
+                break
+            passed.append(current)
+            current = np.where(is_part, into, current)
+        for former in passed[:-1]:  # they need not be followed again
+            is_former = former != current
+            self._into[former[is_former]] = current[is_former]
+        return current
+
+    def check(self, indexed: Cells) -> None:
+        """Raises AssertionError where one of these open sessions is not found."""
+        of = self._cells
+        found = self.touching(of.key_ids[indexed], of.starts[indexed], of.starts[indexed])
+        assert set(found.tolist()) == set(indexed.tolist()), "every session of a key with many is found"
