@@ -23,15 +23,18 @@ _SIZE = "windows"
 
 
 class Pane:
-    """One window: its contents by key, in order of the keys' first rows."""
+    """One window: its contents by key, in order of the keys' first rows. There may be a window for each row."""
+
+    __slots__ = ("_fired", "_shared", "contents", "groups")
 
     def __init__(self) -> None:
         self.contents: dict[Any, Any] = {}
         self.groups: dict[Any, int] = {}
         """The key group of each key, as its first row had it; keys are never taken out."""
-        self._shared: SharedValues[dict[Any, Any]] = SharedValues()
-        self._fired: set[Any] = set()
-        """Keys that fired, with what is in here now, before a restore that took the watermark back."""
+        self._shared: SharedValues[dict[Any, Any]] | None = None
+        """None: there was no snapshot yet."""
+        self._fired: set[Any] | None = None
+        """Keys that fired, with what is in here now, before a restore that took the watermark back; None: none."""
 
     def to_change(self, key: Any, group: int, copy: Callable[[Any], Any]) -> Any:
         """The key's contents, to be changed and put back; NOTHING for a new key.
@@ -59,18 +62,24 @@ class Pane:
         return [key for key in self.contents if key not in self._fired] if self._fired else self.contents
 
     def _is_shared(self, key: Any, contents: Any) -> bool:
+        if self._shared is None:
+            return False
         current = self._shared.current()
         return bool(current) and any(frozen.get(key, NOTHING) is contents for frozen in current)
 
     # -- snapshots
 
     def freeze(self) -> FrozenPane:
-        return self.groups, self._shared.freeze(self.contents), frozenset(self._fired)
+        if self._shared is None:
+            self._shared = SharedValues()
+        return self.groups, self._shared.freeze(self.contents), frozenset(self._fired or ())
 
     def restore(self, key: Any, group: int, contents: Any, has_fired: bool) -> None:
         self.contents[key] = contents
         self.groups[key] = group
         if has_fired:
+            if self._fired is None:
+                self._fired = set()
             self._fired.add(key)
 
 

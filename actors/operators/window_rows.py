@@ -45,6 +45,8 @@ class RowWindowOperator(WindowOperatorBase):
         self._open = PendingWindows()
         self._panes: dict[int, Pane] = {}
         """By window start."""
+        self._opened: list[int] = []
+        """Of them, those that are new and yet to be put into the two above."""
         self._fold = fold_of(factory)
         self._process = None if factory.process is None else as_callable(factory.process, "process")
 
@@ -90,8 +92,10 @@ class RowWindowOperator(WindowOperatorBase):
             for start in starts:
                 if self._add_to(start, key, group, value):
                     fire_again.setdefault(start, {})[key] = None
+        self._await_opened()
         for start in sorted(fire_again):
             self._fire(start, fire_again[start])
+        self._clear_current()
         self._results.flush()
 
     def _keys(self, batch: Batch) -> tuple[list[Any], list[int]]:
@@ -116,10 +120,15 @@ class RowWindowOperator(WindowOperatorBase):
 
     def _open_pane(self, start: int) -> Pane:
         pane = self._panes[start] = Pane()
-        self._open.add(start)
-        if not self._times.is_due(start, self._watermark):
-            self._waiting.add(start)
+        self._opened.append(start)
         return pane
+
+    def _await_opened(self) -> None:
+        if self._opened:
+            self._open.add_all(self._opened)
+            due_limit = self._times.due_limit(self._watermark)
+            self._waiting.add_all([start for start in self._opened if start > due_limit])
+            self._opened = []
 
     # -- watermarks
 
@@ -127,8 +136,12 @@ class RowWindowOperator(WindowOperatorBase):
         times = self._times
         for start in self._waiting.pop_until(times.due_limit(watermark)):
             self._fire(start, self._panes[start].to_fire())
+        clearing = _clearing(self._factory.process)
         for start in self._open.pop_until(times.over_limit(watermark)):
-            self._clear(start)
+            pane = self._panes.pop(start)
+            if clearing is not None:
+                self._clear(start, pane, clearing)
+        self._clear_current()
         self._results.flush()
 
     def end_keys(self) -> None:
@@ -148,7 +161,6 @@ class RowWindowOperator(WindowOperatorBase):
                 value = OfKey(key, repr(window))
                 raise_attributed(self.context.operator_name, self.context.subtask, value, error)
             self._results.flush_if_full()
-        self._clear_current()
 
     def _set_current(self, key: Any, start: int, group: int) -> None:
         self._key_state.set_current_key(key, group)
@@ -166,19 +178,15 @@ class RowWindowOperator(WindowOperatorBase):
         else:
             self._results.collect(self._process(key, self._firing, result), timestamp)
 
-    def _clear(self, start: int) -> None:
-        groups = self._panes.pop(start).groups
-        process = self._factory.process
-        if isinstance(process, ProcessWindowFunction):
-            self._firing.current = Window(start, start + self._times.size)
-            for key, group in groups.items():
-                self._set_current(key, start, group)
-                try:
-                    process.clear(self._firing)
-                except BaseException as error:
-                    value = OfKey(key, repr(self._firing.current))
-                    raise_attributed(self.context.operator_name, self.context.subtask, value, error)
-            self._clear_current()
+    def _clear(self, start: int, pane: Pane, process: ProcessWindowFunction) -> None:
+        self._firing.current = Window(start, start + self._times.size)
+        for key, group in pane.groups.items():
+            self._set_current(key, start, group)
+            try:
+                process.clear(self._firing)
+            except BaseException as error:
+                value = OfKey(key, repr(self._firing.current))
+                raise_attributed(self.context.operator_name, self.context.subtask, value, error)
 
     # -- snapshots
 
@@ -213,5 +221,14 @@ class RowWindowOperator(WindowOperatorBase):
             pane = self._panes.get(start) or self._open_pane(start)
             has_fired = self._times.is_due(start, fired_until) and not self._times.is_due(start, self._watermark)
             pane.restore(key, group, contents, has_fired)
+        self._await_opened()
         self._key_state.restore(restored)
         self._window_state.restore(restored)
+
+
+def _clearing(process: Any) -> ProcessWindowFunction | None:
+    """The window function if its `clear` is the user's own; that of the base class does nothing."""
+    if not isinstance(process, ProcessWindowFunction):
+        return None
+    is_own = getattr(process.clear, "__func__", None) is not ProcessWindowFunction.clear
+    return process if is_own else None
