@@ -14,7 +14,9 @@ from actors.operators import arriving_cells, placed_cells
 from actors.operators.placed_cells import PlacedCells
 from actors.operators.window_columnar import ColumnarWindowOperator
 from actors.operators.window_operator import create_window_operator
+from actors.operators.window_rows import RowWindowOperator
 from actors.operators.window_times import WindowTimes
+from actors.state.keyed_state import NO_GROUP
 from flinkray.aggregates import CollectList, Count, Sum
 from flinkray.errors import (
     InvalidProgramError,
@@ -489,6 +491,37 @@ def test_a_process_window_function_sees_its_window_and_the_times_and_is_told_whe
     assert function.calls == [("a", window, 12, 0), ("b", window, 12, 0)]
     harness.watermark(14)
     assert function.calls[2:] == [("clear", window), ("clear", window)]
+
+
+class Silent(ProcessWindowFunction):
+    def process(self, key: Any, context: WindowContext, elements: Iterable[Any]) -> Iterable[Any]:
+        yield len(list(elements))
+
+
+def test_a_clear_that_an_instance_was_given_is_told_too() -> None:
+    function, calls = Silent(), []
+    function.clear = lambda context: calls.append(context.window())  # type: ignore[method-assign]
+    run_rows(WindowFactory(TUMBLING, process=function))
+    assert calls == [Window(0, 10)] * 2
+
+
+@pytest.mark.parametrize(("function", "calls"), [(Silent(), 1), (Told(), 2)])
+def test_a_key_is_made_current_to_clear_only_what_has_a_clear_and_none_is_current_afterwards(
+    function: ProcessWindowFunction, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    current: list[Any] = []
+    made_current = RowWindowOperator._set_current
+
+    def counted(self: RowWindowOperator, key: Any, start: int, group: int) -> None:
+        current.append((key, start))
+        made_current(self, key, start, group)
+
+    monkeypatch.setattr(RowWindowOperator, "_set_current", counted)
+    harness = run_rows(WindowFactory(TUMBLING, process=function))
+    assert current == [("a", 0), ("b", 0)] * calls
+    assert isinstance(harness.operator, RowWindowOperator)
+    for backend in (harness.operator._key_state, harness.operator._window_state):
+        assert backend.current.group == NO_GROUP
 
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit])
