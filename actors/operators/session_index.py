@@ -17,17 +17,51 @@ _RUNS = 4
 _JOINED_BEFORE_TIDYING = 1024
 """Entries of sessions that have become part of others are left out when more than half are such, and at least these."""
 
+_MOST_CODES = 1 << 62
+"""So many pairs of key and time get numbers by arithmetic; where they are more, the times that occur are numbered."""
+
+
+class _AllTimes(Struct, frozen=True):
+    """Numbers the times from one to another, both included."""
+
+    first: int
+    last: int
+
+    @property
+    def count(self) -> int:
+        return self.last - self.first + 1
+
+    def places(self, times: Times) -> Cells:
+        """The number of each time; of one that has none, that of the last time before it, -1 where there is none."""
+        return np.where(times < self.first, -1, np.minimum(times, self.last) - self.first)
+
+
+class _SomeTimes(Struct, frozen=True):
+    """Numbers times that ascend."""
+
+    times: Times
+
+    @property
+    def count(self) -> int:
+        return len(self.times)
+
+    def places(self, times: Times) -> Cells:
+        """As `_AllTimes.places`."""
+        return np.searchsorted(self.times, times, "right") - 1
+
 
 class _Run(Struct, frozen=True):
     """Starts of sessions, sorted by key, then time.
 
     Attributes:
-        times: all that occur, ascending, each once.
-        codes: of key and time in one number: the key's times the number of `times`, plus the place of the time there.
+        numbers: of the times.
+        keys: all are below.
+        codes: of key and time in one number: the key, times how many times have numbers, plus the time's number.
         cells: the session of each entry, each once, when the run was made.
     """
 
-    times: Times
+    numbers: _AllTimes | _SomeTimes
+    keys: int
     codes: Ids
     cells: Cells
 
@@ -36,18 +70,21 @@ class _Run(Struct, frozen=True):
 
     @classmethod
     def of(cls, key_ids: Ids, times: Times, cells: Cells) -> _Run:
-        by_time = order_by(times)
-        ascending = times[by_time]
-        is_other = is_other_than_before(ascending)
-        different = ascending[is_other]
-        codes = key_ids[by_time] * len(different) + np.cumsum(is_other) - 1
-        order = order_by(codes)
-        return cls(different, codes[order], cells[by_time[order]])
+        """Sessions that are open, with their starts; at least one. Any may be there several times."""
+        numbers: _AllTimes | _SomeTimes = _AllTimes(int(times.min()), int(times.max()))
+        keys = int(key_ids.max()) + 1
+        if (keys + 1) * numbers.count > _MOST_CODES:
+            numbers = _SomeTimes(distinct(times))
+        codes = key_ids * numbers.count + numbers.places(times)
+        order = np.argsort(codes, kind="stable")  # which finds that it is in order, or consists of parts that are
+        codes, cells = codes[order], cells[order]
+        is_other = is_other_than_before(codes)
+        return cls(numbers, keys, codes[is_other], cells[is_other])
 
     def until(self, key_ids: Ids, times: Times) -> Cells:
         """How many entries are at or before that time of the key, or of a lower key."""
-        places = np.searchsorted(self.times, times, "right") - 1
-        return np.searchsorted(self.codes, key_ids * len(self.times) + places, "right")
+        codes = np.minimum(key_ids, self.keys) * self.numbers.count + self.numbers.places(times)
+        return np.searchsorted(self.codes, codes, "right")
 
 
 class SessionIndex:
@@ -120,7 +157,7 @@ class SessionIndex:
     def _make_one(self, count: int) -> None:
         """Of the last runs."""
         cells = self._current(np.concatenate([run.cells for run in self._runs[-count:]]))
-        cells = distinct(cells[self._cells.is_open[cells]])
+        cells = cells[self._cells.is_open[cells]]
         self._runs[-count:] = [self._run(cells)] if len(cells) else []
 
     def _run(self, cells: Cells) -> _Run:

@@ -14,7 +14,7 @@ from actors.ordering import is_other_than_before, order_by
 from actors.state.key_index import Ids
 from flinkray.types import MIN_TIMESTAMP
 
-_MOST_CHAINED = 16
+_MOST_CHAINED = 32
 """A key with more open sessions has them in the index."""
 
 

@@ -109,6 +109,7 @@ def test_sparse_sessions_are_those_of_the_model(seed: int, most_chained: int, mo
     chance = random.Random(seed)
     monkeypatch.setattr(sessions_by_key, "_MOST_CHAINED", most_chained)
     monkeypatch.setattr(session_index, "_RUNS", chance.choice((2, 4)))
+    monkeypatch.setattr(session_index, "_MOST_CODES", chance.choice((0, 1 << 62)))
     monkeypatch.setattr(session_index, "_JOINED_BEFORE_TIDYING", chance.choice((0, 1024)))
     monkeypatch.setattr(session_store, "_RELEASED_BEFORE_COMPACTING", chance.choice((0, 4096)))
     lateness = chance.choice((0, 0, 100, 10**9))
@@ -161,6 +162,25 @@ def test_floats_are_summed_in_the_same_order_from_a_chain_and_from_the_index(mon
     assert totals[0] == totals[1]
 
 
+@pytest.mark.usefixtures("all_indexed")
+def test_times_at_both_ends_of_all_time_and_keys_that_come_later_are_told_apart() -> None:
+    sessions = Sessions()
+    first, last = int(MIN_TIMESTAMP) + 1, int(MAX_TIMESTAMP) - 2
+    sessions.push((first, 0, 1), (last, 0, 1), (0, 1, 5))
+    sessions.push((first, 1, 1), (3, 1, 1), (first + 1, 0, 1), (last, 1, 1), (last - 9, 0, 5))
+    sessions.push(*[(first + 2, key, 1) for key in range(9)])
+    sessions.watermark(MAX_TIMESTAMP)
+    assert sessions.take() == [
+        (1, first, first + 1, [3]),
+        (0, first, first + 3, [0, 5, 8]),
+        *[(key, first + 2, first + 3, [8 + key]) for key in range(1, 9)],
+        (1, 0, 5, [2, 4]),
+        (0, last - 9, last - 4, [7]),
+        (0, last, last + 1, [1]),
+        (1, last, last + 1, [6]),
+    ]
+
+
 # -- what was there before
 
 
@@ -210,6 +230,7 @@ def test_a_key_is_in_the_index_while_it_has_many_and_in_a_chain_again_afterwards
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(session_store, "_RELEASED_BEFORE_COMPACTING", 0)
+    monkeypatch.setattr(sessions_by_key, "_MOST_CHAINED", 16)
     sessions = Sessions()
     sessions.push(*[(at, 0, 1) for at in range(0, 170, 10)], (165, 1, 1))
     assert sessions.by_key._is_indexed[:2].tolist() == [True, False]
@@ -303,3 +324,32 @@ def test_sessions_that_have_become_one_do_not_stay_in_the_index(monkeypatch: pyt
         sessions.push((3, 0, 4900))
     assert sessions.store.session_count == 1
     assert max(looked_at) < 10
+
+
+# -- a sorted run
+
+
+@pytest.mark.parametrize("most_codes", [0, 1 << 62])
+@pytest.mark.parametrize("seed", range(10))
+def test_a_run_counts_the_entries_up_to_a_time_of_any_key_and_has_each_once(
+    seed: int, most_codes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    monkeypatch.setattr(session_index, "_MOST_CODES", most_codes)
+    base, width = chance.choice((0, int(MIN_TIMESTAMP), int(MAX_TIMESTAMP) - 30)), chance.choice((5, 30))
+    pairs = list({(chance.randrange(4), base + chance.randrange(width)) for _ in range(20)})
+    entries = [(*pair, cell) for cell, pair in enumerate(pairs)]
+    entries += chance.sample(entries, 3)
+    run = session_index._Run.of(*(np.array(column, np.int64) for column in zip(*entries, strict=True)))
+    assert [pairs[cell] for cell in run.cells] == sorted(pairs)
+    times = [int(MIN_TIMESTAMP), *range(max(base - 2, int(MIN_TIMESTAMP)), base + width), int(MAX_TIMESTAMP)]
+    asked = [(key, time) for key in (0, 1, 2, 3, 4, 1 << 40) for time in times]
+    keys, at = (np.array(column, np.int64) for column in zip(*asked, strict=True))
+    assert run.until(keys, at).tolist() == [sum(pair <= each for pair in pairs) for each in asked]
+
+
+def test_a_run_over_more_times_than_codes_have_room_for_numbers_those_that_occur() -> None:
+    keys, times = np.array([0, 1 << 30]), np.array([MIN_TIMESTAMP, MAX_TIMESTAMP])
+    run = session_index._Run.of(keys, times, np.array([7, 8]))
+    assert run.until(np.array([0, 0, 1 << 30, 1 << 62]), np.array([0, MAX_TIMESTAMP, 0, 0])).tolist() == [1, 1, 1, 2]
