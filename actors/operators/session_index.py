@@ -104,7 +104,7 @@ class SessionIndex:
     def __init__(self, cells: SessionCells) -> None:
         self._cells = cells
         self._runs: list[_Run] = []
-        self._into: Cells = NO_CELLS
+        self._into: Cells = np.empty(0, np.int64)
         """By cell: that of the session which it became part of; NO_CELL, or not there: of none."""
         self._joined_count = 0
         """Sessions that have become part of others since the runs were last made one."""
@@ -114,7 +114,7 @@ class SessionIndex:
         return sum(map(len, self._runs))
 
     def clear(self) -> None:
-        self._runs, self._into, self._joined_count = [], NO_CELLS, 0
+        self._runs, self._into, self._joined_count = [], np.empty(0, np.int64), 0
 
     def add(self, cells: Cells) -> None:
         """These distinct sessions are new here, or start earlier than they did."""
