@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Any
 
@@ -125,10 +126,9 @@ class RowWindowOperator(WindowOperatorBase):
 
     def _await_opened(self) -> None:
         if self._opened:
-            self._open.add_all(self._opened)
-            due_limit = self._times.due_limit(self._watermark)
-            self._waiting.add_all([start for start in self._opened if start > due_limit])
-            self._opened = []
+            opened, self._opened = sorted(self._opened), []
+            self._open.add_all(opened)
+            self._waiting.add_all(opened[bisect_right(opened, self._times.due_limit(self._watermark)) :])
 
     # -- watermarks
 
