@@ -128,15 +128,21 @@ class ArrivingCells(ABC):
         Args:
             starts: ascending.
         """
-        return self._slices.read(starts, self._kept)
+        return self._slices.read(starts, self._left_out)
+
+    def read_changed(self, starts: Starts) -> None:
+        """Reads those of these slices, which ascend, that have got cells since they were read."""
+        changed = self._slices.changed(starts)
+        if len(changed):
+            self.read(changed)
 
     def cells_of(self, slice_start: int) -> Places:
         """The cells of a slice, ascending, one for each key; none if there is no such slice."""
         return self.read(np.array([slice_start], np.int64)).cells
 
-    def _kept(self, run: Run) -> npt.NDArray[np.bool_] | None:
-        """For `SliceRuns.read`: the first cell of each key in each slice."""
-        return None
+    def _left_out(self, run: Run) -> npt.NDArray[np.int64]:
+        """For `SliceRuns.read`: all but the first cell of each key in each slice."""
+        return np.empty(0, np.int64)
 
     @abstractmethod
     def key_ids(self, cells: Places) -> Ids | slice:
@@ -244,16 +250,15 @@ class AppendedCells(ArrivingCells):
     def find_repeated(self) -> None:
         self.read(self._slices.starts())
 
-    def _kept(self, run: Run) -> npt.NDArray[np.bool_] | None:
+    def _left_out(self, run: Run) -> npt.NDArray[np.int64]:
         keys = self._key_ids[contiguous(run.cells)]
         first_rows = self._first_rows(keys, run.counts)
-        is_first: npt.NDArray[np.bool_] = first_rows == np.arange(len(keys), dtype=np.int32)
-        repeats = np.flatnonzero(~is_first)
+        repeats = np.flatnonzero(first_rows != np.arange(len(keys), dtype=np.int32))
         if len(repeats):
             self._repeats += len(repeats)
             self._released += len(repeats)
             self._repeated.append((run.cells[repeats], run.cells[first_rows[repeats]]))
-        return is_first
+        return repeats
 
     def _first_rows(self, keys: npt.NDArray[np.int32], counts: Counts) -> npt.NDArray[np.int32]:
         """For each row of some slices, which have so many rows each, the first one of its key in its slice."""

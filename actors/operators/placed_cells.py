@@ -144,6 +144,9 @@ class PlacedCells:
         cells = [listed(self._used_in(self._blocks[start])) for start in starts.tolist()]
         return Run(starts, np.cumsum(counts), together(cells) if cells else np.empty(0, np.int64))
 
+    def read_changed(self, starts: Starts) -> None:
+        """As `ArrivingCells.read_changed`."""
+
     def cells_of(self, slice_start: int) -> Places:
         """As `ArrivingCells.cells_of`."""
         block = self._blocks.get(slice_start)

@@ -98,7 +98,7 @@ class Run(Struct):
         return self if self.gone is None else self.part(np.flatnonzero(~self.gone))
 
 
-Kept = Callable[[Run], npt.NDArray[np.bool_] | None]
+LeftOut = Callable[[Run], npt.NDArray[np.int64]]
 
 _NOTHING = Run(_NO_CELLS, _NO_CELLS, _NO_CELLS, True)
 
@@ -126,13 +126,11 @@ class SliceRuns:
             return
         slices = np.array(starts, np.int64)
         if which is None:
-            self._runs.append(Run(slices, np.array([len(cells)]), cells))
+            self._append(Run(slices, np.array([len(cells)]), cells))
         else:
             counts = np.bincount(which, minlength=len(slices))
             used = counts > 0
-            self._runs.append(Run(slices[used], np.cumsum(counts[used]), cells[order_below(which, len(slices))]))
-        while len(self._runs) > 1 and _are_small(*self._runs[-2:]):
-            self._runs[-2:] = [_joined(self._runs[-2:])]
+            self._append(Run(slices[used], np.cumsum(counts[used]), cells[order_below(which, len(slices))]))
 
     def starts(self) -> Starts:
         """Of all slices, ascending."""
@@ -155,13 +153,13 @@ class SliceRuns:
             np.add.at(sizes, places[is_wanted], counts[is_wanted])
         return sizes
 
-    def read(self, wanted: Starts, kept: Kept) -> Run:
+    def read(self, wanted: Starts, left_out: LeftOut) -> Run:
         """Those of these slices that there are, with the cells that are to stay.
 
         Args:
             wanted: ascending.
-            kept: which cells of a run are to stay, of each slice one at least; None: all. Asked only about what has
-                changed.
+            left_out: where the cells of a run are that are to go, ascending; a slice keeps one at least. Asked only
+                about what has changed.
         """
         found = [(run, *run.places(wanted)) for run in self._near(wanted)]
         found = [each for each in found if each[2].any()]
@@ -170,10 +168,18 @@ class SliceRuns:
         if len(found) == 1 and found[0][0].is_merged:
             run, places, is_here = found[0]
             return run.part(places[is_here])
-        merged = _merged(_joined([_cut(run, places[is_here]) for run, places, is_here in found]), kept)
+        merged = _merged(_joined([_cut(run, places[is_here]) for run, places, is_here in found]), left_out)
         self._tidy()
-        self._runs.append(merged)
+        self._append(merged)
         return merged
+
+    def changed(self, wanted: Starts) -> Starts:
+        """Those of these slices, which ascend, that have got cells since they were read."""
+        is_changed = np.zeros(len(wanted), np.bool_)
+        for run in self._near(wanted):
+            if not run.is_merged:
+                is_changed |= run.places(wanted)[1]
+        return wanted[is_changed]
 
     def everything(self) -> Run:
         """All cells; a key may have several of a slice. Changes nothing."""
@@ -188,6 +194,11 @@ class SliceRuns:
                 _cut(run, places[is_here])
         self._tidy()
         return sizes
+
+    def _append(self, run: Run) -> None:
+        self._runs.append(run)
+        while len(self._runs) > 1 and _are_alike(*self._runs[-2:]):
+            self._runs[-2:] = [_joined(self._runs[-2:])]
 
     def _near(self, wanted: Starts) -> list[Run]:
         return [run for run in self._runs if run.is_near(wanted)]
@@ -208,16 +219,17 @@ def _cut(run: Run, places: npt.NDArray[np.int64]) -> Run:
     return part
 
 
-def _merged(run: Run, kept: Kept) -> Run:
-    stays = kept(run)
-    if stays is None or stays.all():
+def _merged(run: Run, left_out: LeftOut) -> Run:
+    places = left_out(run)
+    if not len(places):
         return Run(run.starts, run.ends, run.cells, True)
-    return Run(run.starts, np.cumsum(stays, dtype=np.int64)[run.ends - 1], run.cells[stays], True)
+    return Run(run.starts, run.ends - places.searchsorted(run.ends), np.delete(run.cells, places), True)
 
 
-def _are_small(older: Run, newer: Run) -> bool:
-    """Whether to put them together: each cell is moved a few times at most."""
-    return len(older.cells) < _SMALL and len(older.cells) <= 2 * len(newer.cells)
+def _are_alike(older: Run, newer: Run) -> bool:
+    """Whether to put them together: each cell is moved a few times at most, and none is looked through again."""
+    are_small = len(older.cells) < _SMALL and len(older.cells) <= 2 * len(newer.cells)
+    return are_small and older.is_merged == newer.is_merged
 
 
 def _joined(runs: Sequence[Run]) -> Run:
@@ -235,4 +247,5 @@ def _joined(runs: Sequence[Run]) -> Run:
         cells = cells[places_of_runs(begins[order], counts)]
     is_first = is_other_than_before(starts)
     last = np.append(np.flatnonzero(is_first)[1:], len(starts)) - 1
-    return Run(starts[is_first], np.cumsum(counts)[last], cells)
+    are_merged = all(run.is_merged for run in runs) and bool(is_first.all())
+    return Run(starts[is_first], np.cumsum(counts)[last], cells, are_merged)

@@ -64,6 +64,10 @@ class WindowCells:
         counts = ends[run.starts.searchsorted(starts + self._times.size)] - begins
         return np.repeat(np.arange(len(starts)), counts), run.cells[places_of_runs(begins, counts)]
 
+    def read_changed(self, starts: Starts) -> None:
+        """To be called before the slices of these windows, which ascend, are read one by one."""
+        self._store.read_changed(self._slices_under(starts))
+
     def _slices_under(self, starts: Starts) -> Starts:
         first, last = int(starts[0]), int(starts[-1])
         return np.array(self._slices.between(first, last + self._times.size), np.int64)

@@ -159,6 +159,7 @@ class ColumnarWindowOperator(WindowOperatorBase):
         return self._times.is_sliced and self._store.is_worth_merging and int(sizes.sum()) > _FEW_CELLS * len(sizes)
 
     def _emit_merged(self, starts: Starts) -> None:
+        self._cells.read_changed(starts)
         slices = self._times.size // self._times.slice
         numbers = map(self._number, starts.tolist())
         windows = zip(starts.tolist(), (self._merged.pieces(first, first + slices) for first in numbers), strict=True)

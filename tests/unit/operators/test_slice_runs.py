@@ -6,7 +6,6 @@ import random
 from collections import defaultdict
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from actors.operators import slice_runs
@@ -14,18 +13,19 @@ from actors.operators.accumulator_base import Cells
 from actors.operators.slice_runs import Run, SliceRuns
 
 
-def keeps_all(_: Run) -> npt.NDArray[np.bool_] | None:
-    return None
+def nothing(_: Run) -> Cells:
+    return np.empty(0, np.int64)
 
 
-def first_of_ten(run: Run) -> npt.NDArray[np.bool_]:
-    """Of each slice the first cell with a last digit."""
+def all_but_the_first_of_ten(run: Run) -> Cells:
+    """Of the cells of a slice that have the same last digit."""
     seen: set[tuple[int, int]] = set()
-    stays = []
-    for which, cell in zip(run.which.tolist(), run.cells.tolist(), strict=True):
-        stays.append((which, cell % 10) not in seen)
+    places = []
+    for place, (which, cell) in enumerate(zip(run.which.tolist(), run.cells.tolist(), strict=True)):
+        if (which, cell % 10) in seen:
+            places.append(place)
         seen.add((which, cell % 10))
-    return np.array(stays, np.bool_)
+    return np.array(places, np.int64)
 
 
 def by_slice(run: Run) -> dict[int, list[int]]:
@@ -50,7 +50,7 @@ class Checked:
             self.model[start].append(cell)
 
     def read(self, wanted: list[int]) -> None:
-        found = by_slice(self.runs.read(np.array(sorted(wanted), np.int64), first_of_ten))
+        found = by_slice(self.runs.read(np.array(sorted(wanted), np.int64), all_but_the_first_of_ten))
         there = sorted(set(wanted) & set(self.model))
         for start in there:
             first = {cell % 10: cell for cell in reversed(self.model[start])}
@@ -109,18 +109,19 @@ def test_few_cells_at_a_time_make_few_runs() -> None:
 def test_slices_that_have_not_changed_are_not_looked_through_again() -> None:
     runs, asked = SliceRuns(), list[Cells]()
 
-    def kept(run: Run) -> None:
+    def left_out(run: Run) -> Cells:
         asked.append(run.starts)
+        return nothing(run)
 
     runs.add(np.arange(100), list(range(100)), np.arange(100))
     everything = np.arange(100)
     for wanted in (everything, everything, everything[10:20], everything[[3, 50]]):
-        assert runs.read(wanted, kept).starts.tolist() == wanted.tolist()
+        assert runs.read(wanted, left_out).starts.tolist() == wanted.tolist()
     assert len(asked) == 1
     assert runs.are_merged
     runs.add(np.array([100]), [7], None)
     assert not runs.are_merged
-    assert runs.read(everything[7:8], kept).cells.tolist() == [7, 100]
+    assert runs.read(everything[7:8], left_out).cells.tolist() == [7, 100]
     assert [starts.tolist() for starts in asked[1:]] == [[7]]
     assert runs.are_merged
 
@@ -129,6 +130,20 @@ def test_nothing_is_found_where_nothing_is() -> None:
     runs = SliceRuns()
     runs.add(np.arange(3), [10, 20, 30], np.arange(3))
     for wanted in ([], [5], [15, 25], [40]):
-        assert not len(runs.read(np.array(wanted, np.int64), keeps_all).cells)
+        assert not len(runs.read(np.array(wanted, np.int64), nothing).cells)
         assert runs.release(np.array(wanted, np.int64)).tolist() == [0] * len(wanted)
     assert runs.starts().tolist() == [10, 20, 30]
+
+
+def test_slices_that_are_read_one_by_one_make_few_runs_and_stay_read() -> None:
+    runs, starts = SliceRuns(), np.arange(500)
+    runs.add(np.arange(500), starts.tolist(), np.arange(500))
+    assert runs.changed(starts).tolist() == starts.tolist()
+    for start in starts[:400]:
+        assert runs.read(np.array([start]), nothing).cells.tolist() == [start]
+        assert len(runs._runs) <= 16
+    assert runs.changed(starts).tolist() == starts[400:].tolist()
+    runs.read(runs.changed(starts), nothing)
+    assert runs.are_merged
+    runs.add(np.array([500, 501]), [7, 900], np.arange(2))
+    assert runs.changed(starts).tolist() == [7]
