@@ -15,6 +15,9 @@ from actors.operators.window_times import PendingWindows, WindowTimes
 from actors.state.key_index import Ids
 from actors.taking import places_of_runs
 
+_PAIRS_AT_ONCE = 1 << 22
+"""Of windows and rows that are late for them, so that these take little memory."""
+
 
 class KeysOfWindows(Struct, frozen=True):
     """Some keys of some windows: pairs, which may repeat."""
@@ -30,6 +33,37 @@ class KeysOfWindows(Struct, frozen=True):
         own_which, own_keys = places[is_asked], self.key_ids[is_asked]
         keys = 1 + max(int(key_ids.max(initial=0)), int(own_keys.max(initial=0)))
         return np.isin(which * keys + key_ids, own_which * keys + own_keys)
+
+
+class RowsOfSlices(Struct, frozen=True):
+    """The keys of some rows, by slice.
+
+    Attributes:
+        starts: of the slices, ascending.
+        counts: how many rows each has.
+        key_ids: of the rows, slice by slice.
+    """
+
+    starts: Starts
+    counts: Counts
+    key_ids: Ids
+
+    def keys_of_windows(self, times: WindowTimes, after: int, until: int) -> Iterator[KeysOfWindows]:
+        """The keys that rows have in windows that start after the one time and not after the other one: of neighbouring
+        windows at a time, so many that there are not too many pairs."""
+        if after >= until:
+            return
+        windows = 1 + min(times.size, until - after) // times.slide
+        if until - after > times.slide and windows * len(self.key_ids) > _PAIRS_AT_ONCE:
+            middle = (after + until) // 2
+            yield from self.keys_of_windows(times, after, middle)
+            yield from self.keys_of_windows(times, middle, until)
+            return
+        starts, slices = times.windows_of_slices(self.starts, after, until)
+        if len(starts):
+            begins, counts = np.cumsum(self.counts) - self.counts, self.counts[slices]
+            rows = places_of_runs(begins[slices], counts)
+            yield KeysOfWindows(np.repeat(starts, counts), self.key_ids[rows])
 
 
 class WindowCells:

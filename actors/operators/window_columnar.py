@@ -20,12 +20,12 @@ from actors.operators.partial_aggregates import is_partial, rows_behind
 from actors.operators.slice_runs import Counts, Starts
 from actors.operators.slice_store import SliceStore, groups_of
 from actors.operators.window_base import WindowOperatorBase
-from actors.operators.window_cells import KeysOfWindows, WindowCells, grouped
+from actors.operators.window_cells import KeysOfWindows, RowsOfSlices, WindowCells, grouped
 from actors.operators.window_results import Bounds, emit_windows
 from actors.operators.window_times import PendingWindows
 from actors.ordering import distinct, order_below, order_by
 from actors.state.snapshot import OperatorSnapshot, RestoredState
-from actors.taking import contiguous, places_of_runs, without_gaps
+from actors.taking import contiguous, without_gaps
 from flinkray.batch import Batch
 from flinkray.keys import KeySelector
 from flinkray.operator_factories import WindowFactory
@@ -101,15 +101,16 @@ class ColumnarWindowOperator(WindowOperatorBase):
         return None if start is None else start + self._times.size
 
     def _fire_again(self, cells: Cells, starts: list[int], which: npt.NDArray[Any] | None) -> None:
-        limits = self._times.over_limit(self._watermark), self._times.due_limit(self._watermark)
-        windows, slices = self._times.windows_of_slices(np.array(starts, np.int64), *limits)
-        if not len(windows):
-            return
+        slices, times = np.array(starts, np.int64), self._times
         which = np.zeros(len(cells), np.int64) if which is None else which
-        counts = np.bincount(which, minlength=len(starts))
-        rows = order_below(which, len(starts))[places_of_runs((np.cumsum(counts) - counts)[slices], counts[slices])]
-        only = KeysOfWindows(np.repeat(windows, counts[slices]), self._store.key_ids(cells)[rows])
-        self._fire(distinct(windows), only)
+        rows = RowsOfSlices(
+            slices,
+            np.bincount(which, minlength=len(starts)),
+            self._store.key_ids(cells[order_below(which, len(starts))]),
+        )
+        after = max(times.over_limit(self._watermark), starts[0] - times.size)
+        for keys in rows.keys_of_windows(times, after, min(times.due_limit(self._watermark), starts[-1])):
+            self._fire(distinct(keys.starts), keys)
 
     # -- watermarks
 
@@ -182,6 +183,8 @@ class ColumnarWindowOperator(WindowOperatorBase):
         if only is not None:
             is_wanted = only.among(starts, which, self._store.key_ids(cells))
             which, cells = which[is_wanted], cells[is_wanted]
+            if not len(cells):
+                return
         if not self._times.is_sliced:
             self._emit_places(contiguous(cells), self._bounds(starts[which]))
             return

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.operators import arriving_cells, slice_runs, window_columnar
+from actors.operators import arriving_cells, slice_runs, window_cells, window_columnar
 from actors.operators.accumulators import AggregateColumns
 from actors.operators.slice_runs import SliceRuns
 from actors.operators.window_columnar import ColumnarWindowOperator
@@ -131,6 +131,7 @@ def test_columnar_windows_agree_with_the_model(seed: int, monkeypatch: pytest.Mo
     chance = random.Random(seed)
     monkeypatch.setattr(window_columnar, "_CELLS_AT_ONCE", chance.choice((1, 4, 1 << 17)))
     monkeypatch.setattr(window_columnar, "_FEW_CELLS", chance.choice((0, 4096)))
+    monkeypatch.setattr(window_cells, "_PAIRS_AT_ONCE", chance.choice((1, 30, 1 << 22)))
     monkeypatch.setattr(arriving_cells, "_LARGE_SLICE", chance.choice((3, 512)))
     monkeypatch.setattr(slice_runs, "_SMALL", chance.choice((1, 10, 4096)))
     assigner = ASSIGNERS[seed % len(ASSIGNERS)]
