@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from actors.operators.accumulator_base import Cells, Places, grown
+from actors.operators.cells_by_slice import CellsBySlice, Counts, Run, Starts
 from actors.operators.placed_cells import is_dense
-from actors.operators.slice_runs import Counts, Run, SliceRuns, Starts
 from actors.ordering import distinct, is_other_than_before, order_by
 from actors.state.integer_index import PairIndex
 from actors.state.key_index import Ids
@@ -40,7 +40,7 @@ class ArrivingCells(ABC):
     """
 
     def __init__(self, groups: int = 0) -> None:
-        self._slices = SliceRuns()
+        self._slices = CellsBySlice()
         self._released = 0
         self._judged_at = max(_FEWEST_JUDGED, 2 * groups)
         self._rows = 0
@@ -141,7 +141,7 @@ class ArrivingCells(ABC):
         return self.read(np.array([slice_start], np.int64)).cells
 
     def _left_out(self, run: Run) -> npt.NDArray[np.int64]:
-        """For `SliceRuns.read`: all but the first cell of each key in each slice."""
+        """For `CellsBySlice.read`: all but the first cell of each key in each slice."""
         return np.empty(0, np.int64)
 
     @abstractmethod

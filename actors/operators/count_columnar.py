@@ -8,7 +8,7 @@ from actors.operators.base import OperatorContext, Output
 from actors.operators.columns import operator_label
 from actors.operators.count_store import CountStore
 from actors.operators.count_windows import count_windows_of
-from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
+from actors.operators.keyed_tables import KeyedTables, same_rows
 from actors.operators.window_base import TimedOperator
 from actors.operators.window_results import Bounds, emit_windows
 from actors.state.snapshot import OperatorSnapshot, RestoredState
@@ -79,7 +79,5 @@ class ColumnarCountOperator(TimedOperator):
         if restored is None:
             return
         next_position = self._restore_subtask(restored)
-        parts = state_rows(restored.keyed(_STATE))
-        for part in parts:
-            check_same(part, _GRID, self._windows.encode(), operator_label(self.context))
+        parts = same_rows(restored.keyed(_STATE), _GRID, self._windows.encode(), operator_label(self.context))
         self._store.restore(parts, next_position)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from actors.large_columns import Columns
 from actors.operators.keyed_rows import KeyedRows, concat_rows, restored_rows, rows_table
 from actors.operators.keyed_tables import KeyedTables, StateRows
-from actors.operators.sliced_run import HIGHEST_LEVEL, SlicedRun, merged_runs
+from actors.operators.rows_by_slice import HIGHEST_LEVEL, SlicedRun, merged_runs
 from actors.operators.window_times import Times
 from actors.state.key_index import Ids
 from actors.state.snapshot import KeyedTable

@@ -142,6 +142,14 @@ def check_same(rows: StateRows, name: str, now: str, where: str) -> None:
         )
 
 
+def same_rows(pieces: Iterable[pa.Table], name: str, now: str, where: str) -> list[StateRows]:
+    """As `state_rows`, of pieces all of which `check_same` lets pass."""
+    parts = state_rows(pieces)
+    for part in parts:
+        check_same(part, name, now, where)
+    return parts
+
+
 def types_to_bytes(types: Mapping[str, pa.DataType]) -> bytes:
     """For metadata."""
     return bytes(pa.schema(list(types.items())).serialize())

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
+from actors.operators.keyed_tables import KeyedTables, same_rows
 from actors.operators.shared_values import FrozenValues, SharedValues, pickled, unpickled
 from actors.state.pickling import load_key
 from actors.state.snapshot import KeyedTable
@@ -119,8 +119,7 @@ def panes_table(panes: Mapping[int, FrozenPane], watermark: int, size: int, tabl
 
 def pane_rows(pieces: Iterable[pa.Table], size: int, where: str) -> Iterator[tuple[int, Any, int, Any, int]]:
     """(window start, key, key group, contents, the watermark until which it has fired), by window, in order."""
-    for part in state_rows(pieces):
-        check_same(part, _SIZE, _shown(size), where)
+    for part in same_rows(pieces, _SIZE, _shown(size), where):
         ordered = part.take(np.argsort(part.columns["place"].to_numpy(), kind="stable")).columns
         yield from zip(
             ordered["start"].to_pylist(),

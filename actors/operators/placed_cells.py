@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from actors.operators.accumulator_base import Cells, Places, grown, listed, together
-from actors.operators.slice_runs import Counts, Run, Starts
+from actors.operators.cells_by_slice import Counts, Run, Starts
 from actors.state.key_index import Ids
 
 # Places may be computed while there are at most this many for each cell in use.

@@ -14,11 +14,11 @@ from actors.large_columns import Column, Columns
 from actors.operators.accumulator_base import Cells, Places, grown, listed, moved
 from actors.operators.accumulators import AggregateColumns
 from actors.operators.arriving_cells import AppendedCells, ArrivingCells
+from actors.operators.cells_by_slice import Counts, Run, Starts
 from actors.operators.keyed_tables import KeyedTables, StateRows
 from actors.operators.merged_slices import Piece
 from actors.operators.partial_aggregates import is_partial, state_of, write_partial
 from actors.operators.slice_cells import SliceCells, best_cells
-from actors.operators.slice_runs import Counts, Run, Starts
 from actors.ordering import is_other_than_before, order_by
 from actors.state.key_index import Ids, KeyIndex
 from actors.state.snapshot import KeyedTable

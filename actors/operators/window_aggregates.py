@@ -13,9 +13,9 @@ from actors.keys import key_columns
 from actors.large_columns import batches_of, timed
 from actors.operators.accumulator_base import Cells
 from actors.operators.base import OperatorContext, Output
+from actors.operators.cells_by_slice import Counts
 from actors.operators.columns import operator_label
-from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
-from actors.operators.slice_runs import Counts
+from actors.operators.keyed_tables import KeyedTables, same_rows
 from actors.operators.slice_store import SliceStore
 from actors.operators.window_contents import WindowContents, WindowRow
 from actors.ordering import distinct
@@ -162,9 +162,7 @@ class AggregateFirings:
         Args:
             next_number: the highest of the former subtasks.
         """
-        parts = state_rows(restored.keyed(_STATE))
-        for part in parts:
-            check_same(part, _KIND, _GENERAL.decode(), operator_label(self._context))
+        parts = same_rows(restored.keyed(_STATE), _KIND, _GENERAL.decode(), operator_label(self._context))
         self._store.restore(parts, next_number, MIN_TIMESTAMP)
         self._next_slice = next_number + self._context.subtask_index
 

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from actors.operators.accumulator_base import Cells
-from actors.operators.slice_runs import Counts, Starts
+from actors.operators.cells_by_slice import Counts, Starts
 from actors.operators.slice_store import SliceStore
 from actors.operators.window_times import PendingWindows, WindowTimes
 from actors.state.key_index import Ids

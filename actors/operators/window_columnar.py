@@ -13,11 +13,11 @@ from actors.keys import key_columns
 from actors.large_columns import Column
 from actors.operators.accumulator_base import Cells, Places, number_of
 from actors.operators.base import OperatorContext, Output
+from actors.operators.cells_by_slice import Counts, Starts
 from actors.operators.columns import operator_label
-from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
+from actors.operators.keyed_tables import KeyedTables, same_rows
 from actors.operators.merged_slices import MergedSlices, Piece, combine
 from actors.operators.partial_aggregates import is_partial, rows_behind
-from actors.operators.slice_runs import Counts, Starts
 from actors.operators.slice_store import SliceStore, groups_of
 from actors.operators.window_base import WindowOperatorBase
 from actors.operators.window_cells import KeysOfWindows, RowsOfSlices, WindowCells, grouped
@@ -232,9 +232,7 @@ class ColumnarWindowOperator(WindowOperatorBase):
         if restored is None:
             return
         next_position = self._restore_subtask(restored)
-        parts = state_rows(restored.keyed(_STATE))
-        for part in parts:
-            check_same(part, _GRID, self._times.grid, operator_label(self.context))
+        parts = same_rows(restored.keyed(_STATE), _GRID, self._times.grid, operator_label(self.context))
         self._store.restore(parts, next_position, self._watermark)
         self._expect(self._store.slice_starts())
         self._await_clock()

@@ -17,9 +17,9 @@ from actors.operators.columns import operator_label
 from actors.operators.join_buffer import JoinBuffer, buffer_table
 from actors.operators.join_keys import JoinKeys
 from actors.operators.joined_rows import PairLayout, PairLimit, both_keys, pairs_of
-from actors.operators.keyed_tables import KeyedTables, check_same, state_rows
+from actors.operators.keyed_tables import KeyedTables, same_rows
 from actors.operators.results import ResultCollector
-from actors.operators.sliced_run import SlicedRun
+from actors.operators.rows_by_slice import SlicedRun
 from actors.operators.window_base import WindowOperatorBase
 from actors.operators.window_groups import WindowGroup, groups_of, window_starts, windows_between
 from actors.operators.window_join_general import UnionCoGroupOperator, UnionJoinFunctionOperator, UnionJoinOperator
@@ -225,8 +225,7 @@ class TwoInputWindowOperator(WindowOperatorBase):
     def _restore(self, restored: RestoredState) -> None:
         self._next_position = self._restore_subtask(restored)
         for name, buffer in zip(_STATES, self._buffers, strict=True):
-            for part in state_rows(restored.keyed(name)):
-                check_same(part, _GRID, self._times.grid, operator_label(self.context))
+            for part in same_rows(restored.keyed(name), _GRID, self._times.grid, operator_label(self.context)):
                 assert part.keys is not None
                 buffer.restore(part, self._keys.restored_ids(part.keys), self._watermark)
         self._fired_until = self._watermark

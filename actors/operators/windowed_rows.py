@@ -12,7 +12,7 @@ from msgspec import Struct
 from actors.large_columns import Columns, repeated_rows, whole
 from actors.operators.join_buffer import JoinBuffer
 from actors.operators.keyed_rows import KeyedRows, concat_rows, decoded, follow_each_other
-from actors.operators.sliced_run import SlicedRun
+from actors.operators.rows_by_slice import SlicedRun
 from actors.operators.window_times import Times
 from actors.ordering import order_by
 from actors.state.key_index import Ids

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators import arriving_cells, placed_cells, slice_runs
+from actors.operators import arriving_cells, cells_by_slice, placed_cells
 from actors.operators.accumulator_base import listed, number_of
 from actors.operators.arriving_cells import AppendedCells, LookedUpCells
 from actors.operators.keyed_tables import KeyedTables, StateRows, state_rows
@@ -121,7 +121,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arriving_cells, "_FEWEST_JUDGED", 3)
     monkeypatch.setattr(placed_cells, "_FEWEST_BITS", 2)
     monkeypatch.setattr(arriving_cells, "_LARGE_SLICE", 20)
-    monkeypatch.setattr(slice_runs, "_SMALL", 50)
+    monkeypatch.setattr(cells_by_slice, "_SMALL", 50)
 
 
 @pytest.mark.usefixtures("soon")

@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.operators import arriving_cells, slice_runs, window_cells, window_columnar
+from actors.operators import arriving_cells, cells_by_slice, window_cells, window_columnar
 from actors.operators.accumulators import AggregateColumns
-from actors.operators.slice_runs import SliceRuns
+from actors.operators.cells_by_slice import CellsBySlice
 from actors.operators.window_columnar import ColumnarWindowOperator
 from actors.operators.window_operator import create_window_operator
 from flinkray.aggregates import (
@@ -133,7 +133,7 @@ def test_columnar_windows_agree_with_the_model(seed: int, monkeypatch: pytest.Mo
     monkeypatch.setattr(window_columnar, "_FEW_CELLS", chance.choice((0, 4096)))
     monkeypatch.setattr(window_cells, "_PAIRS_AT_ONCE", chance.choice((1, 30, 1 << 22)))
     monkeypatch.setattr(arriving_cells, "_LARGE_SLICE", chance.choice((3, 512)))
-    monkeypatch.setattr(slice_runs, "_SMALL", chance.choice((1, 10, 4096)))
+    monkeypatch.setattr(cells_by_slice, "_SMALL", chance.choice((1, 10, 4096)))
     assigner = ASSIGNERS[seed % len(ASSIGNERS)]
     lateness = chance.choice((0, 0, 15, 60))
     value_type, values = VALUES[chance.randrange(len(VALUES))]
@@ -180,7 +180,7 @@ def test_many_windows_take_as_many_steps_as_few(
 ) -> None:
     """A row per window, half of the windows due; then, if they may be late, a row more in each."""
     steps = Counter[str]()
-    for kernels, name in ((AggregateColumns, "results"), (AggregateColumns, "merge"), (SliceRuns, "read")):
+    for kernels, name in ((AggregateColumns, "results"), (AggregateColumns, "merge"), (CellsBySlice, "read")):
         count_calls(monkeypatch, kernels, name, steps)
     taken = []
     for rows in (40, 4000):

@@ -10,7 +10,7 @@ import pytest
 
 from actors.operators.join_buffer import JoinBuffer
 from actors.operators.keyed_rows import KeyedRows
-from actors.operators.sliced_run import SlicedRun, merged_runs
+from actors.operators.rows_by_slice import SlicedRun, merged_runs
 from actors.operators.windowed_rows import Found, WindowedRows, found_in, put_in_order
 from flinkray.types import Kind
 

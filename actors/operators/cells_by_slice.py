@@ -103,7 +103,7 @@ LeftOut = Callable[[Run], npt.NDArray[np.int64]]
 _NOTHING = Run(_NO_CELLS, _NO_CELLS, _NO_CELLS, True)
 
 
-class SliceRuns:
+class CellsBySlice:
     """The cells of each slice. What is asked of many slices takes as many steps as what is asked of one; there are
     few runs beside those of many cells."""
 

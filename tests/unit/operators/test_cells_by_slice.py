@@ -8,9 +8,9 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from actors.operators import slice_runs
+from actors.operators import cells_by_slice
 from actors.operators.accumulator_base import Cells
-from actors.operators.slice_runs import Run, SliceRuns
+from actors.operators.cells_by_slice import CellsBySlice, Run
 
 
 def nothing(_: Run) -> Cells:
@@ -37,7 +37,7 @@ def by_slice(run: Run) -> dict[int, list[int]]:
 
 class Checked:
     def __init__(self) -> None:
-        self.runs = SliceRuns()
+        self.runs = CellsBySlice()
         self.model: dict[int, list[int]] = defaultdict(list)
         self.next_cell = 0
 
@@ -72,7 +72,7 @@ class Checked:
 @pytest.mark.parametrize("seed", range(30))
 def test_each_slice_has_the_cells_that_came_for_it(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance, checked = random.Random(seed), Checked()
-    monkeypatch.setattr(slice_runs, "_SMALL", chance.choice((1, 20, 4096)))
+    monkeypatch.setattr(cells_by_slice, "_SMALL", chance.choice((1, 20, 4096)))
     first = 0
     for _ in range(80):
         match chance.choice(("add", "add", "read", "release", "go on")):
@@ -91,7 +91,7 @@ def test_each_slice_has_the_cells_that_came_for_it(seed: int, monkeypatch: pytes
 
 
 def test_cells_that_were_released_take_no_memory_beside_one_that_stays() -> None:
-    runs = SliceRuns()
+    runs = CellsBySlice()
     for number in range(200):
         runs.add(np.arange(1000) + 1000 * number, [number, 10**9], np.arange(1000) // 999)
         runs.release(np.array([number]))
@@ -100,14 +100,14 @@ def test_cells_that_were_released_take_no_memory_beside_one_that_stays() -> None
 
 
 def test_few_cells_at_a_time_make_few_runs() -> None:
-    runs = SliceRuns()
+    runs = CellsBySlice()
     for number in range(5000):
         runs.add(np.array([number]), [number], None)
         assert len(runs._runs) <= 16
 
 
 def test_slices_that_have_not_changed_are_not_looked_through_again() -> None:
-    runs, asked = SliceRuns(), list[Cells]()
+    runs, asked = CellsBySlice(), list[Cells]()
 
     def left_out(run: Run) -> Cells:
         asked.append(run.starts)
@@ -127,7 +127,7 @@ def test_slices_that_have_not_changed_are_not_looked_through_again() -> None:
 
 
 def test_nothing_is_found_where_nothing_is() -> None:
-    runs = SliceRuns()
+    runs = CellsBySlice()
     runs.add(np.arange(3), [10, 20, 30], np.arange(3))
     for wanted in ([], [5], [15, 25], [40]):
         assert not len(runs.read(np.array(wanted, np.int64), nothing).cells)
@@ -136,7 +136,7 @@ def test_nothing_is_found_where_nothing_is() -> None:
 
 
 def test_slices_that_are_read_one_by_one_make_few_runs_and_stay_read() -> None:
-    runs, starts = SliceRuns(), np.arange(500)
+    runs, starts = CellsBySlice(), np.arange(500)
     runs.add(np.arange(500), starts.tolist(), np.arange(500))
     assert runs.changed(starts).tolist() == starts.tolist()
     for start in starts[:400]:
