@@ -10,7 +10,6 @@ cluster of one node to move frames of several sizes from one actor to another.
 from __future__ import annotations
 
 import argparse
-import os
 import pickle
 import random
 import time
@@ -44,7 +43,7 @@ CHANNELS = 2
 BATCHES = 4
 """Of a source subtask, that go into a window."""
 KEY = ColumnKey(("k",))
-FRAMES_MIB = (1, 4, 8)
+FRAMES_MIB = (1, 4, 8, 16)
 BYTES_PER_FRAME_TEST = 400 << 20
 
 
@@ -155,8 +154,10 @@ def ray_steps() -> None:
     """CPU time of all processes per frame."""
     import ray
 
+    from actors.hosts.ray.cluster import ensure_ray
+
     sampler = TreeSampler()
-    ray.init(address=os.environ.get("RAY_ADDRESS", "local"), num_cpus=2, log_to_driver=False)
+    ensure_ray()  # as for jobs: one that is started here frees objects at once, and their memory is used again
     receiver = ray.remote(num_cpus=0)(_Receiver).remote()
     sender = ray.remote(num_cpus=0)(_Sender).remote(receiver)
     for mib in FRAMES_MIB:
