@@ -135,7 +135,7 @@ SHAPES = {
     "one row per slice": Shape(1_000_000, {**USUAL, "ts": far_apart}, windows(("k",), SLIDING)),
     "one row per session": Shape(4_000_000, {**USUAL, "ts": far_apart}, windows(("k",), SESSIONS)),
     "one pair per window": Shape(2_000_000, {**USUAL, "ts": far_apart}, joined_with_itself),
-    "count windows": Shape(4_000_000, USUAL, counted),
+    "count windows": Shape(40_000_000, USUAL, counted),
     "crossing": Shape(100_000_000, USUAL, DataStream.rebalance),
     "wide": Shape(
         2_000_000,
