@@ -31,6 +31,7 @@ class Run(Struct):
         cells: each slice's together, ascending.
         is_merged: each key has one cell in a slice, and no other run has cells of these slices.
         gone: which of the slices are no longer here; None: all are.
+        gone_cells: how many cells they have.
     """
 
     starts: Starts
@@ -38,6 +39,7 @@ class Run(Struct):
     cells: Cells
     is_merged: bool = False
     gone: npt.NDArray[np.bool_] | None = None
+    gone_cells: int = 0
 
     @property
     def counts(self) -> Counts:
@@ -69,7 +71,10 @@ class Run(Struct):
     def counts_of(self, wanted: Starts) -> Counts:
         """How many cells each of these slices has here."""
         places, is_here = self.places(wanted)
-        return np.where(is_here, self.counts[places], 0)
+        return np.where(is_here, self._counts_at(places), 0)
+
+    def _counts_at(self, places: npt.NDArray[np.int64]) -> Counts:
+        return self.ends[places] - np.where(places > 0, self.ends[places - 1], 0)
 
     def part(self, places: npt.NDArray[np.int64]) -> Run:
         """The slices at these places, which ascend."""
@@ -80,18 +85,18 @@ class Run(Struct):
             first = int(self.ends[begin - 1]) if begin else 0
             cells = self.cells[first : int(self.ends[end - 1])]
             return Run(self.starts[begin:end], self.ends[begin:end] - first, cells, self.is_merged)
-        counts = self.counts[places]
+        counts = self._counts_at(places)
         cells = self.cells[places_of_runs(self.ends[places] - counts, counts)]
         return Run(self.starts[places], np.cumsum(counts), cells, self.is_merged)
 
     @property
     def is_here(self) -> bool:
-        return self.gone is None or not self.gone.all()
+        return self.gone_cells < len(self.cells)
 
     @property
     def is_mostly_here(self) -> bool:
         """Whether more than half of its cells are of slices that are here."""
-        return self.gone is None or 2 * int(self.counts[self.gone].sum()) < len(self.cells)
+        return 2 * self.gone_cells < len(self.cells)
 
     def present(self) -> Run:
         """Without what is gone."""
@@ -216,6 +221,7 @@ def _cut(run: Run, places: npt.NDArray[np.int64]) -> Run:
         if part is run:
             part = Run(run.starts, run.ends, run.cells, run.is_merged)
     run.gone[places] = True
+    run.gone_cells += len(part.cells)
     return part
 
 

@@ -10,6 +10,7 @@ from actors.operators.session_cells import NO_CELL, NO_CELLS, Flags, SessionCell
 from actors.operators.window_times import Times
 from actors.ordering import distinct, is_other_than_before, order_by
 from actors.state.key_index import Ids
+from actors.taking import places_of_runs
 
 _RUNS = 4
 """So many sorted runs of about the same length become one."""
@@ -141,9 +142,7 @@ class SessionIndex:
             first = np.maximum(run.until(key_ids, starts) - 1, 0)
             counts = run.until(key_ids, ends) - first
             which = np.repeat(np.arange(len(counts)), counts)
-            begins = np.cumsum(counts) - counts
-            entries = np.arange(len(which)) + (first - begins)[which]
-            cells = self._current(run.cells[entries])
+            cells = self._current(run.cells[places_of_runs(first, counts)])
             found.append(cells[self._touches(cells, key_ids[which], starts[which], ends[which])])
         cells = distinct(np.concatenate(found))
         return cells[order_by(self._cells.key_ids[cells], self._cells.starts[cells])[::-1]]

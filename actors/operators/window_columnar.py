@@ -101,15 +101,18 @@ class ColumnarWindowOperator(WindowOperatorBase):
         return None if start is None else start + self._times.size
 
     def _fire_again(self, cells: Cells, starts: list[int], which: npt.NDArray[Any] | None) -> None:
-        slices, times = np.array(starts, np.int64), self._times
+        times = self._times
+        after = max(times.over_limit(self._watermark), starts[0] - times.size)
+        until = min(times.due_limit(self._watermark), starts[-1])
+        if after >= until:
+            return
         which = np.zeros(len(cells), np.int64) if which is None else which
         rows = RowsOfSlices(
-            slices,
+            np.array(starts, np.int64),
             np.bincount(which, minlength=len(starts)),
             self._store.key_ids(cells[order_below(which, len(starts))]),
         )
-        after = max(times.over_limit(self._watermark), starts[0] - times.size)
-        for keys in rows.keys_of_windows(times, after, min(times.due_limit(self._watermark), starts[-1])):
+        for keys in rows.keys_of_windows(times, after, until):
             self._fire(distinct(keys.starts), keys)
 
     # -- watermarks

@@ -130,10 +130,6 @@ class WindowTimes:
         lowest, highest = ((_within(time) - self.offset) // self.slide for time in (after, until))
         return np.maximum(firsts, lowest + 1), np.minimum(distances // self.slide, highest)
 
-    def slices_of(self, start: int) -> range:
-        """The starts of the slices of a window, ascending."""
-        return range(start, start + self.size, self.slice)
-
     def due_later(self, slice_starts: Sequence[int], watermark: int) -> list[int]:
         """The starts of the windows over these slices, which ascend, that the watermark has not made due."""
         slices = np.array(slice_starts, np.int64)
@@ -190,9 +186,6 @@ class PendingWindows:
     def __init__(self) -> None:
         self._ascending: list[int] = []
         self._starts: set[int] = set()
-
-    def __contains__(self, start: int) -> bool:
-        return start in self._starts
 
     def add(self, start: int) -> None:
         if start not in self._starts:
