@@ -1,28 +1,28 @@
-"""The state of columnar sessions: aggregates per key and session, in arrays."""
+"""Which sessions there are, and what is in them: by key and session, in arrays."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
-from actors.large_columns import Column, Columns
+from actors.large_columns import Columns
 from actors.operators.accumulator_base import Cells
-from actors.operators.accumulators import AggregateColumns
 from actors.operators.keyed_tables import KeyedTables, StateRows
 from actors.operators.session_cells import NO_CELL, NO_CELLS, Flags, SessionCells
+from actors.operators.session_contents import FrozenContents, SessionContents
 from actors.operators.session_intervals import EndQueue, Rows, Runs, merge_touching, touch_any
 from actors.operators.sessions_by_key import Near, SessionsByKey
 from actors.operators.window_times import Times
 from actors.ordering import distinct, is_other_than_before, order_by
 from actors.state.key_index import Ids, KeyIndex
 from actors.state.snapshot import KeyedTable
-from flinkray.aggregates import Aggregate
+from flinkray.batch import Batch
 from flinkray.fixed_width import as_numpy, from_numpy
 
-# Columns of snapshots beside the key and the aggregates.
+# Columns of snapshots beside the key and the contents.
 _CELL = "cell"
 _START = "start"
 _END = "end"
@@ -46,9 +46,9 @@ class _Rows(Struct, frozen=True):
 class SessionStore:
     """Takes rows in, and gives the sessions that are due. Belongs to one thread."""
 
-    def __init__(self, aggregates: Sequence[tuple[str, Aggregate]], where: str) -> None:
+    def __init__(self, contents: SessionContents) -> None:
         self._keys = KeyIndex()
-        self._aggregates = AggregateColumns(aggregates, where)
+        self._contents = contents
         self._next_position = 0
         self._cells = SessionCells()
         self._by_key = SessionsByKey(self._cells)
@@ -70,7 +70,7 @@ class SessionStore:
     # -- adding
 
     def add(
-        self, data: pa.RecordBatch, keys: pa.RecordBatch | None, starts: Times, ends: Times, late_limit: int
+        self, batch: Batch, keys: pa.RecordBatch | None, starts: Times, ends: Times, late_limit: int
     ) -> tuple[Cells, Flags]:
         """Adds each row to the session that it makes with what its window [start, end) touches.
 
@@ -82,14 +82,14 @@ class SessionStore:
         Returns:
             The sessions that rows were added to, and which rows are late.
         """
-        key_ids = np.zeros(data.num_rows, np.int64) if keys is None else self._keys.ids(keys)
+        key_ids = np.zeros(batch.num_rows, np.int64) if keys is None else self._keys.ids(keys)
         self._by_key.grow(max(1, len(self._keys)))
-        is_late = np.zeros(data.num_rows, np.bool_)
-        touched = self._add(data, _Rows(key_ids, starts, ends), late_limit, is_late)
+        is_late = np.zeros(batch.num_rows, np.bool_)
+        touched = self._add(batch, _Rows(key_ids, starts, ends), late_limit, is_late)
         cells = touched[0] if len(touched) == 1 else distinct(np.concatenate(touched))
         return cells[self._cells.is_open[cells]], is_late
 
-    def _add(self, data: pa.RecordBatch, rows: _Rows, late_limit: int, is_late: Flags) -> list[Cells]:
+    def _add(self, batch: Batch, rows: _Rows, late_limit: int, is_late: Flags) -> list[Cells]:
         runs = merge_touching(rows.key_ids, rows.starts, rows.ends)
         near = self._by_key.near(runs)
         merged, session_of_open, session_of_row = self._merged(runs, near.cells)
@@ -98,17 +98,17 @@ class SessionStore:
             np.less_equal(merged.ends[session_of_row] - 1, late_limit, out=is_late)
             if self._depends_on_order(rows, is_late_alone & ~is_late, near.cells):
                 # The rows before a row decide. Halves of a batch leave fewer such rows, and a single row none.
-                half = data.num_rows // 2
+                half = batch.num_rows // 2
                 first, second = slice(0, half), slice(half, None)
-                touched = self._add(data.slice(0, half), rows.slice(first), late_limit, is_late[first])
-                return touched + self._add(data.slice(half), rows.slice(second), late_limit, is_late[second])
+                touched = self._add(batch.slice(0, half), rows.slice(first), late_limit, is_late[first])
+                return touched + self._add(batch.slice(half), rows.slice(second), late_limit, is_late[second])
         cells = self._take_in(merged, near, session_of_open, session_of_row, late_limit)
         row_cells = cells[session_of_row]
         if is_late.any():
             kept = np.flatnonzero(~is_late)
-            data, row_cells = data.take(from_numpy(kept)), row_cells[kept]
+            batch, row_cells = batch.take(from_numpy(kept)), row_cells[kept]
         if len(row_cells):
-            self._aggregates.add(data, row_cells, self._next_position)
+            self._contents.add(batch, row_cells, self._next_position)
             self._next_position += len(row_cells)
         touched_cells = distinct(row_cells)
         self._cells.has_fired[touched_cells] = False
@@ -168,14 +168,14 @@ class SessionStore:
 
     def _new(self, count: int) -> Cells:
         cells = self._cells.add(count)
-        self._aggregates.grow(self._cells.count)
+        self._contents.grow(self._cells.count)
         return cells
 
     def _absorb(self, cells: Cells, targets: Cells) -> None:
         is_absorbed = cells != targets
         if is_absorbed.any():
             absorbed, into = cells[is_absorbed], targets[is_absorbed]
-            self._aggregates.merge(self._aggregates, absorbed, into)
+            self._contents.merge(absorbed, into)
             self._cells.close(absorbed)
             self._by_key.join(absorbed, into)
 
@@ -202,10 +202,15 @@ class SessionStore:
         last = self._waiting.earliest()
         return None if last is None else last + 1
 
-    def release(self, late_limit: int) -> None:
-        """Sessions whose last millisecond is at or before this are over. Call it after `due`."""
+    def over(self, late_limit: int) -> Cells:
+        """The sessions whose last millisecond is at or before this, to be released. Call it after `due`."""
         lasts, cells = self._reached.pop(late_limit)
-        cells = cells[self._cells.is_open[cells] & (self._cells.ends[cells] - 1 == lasts)]
+        current: Cells = cells[self._cells.is_open[cells] & (self._cells.ends[cells] - 1 == lasts)]
+        return current
+
+    def release(self, cells: Cells) -> None:
+        """These are over: all that `over` gave."""
+        self._contents.drop(cells)
         self._cells.close(cells)
         self._by_key.over(cells)
         if self._cells.closed_count > max(_RELEASED_BEFORE_COMPACTING, self.session_count):
@@ -221,16 +226,9 @@ class SessionStore:
         """Whether the watermark is at or after the session's last millisecond."""
         return self._cells.ends[cells] - 1 <= watermark
 
-    def results(self, cells: Cells) -> list[Column]:
-        """One column per aggregate."""
-        return self._aggregates.results(cells)
-
-    def key_columns(self, cells: Cells) -> list[tuple[str, Column]]:
-        """The key columns of these sessions, one row for each."""
-        if not len(self._keys):
-            return []
-        keys = self._keys.take(self._cells.key_ids[cells])
-        return list(zip(keys.schema.names, keys.columns, strict=True))
+    def keys(self, cells: Cells) -> Columns | None:
+        """The key columns of these sessions, one row for each; None: there is one key for all."""
+        return self._keys.take(self._cells.key_ids[cells]) if len(self._keys) else None
 
     # -- letting go
 
@@ -247,7 +245,7 @@ class SessionStore:
             self._keys.retain(live_keys)
         self._cells.squeeze(live)
         self._by_key.renumber(live, place)
-        self._aggregates.move(live, places, count)
+        self._contents.move(live, places, count)
         self._waiting.renumber(place)
         self._reached.renumber(place)
 
@@ -274,7 +272,7 @@ class SessionStore:
             of.starts[:count].copy(),
             of.ends[:count].copy(),
             of.has_fired[:count].copy(),
-            self._aggregates.copy(count),
+            self._contents.freeze(count),
         )
 
     def restore(self, parts: Iterable[StateRows], next_position: int) -> None:
@@ -297,7 +295,7 @@ class SessionStore:
         first = 0
         for part in ordered:
             targets = cells[first : first + part.num_rows]
-            self._aggregates.merge(self._aggregates.loaded(part), np.arange(part.num_rows), targets)
+            self._contents.restore(part, targets)
             first += part.num_rows
 
     def check(self) -> None:
@@ -319,7 +317,7 @@ class CapturedSessions(Struct, frozen=True):
     starts: Times
     ends: Times
     has_fired: Flags
-    aggregates: AggregateColumns
+    contents: FrozenContents
 
     def table(self, tables: KeyedTables) -> KeyedTable:
         """A row per open session, in the order of their cells."""
@@ -329,6 +327,6 @@ class CapturedSessions(Struct, frozen=True):
             _START: from_numpy(self.starts[cells]),
             _END: from_numpy(self.ends[cells]),
             _HAS_FIRED: from_numpy(self.has_fired[cells]),
-            **self.aggregates.columns(cells),
+            **self.contents.columns(cells),
         }
-        return tables.make(self.keys, self.key_ids[cells], columns, self.aggregates.metadata())
+        return tables.make(self.keys, self.key_ids[cells], columns, self.contents.metadata())

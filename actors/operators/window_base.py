@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -11,12 +11,15 @@ from actors.operators.base import Operator, OperatorContext, Output, subtask_lab
 from actors.operators.window_times import Times, WindowTimes
 from actors.state.snapshot import ListMode, OperatorSnapshot, RestoredState
 from flinkray.batch import Batch
-from flinkray.errors import NullTimestampError, TypeMismatchError
+from flinkray.errors import IncompatibleStateError, NullTimestampError, TypeMismatchError
 from flinkray.fixed_width import INT64, fixed_width, from_numpy
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, OutputTag, Timestamp
 from flinkray.windowing import AlignedWindows
 
 _SUBTASK = "subtask"
+
+_CONTENTS = frozenset({"cells", "panes", "sessions", "own"})
+"""Where the operators of windows keep these in snapshots: a part, or what parts begin with."""
 
 
 class TimedOperator(Operator):
@@ -30,6 +33,9 @@ class TimedOperator(Operator):
     """
 
     _NEEDS_TIME_FOR = "cannot be put into an event-time window"
+
+    _CONTENTS_IN: ClassVar[str | None] = None
+    """Of `_CONTENTS`, that of this operator, where which operator it is depends on how windows are used."""
 
     def __init__(self, is_event_time: bool, late_tag: OutputTag | None) -> None:
         self._is_event_time = is_event_time
@@ -137,12 +143,29 @@ class TimedOperator(Operator):
 
     def _restore_subtask(self, restored: RestoredState) -> int:
         """Sets the watermark: that of the same subtask, or the lowest of all after rescaling, so that nothing that
-        one of them was still to take becomes late. Gives a number above those of all former rows."""
+        one of them was still to take becomes late. Gives a number above those of all former rows.
+
+        Raises:
+            IncompatibleStateError: the state is that of windows of another operator, and would be lost.
+        """
+        self._check_contents(restored)
         subtasks = restored.items(_SUBTASK)
         own = [each for each in subtasks if each[0] == self.context.subtask_index]
         followed = own if own and not restored.is_rescaled else subtasks
         self._watermark = min((watermark for _, watermark, _ in followed), default=int(MIN_TIMESTAMP))
         return max((next_position for _, _, next_position in subtasks), default=0)
+
+    def _check_contents(self, restored: RestoredState) -> None:
+        if self._CONTENTS_IN is None:
+            return
+        found = {name.partition("/")[0] for name in restored.names()} & _CONTENTS
+        if found - {self._CONTENTS_IN}:
+            raise IncompatibleStateError(
+                f"operator {self._where!r}: its state was written by windows that are kept in another way: they had "
+                "a trigger or an evictor and have none now, or the other way round; they had built-in aggregates and "
+                "have functions now; or an earlier version wrote it. Go back to that, or give the operator another "
+                "uid to start it without state"
+            )
 
 
 class WindowOperatorBase(TimedOperator):

@@ -52,6 +52,8 @@ class ColumnarWindowOperator(WindowOperatorBase):
     of a key and slice each.
     """
 
+    _CONTENTS_IN = _STATE
+
     def __init__(self, factory: WindowFactory) -> None:
         assert isinstance(factory.assigner, AlignedWindows)
         super().__init__(factory.assigner, factory.allowed_lateness_ms, factory.late_tag)

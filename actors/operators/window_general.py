@@ -41,6 +41,9 @@ from flinkray.triggers import TriggerResult
 from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from flinkray.windowing import MergingWindowAssigner
 
+# What begins the names of its own and its trigger's state in snapshots.
+_OWN = "own"
+
 
 class GeneralWindowOperator(TimedOperator):
     """After Flink's WindowOperator and EvictingWindowOperator: a row fires its windows at once where it has to.
@@ -48,6 +51,8 @@ class GeneralWindowOperator(TimedOperator):
     A *pane* is a key and a window. Contents, trigger state, timers and the function's own state are kept by pane; where
     windows merge, contents by the key and the window's state window.
     """
+
+    _CONTENTS_IN = _OWN
 
     def __init__(self, factory: WindowFactory) -> None:
         self._assigner = factory.assigner
@@ -71,7 +76,7 @@ class GeneralWindowOperator(TimedOperator):
         # What the window function keeps: per key, and per key and window. And what the operator and its trigger keep.
         self._key_state: KeyedStateBackend = create_keyed_state(context, "key/")
         self._window_state: KeyedStateBackend = create_keyed_state(context, "window/")
-        self._own_state: KeyedStateBackend = create_keyed_state(context, "own/")
+        self._own_state: KeyedStateBackend = create_keyed_state(context, f"{_OWN}/")
         self._timers = InternalTimerService(context, self._on_processing_time)
         self._merging: MergingWindows | None = None
         if isinstance(self._assigner, MergingWindowAssigner):

@@ -8,6 +8,7 @@ from actors.operators.base import Operator
 from actors.operators.count_columnar import ColumnarCountOperator
 from actors.operators.count_windows import count_windows_of
 from actors.operators.session_columnar import ColumnarSessionOperator
+from actors.operators.session_rows import RowSessionOperator
 from actors.operators.window_columnar import ColumnarWindowOperator
 from actors.operators.window_general import GeneralWindowOperator
 from actors.operators.window_rows import RowWindowOperator
@@ -24,8 +25,12 @@ from flinkray.windowing import (
 )
 from graphs.job_graph import OperatorCode
 
-_ALIGNED = (TumblingEventTimeWindows, SlidingEventTimeWindows)
-_COLUMNAR_ALIGNED = (*_ALIGNED, TumblingProcessingTimeWindows, SlidingProcessingTimeWindows)
+_ALIGNED = (
+    TumblingEventTimeWindows,
+    SlidingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    SlidingProcessingTimeWindows,
+)
 _SESSIONS = (EventTimeSessionWindows, ProcessingTimeSessionWindows)
 
 
@@ -56,12 +61,8 @@ def create_window_operator(code: OperatorCode) -> Operator:
     if not chosen and factory.process is None:
         raise InvalidProgramError("a window needs aggregates, reduce, aggregate or process")
     check_merging(factory)
-    columnar = columnar_operator(factory)
-    if columnar is not None:
-        return columnar(factory)
-    if not factory.aggregates and _is_plain(factory) and type(factory.assigner) in _ALIGNED:
-        return RowWindowOperator(factory)
-    return GeneralWindowOperator(factory)
+    make = columnar_operator(factory) or _row_operator(factory) or GeneralWindowOperator
+    return make(factory)
 
 
 def columnar_operator(factory: WindowFactory) -> Callable[[WindowFactory], Operator] | None:
@@ -74,11 +75,20 @@ def columnar_operator(factory: WindowFactory) -> Callable[[WindowFactory], Opera
         return ColumnarCountOperator
     if not _is_plain(factory):
         return None
-    if type(factory.assigner) in _COLUMNAR_ALIGNED:
+    if type(factory.assigner) in _ALIGNED:
         return ColumnarWindowOperator
     if type(factory.assigner) in _SESSIONS:
         return ColumnarSessionOperator
     return None
+
+
+def _row_operator(factory: WindowFactory) -> Callable[[WindowFactory], Operator] | None:
+    """The operator that calls functions of the user for windows that fire as the assigner says; None: they do not."""
+    if factory.aggregates or not _is_plain(factory):
+        return None
+    if type(factory.assigner) in _ALIGNED:
+        return RowWindowOperator
+    return RowSessionOperator if type(factory.assigner) in _SESSIONS else None
 
 
 def _is_plain(factory: WindowFactory) -> bool:

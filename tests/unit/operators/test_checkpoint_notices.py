@@ -10,7 +10,7 @@ import pytest
 
 import actors.operators
 from actors.elements import CheckpointOptions
-from actors.operators import process, window_general, window_rows
+from actors.operators import process, window_calls, window_general
 from actors.operators.base import Operator
 from actors.operators.registry import create_operator
 from actors.operators.window_operator import create_window_operator
@@ -28,14 +28,14 @@ from flinkray.operator_factories import (
 )
 from flinkray.state import ValueStateDescriptor
 from flinkray.triggers import EventTimeTrigger, PurgingTrigger
-from flinkray.windowing import TumblingEventTimeWindows
+from flinkray.windowing import EventTimeSessionWindows, TumblingEventTimeWindows
 from tests.support.operators import OperatorHarness, code
 from tests.support.state import MemoryStateWriter, write_snapshot
 
 KEY = ColumnKey(("key",))
 WINDOW = TumblingEventTimeWindows.of(10)
 INCREMENTAL = CheckpointOptions(directory="memory:///chk", shared_directory="memory:///shared")
-MODULES = (process, window_general, window_rows)
+MODULES = (process, window_calls, window_general)
 VALUE = ValueStateDescriptor("seen")
 
 
@@ -86,6 +86,11 @@ def remember_in_windows(key: Any, context: Any, _elements: Any) -> list[Any]:
     return []
 
 
+def remember_in_sessions(key: Any, context: Any, _elements: Any) -> list[Any]:
+    context.global_state().get_state(VALUE).update(key)
+    return []
+
+
 def chained(factory: OperatorFactory, *keys: ColumnKey) -> Callable[[], Operator]:
     return lambda: create_operator([code(factory, *keys)], ["op"])
 
@@ -96,6 +101,9 @@ OPERATORS: dict[str, Callable[[], Operator]] = {
     "co-map": chained(CoMapFactory(MapBoth()), KEY, KEY),
     "co-flat-map": chained(CoFlatMapFactory(FlatMapBoth()), KEY, KEY),
     "windows": lambda: create_window_operator(code(WindowFactory(WINDOW, process=remember_in_windows))),
+    "sessions": lambda: create_window_operator(
+        code(WindowFactory(EventTimeSessionWindows.with_gap(5), process=remember_in_sessions))
+    ),
     "windows of any kind": lambda: create_window_operator(
         code(WindowFactory(WINDOW, process=remember_in_windows, trigger=PurgingTrigger.of(EventTimeTrigger.create())))
     ),

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from actors.operators.session_rows import RowSessionOperator
 from actors.operators.window_columnar import ColumnarWindowOperator
 from actors.operators.window_general import GeneralWindowOperator
 from actors.operators.window_operator import columnar_operator, create_window_operator
@@ -636,7 +637,10 @@ def test_the_plain_case_stays_columnar_and_everything_else_runs_by_row() -> None
         (WindowFactory(GlobalWindows.create(), aggregates=count), GeneralWindowOperator),
         (WindowFactory(tumbling, process=listed), RowWindowOperator),
         (WindowFactory(tumbling, process=listed, trigger=CountTrigger.of(1)), GeneralWindowOperator),
-        (WindowFactory(SESSIONS, process=listed), GeneralWindowOperator),
+        (WindowFactory(TumblingProcessingTimeWindows.of(10), process=listed), RowWindowOperator),
+        (WindowFactory(SESSIONS, process=listed), RowSessionOperator),
+        (WindowFactory(ProcessingTimeSessionWindows.with_gap(10), reduce=max), RowSessionOperator),
+        (WindowFactory(SESSIONS, process=listed, evictor=CountEvictor.of(1)), GeneralWindowOperator),
     ]
     for factory, expected in cases:
         assert type(create_window_operator(code(factory, "key"))) is expected, factory

@@ -12,6 +12,7 @@ import pytest
 
 from actors.operators import arriving_cells, placed_cells
 from actors.operators.placed_cells import PlacedCells
+from actors.operators.window_calls import WindowCalls
 from actors.operators.window_columnar import ColumnarWindowOperator
 from actors.operators.window_operator import create_window_operator
 from actors.operators.window_rows import RowWindowOperator
@@ -510,17 +511,17 @@ def test_a_key_is_made_current_to_clear_only_what_has_a_clear_and_none_is_curren
     function: ProcessWindowFunction, calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     current: list[Any] = []
-    made_current = RowWindowOperator._set_current
+    made_current = WindowCalls._set_current
 
-    def counted(self: RowWindowOperator, key: Any, start: int, group: int) -> None:
-        current.append((key, start))
-        made_current(self, key, start, group)
+    def counted(self: WindowCalls, key: Any, group: int, window: Window) -> None:
+        current.append((key, window.start))
+        made_current(self, key, group, window)
 
-    monkeypatch.setattr(RowWindowOperator, "_set_current", counted)
+    monkeypatch.setattr(WindowCalls, "_set_current", counted)
     harness = run_rows(WindowFactory(TUMBLING, process=function))
     assert current == [("a", 0), ("b", 0)] * calls
     assert isinstance(harness.operator, RowWindowOperator)
-    for backend in (harness.operator._key_state, harness.operator._window_state):
+    for backend in harness.operator._calls._backends:
         assert backend.current.group == NO_GROUP
 
 

@@ -1,0 +1,143 @@
+"""Calls of the user's function for windows that fire or are over, and what such functions keep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.elements import CheckpointOptions
+from actors.operators.base import OperatorContext, Output
+from actors.operators.columns import operator_label
+from actors.operators.results import ResultCollector
+from actors.operators.window_contents import fold_of
+from actors.operators.window_contexts import FiringContext, Watermarked
+from actors.operators.window_merging import NoWindowState
+from actors.state.backends import create_keyed_state
+from actors.state.keyed_state import KeyedStateBackend
+from actors.state.snapshot import OperatorSnapshot, RestoredState
+from actors.user_code import OfKey, TaskRuntimeContext, UserFunctions, raise_attributed
+from flinkray.functions import ProcessWindowFunction, as_callable
+from flinkray.operator_factories import WindowFactory
+from flinkray.windowing import MergingWindowAssigner, Window
+
+
+class WindowCalls:
+    """Makes results of what windows contain: as reduce and aggregate do, as the window function does, or both.
+
+    Call `end_round` after each batch, and after what a watermark has fired. Belongs to the task's thread.
+    """
+
+    def __init__(self, factory: WindowFactory) -> None:
+        self.fold = fold_of(factory)
+        self._factory = factory
+        self._process = None if factory.process is None else as_callable(factory.process, "process")
+        self._clearing = _clearing(factory.process)
+
+    def setup(self, operator: Watermarked, output: Output) -> None:
+        context = operator.context
+        self._context: OperatorContext = context
+        self._is_keyed = bool(context.keys and context.keys[0])
+        self._results = ResultCollector(context, output, self._factory.output_type)
+        self._functions = UserFunctions(context, self._factory.user_functions)
+        # What the window function keeps: per key, and per key and window unless windows may merge.
+        self._key_state: KeyedStateBackend = create_keyed_state(context, "key/")
+        self._window_state: KeyedStateBackend | None = None
+        if not isinstance(self._factory.assigner, MergingWindowAssigner):
+            self._window_state = create_keyed_state(context, "window/")
+        window_state = self._window_state or NoWindowState(operator_label(context))
+        self._firing = FiringContext(operator, self._key_state, window_state)
+
+    @property
+    def _backends(self) -> list[KeyedStateBackend]:
+        return [self._key_state] if self._window_state is None else [self._key_state, self._window_state]
+
+    def open(self) -> None:
+        self._functions.open(TaskRuntimeContext(self._context, self._key_state if self._is_keyed else None))
+
+    def close(self) -> None:
+        try:
+            self._functions.close()
+        finally:
+            for backend in self._backends:
+                backend.close()
+
+    # -- calls
+
+    @property
+    def are_told_of_ends(self) -> bool:
+        """Whether the window function has a `clear` of its own."""
+        return self._clearing is not None
+
+    def fire(self, key: Any, group: int, window: Window, contents: Any) -> None:
+        """
+        Args:
+            group: the key group of the key.
+        """
+        self._set_current(key, group, window)
+        try:
+            timestamp = window.max_timestamp()
+            result = self.fold.result(contents)
+            if self._process is None:
+                self._results.add(result, timestamp)
+            else:
+                self._results.collect(self._process(key, self._firing, result), timestamp)
+        except BaseException as error:
+            self._raise(key, window, error)
+        self._results.flush_if_full()
+
+    def clear(self, key: Any, group: int, window: Window) -> None:
+        """The window is over for the key. Only where they are told of ends."""
+        assert self._clearing is not None
+        self._set_current(key, group, window)
+        try:
+            self._clearing.clear(self._firing)
+        except BaseException as error:
+            self._raise(key, window, error)
+
+    def _set_current(self, key: Any, group: int, window: Window) -> None:
+        self._firing.current = window
+        self._key_state.set_current_key(key, group)
+        if self._window_state is not None:
+            self._window_state.set_current_key((key, window.start), group)
+
+    def _raise(self, key: Any, window: Window, error: BaseException) -> None:
+        raise_attributed(self._context.operator_name, self._context.subtask, OfKey(key, repr(window)), error)
+
+    def end_round(self) -> None:
+        for backend in self._backends:
+            backend.clear_current_key()
+        self._results.flush()
+
+    def end_keys(self) -> None:
+        """Nothing is kept of the keys so far."""
+        for backend in self._backends:
+            backend.drop_all()
+
+    # -- snapshots
+
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions, snapshot: OperatorSnapshot) -> None:
+        """Adds what the functions keep."""
+        for backend in self._backends:
+            snapshot.parts += backend.snapshot(options, checkpoint_id)
+        self._functions.snapshot_state(checkpoint_id, snapshot)
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        for backend in self._backends:
+            backend.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        for backend in self._backends:
+            backend.notify_checkpoint_aborted(checkpoint_id)
+
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        if restored is not None:
+            for backend in self._backends:
+                backend.restore(restored)
+        self._functions.initialize_state(restored)
+
+
+def _clearing(process: Any) -> ProcessWindowFunction | None:
+    """The window function if its `clear` is the user's own; that of the base class does nothing."""
+    if not isinstance(process, ProcessWindowFunction):
+        return None
+    is_own = getattr(process.clear, "__func__", None) is not ProcessWindowFunction.clear
+    return process if is_own else None
