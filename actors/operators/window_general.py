@@ -66,6 +66,8 @@ class GeneralWindowOperator(TimedOperator):
         """The current one."""
         self._key: Any = None
         self._group = 0
+        self._assigned_at = 0
+        """When the current row got its windows, where the clock decides and they merge."""
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -165,6 +167,8 @@ class GeneralWindowOperator(TimedOperator):
         """Adds the row to its windows, which may fire; False where it is late."""
         is_skipped = True
         timestamp = MIN_TIMESTAMP if time is None else time
+        if self._merging is not None and not self._is_event_time:
+            self._assigned_at = self.context.clock.now_ms()
         for window in self._checked(self._assigner.assign_windows(value, timestamp, self._times)):
             state_window = window
             if self._merging is not None:
@@ -221,7 +225,8 @@ class GeneralWindowOperator(TimedOperator):
         if self._is_event_time:
             is_past, now = self._is_over(window), f"the watermark, {self._watermark}"
         else:
-            is_past, now = end < self.context.clock.now_ms(), f"the clock, {self.context.clock.now_ms()}"
+            # Not the clock of now: between the two readings the process may stand still for longer than a window.
+            is_past, now = end < self._assigned_at, f"the clock, {self._assigned_at}"
         if is_past:
             raise InvalidProgramError(
                 f"{self._label}: {type(self._assigner).__name__} merged windows into {short_repr(window)}, whose end "

@@ -50,7 +50,7 @@ from flinkray.windowing import (
     Window,
     WindowAssigner,
 )
-from tests.support.operators import OperatorHarness, code
+from tests.support.operators import FakeContext, OperatorHarness, code
 from tests.support.state import restored_from
 
 KEY = ColumnKey(("key",))
@@ -266,6 +266,22 @@ def test_a_merged_window_must_not_end_in_the_past() -> None:
         at(harness, 10)
         with pytest.raises(InvalidProgramError, match=r"Shrinking merged windows .*Window\(start=0, end=5\)"):
             push(harness, (21, 2))
+
+
+def test_a_session_may_end_while_a_row_is_put_into_it() -> None:
+    context = FakeContext(keys=(KEY,))
+
+    def gap(row: Any) -> int:
+        context.clock.now += row.value  # the process stands still for so long
+        return 100
+
+    factory = WindowFactory(ProcessingTimeSessionWindows.with_dynamic_gap(gap), process=listed)
+    with OperatorHarness(GeneralWindowOperator(factory), context=context) as harness:
+        push(harness, (0, 0))
+        harness.advance(50)
+        push(harness, (0, 500), (0, 1))
+        harness.advance(200)
+        assert harness.output.rows == [(0, 150, [0, 500]), (550, 650, [1])]
 
 
 # -- triggers
