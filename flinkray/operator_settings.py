@@ -28,6 +28,11 @@ def check_parallelism(value: object, what: str = "parallelism") -> int:
     return value
 
 
+def _check_text(value: object, what: str) -> None:
+    if not isinstance(value, str) or not value:
+        raise InvalidProgramError(f"{what} must be a text that is not empty, got {value!r}")
+
+
 class OperatorSettings(ABC):
     """Settings that are made after the call that made the operator; each gives the stream (or sink) itself back."""
 
@@ -38,23 +43,21 @@ class OperatorSettings(ABC):
     def name(self, name: str) -> Self:
         """What the operator is called in plans, metrics and errors."""
         operator = self._operator("name")
-        if not name:
-            raise InvalidProgramError(f"operator {operator.name!r}: name must not be empty")
+        _check_text(name, f"operator {operator.name!r}: name")
         operator.name = prefixed_name(operator, name)
         return self
 
     def uid(self, uid: str) -> Self:
         """An identity that stays when the program changes, so that state finds its operator. Unique in a program."""
         operator = self._operator("uid")
-        if not uid:
-            raise InvalidProgramError(f"operator {operator.name!r}: uid must not be empty")
+        _check_text(uid, f"operator {operator.name!r}: uid")
         operator.uid = uid
         return self
 
     def set_uid_hash(self, uid_hash: str) -> Self:
         """The operator id itself, 32 hex digits, as an earlier job's log shows it: a last resort to find its state."""
         operator = self._operator("set_uid_hash")
-        if not re.fullmatch(r"[0-9a-f]{32}", uid_hash):
+        if not isinstance(uid_hash, str) or not re.fullmatch(r"[0-9a-f]{32}", uid_hash):
             raise InvalidProgramError(f"operator {operator.name!r}: uid hash is 32 hex digits, not {uid_hash!r}")
         operator.uid_hash = uid_hash
         return self
@@ -90,14 +93,15 @@ class OperatorSettings(ABC):
     def slot_sharing_group(self, slot_sharing_group: str) -> Self:
         """Only operators of one group share slots. Default: the inputs' common group."""
         operator = self._operator("slot_sharing_group")
-        if not slot_sharing_group:
-            raise InvalidProgramError(f"operator {operator.name!r}: the slot sharing group needs a name")
+        _check_text(slot_sharing_group, f"operator {operator.name!r}: the name of the slot sharing group")
         operator.slot_sharing_group = slot_sharing_group
         return self
 
     def co_location_group(self, key: str) -> Self:
         """Subtasks of the same index of all operators with this key run in the same slot."""
-        self._operator("co_location_group").co_location_key = key
+        operator = self._operator("co_location_group")
+        _check_text(key, f"operator {operator.name!r}: the key of the co-location group")
+        operator.co_location_key = key
         return self
 
     def start_new_chain(self) -> Self:

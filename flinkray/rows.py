@@ -95,6 +95,10 @@ class Row(tuple[Any, ...]):
         values = (_plain(value) for value in self) if recursive else self
         return dict(zip(self._fields, values, strict=True))
 
+    def keys(self) -> tuple[str, ...]:
+        """The column names, so that `{**row, "age": 31}` and `dict(row)` make a dict."""
+        return self._fields
+
     def _replace(self, **changes: Any) -> Row:
         """A row with some values replaced."""
         for name in changes:
@@ -145,6 +149,9 @@ def _unnamed_row_class(width: int) -> type[Row]:
 
 _CLASSES: dict[tuple[tuple[str, ...], bool], type[Row]] = {}
 
+_GIVING_WAY = ("count", "index", "keys")
+"""Methods in whose place a column of that name is read."""
+
 
 def _cached_class(names: tuple[str, ...], is_named: bool) -> type[Row]:
     found = _CLASSES.get((names, is_named))
@@ -163,7 +170,7 @@ def _make_class(names: tuple[str, ...], is_named: bool) -> type[Row]:
     attributes: dict[str, Any] = {
         name: getattr(fields, field)
         for name, field in zip(names, tuple(map(str, fields._fields)), strict=True)
-        if not hasattr(Row, name) or name in ("count", "index")  # the tuple's own methods give way to columns
+        if not hasattr(Row, name) or name in _GIVING_WAY
     }
     attributes |= {
         "__slots__": (),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import numbers
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -156,15 +157,16 @@ class DataGenSource(Source):
         rows_per_second: float | None = None,
         seed: int = 0,
     ) -> None:
+        if not isinstance(fields, Mapping):
+            raise InvalidProgramError(f"DataGenSource: fields must be a dict of names and fields, got {fields!r}")
         if not fields:
             raise InvalidProgramError("DataGenSource needs at least one field")
-        if rows is not None and rows < 0:
-            raise InvalidProgramError(f"DataGenSource: rows must not be negative, got {rows}")
-        if rows_per_second is not None and not 0 < rows_per_second < math.inf:
+        self._rows = rows = _number_of_rows(rows)
+        if rows_per_second is not None and not (_is_number(rows_per_second) and 0 < rows_per_second < math.inf):
             raise InvalidProgramError(
-                f"DataGenSource: rows_per_second must be positive and finite (or None: no limit), got {rows_per_second}"
+                "DataGenSource: rows_per_second must be positive and finite (or None: no limit), got "
+                f"{rows_per_second!r}"
             )
-        self._rows = rows
         self._rows_per_second = rows_per_second
         self._columns = [_column(name, field, seed, index) for index, (name, field) in enumerate(fields.items())]
         if rows is not None:
@@ -210,6 +212,21 @@ def _check_last_row(fields: Mapping[str, FieldLike], rows: int) -> None:
     for field in fields.values():
         if isinstance(field, SequenceField) and rows:
             field.values(last, seed=0)
+
+
+def _number_of_rows(rows: object) -> int | None:
+    """The argument, where it is one; 1e6 is a million."""
+    if rows is None:
+        return None
+    if not _is_number(rows) or rows != int(rows):
+        raise InvalidProgramError(f"DataGenSource: rows must be a whole number (or None: for ever), got {rows!r}")
+    if rows < 0:
+        raise InvalidProgramError(f"DataGenSource: rows must not be negative, got {rows!r}")
+    return int(rows)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return not isinstance(value, bool) and isinstance(value, numbers.Real) and math.isfinite(value)
 
 
 def _column(name: str, field: FieldLike, seed: int, index: int) -> tuple[str, Callable[[Rows], Any]]:

@@ -163,6 +163,10 @@ WRONG_OBJECTS: dict[str, tuple[Callable[[], object], str]] = {
     "key that is a number": (lambda: events().key_by(SEVEN), "key_by takes column names, or one function, not 7"),
     "join without keys": (lambda: pair()[0].join(pair()[1]).window(TEN), "join|different environments"),
     "capacity of zero": (lambda: events().async_map(abs, capacity=0), "number of rows that may be under way, not 0"),
+    "name that is a number": (lambda: events().name(5), "name must be a text that is not empty, got 5"),  # type: ignore[arg-type]
+    "empty uid": (lambda: events().uid(""), "uid must be a text that is not empty, got ''"),
+    "slots without a name": (lambda: events().slot_sharing_group(None), "slot sharing group must be a text"),  # type: ignore[arg-type]
+    "co-location by a number": (lambda: events().co_location_group(1), "co-location group must be a text"),  # type: ignore[arg-type]
     "feedback of a number": (lambda: events().iterate().close_with(5), "close_with takes a stream .*, not 5"),  # type: ignore[arg-type]
 }
 

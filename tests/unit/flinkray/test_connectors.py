@@ -287,7 +287,13 @@ def test_a_rate_is_that_of_all_shares_where_fewer_subtasks_read_them() -> None:
     ("arguments", "message"),
     [
         ({"fields": {}}, "at least one field"),
+        ({"fields": 10, "rows": GENERATED}, "fields must be a dict of names and fields, got 10"),
         ({"fields": GENERATED, "rows": -1}, "rows must not be negative"),
+        ({"fields": GENERATED, "rows": "10"}, "rows must be a whole number .*, got '10'"),
+        ({"fields": GENERATED, "rows": 1.5}, r"rows must be a whole number .*, got 1\.5"),
+        ({"fields": GENERATED, "rows": True}, "rows must be a whole number .*, got True"),
+        ({"fields": GENERATED, "rows": float("inf")}, "rows must be a whole number .*, got inf"),
+        ({"fields": GENERATED, "rows_per_second": "5"}, "rows_per_second must be positive and finite .*, got '5'"),
         ({"fields": GENERATED, "rows_per_second": 0}, "rows_per_second must be positive"),
         ({"fields": GENERATED, "rows_per_second": float("inf")}, r"rows_per_second must be positive and finite .*inf"),
         ({"fields": GENERATED, "rows_per_second": float("nan")}, "rows_per_second must be positive and finite"),

@@ -217,7 +217,7 @@ WRONG_CALLS: dict[str, tuple[Any, str]] = {
     "parallelism of text": (lambda rows: rows.map(str).set_parallelism("2"), "whole number"),
     "collection in parallel": (lambda rows: rows._environment.from_collection([1]).set_parallelism(2), "one subtask"),
     "uid hash": (lambda rows: rows.map(str).set_uid_hash("xyz"), "32 hex digits"),
-    "empty name": (lambda rows: rows.map(str).name(""), "must not be empty"),
+    "empty name": (lambda rows: rows.map(str).name(""), "name must be a text that is not empty"),
     "co-map of a lambda": (lambda rows: rows.connect(rows).map(lambda a: a), "takes a CoMapFunction"),
     "keyed co-process without keys": (lambda rows: rows.connect(rows).process(KeyedBoth()), "key both streams"),
     "join without keys": (lambda rows: rows.join(rows).window(WINDOW), "needs .where"),

@@ -92,6 +92,13 @@ def test_as_dict_goes_down_when_asked() -> None:
     assert row.as_dict(recursive=True) == {"a": {"b": 1}, "c": [{"d": 2}]}
 
 
+def test_a_row_is_made_a_dict_as_a_mapping_is() -> None:
+    row = Row(name="Ann", age=30)
+    assert {**row, "age": 31} == {"name": "Ann", "age": 31}
+    assert dict(row) == {"name": "Ann", "age": 30}
+    assert row_class(("keys", "count"))(1, 2).keys == 1, "a column comes first"
+
+
 def test_a_name_twice_is_refused() -> None:
     with pytest.raises(ValueError, match="two columns named 'a'"):
         row_class(("a", "b", "a"))
