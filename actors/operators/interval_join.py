@@ -12,8 +12,8 @@ from actors.elements import CheckpointOptions
 from actors.large_columns import taken_batch, whole
 from actors.operators.base import OperatorContext, Output
 from actors.operators.interval_join_buffer import IntervalBuffer, Times, buffer_table, shifted
-from actors.operators.join_keys import JoinKeys
 from actors.operators.joined_rows import Indices, PairLayout, PairLimit, both_keys, pairs_of
+from actors.operators.kept_keys import KeptKeys
 from actors.operators.keyed_rows import KeyedRows
 from actors.operators.keyed_tables import KeyedTables, state_rows
 from actors.operators.results import ResultCollector
@@ -55,7 +55,7 @@ class IntervalJoinOperator(TimedOperator):
         super().setup(context, output)
         self._buffers = (IntervalBuffer(self._where), IntervalBuffer(self._where))
         self._selectors = both_keys(context, self._where)
-        self._keys = JoinKeys(self._selectors, self._where)
+        self._keys = KeptKeys(self._selectors, self._where)
         self._functions = UserFunctions(context, self._factory.user_functions)
         self._layout = PairLayout(self._selectors[1], self._where)
         self._pairs: _ColumnPairs | _FunctionPairs = (
@@ -154,8 +154,7 @@ class IntervalJoinOperator(TimedOperator):
         self._next_position = self._restore_subtask(restored)
         for name, buffer in zip(_STATES, self._buffers, strict=True):
             for part in state_rows(restored.keyed(name)):
-                assert part.keys is not None
-                buffer.restore(part, self._keys.restored_ids(part.keys))
+                buffer.restore(part, self._keys.restored_ids(part))
 
 
 class _ColumnPairs:

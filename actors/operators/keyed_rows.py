@@ -1,4 +1,4 @@
-"""What joins keep of their inputs, in columns: rows with their keys' numbers, and how these go into snapshots."""
+"""Rows that are kept in columns, with their keys' numbers, and how these go into snapshots."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def decoded(data: Columns, kind: Kind) -> list[Any]:
 def rows_table(
     rows: KeyedRows,
     beside: Mapping[str, pa.Array],
-    keys: Columns,
+    keys: Columns | None,
     tables: KeyedTables,
     metadata: Mapping[str, bytes],
 ) -> KeyedTable:

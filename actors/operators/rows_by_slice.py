@@ -1,4 +1,4 @@
-"""Rows of a window join that came together, by slice: those of any range of slices lie side by side."""
+"""Rows that came together, by slice: those of any range of slices lie side by side."""
 
 from __future__ import annotations
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from actors.elements import CheckpointOptions
-from actors.keys import hashable_keys, key_groups
-from actors.large_columns import batches_of
 from actors.operators.accumulator_base import Cells
 from actors.operators.base import OperatorContext, Output
 from actors.operators.session_base import SessionOperatorBase
@@ -72,19 +70,8 @@ class RowSessionOperator(SessionOperatorBase):
     def _told(self, cells: Cells) -> Iterator[tuple[Any, int, Window]]:
         """Key, key group and window of each."""
         starts, ends = (times.tolist() for times in self._store.windows(cells))
-        return zip(*self._keys(cells), map(Window, starts, ends), strict=True)
-
-    def _keys(self, cells: Cells) -> tuple[list[Any], list[int]]:
-        """Each one's key, and its key group."""
-        found = self._store.keys(cells)
-        if found is None:
-            return [None] * len(cells), [self.context.key_group_range.start] * len(cells)
-        keys: list[Any] = []
-        groups: list[int] = []
-        for columns in batches_of(found.columns, found.schema.names):
-            keys += hashable_keys(columns, self._where)
-            groups += key_groups(columns, self.context.max_parallelism).tolist()
-        return keys, groups
+        keys, groups = self._calls.keys(self._store.keys(cells), len(cells))
+        return zip(keys, groups, map(Window, starts, ends), strict=True)
 
     # -- snapshots
 

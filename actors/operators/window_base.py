@@ -18,7 +18,7 @@ from flinkray.windowing import AlignedWindows
 
 _SUBTASK = "subtask"
 
-_CONTENTS = frozenset({"cells", "panes", "sessions", "own"})
+_CONTENTS = frozenset({"cells", "panes", "rows", "sessions", "own"})
 """Where the operators of windows keep these in snapshots: a part, or what parts begin with."""
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from actors.elements import CheckpointOptions
-from actors.operators.base import OperatorContext, Output
+from actors.keys import hashable_keys, key_groups
+from actors.large_columns import Columns, batches_of
+from actors.operators.base import OperatorContext, Output, subtask_label
 from actors.operators.columns import operator_label
 from actors.operators.results import ResultCollector
 from actors.operators.window_contents import fold_of
@@ -35,6 +37,7 @@ class WindowCalls:
     def setup(self, operator: Watermarked, output: Output) -> None:
         context = operator.context
         self._context: OperatorContext = context
+        self._where = subtask_label(context)
         self._is_keyed = bool(context.keys and context.keys[0])
         self._results = ResultCollector(context, output, self._factory.output_type)
         self._functions = UserFunctions(context, self._factory.user_functions)
@@ -61,6 +64,17 @@ class WindowCalls:
                 backend.close()
 
     # -- calls
+
+    def keys(self, columns: Columns | None, count: int) -> tuple[list[Any], list[int]]:
+        """The keys in these columns, which are as many, and the key group of each; None: there is one key for all."""
+        if columns is None:
+            return [None] * count, [self._context.key_group_range.start] * count
+        keys: list[Any] = []
+        groups: list[int] = []
+        for batch in batches_of(columns.columns, columns.schema.names):
+            keys += hashable_keys(batch, self._where)
+            groups += key_groups(batch, self._context.max_parallelism).tolist()
+        return keys, groups
 
     @property
     def are_told_of_ends(self) -> bool:

@@ -1,4 +1,4 @@
-"""Which windows of two buffers are put together in one go, so that they cost little each and take little memory."""
+"""Which windows are put together in one go, so that they cost little each and take little memory."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from actors.operators.join_buffer import JoinBuffer
 from actors.operators.joined_rows import pairs_of
+from actors.operators.row_buffer import RowBuffer
 from actors.operators.window_times import Times, WindowTimes
 from actors.operators.windowed_rows import Found, found_in_buffer
 from actors.ordering import distinct
@@ -20,10 +20,10 @@ _WINDOWS_AT_ONCE = 1 << 16
 
 
 class WindowGroup(Struct, frozen=True):
-    """Windows that follow each other, ascending, and what each of two buffers has of them."""
+    """Windows that follow each other, ascending, and what each buffer has of them."""
 
     starts: Times
-    sides: tuple[Sequence[Found], Sequence[Found]]
+    sides: Sequence[Sequence[Found]]
 
     def halves(self) -> tuple[WindowGroup, WindowGroup]:
         middle = len(self.starts) // 2
@@ -40,9 +40,7 @@ def window_starts(times: WindowTimes, slices: Sequence[Times], after: int, until
             yield numbers * times.slide + times.offset
 
 
-def windows_between(
-    times: WindowTimes, buffers: tuple[JoinBuffer, JoinBuffer], after: int, until: int
-) -> Iterator[Times]:
+def windows_between(times: WindowTimes, buffers: Sequence[RowBuffer], after: int, until: int) -> Iterator[Times]:
     """As `window_starts`, of all slices that the buffers have."""
     before, last = times.last_start(after), times.last_start(until)
     if before >= last or last < MIN_TIMESTAMP:
@@ -52,16 +50,15 @@ def windows_between(
     yield from window_starts(times, slices, after, until)
 
 
-def groups_of(
-    starts: Times, size: int, buffers: tuple[JoinBuffer, JoinBuffer], most_rows: int
-) -> Iterator[WindowGroup]:
-    """These windows, which ascend, of `size` ms in groups that have at most so many rows of both sides, or are one
-    window. All of a group that have rows of a side have them of the same layouts, so that none is given types that it
+def groups_of(starts: Times, size: int, buffers: Sequence[RowBuffer], most_rows: int) -> Iterator[WindowGroup]:
+    """These windows, which ascend, of `size` ms in groups that have at most so many rows of all buffers, or are one
+    window. All of a group that have rows of a buffer have them of the same layouts, so that none is given types that it
     would not have alone."""
-    first, second = (found_in_buffer(buffer, starts, size) for buffer in buffers)
-    sides = ([each for found in first for each in found], [each for found in second for each in found])
-    ends = np.cumsum(_counts(sides[0] + sides[1], len(starts)))
-    cuts = np.append(distinct(np.concatenate([_changes(first, len(starts)), _changes(second, len(starts))])), len(ends))
+    by_layout = [found_in_buffer(buffer, starts, size) for buffer in buffers]
+    sides = [[each for found in layouts for each in found] for layouts in by_layout]
+    ends = np.cumsum(_counts([each for side in sides for each in side], len(starts)))
+    changes = np.concatenate([_changes(layouts, len(starts)) for layouts in by_layout])
+    cuts = np.append(distinct(changes), len(ends))
     begin = 0
     while begin < len(starts):
         before = int(ends[begin - 1]) if begin else 0
@@ -71,11 +68,9 @@ def groups_of(
         begin = end
 
 
-def _part(starts: Times, sides: tuple[Sequence[Found], Sequence[Found]], begin: int, end: int) -> WindowGroup:
-    first, second = (
-        [part for each in side if each is not None and (part := each.of(begin, end)) is not None] for side in sides
-    )
-    return WindowGroup(starts[begin:end], (first, second))
+def _part(starts: Times, sides: Sequence[Sequence[Found]], begin: int, end: int) -> WindowGroup:
+    parts = [[part for each in side if (part := each.of(begin, end)) is not None] for side in sides]
+    return WindowGroup(starts[begin:end], parts)
 
 
 def _counts(found: Sequence[Found], windows: int) -> npt.NDArray[np.int64]:

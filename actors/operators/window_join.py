@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,19 +12,14 @@ import pyarrow as pa
 from actors.elements import CheckpointOptions
 from actors.large_columns import repeated_rows, taken_batch, whole
 from actors.operators.base import Operator, OperatorContext, Output
-from actors.operators.columns import operator_label
-from actors.operators.join_buffer import JoinBuffer, buffer_table
-from actors.operators.join_keys import JoinKeys
 from actors.operators.joined_rows import PairLayout, PairLimit, both_keys, pairs_of
-from actors.operators.keyed_tables import KeyedTables, same_rows
 from actors.operators.results import ResultCollector
-from actors.operators.rows_by_slice import SlicedRun
-from actors.operators.window_base import WindowOperatorBase
-from actors.operators.window_groups import WindowGroup, groups_of, window_starts, windows_between
+from actors.operators.window_groups import WindowGroup
 from actors.operators.window_join_general import UnionCoGroupOperator, UnionJoinFunctionOperator, UnionJoinOperator
+from actors.operators.window_kept_rows import KeptRowsOperator
 from actors.operators.window_times import Times
-from actors.operators.windowed_rows import Found, WindowedRows, found_in, put_in_order
-from actors.ordering import distinct, order_by, partners_of
+from actors.operators.windowed_rows import WindowedRows
+from actors.ordering import order_by, partners_of
 from actors.row_sizes import row_sizes
 from actors.state.key_index import Ids
 from actors.state.snapshot import OperatorSnapshot, RestoredState
@@ -34,13 +28,11 @@ from flinkray.batch import Batch
 from flinkray.errors import InvalidProgramError
 from flinkray.fixed_width import from_numpy
 from flinkray.functions import as_callable
+from flinkray.keys import KeySelector
 from flinkray.operator_factories import WindowCoGroupFactory
-from flinkray.types import MIN_TIMESTAMP, Kind
-from flinkray.windowing import AlignedWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from flinkray.types import Kind
+from flinkray.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows
 from graphs.job_graph import OperatorCode
-
-_STATES = ("first", "second")
-_GRID = "windows"
 
 
 def create_co_group_operator(code: OperatorCode) -> Operator:
@@ -64,33 +56,23 @@ def fires_as_aligned(factory: WindowCoGroupFactory) -> bool:
     return is_aligned and factory.evictor is None and trigger in (None, assigner.get_default_trigger())
 
 
-class TwoInputWindowOperator(WindowOperatorBase):
-    """Base: keeps both inputs' rows by slice until all windows over it are over.
+class TwoInputWindowOperator(KeptRowsOperator):
+    """Base of joins and co-groups. Null is a key like any other, as in `key_by`."""
 
-    A window fires when the watermarks of both inputs have reached its end. Late rows that are still allowed make the
-    window fire again for their keys, with everything so far. Null is a key like any other, as in `key_by`.
-    """
-
-    _ROWS_AT_ONCE = 1 << 12
-    """Windows are put together until they have this many rows of both sides; one that has more is alone. So windows of
-    few rows cost little each, the values that functions get are not many at a time, and the last watermark, with which
-    all windows are due, takes little memory."""
+    _STATES = ("first", "second")
 
     def __init__(self, factory: WindowCoGroupFactory) -> None:
-        assert isinstance(factory.assigner, AlignedWindows)
-        super().__init__(factory.assigner, factory.allowed_lateness_ms, factory.late_tag)
-        self._factory = factory
-        self._next_position = 0
-        self._fired_until: int = MIN_TIMESTAMP
-        """Windows that were due at this watermark have fired."""
+        super().__init__(factory)
+        self._output_type = factory.output_type
+        self._user_functions = factory.user_functions
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._buffers = (JoinBuffer(self._where), JoinBuffer(self._where))
-        self._selectors = both_keys(context, self._where)
-        self._keys = JoinKeys(self._selectors, self._where)
-        self._results = ResultCollector(context, output, self._factory.output_type)
-        self._functions = UserFunctions(context, self._factory.user_functions)
+        self._results = ResultCollector(context, output, self._output_type)
+        self._functions = UserFunctions(context, self._user_functions)
+
+    def _key_selectors(self) -> tuple[KeySelector, KeySelector]:
+        return both_keys(self.context, self._where)
 
     @property
     def number_of_inputs(self) -> int:
@@ -100,82 +82,19 @@ class TwoInputWindowOperator(WindowOperatorBase):
         self._functions.open(TaskRuntimeContext(self.context))
 
     def close(self) -> None:
+        super().close()
         self._functions.close()
-
-    # -- rows
-
-    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        kept = self._in_time(batch)
-        if kept is None:
-            return
-        key_ids = self._keys.ids(kept, input_index)
-        run = SlicedRun.of_batch(kept, key_ids, self._next_position, *self._times.slices_of_rows(kept))
-        self._next_position += kept.num_rows
-        self._buffers[input_index].add(run)
-        due = self._times.due_limit(self._watermark)
-        if self._times.starts_over_slice(run.earliest)[0] <= due:
-            over = self._times.over_limit(self._watermark)
-            self._fire(window_starts(self._times, [run.starts], over, due), run)
-
-    # -- watermarks
-
-    def _fire_due(self, watermark: int) -> None:
-        before, due = (self._times.due_limit(time) for time in (self._fired_until, watermark))
-        self._fired_until = watermark
-        self._fire(windows_between(self._times, self._buffers, before, due), None)
-        limit = self._times.released_limit(watermark)
-        for buffer in self._buffers:
-            buffer.release(limit)
-        self._forget_unused_keys()
-
-    def end_keys(self) -> None:
-        super().end_keys()
-        self._fired_until = self._watermark  # the next keys' windows start again
-
-    def _forget_unused_keys(self) -> None:
-        place = self._keys.forget_unused(part for buffer in self._buffers for part in buffer.live_keys())
-        if place is not None:
-            for buffer in self._buffers:
-                buffer.renumber_keys(place)
 
     # -- results
 
-    def _fire(self, windows: Iterable[Times], late: SlicedRun | None) -> None:
-        """Results of these windows, ascending; `late`: only of the keys that these rows have in each."""
-        for starts in windows:
-            for group in groups_of(starts, self._times.size, self._buffers, self._ROWS_AT_ONCE):
-                self._fire_group(group, late)
+    def _end_round(self) -> None:
         self._results.flush()
 
-    def _fire_group(self, group: WindowGroup, late: SlicedRun | None) -> None:
-        try:
-            sides = [self._put_in_order(found) for found in group.sides]
-        except pa.ArrowException:
-            # Not all columns of several windows can be put together: dictionaries may have too many values for one.
-            if len(group.starts) == 1:
-                raise
-            for half in group.halves():
-                self._fire_group(half, late)
-            return
-        ends = group.starts + self._times.size
-        wanted = self._keys_to_fire(sides, group.starts, late)
-        if wanted is not None:
-            sides = [None if side is None else side.only(np.isin(side.ids, wanted)) for side in sides]
-        self._fire_windows(sides[0], sides[1], ends - 1)
+    def _sides(self, group: WindowGroup) -> list[WindowedRows | None]:
+        return [self._put_in_order(found) for found in group.sides]
 
-    def _put_in_order(self, found: Sequence[Found]) -> WindowedRows | None:
-        return put_in_order(found, len(self._keys), self._times.is_sliced, self._where)
-
-    def _keys_to_fire(self, sides: Sequence[WindowedRows | None], starts: Times, late: SlicedRun | None) -> Ids | None:
-        """The windows and keys to fire, where these are not all."""
-        if late is not None:
-            found = found_in(late, starts, self._times.size)
-            assert found is not None
-            return distinct(found.ids(len(self._keys)))
-        there = [side for side in sides if side is not None]
-        if all(side.rows.fired_until is None for side in there):
-            return None
-        return np.concatenate([side.not_fired(starts + self._times.size) for side in there])
+    def _fire_sides(self, sides: Sequence[WindowedRows | None], starts: Times) -> None:
+        self._fire_windows(sides[0], sides[1], starts + (self._times.size - 1))
 
     @abstractmethod
     def _fire_windows(self, first: WindowedRows | None, second: WindowedRows | None, times: Times) -> None:
@@ -205,30 +124,14 @@ class TwoInputWindowOperator(WindowOperatorBase):
 
     # -- snapshots
 
-    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
-        snapshot = self._snapshot_subtask(self._next_position)
-        keys, watermark, tables = self._keys.columns(), self._watermark, KeyedTables.of(self.context)
-        metadata = {_GRID: self._times.grid.encode()}
-        for name, buffer in zip(_STATES, self._buffers, strict=True):
-            captured = buffer.capture()
-            if captured:
-                make = functools.partial(buffer_table, captured, watermark, keys, tables, metadata, self._where)
-                snapshot.add_keyed(name, make, tables.owned)
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
+        snapshot = super().snapshot_state(checkpoint_id, options)
         self._functions.snapshot_state(checkpoint_id, snapshot)
         return snapshot
 
     def initialize_state(self, restored: RestoredState | None) -> None:
-        if restored is not None:
-            self._restore(restored)
+        super().initialize_state(restored)
         self._functions.initialize_state(restored)
-
-    def _restore(self, restored: RestoredState) -> None:
-        self._next_position = self._restore_subtask(restored)
-        for name, buffer in zip(_STATES, self._buffers, strict=True):
-            for part in same_rows(restored.keyed(name), _GRID, self._times.grid, operator_label(self.context)):
-                assert part.keys is not None
-                buffer.restore(part, self._keys.restored_ids(part.keys), self._watermark)
-        self._fired_until = self._watermark
 
 
 class CoGroupOperator(TwoInputWindowOperator):
@@ -282,7 +185,7 @@ class ColumnarJoinOperator(TwoInputWindowOperator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._layout = PairLayout(self._selectors[1], self._where)
+        self._layout = PairLayout(self._key_selectors()[1], self._where)
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         self._layout.check_kind(batch.kind)

@@ -11,6 +11,7 @@ from actors.operators.session_columnar import ColumnarSessionOperator
 from actors.operators.session_rows import RowSessionOperator
 from actors.operators.window_columnar import ColumnarWindowOperator
 from actors.operators.window_general import GeneralWindowOperator
+from actors.operators.window_process import ProcessWindowOperator
 from actors.operators.window_rows import RowWindowOperator
 from flinkray.errors import InvalidProgramError
 from flinkray.operator_factories import WindowFactory
@@ -87,7 +88,8 @@ def _row_operator(factory: WindowFactory) -> Callable[[WindowFactory], Operator]
     if factory.aggregates or not _is_plain(factory):
         return None
     if type(factory.assigner) in _ALIGNED:
-        return RowWindowOperator
+        has_folded = factory.reduce is not None or factory.aggregate is not None
+        return RowWindowOperator if has_folded else ProcessWindowOperator
     return RowSessionOperator if type(factory.assigner) in _SESSIONS else None
 
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from actors.large_columns import Columns, repeated_rows, whole
-from actors.operators.join_buffer import JoinBuffer
 from actors.operators.keyed_rows import KeyedRows, concat_rows, decoded, follow_each_other
+from actors.operators.row_buffer import RowBuffer
 from actors.operators.rows_by_slice import SlicedRun
 from actors.operators.window_times import Times
 from actors.ordering import order_by
@@ -121,7 +121,7 @@ def found_in(run: SlicedRun, windows: Times, size: int) -> Found | None:
     return found.of(0, len(windows))
 
 
-def found_in_buffer(buffer: JoinBuffer, windows: Times, size: int) -> list[list[Found]]:
+def found_in_buffer(buffer: RowBuffer, windows: Times, size: int) -> list[list[Found]]:
     """What its runs have of these windows, by layout."""
     by_layout = [[found_in(run, windows, size) for run in layout.runs] for layout in buffer.layouts]
     return [[each for each in found if each is not None] for found in by_layout]

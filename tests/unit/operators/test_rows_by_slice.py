@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators.join_buffer import JoinBuffer
 from actors.operators.keyed_rows import KeyedRows
+from actors.operators.row_buffer import RowBuffer
 from actors.operators.rows_by_slice import SlicedRun, merged_runs
 from actors.operators.windowed_rows import Found, WindowedRows, found_in, put_in_order
 from flinkray.types import Kind
@@ -115,7 +115,7 @@ def test_only_keys_whose_window_has_not_fired_with_some_row_fire() -> None:
 
 
 def test_rows_with_which_windows_have_fired_are_not_merged_with_others_that_would_be_asked_for_it_too() -> None:
-    buffer = JoinBuffer("join")
+    buffer = RowBuffer("join")
     for number in range(20):
         rows = rows_of([number], 15 if number % 2 else None)
         buffer.add(SlicedRun.of_rows(rows, np.array([10])))

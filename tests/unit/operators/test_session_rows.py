@@ -13,8 +13,10 @@ from actors.operators import session_intervals, session_store
 from actors.operators.session_columnar import ColumnarSessionOperator
 from actors.operators.session_contents import FoldedSessions, FrozenContents
 from actors.operators.session_rows import RowSessionOperator
+from actors.operators.window_columnar import ColumnarWindowOperator
 from actors.operators.window_contents import fold_of
 from actors.operators.window_general import GeneralWindowOperator
+from actors.operators.window_process import ProcessWindowOperator
 from actors.operators.window_rows import RowWindowOperator
 from actors.state.options import StateOptions
 from actors.state.pickling import loads
@@ -436,6 +438,8 @@ def test_state_of_windows_that_were_kept_in_another_way_is_refused_not_lost() ->
     operators = {
         "general": lambda: GeneralWindowOperator(WindowFactory(GAP, **reduce)),
         "rows": lambda: RowWindowOperator(WindowFactory(tumbling, **reduce)),
+        "all rows": lambda: ProcessWindowOperator(WindowFactory(tumbling, process=listed)),
+        "columns": lambda: ColumnarWindowOperator(WindowFactory(tumbling, (("n", Count()),))),
         "session rows": lambda: RowSessionOperator(WindowFactory(GAP, **reduce)),
         "session columns": lambda: ColumnarSessionOperator(WindowFactory(GAP, (("n", Count()),))),
     }

@@ -12,6 +12,7 @@ from actors.operators.session_rows import RowSessionOperator
 from actors.operators.window_columnar import ColumnarWindowOperator
 from actors.operators.window_general import GeneralWindowOperator
 from actors.operators.window_operator import columnar_operator, create_window_operator
+from actors.operators.window_process import ProcessWindowOperator
 from actors.operators.window_rows import RowWindowOperator
 from flinkray.aggregates import Count, Sum
 from flinkray.continuous_triggers import ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger
@@ -651,9 +652,11 @@ def test_the_plain_case_stays_columnar_and_everything_else_runs_by_row() -> None
         (WindowFactory(tumbling, aggregates=count, evictor=CountEvictor.of(1)), GeneralWindowOperator),
         (WindowFactory(Own(Millis(10), Millis(10)), aggregates=count), GeneralWindowOperator),
         (WindowFactory(GlobalWindows.create(), aggregates=count), GeneralWindowOperator),
-        (WindowFactory(tumbling, process=listed), RowWindowOperator),
+        (WindowFactory(tumbling, process=listed), ProcessWindowOperator),
+        (WindowFactory(tumbling, reduce=max), RowWindowOperator),
+        (WindowFactory(tumbling, reduce=max, process=listed), RowWindowOperator),
         (WindowFactory(tumbling, process=listed, trigger=CountTrigger.of(1)), GeneralWindowOperator),
-        (WindowFactory(TumblingProcessingTimeWindows.of(10), process=listed), RowWindowOperator),
+        (WindowFactory(TumblingProcessingTimeWindows.of(10), process=listed), ProcessWindowOperator),
         (WindowFactory(SESSIONS, process=listed), RowSessionOperator),
         (WindowFactory(ProcessingTimeSessionWindows.with_gap(10), reduce=max), RowSessionOperator),
         (WindowFactory(SESSIONS, process=listed, evictor=CountEvictor.of(1)), GeneralWindowOperator),

@@ -13,6 +13,7 @@ import pytest
 from actors.operators.base import Operator
 from actors.operators.window_join import create_co_group_operator
 from actors.operators.window_operator import create_window_operator
+from actors.operators.window_process import ProcessWindowOperator
 from flinkray.aggregates import (
     ArgMax,
     ArgMin,
@@ -145,6 +146,7 @@ def columns(events: list[Event], key_type: pa.DataType, chance: random.Random) -
 def test_windows_go_on_at_any_parallelism(shape: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(f"{shape} {seed}")
     monkeypatch.setattr("actors.large_columns._MOST_BYTES", (1 << 30, 30)[seed % 2])
+    monkeypatch.setattr(ProcessWindowOperator, "_VALUES_AT_ONCE", (1 << 14, 3)[seed % 2])
     selector = SELECTORS[seed % len(SELECTORS)]
     key_type, keys = chance.choice(KEYS)
     if shape == "process":

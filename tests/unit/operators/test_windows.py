@@ -15,7 +15,7 @@ from actors.operators.placed_cells import PlacedCells
 from actors.operators.window_calls import WindowCalls
 from actors.operators.window_columnar import ColumnarWindowOperator
 from actors.operators.window_operator import create_window_operator
-from actors.operators.window_rows import RowWindowOperator
+from actors.operators.window_process import ProcessWindowOperator
 from actors.operators.window_times import WindowTimes
 from actors.state.keyed_state import NO_GROUP
 from flinkray.aggregates import CollectList, Count, Sum
@@ -520,7 +520,7 @@ def test_a_key_is_made_current_to_clear_only_what_has_a_clear_and_none_is_curren
     monkeypatch.setattr(WindowCalls, "_set_current", counted)
     harness = run_rows(WindowFactory(TUMBLING, process=function))
     assert current == [("a", 0), ("b", 0)] * calls
-    assert isinstance(harness.operator, RowWindowOperator)
+    assert isinstance(harness.operator, ProcessWindowOperator)
     for backend in harness.operator._calls._backends:
         assert backend.current.group == NO_GROUP
 

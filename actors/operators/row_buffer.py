@@ -1,4 +1,4 @@
-"""What a window join keeps of one input, in columns: few runs of rows by slice, whatever number of slices there is."""
+"""Rows that windows keep of one input, in columns: few runs of rows by slice, whatever number of slices there is."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Layout(Struct):
                 runs[begin:] = [replace(run, level=HIGHEST_LEVEL) for run in runs[begin:]]
 
 
-class JoinBuffer:
+class RowBuffer:
     """Rows by slice. They are copied when they come in, so that no received batch stays alive.
 
     Args:
@@ -81,6 +81,10 @@ class JoinBuffer:
     @property
     def layouts(self) -> Sequence[Layout]:
         return self._layouts
+
+    def earliest(self) -> int | None:
+        """The start of the first slice; None: there is none."""
+        return min((run.earliest for run in self._runs()), default=None)
 
     def slices_between(self, earliest: int, latest: int) -> list[Times]:
         """The starts of all slices that start then; ascending, each once, in each array."""
@@ -137,7 +141,7 @@ class JoinBuffer:
 def buffer_table(
     captured: Sequence[SlicedRun],
     watermark: int,
-    keys: Columns,
+    keys: Columns | None,
     tables: KeyedTables,
     metadata: Mapping[str, bytes],
     where: str,

@@ -1,14 +1,15 @@
-"""The keys of a join's two inputs, numbered together."""
+"""The keys of rows that are kept, numbered; those of a join's two inputs together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
 
 from actors.keys import key_columns
 from actors.large_columns import Columns
+from actors.operators.keyed_tables import StateRows
 from actors.state.key_index import Ids, KeyIndex
 from flinkray.batch import Batch
 from flinkray.errors import TypeMismatchError
@@ -18,22 +19,23 @@ from flinkray.keys import KeySelector
 _FIRST_LOOK = 4096
 
 
-class JoinKeys:
-    """Numbers the keys of both inputs, which may call their key columns differently.
+class KeptKeys:
+    """Numbers the keys of all inputs, which may call their key columns differently.
 
     Args:
-        selectors: of the first input's keys, and of the second's.
+        selectors: of each input's keys; None, for the only one: there is one key for all.
         where: names operator and subtask in errors, for example "join (1/2)".
     """
 
-    def __init__(self, selectors: tuple[KeySelector, KeySelector], where: str) -> None:
+    def __init__(self, selectors: Sequence[KeySelector | None], where: str) -> None:
         self._selectors = selectors
         self._where = where
         self._index = KeyIndex()
         self._next_look = _FIRST_LOOK
 
     def __len__(self) -> int:
-        return len(self._index)
+        """Keys have numbers below this."""
+        return max(1, len(self._index))
 
     def ids(self, batch: Batch, input_index: int) -> Ids:
         """The number of each row's key.
@@ -41,11 +43,16 @@ class JoinKeys:
         Raises:
             TypeMismatchError: no type holds these keys and those that came before, of either input.
         """
-        columns = key_columns(batch, self._selectors[input_index], self._where)
+        selector = self._selectors[input_index]
+        if selector is None:
+            return np.zeros(batch.num_rows, np.int64)
+        columns = key_columns(batch, selector, self._where)
         names = [str(index) for index in range(columns.num_columns)]
         try:
             return self._index.ids(pa.RecordBatch.from_arrays(columns.columns, names=names))
         except TypeMismatchError as error:
+            if len(self._selectors) == 1:
+                raise
             raise TypeMismatchError(self._mismatch(columns.schema.types, input_index)) from error
 
     def _mismatch(self, types: list[pa.DataType], input_index: int) -> str:
@@ -58,9 +65,13 @@ class JoinKeys:
             f"{_listed(before)}; cast both to one type before key_by"
         )
 
-    def restored_ids(self, keys: pa.RecordBatch) -> Ids:
-        """Of keys that `columns` gave."""
-        return self._index.ids(keys)
+    def restored_ids(self, part: StateRows) -> Ids:
+        """Of rows whose keys `columns` gave."""
+        return np.zeros(part.num_rows, np.int64) if part.keys is None else self._index.ids(part.keys)
+
+    def take(self, ids: Ids) -> Columns | None:
+        """The keys with these numbers, one row for each; None: there is one for all."""
+        return self._index.take(ids) if len(self._index) else None
 
     def columns(self) -> Columns | None:
         return self._index.key_columns()

@@ -1,0 +1,170 @@
+"""Windows whose function gets all rows: which values it gets, when, and what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from actors.operators.window_operator import create_window_operator
+from actors.operators.window_process import ProcessWindowOperator
+from flinkray.functions import ProcessWindowFunction, WindowContext
+from flinkray.keys import ColumnKey, FunctionKey
+from flinkray.operator_factories import WindowFactory
+from flinkray.state import ValueStateDescriptor
+from flinkray.types import MAX_TIMESTAMP, Millis
+from flinkray.windowing import (
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    Window,
+    WindowAssigner,
+)
+from tests.support.operators import FakeContext, ManualClock, OperatorHarness, code
+
+KEY = ColumnKey(("key",))
+TEN = TumblingEventTimeWindows.of(10)
+
+
+def shown(key: Any, context: WindowContext, rows: Iterable[Any]) -> list[str]:
+    window = context.window()
+    return [repr((key, window.start, window.end, list(rows)))]
+
+
+def process(assigner: WindowAssigner = TEN, function: Any = shown, key: Any = KEY, **more: Any) -> OperatorHarness:
+    factory = WindowFactory(assigner, process=function, allowed_lateness_ms=Millis(more.pop("lateness", 0)))
+    operator = create_window_operator(code(factory))
+    assert type(operator) is ProcessWindowOperator
+    return OperatorHarness(operator, keys=(key,), **more)
+
+
+def fired(harness: OperatorHarness, watermark: int) -> list[Any]:
+    harness.output.clear()
+    harness.watermark(watermark)
+    return harness.output.rows
+
+
+@pytest.mark.parametrize("most", [1, 3, 1 << 14])
+def test_values_have_the_types_and_columns_that_they_came_with(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProcessWindowOperator, "_VALUES_AT_ONCE", most)
+    with process(function=lambda _key, _context, rows: [repr(list(rows))]) as harness:
+        harness.push({"key": ["a", "b", "a"], "value": [1, 2, 3]}, [1, 1, 1])
+        harness.push({"key": ["a", "b"], "value": [0.5, 4.0]}, [2, 2])
+        harness.push({"key": ["a"]}, [3])
+        harness.push({"key": ["b", "a"], "value": [6, 7]}, [4, 4])
+        assert fired(harness, 9) == [
+            "[Row(key='a', value=1), Row(key='a', value=3), Row(key='a', value=0.5), Row(key='a'), "
+            "Row(key='a', value=7)]",
+            "[Row(key='b', value=2), Row(key='b', value=4.0), Row(key='b', value=6)]",
+        ]
+
+
+@pytest.mark.parametrize("values", [[1, None, 3], [(1, "x"), (2, "y")], [[1], [2, 3]], [{1, 2}, "text"]])
+def test_values_of_all_kinds_come_back_as_they_were(values: list[Any]) -> None:
+    with process(key=FunctionKey(lambda _value: "k"), function=lambda _k, _c, rows: [repr(rows)]) as harness:
+        harness.push(values, [1] * len(values))
+        harness.push(values[:1], [2])
+        assert fired(harness, 9) == [repr([*values, values[0]])]
+
+
+def test_what_a_function_does_to_its_rows_no_later_firing_sees() -> None:
+    def spoil(_key: Any, context: WindowContext, rows: Any) -> list[Any]:
+        found = [list(row["values"]) for row in rows]
+        for row in rows:
+            row["values"].append(-1)
+        rows.clear()
+        return [repr((context.window().start, found))]
+
+    with process(SlidingEventTimeWindows.of(20, 10), spoil, lateness=100) as harness:
+        harness.push({"key": ["a"], "values": [[1]]}, [12])
+        assert fired(harness, 29) == ["(0, [[1]])", "(10, [[1]])"]
+        harness.output.clear()
+        harness.push({"key": ["a"], "values": [[2]]}, [13])
+        assert harness.output.rows == ["(0, [[1], [2]])", "(10, [[1], [2]])"]
+
+
+def test_windows_fire_in_order_and_keys_by_their_first_rows_there() -> None:
+    with process(SlidingEventTimeWindows.of(20, 10), lambda key, context, _rows: [(context.window().start, key)]) as h:
+        h.push({"key": ["c", "b", "a", "c"]}, [15, 25, 5, 25])
+        h.push({"key": ["a", "b"]}, [25, 5])
+        assert fired(h, MAX_TIMESTAMP) == [
+            *((-10, key) for key in "ab"),
+            *((0, key) for key in "cab"),
+            *((10, key) for key in "cba"),
+            *((20, key) for key in "bca"),
+        ]
+
+
+def test_all_rows_of_a_stream_without_keys_are_of_one() -> None:
+    with process(key=None) as harness:
+        harness.push({"value": [1, 2]}, [1, 12])
+        assert fired(harness, 30) == ["(None, 0, 10, [Row(value=1)])", "(None, 10, 20, [Row(value=2)])"]
+
+
+class Told(ProcessWindowFunction):
+    def __init__(self) -> None:
+        self.cleared: list[Any] = []
+
+    def process(self, key: Any, context: WindowContext, elements: Iterable[Any]) -> Iterable[Any]:
+        firings = context.window_state().get_state(ValueStateDescriptor("firings"))
+        firings.update((firings.value() or 0) + 1)
+        return []
+
+    def clear(self, context: WindowContext) -> None:
+        firings = context.window_state().get_state(ValueStateDescriptor("firings"))
+        self.cleared.append((context.window().start, firings.value()))
+        firings.clear()
+
+
+def test_a_function_is_told_once_when_a_window_is_over_and_nothing_is_kept_of_it() -> None:
+    function = Told()
+    with process(SlidingEventTimeWindows.of(20, 10), function, lateness=5) as harness:
+        harness.push({"key": ["a", "b"]}, [12, 25])
+        fired(harness, 19)
+        harness.push({"key": ["a"]}, [13])
+        assert function.cleared == []
+        fired(harness, 24)
+        assert function.cleared == [(0, 2)]
+        fired(harness, 60)
+        assert function.cleared == [(0, 2), (10, 1), (10, 1), (20, 1)]
+        assert harness.operator._buffers[0].earliest() is None  # type: ignore[attr-defined]
+
+
+def test_batch_mode_ends_the_windows_of_each_key() -> None:
+    function = Told()
+    with process(function=function) as harness:
+        for _ in range(2):
+            harness.push({"key": ["a", "a"]}, [12, 25])
+            harness.operator.end_keys()
+        assert function.cleared == [(10, 1), (20, 1)] * 2
+
+
+@pytest.mark.parametrize(
+    ("assigner", "expected"),
+    [
+        (TumblingProcessingTimeWindows.of(10), [(9, (0, 10, "ab")), (29, (20, 30, "c"))]),
+        (
+            SlidingProcessingTimeWindows.of(20, 10),
+            [(9, (-10, 10, "ab")), (19, (0, 20, "ab")), (29, (10, 30, "c")), (39, (20, 40, "c"))],
+        ),
+    ],
+)
+def test_windows_of_the_clock_fire_when_their_last_millisecond_has_passed(
+    assigner: WindowAssigner, expected: list[Any]
+) -> None:
+    def text(_key: Any, context: WindowContext, rows: Any) -> list[Any]:
+        window: Window = context.window()
+        return [(window.start, window.end, "".join(row.value for row in rows))]
+
+    context = FakeContext(keys=(KEY,), clock=ManualClock(0))
+    with process(assigner, text, context=context) as harness:
+        harness.push({"key": [1], "value": ["a"]})
+        harness.advance(9)
+        harness.push({"key": [1], "value": ["b"]})
+        harness.advance(12)
+        harness.push({"key": [1], "value": ["c"]})
+        harness.advance(50)
+        assert list(zip(harness.output.timestamps, harness.output.rows, strict=True)) == expected
+        assert not context.timers, "nothing waits"
