@@ -47,12 +47,12 @@ class KeptKeys:
         if selector is None:
             return np.zeros(batch.num_rows, np.int64)
         columns = key_columns(batch, selector, self._where)
+        if len(self._selectors) == 1:
+            return self._index.ids(columns)
         names = [str(index) for index in range(columns.num_columns)]
         try:
             return self._index.ids(pa.RecordBatch.from_arrays(columns.columns, names=names))
         except TypeMismatchError as error:
-            if len(self._selectors) == 1:
-                raise
             raise TypeMismatchError(self._mismatch(columns.schema.types, input_index)) from error
 
     def _mismatch(self, types: list[pa.DataType], input_index: int) -> str:
