@@ -31,11 +31,13 @@ from flinkray import (
     DataStream,
     DiscardSink,
     EventTimeSessionWindows,
+    Row,
     SlidingEventTimeWindows,
     StreamExecutionEnvironment,
     Sum,
     WatermarkStrategy,
     WindowAssigner,
+    WindowContext,
 )
 
 DEADLINE_S = 300.0
@@ -81,6 +83,11 @@ def far_apart(row: Rows) -> Rows:
     return row * WINDOW_MS
 
 
+def in_bursts(row: Rows) -> Rows:
+    """With a hundred rows of a key in each, apart by more than the gap of sessions."""
+    return time_of(row) + row // (100 * KEYS) * WINDOW_MS
+
+
 def windows(keys: tuple[str, ...], assigner: WindowAssigner = WINDOWS) -> Callable[[DataStream], DataStream]:
     return lambda stream: stream.key_by(*keys).window(assigner).aggregate(total=Sum("v"), n=Count())
 
@@ -91,6 +98,15 @@ def joined_with_itself(stream: DataStream) -> DataStream:
 
 def counted(stream: DataStream) -> DataStream:
     return stream.key_by("k").count_window(10).aggregate(total=Sum("v"), n=Count())
+
+
+def spread(key: int, _context: WindowContext, rows: list[Row]) -> list[tuple[int, float]]:
+    values = [row.v for row in rows]
+    return [(key, max(values) - min(values))]
+
+
+def processed(assigner: WindowAssigner) -> Callable[[DataStream], DataStream]:
+    return lambda stream: stream.key_by("k").window(assigner).process(spread)
 
 
 @dataclass(frozen=True)
@@ -136,6 +152,8 @@ SHAPES = {
     "one row per session": Shape(4_000_000, {**USUAL, "ts": far_apart}, windows(("k",), SESSIONS)),
     "one pair per window": Shape(2_000_000, {**USUAL, "ts": far_apart}, joined_with_itself),
     "count windows": Shape(40_000_000, USUAL, counted),
+    "window function": Shape(10_000_000, USUAL, processed(WINDOWS)),
+    "session function": Shape(10_000_000, {**USUAL, "ts": in_bursts}, processed(SESSIONS)),
     "crossing": Shape(100_000_000, USUAL, DataStream.rebalance),
     "wide": Shape(
         2_000_000,

@@ -95,6 +95,16 @@ class RowBuffer:
                 found.append(run.starts[begin:end])
         return found
 
+    def of_keys(self, keys: Ids, earliest: int, latest: int) -> RowBuffer:
+        """The rows of these keys, which ascend, in all runs with slices that start then."""
+        found = RowBuffer(self._where)
+        for layout in self._layouts:
+            runs = (run.of_keys(keys) for run in layout.runs if run.earliest <= latest and run.latest >= earliest)
+            there = [run for run in runs if run is not None]
+            if there:
+                found._layouts.append(replace(layout, runs=there))
+        return found
+
     def release(self, limit: int) -> None:
         """Forgets the rows of the slices that start at or before this."""
         for layout in self._layouts:
@@ -116,9 +126,7 @@ class RowBuffer:
     def renumber_keys(self, place: Ids) -> None:
         """Key n is now `place[n]`."""
         for layout in self._layouts:
-            for index, run in enumerate(layout.runs):
-                rows = replace(run.rows, key_ids=place[run.rows.key_ids])
-                layout.runs[index] = replace(run, rows=rows)
+            layout.runs = [run.renumbered(place) for run in layout.runs]
 
     # -- snapshots
 

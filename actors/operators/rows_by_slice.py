@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from msgspec import Struct
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from actors.operators.keyed_rows import KeyedRows, concat_rows, follow_each_other
 from actors.operators.window_times import Times
 from actors.ordering import is_other_than_before, order_by
 from actors.state.key_index import Ids
-from actors.taking import take
+from actors.taking import places_of_runs, take
 from flinkray.batch import Batch
 from flinkray.fixed_width import from_numpy
 
@@ -23,6 +24,26 @@ _ENOUGH_BYTES = 1 << 24
 
 HIGHEST_LEVEL = 64
 """Of runs that are not merged any more."""
+
+
+class KeyOrder:
+    """The rows of a run by key: made when they are first looked for."""
+
+    __slots__ = ("_keys", "_order")
+
+    def __init__(self) -> None:
+        self._order: Ids | None = None
+        self._keys: Ids = np.empty(0, np.int64)
+
+    def rows_of(self, keys: Ids, key_ids: Ids) -> Ids:
+        """Where the rows of these keys, which ascend, are among those with `key_ids`: ascending."""
+        if self._order is None:
+            self._order = order_by(key_ids)
+            self._keys = key_ids[self._order]
+        begins, ends = self._keys.searchsorted(keys), self._keys.searchsorted(keys, "right")
+        places: Ids = self._order[places_of_runs(begins, ends - begins)]
+        places.sort()
+        return places
 
 
 class SlicedRun(Struct, frozen=True):
@@ -39,6 +60,7 @@ class SlicedRun(Struct, frozen=True):
     latest: int
     level: int
     """Runs of one level have about as many rows; those of the next one, eight times as many."""
+    by_key: KeyOrder = field(default_factory=KeyOrder)
 
     @staticmethod
     def of(rows: KeyedRows, starts: Times, bounds: Ids) -> SlicedRun:
@@ -81,6 +103,24 @@ class SlicedRun(Struct, frozen=True):
     def slices(self) -> Times:
         """The start of the slice of each row that has not been released."""
         return np.repeat(self.starts, np.diff(self.bounds))
+
+    def of_keys(self, keys: Ids) -> SlicedRun | None:
+        """The rows of these keys, which ascend; None: there are none. Quick also where the run has many others."""
+        places = self.by_key.rows_of(keys, self.rows.key_ids)
+        if len(places) and places[0] < self.bounds[0]:
+            places = places[places.searchsorted(self.bounds[0]) :]
+        if not len(places):
+            return None
+        slices = self.bounds.searchsorted(places, "right") - 1
+        begins = np.flatnonzero(is_other_than_before(slices))
+        starts, bounds = self.starts[slices[begins]], np.append(begins, len(slices))
+        rows = self.rows.take(places)
+        return SlicedRun(rows, starts, bounds, int(starts[0]), int(starts[-1]), HIGHEST_LEVEL)
+
+    def renumbered(self, place: Ids) -> SlicedRun:
+        """Key n is now `place[n]`."""
+        rows = replace(self.rows, key_ids=place[self.rows.key_ids])
+        return replace(self, rows=rows, by_key=KeyOrder())
 
     def after(self, limit: int) -> SlicedRun | None:
         """Without the slices that start at or before this; None: there are no others.

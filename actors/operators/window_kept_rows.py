@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -117,17 +117,30 @@ class KeptRowsOperator(WindowOperatorBase):
 
     def _fire(self, windows: Iterable[Times], late: SlicedRun | None) -> None:
         """Results of these windows, ascending; `late`: only of the keys that these rows have in each."""
-        for group in self._groups(windows):
-            self._fire_group(group, late)
+        for starts in windows:
+            buffers = self._buffers if late is None else self._with_keys_of(late, starts)
+            for group in self._groups(starts, buffers):
+                self._fire_group(group, late)
         self._end_round()
 
     @abstractmethod
     def _end_round(self) -> None:
         """Windows have fired."""
 
-    def _groups(self, windows: Iterable[Times]) -> Iterable[WindowGroup]:
-        for starts in windows:
-            yield from groups_of(starts, self._times.size, self._buffers, self._ROWS_AT_ONCE)
+    def _with_keys_of(self, late: SlicedRun, starts: Times) -> tuple[RowBuffer, ...]:
+        """The rows of the keys that these rows have in the windows: few of what may be very many."""
+        keys = distinct(self._late_ids(late, starts) % len(self._keys))
+        last = int(starts[-1]) + self._times.size - 1
+        return tuple(buffer.of_keys(keys, int(starts[0]), last) for buffer in self._buffers)
+
+    def _late_ids(self, late: SlicedRun, starts: Times) -> Ids:
+        """The windows and keys that these rows are of."""
+        found = found_in(late, starts, self._times.size)
+        assert found is not None
+        return found.ids(len(self._keys))
+
+    def _groups(self, starts: Times, buffers: Sequence[RowBuffer]) -> Iterator[WindowGroup]:
+        return groups_of(starts, self._times.size, buffers, self._ROWS_AT_ONCE)
 
     def _fire_group(self, group: WindowGroup, late: SlicedRun | None) -> None:
         try:
@@ -154,9 +167,7 @@ class KeptRowsOperator(WindowOperatorBase):
     def _keys_to_fire(self, sides: Sequence[WindowedRows | None], starts: Times, late: SlicedRun | None) -> Ids | None:
         """The windows and keys to fire, where these are not all."""
         if late is not None:
-            found = found_in(late, starts, self._times.size)
-            assert found is not None
-            return distinct(found.ids(len(self._keys)))
+            return distinct(self._late_ids(late, starts))
         there = [side for side in sides if side is not None]
         if all(side.rows.fired_until is None for side in there):
             return None

@@ -135,10 +135,11 @@ class ProcessWindowOperator(KeptRowsOperator):
             return
         before, over = (self._times.over_limit(time) for time in (self._ended_until, watermark))
         self._ended_until = watermark
-        for group in self._groups(windows_between(self._times, self._buffers, before, over)):
-            ids = distinct(np.concatenate([found.ids(len(self._keys)) for found in group.sides[0]]))
-            for key, key_group, window in self._told(ids, group.starts):
-                self._calls.clear(key, key_group, window)
+        for starts in windows_between(self._times, self._buffers, before, over):
+            for group in self._groups(starts, self._buffers):
+                ids = distinct(np.concatenate([found.ids(len(self._keys)) for found in group.sides[0]]))
+                for key, key_group, window in self._told(ids, group.starts):
+                    self._calls.clear(key, key_group, window)
         self._end_round()
 
     # -- snapshots

@@ -91,6 +91,41 @@ def test_windows_have_their_rows_by_arrival_and_hold_each_once(seed: int) -> Non
     assert windowed.rows.num_rows == len({position for _, position in expected})
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_the_rows_of_some_keys_are_those_that_have_them_and_were_not_released(seed: int) -> None:
+    chance = random.Random(seed)
+    positions = chance.sample(range(100), 40)
+    slices = [10 * chance.randrange(5) for _ in positions]
+    run = run_of(positions, slices)
+    place = np.array([position % 7 for position in range(100)])
+    run = run.renumbered(place)
+    limit = 10 * chance.randrange(-1, 4)
+    left = run.after(limit)
+    if left is None:
+        return
+    keys = sorted(chance.sample(range(9), chance.randint(1, 3)))
+    expected = sorted(
+        (at, position) for position, at in zip(positions, slices, strict=True) if at > limit and position % 7 in keys
+    )
+    for _ in range(2):
+        some = left.of_keys(np.array(keys))
+        assert (content(some) if some is not None else []) == expected
+        if some is not None:
+            assert (some.earliest, some.latest) == (expected[0][0], expected[-1][0])
+        keys = keys[:1]
+        expected = [(at, position) for at, position in expected if position % 7 == keys[0]]
+
+
+def test_rows_of_some_keys_are_looked_for_in_the_runs_of_their_time() -> None:
+    buffer = RowBuffer("join")
+    for number in range(3):
+        buffer.add(run_of([2 * number, 2 * number + 1], [10 * number, 10 * number]))
+    (layout,) = buffer.of_keys(np.array([1, 2, 5]), 0, 10).layouts
+    assert [content(run) for run in layout.runs] == [[(0, 1)], [(10, 2)]]
+    assert not buffer.of_keys(np.array([9]), 0, 100).layouts
+    assert len(buffer.layouts[0].runs) == 3
+
+
 def test_rows_that_lie_side_by_side_are_not_copied() -> None:
     run = run_of(list(range(40)), [10 * (number // 10) for number in range(40)])
     for starts, size in (([10, 20], 10), ([0, 10], 20)):

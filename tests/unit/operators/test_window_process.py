@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from actors.operators import window_kept_rows
 from actors.operators.window_operator import create_window_operator
 from actors.operators.window_process import ProcessWindowOperator
 from flinkray.functions import ProcessWindowFunction, WindowContext
@@ -101,6 +102,26 @@ def test_all_rows_of_a_stream_without_keys_are_of_one() -> None:
     with process(key=None) as harness:
         harness.push({"value": [1, 2]}, [1, 12])
         assert fired(harness, 30) == ["(None, 0, 10, [Row(value=1)])", "(None, 10, 20, [Row(value=2)])"]
+
+
+def test_a_late_row_makes_its_window_look_at_the_rows_of_its_key_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+    put_in_order = window_kept_rows.put_in_order
+
+    def counted(found: Any, *more: Any) -> Any:
+        looked_at.append(sum(int(each.counts.sum()) for each in found))
+        return put_in_order(found, *more)
+
+    monkeypatch.setattr(window_kept_rows, "put_in_order", counted)
+    with process(function=lambda key, _context, rows: [(key, len(rows))], lateness=100) as harness:
+        for _ in range(3):
+            harness.push({"key": list(range(1000))}, [1] * 1000)
+        assert len(fired(harness, 20)) == 1000
+        looked_at.clear()
+        harness.output.clear()
+        harness.push({"key": [7, 3, 5]}, [2, 2, 25])
+        assert harness.output.rows == [(3, 4), (7, 4)]
+        assert looked_at == [8]
 
 
 class Told(ProcessWindowFunction):
