@@ -37,8 +37,8 @@ from flinkray import (
     Sum,
     WatermarkStrategy,
     WindowAssigner,
-    WindowContext,
 )
+from flinkray.functions import WindowContext
 
 DEADLINE_S = 300.0
 MANY_KEYS = 1_000_000

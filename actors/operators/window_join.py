@@ -14,12 +14,13 @@ from actors.large_columns import repeated_rows, taken_batch, whole
 from actors.operators.base import Operator, OperatorContext, Output
 from actors.operators.joined_rows import PairLayout, PairLimit, both_keys, pairs_of
 from actors.operators.results import ResultCollector
+from actors.operators.rows_by_group import RowsByGroup
 from actors.operators.window_groups import WindowGroup
 from actors.operators.window_join_general import UnionCoGroupOperator, UnionJoinFunctionOperator, UnionJoinOperator
 from actors.operators.window_kept_rows import KeptRowsOperator
 from actors.operators.window_times import Times
 from actors.operators.windowed_rows import WindowedRows
-from actors.ordering import order_by, partners_of
+from actors.ordering import partners_of
 from actors.row_sizes import row_sizes
 from actors.state.key_index import Ids
 from actors.state.snapshot import OperatorSnapshot, RestoredState
@@ -105,22 +106,9 @@ class TwoInputWindowOperator(KeptRowsOperator):
     ) -> Iterator[tuple[int, list[Any], list[Any]]]:
         """For each window, and each key there, its event time and the rows of both sides; keys by first arrival on
         either side."""
-        sides = [side for side in (first, second) if side is not None]
-        windows = np.concatenate([side.windows for side in sides])
-        ids = np.concatenate([side.ids for side in sides])
-        positions = np.concatenate([side.positions for side in sides])
-        values = [value for side in sides for value in side.values()]
-        lefts = 0 if first is None else len(first.ids)
-        order = order_by(windows, positions)
-        groups: dict[int, tuple[list[Any], list[Any]]] = {}
-        for place, number in zip(order.tolist(), ids[order].tolist(), strict=True):
-            group = groups.get(number)
-            if group is None:
-                group = groups[number] = ([], [])
-            group[place >= lefts].append(values[place])
-        ends, keys = times.tolist(), len(self._keys)
-        for number, (left, right) in groups.items():
-            yield ends[number // keys], left, right
+        keys = len(self._keys)
+        for ids, (left, right) in RowsByGroup((first, second), keys).pieces(self._VALUES_AT_ONCE):
+            yield from zip(times[ids // keys].tolist(), left, right, strict=True)
 
     # -- snapshots
 

@@ -48,6 +48,10 @@ class KeptRowsOperator(WindowOperatorBase):
     few rows cost little each, the values that functions get are not many at a time, and the last watermark, with which
     all windows are due, takes little memory."""
 
+    _VALUES_AT_ONCE = 1 << 14
+    """Rows become values for functions until there are so many, or those of a key: they take several times the memory
+    of the columns."""
+
     def __init__(self, factory: WindowFactory | WindowCoGroupFactory) -> None:
         assert isinstance(factory.assigner, AlignedWindows)
         super().__init__(factory.assigner, factory.allowed_lateness_ms, factory.late_tag)

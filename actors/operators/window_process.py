@@ -6,21 +6,19 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from actors.elements import CheckpointOptions
-from actors.large_columns import repeated_rows, whole
 from actors.operators.base import OperatorContext, Output
-from actors.operators.keyed_rows import KeyedRows, decoded
+from actors.operators.keyed_rows import KeyedRows
+from actors.operators.rows_by_group import RowsByGroup
 from actors.operators.window_calls import WindowCalls
 from actors.operators.window_groups import WindowGroup, windows_between
 from actors.operators.window_kept_rows import KeptRowsOperator
 from actors.operators.window_times import Times
 from actors.operators.windowed_rows import Found, WindowedRows
-from actors.ordering import distinct, is_other_than_before, order_by
+from actors.ordering import distinct
 from actors.state.key_index import Ids
 from actors.state.snapshot import OperatorSnapshot, RestoredState
-from actors.taking import places_of_runs
 from flinkray.keys import KeySelector
 from flinkray.operator_factories import WindowFactory
 from flinkray.types import MIN_TIMESTAMP
@@ -38,9 +36,6 @@ class ProcessWindowOperator(KeptRowsOperator):
 
     _STATES = (_STATE,)
     _CONTENTS_IN = _STATE
-
-    _VALUES_AT_ONCE = 1 << 14
-    """Rows become values until there are so many, or those of a key: they take several times the columns' memory."""
 
     def __init__(self, factory: WindowFactory) -> None:
         super().__init__(factory)
@@ -89,39 +84,9 @@ class ProcessWindowOperator(KeptRowsOperator):
         return [self._put_in_order(found) for found in alike]
 
     def _fire_sides(self, sides: Sequence[WindowedRows | None], starts: Times) -> None:
-        there = [side for side in sides if side is not None and len(side.ids)]
-        if not there:
-            return
-        ids, order, begins, counts = self._groups_in_order(there)
-        ends = np.cumsum(counts)
-        group = 0
-        while group < len(ends):
-            before = int(ends[group - 1]) if group else 0
-            until = max(group + 1, int(ends.searchsorted(before + self._VALUES_AT_ONCE, "right")))
-            some = slice(group, until)
-            rows = _values(there, order[places_of_runs(begins[some], counts[some])])
-            told, place = self._told(ids[order[begins[some]]], starts), 0
-            for (key, key_group, window), end in zip(told, (ends[some] - before).tolist(), strict=True):
-                self._calls.fire(key, key_group, window, rows[place:end])
-                place = end
-            group = until
-
-    def _groups_in_order(self, sides: Sequence[WindowedRows]) -> tuple[Ids, Ids, Ids, Ids]:
-        """The window and key of each row of all sides; the rows by window and key, then arrival; and where those of
-        each window and key begin there, and how many they are: by window, then by their first row's arrival."""
-        if len(sides) == 1:
-            ids = sides[0].ids
-            arrivals = None  # rows of a window are in this order
-            order = order_by(ids)
-        else:
-            ids = np.concatenate([side.ids for side in sides])
-            arrivals = np.concatenate([side.positions for side in sides])
-            order = order_by(ids, arrivals)
-        begins = np.flatnonzero(is_other_than_before(ids[order]))
-        firsts = order[begins]
-        by_arrival = order_by(ids[firsts] // len(self._keys), firsts if arrivals is None else arrivals[firsts])
-        counts = np.diff(np.append(begins, len(order)))
-        return ids, order, begins[by_arrival], counts[by_arrival]
+        for ids, groups in RowsByGroup(sides, len(self._keys)).pieces_by_arrival(self._VALUES_AT_ONCE):
+            for (key, key_group, window), rows in zip(self._told(ids, starts), groups, strict=True):
+                self._calls.fire(key, key_group, window, rows)
 
     def _told(self, ids: Ids, starts: Times) -> Iterator[tuple[Any, int, Window]]:
         """Key, key group and window of each, which is a number of window and key."""
@@ -163,21 +128,3 @@ class ProcessWindowOperator(KeptRowsOperator):
 
 def _are_alike(rows: KeyedRows, others: KeyedRows) -> bool:
     return rows.kind is others.kind and rows.data.schema.equals(others.data.schema, check_metadata=True)
-
-
-def _values(sides: Sequence[WindowedRows], places: npt.NDArray[np.int64]) -> list[Any]:
-    """The rows at these places, which count through all sides, as user functions see them."""
-    if len(sides) == 1:
-        return _decoded(sides[0], places)
-    values = np.empty(len(places), object)
-    first = 0
-    for side in sides:
-        which = np.flatnonzero((places >= first) & (places < first + len(side.ids)))
-        for place, value in zip(which.tolist(), _decoded(side, places[which] - first), strict=True):
-            values[place] = value
-        first += len(side.ids)
-    return values.tolist()
-
-
-def _decoded(side: WindowedRows, places: npt.NDArray[np.int64]) -> list[Any]:
-    return decoded(repeated_rows(whole(side.rows.data), side.places[places]), side.rows.kind)

@@ -49,7 +49,7 @@ def fired(harness: OperatorHarness, watermark: int) -> list[Any]:
 
 @pytest.mark.parametrize("most", [1, 3, 1 << 14])
 def test_values_have_the_types_and_columns_that_they_came_with(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ProcessWindowOperator, "_VALUES_AT_ONCE", most)
+    monkeypatch.setattr(window_kept_rows.KeptRowsOperator, "_VALUES_AT_ONCE", most)
     with process(function=lambda _key, _context, rows: [repr(list(rows))]) as harness:
         harness.push({"key": ["a", "b", "a"], "value": [1, 2, 3]}, [1, 1, 1])
         harness.push({"key": ["a", "b"], "value": [0.5, 4.0]}, [2, 2])
