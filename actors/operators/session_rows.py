@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from actors.elements import CheckpointOptions
 from actors.operators.accumulator_base import Cells
-from actors.operators.base import OperatorContext, Output
 from actors.operators.session_base import SessionOperatorBase
 from actors.operators.session_contents import FoldedSessions, SessionContents
-from actors.operators.window_calls import WindowCalls
-from actors.state.snapshot import OperatorSnapshot, RestoredState
+from actors.operators.window_calls import CallingOperator, WindowCalls
 from flinkray.batch import Batch
 from flinkray.operator_factories import WindowFactory
 from flinkray.windowing import Window
 
 
-class RowSessionOperator(SessionOperatorBase):
+class RowSessionOperator(CallingOperator, SessionOperatorBase):
     """Keeps per session a list of rows, a reduced value or an accumulator, and calls the user's function.
 
     What sessions that become one have kept is put together by the order of their first rows, before what has just come.
@@ -27,24 +24,9 @@ class RowSessionOperator(SessionOperatorBase):
         super().__init__(factory)
         self._calls = WindowCalls(factory)
 
-    def setup(self, context: OperatorContext, output: Output) -> None:
-        super().setup(context, output)
-        self._calls.setup(self, output)
-
     def _make_contents(self) -> SessionContents:
         self._contents = FoldedSessions(self._calls.fold, self.context)
         return self._contents
-
-    def open(self) -> None:
-        self._calls.open()
-
-    def close(self) -> None:
-        super().close()
-        self._calls.close()
-
-    @property
-    def current_watermark(self) -> int:
-        return self._watermark
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         super().process_batch(batch, input_index)
@@ -53,10 +35,6 @@ class RowSessionOperator(SessionOperatorBase):
     def _fire_due(self, watermark: int) -> None:
         super()._fire_due(watermark)
         self._calls.end_round()
-
-    def end_keys(self) -> None:
-        super().end_keys()
-        self._calls.end_keys()
 
     def _emit(self, cells: Cells) -> None:
         for (key, group, window), contents in zip(self._told(cells), self._contents.to_show(cells), strict=True):
@@ -72,20 +50,3 @@ class RowSessionOperator(SessionOperatorBase):
         starts, ends = (times.tolist() for times in self._store.windows(cells))
         keys, groups = self._calls.keys(self._store.keys(cells), len(cells))
         return zip(keys, groups, map(Window, starts, ends), strict=True)
-
-    # -- snapshots
-
-    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
-        snapshot = super().snapshot_state(checkpoint_id, options)
-        self._calls.snapshot_state(checkpoint_id, options, snapshot)
-        return snapshot
-
-    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        self._calls.notify_checkpoint_complete(checkpoint_id)
-
-    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        self._calls.notify_checkpoint_aborted(checkpoint_id)
-
-    def initialize_state(self, restored: RestoredState | None) -> None:
-        super().initialize_state(restored)
-        self._calls.initialize_state(restored)

@@ -10,6 +10,7 @@ from actors.large_columns import Columns, batches_of
 from actors.operators.base import OperatorContext, Output, subtask_label
 from actors.operators.columns import operator_label
 from actors.operators.results import ResultCollector
+from actors.operators.window_base import TimedOperator
 from actors.operators.window_contents import fold_of
 from actors.operators.window_contexts import FiringContext, Watermarked
 from actors.operators.window_merging import NoWindowState
@@ -147,6 +148,48 @@ class WindowCalls:
             for backend in self._backends:
                 backend.restore(restored)
         self._functions.initialize_state(restored)
+
+
+class CallingOperator(TimedOperator):
+    """Before the base of an operator with `WindowCalls`: opens and closes them, and takes their state into its own."""
+
+    _calls: WindowCalls
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._calls.setup(self, output)
+
+    def open(self) -> None:
+        super().open()
+        self._calls.open()
+
+    def close(self) -> None:
+        super().close()
+        self._calls.close()
+
+    @property
+    def current_watermark(self) -> int:
+        return self._watermark
+
+    def end_keys(self) -> None:
+        super().end_keys()
+        self._calls.end_keys()
+
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
+        snapshot = super().snapshot_state(checkpoint_id, options)
+        assert snapshot is not None
+        self._calls.snapshot_state(checkpoint_id, options, snapshot)
+        return snapshot
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self._calls.notify_checkpoint_complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self._calls.notify_checkpoint_aborted(checkpoint_id)
+
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        super().initialize_state(restored)
+        self._calls.initialize_state(restored)
 
 
 def _clearing(process: Any) -> ProcessWindowFunction | None:

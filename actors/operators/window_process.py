@@ -7,18 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from actors.elements import CheckpointOptions
-from actors.operators.base import OperatorContext, Output
 from actors.operators.keyed_rows import KeyedRows
 from actors.operators.rows_by_group import RowsByGroup
-from actors.operators.window_calls import WindowCalls
+from actors.operators.window_calls import CallingOperator, WindowCalls
 from actors.operators.window_groups import WindowGroup, windows_between
 from actors.operators.window_kept_rows import KeptRowsOperator
 from actors.operators.window_times import Times
 from actors.operators.windowed_rows import Found, WindowedRows
 from actors.ordering import distinct
 from actors.state.key_index import Ids
-from actors.state.snapshot import OperatorSnapshot, RestoredState
+from actors.state.snapshot import RestoredState
 from flinkray.keys import KeySelector
 from flinkray.operator_factories import WindowFactory
 from flinkray.types import MIN_TIMESTAMP
@@ -27,7 +25,7 @@ from flinkray.windowing import Window
 _STATE = "rows"
 
 
-class ProcessWindowOperator(KeptRowsOperator):
+class ProcessWindowOperator(CallingOperator, KeptRowsOperator):
     """Calls the function with all rows of a window and key, in order of arrival.
 
     Windows fire in order, in each the keys by first arrival. In processing time a batch is in the windows of the moment
@@ -43,28 +41,12 @@ class ProcessWindowOperator(KeptRowsOperator):
         self._ended_until: int = MIN_TIMESTAMP
         """The function was told of the end of windows that were over at this watermark."""
 
-    def setup(self, context: OperatorContext, output: Output) -> None:
-        super().setup(context, output)
-        self._calls.setup(self, output)
-
     def _key_selectors(self) -> Sequence[KeySelector | None]:
         return self.context.keys[:1] or (None,)
-
-    def open(self) -> None:
-        self._calls.open()
-
-    def close(self) -> None:
-        super().close()
-        self._calls.close()
-
-    @property
-    def current_watermark(self) -> int:
-        return self._watermark
 
     def end_keys(self) -> None:
         super().end_keys()
         self._ended_until = self._watermark
-        self._calls.end_keys()
 
     # -- results
 
@@ -107,23 +89,9 @@ class ProcessWindowOperator(KeptRowsOperator):
                     self._calls.clear(key, key_group, window)
         self._end_round()
 
-    # -- snapshots
-
-    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
-        snapshot = super().snapshot_state(checkpoint_id, options)
-        self._calls.snapshot_state(checkpoint_id, options, snapshot)
-        return snapshot
-
-    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        self._calls.notify_checkpoint_complete(checkpoint_id)
-
-    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        self._calls.notify_checkpoint_aborted(checkpoint_id)
-
     def initialize_state(self, restored: RestoredState | None) -> None:
         super().initialize_state(restored)
         self._ended_until = self._watermark
-        self._calls.initialize_state(restored)
 
 
 def _are_alike(rows: KeyedRows, others: KeyedRows) -> bool:

@@ -13,7 +13,7 @@ from actors.operators.columns import operator_label
 from actors.operators.keyed_tables import KeyedTables
 from actors.operators.panes import Pane, pane_rows, panes_table
 from actors.operators.window_base import WindowOperatorBase
-from actors.operators.window_calls import WindowCalls
+from actors.operators.window_calls import CallingOperator, WindowCalls
 from actors.operators.window_times import PendingWindows
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import raise_attributed
@@ -26,7 +26,7 @@ from flinkray.windowing import AlignedWindows, Window
 _STATE = "panes"
 
 
-class RowWindowOperator(WindowOperatorBase):
+class RowWindowOperator(CallingOperator, WindowOperatorBase):
     """Keeps per window and key a list of rows, a reduced value or an accumulator, and calls the user's function.
 
     Windows fire in order, in each the keys by first arrival. A late row that is still allowed makes its (key, window)
@@ -50,18 +50,6 @@ class RowWindowOperator(WindowOperatorBase):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._selector: KeySelector | None = context.keys[0] if context.keys else None
-        self._calls.setup(self, output)
-
-    def open(self) -> None:
-        self._calls.open()
-
-    def close(self) -> None:
-        super().close()
-        self._calls.close()
-
-    @property
-    def current_watermark(self) -> int:
-        return self._watermark
 
     # -- rows
 
@@ -136,10 +124,6 @@ class RowWindowOperator(WindowOperatorBase):
         start = self._waiting.earliest()
         return None if start is None else start + self._times.size
 
-    def end_keys(self) -> None:
-        super().end_keys()
-        self._calls.end_keys()
-
     def _fire(self, start: int, keys: Iterable[Any]) -> None:
         window, pane = self._window(start), self._panes[start]
         for key in keys:
@@ -150,7 +134,7 @@ class RowWindowOperator(WindowOperatorBase):
 
     # -- snapshots
 
-    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
         snapshot = self._snapshot_subtask()
         panes = {start: pane.freeze() for start, pane in self._panes.items()}
         if panes:
@@ -158,12 +142,6 @@ class RowWindowOperator(WindowOperatorBase):
             snapshot.add_keyed(_STATE, lambda: panes_table(panes, watermark, size, tables), tables.owned)
         self._calls.snapshot_state(checkpoint_id, options, snapshot)
         return snapshot
-
-    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        self._calls.notify_checkpoint_complete(checkpoint_id)
-
-    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        self._calls.notify_checkpoint_aborted(checkpoint_id)
 
     def initialize_state(self, restored: RestoredState | None) -> None:
         if restored is not None:
