@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -237,9 +238,7 @@ class SessionWindows(MergingWindowAssigner):
 
     def assign_windows(self, element: Any, timestamp: int, context: WindowAssignerContext) -> list[Window]:
         time = timestamp if self._uses_event_time else context.get_current_processing_time()
-        gap = self.gap_ms if self.gap_function is None else self.gap_function(element)
-        if not isinstance(gap, int) or gap <= 0:
-            raise ValueError(f"the gap of a session must be a positive number of milliseconds, got {gap!r}")
+        gap = checked_gap(self.gap_ms if self.gap_function is None else self.gap_function(element))
         return [Window(time, min(time + gap, MAX_TIMESTAMP))]  # nothing ends after the end of time
 
     def get_default_trigger(self, env: Any = None) -> Trigger:
@@ -250,6 +249,13 @@ class SessionWindows(MergingWindowAssigner):
 
     def merge_windows(self, windows: Iterable[Window], callback: Callable[[Collection[Window], Window], None]) -> None:
         Window.merge_windows(windows, callback)
+
+
+def checked_gap(gap: object) -> int:
+    """The gap, where it is one: also an integer of numpy."""
+    if isinstance(gap, bool) or not isinstance(gap, numbers.Integral) or gap <= 0:
+        raise ValueError(f"the gap of a session must be a positive number of milliseconds, got {gap!r}")
+    return int(gap)
 
 
 class SessionWindowTimeGapExtractor(ABC):

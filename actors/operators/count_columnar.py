@@ -31,7 +31,7 @@ class ColumnarCountOperator(TimedOperator):
     filled the windows. Their event time is the end of time. What is not full at the end does not fire.
     """
 
-    _CONTENTS_IN = _STATE
+    _CONTENTS_IN = frozenset({_STATE})
 
     def __init__(self, factory: WindowFactory) -> None:
         windows = count_windows_of(factory)

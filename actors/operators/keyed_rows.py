@@ -58,6 +58,14 @@ class KeyedRows(Struct, frozen=True):
         data = self.data.slice(begin, end - begin)
         return KeyedRows(data, self.kind, self.key_ids[begin:end], self.positions[begin:end], fired_until)
 
+    def without_dictionaries(self) -> KeyedRows:
+        """The same values, each by itself."""
+        columns = [
+            column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+            for column in self.data.columns
+        ]
+        return replace(self, data=pa.table(columns, names=self.data.column_names))
+
     def as_objects(self) -> KeyedRows:
         """The same values pickled, for rows of which some are of another kind: nulls before the first tuple, say."""
         if self.kind is Kind.OBJECT:

@@ -130,9 +130,9 @@ class RowBuffer:
 
     # -- snapshots
 
-    def capture(self) -> list[SlicedRun]:
-        """All rows as they are now; nothing of it changes any more."""
-        return self._runs()
+    def capture(self) -> list[list[SlicedRun]]:
+        """All rows as they are now, by layout; nothing of it changes any more."""
+        return [list(layout.runs) for layout in self._layouts]
 
     def restore(self, part: StateRows, key_ids: Ids, watermark: int) -> None:
         """Adds rows of a snapshot.
@@ -154,13 +154,17 @@ def buffer_table(
     metadata: Mapping[str, bytes],
     where: str,
 ) -> KeyedTable:
-    """What a buffer was at a barrier, a row for each of its rows; any thread.
+    """What a layout was at a barrier, a row for each of its rows; any thread.
 
     Args:
         watermark: at the barrier.
         where: names the operator in errors.
     """
-    rows = concat_rows([run.live() for run in captured], where)
+    parts = [run.live() for run in captured]
+    try:
+        rows = concat_rows(parts, where)
+    except pa.ArrowException:  # dictionaries may have too many values for one
+        rows = concat_rows([part.without_dictionaries() for part in parts], where)
     starts = np.concatenate([run.slices() for run in captured])
     fired_until = np.full(rows.num_rows, watermark, np.int64)
     if rows.fired_until is not None:

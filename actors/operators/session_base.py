@@ -23,7 +23,7 @@ from flinkray.keys import KeySelector
 from flinkray.operator_factories import WindowFactory
 from flinkray.row_codec import decode
 from flinkray.types import MAX_TIMESTAMP
-from flinkray.windowing import SessionWindows
+from flinkray.windowing import SessionWindows, checked_gap
 
 _STATE = "sessions"
 
@@ -38,7 +38,7 @@ class SessionOperatorBase(TimedOperator):
     again, once per batch. After Flink's WindowOperator with MergingWindowSet: lateness is that of the merged session.
     """
 
-    _CONTENTS_IN = _STATE
+    _CONTENTS_IN = frozenset({_STATE})
 
     def __init__(self, factory: WindowFactory) -> None:
         assigner = factory.assigner
@@ -82,9 +82,7 @@ class SessionOperatorBase(TimedOperator):
         for row, value in enumerate(decode(batch)):
             try:
                 gap = function(value)
-                if not isinstance(gap, int) or gap <= 0:
-                    raise ValueError(f"the gap of a session must be a positive number of milliseconds, got {gap!r}")
-                gaps[row] = min(gap, MAX_TIMESTAMP)
+                gaps[row] = min(checked_gap(gap), MAX_TIMESTAMP)
             except BaseException as error:
                 raise_attributed(self.context.operator_name, self.context.subtask, value, error)
         return gaps
@@ -97,9 +95,7 @@ class SessionOperatorBase(TimedOperator):
 
     def _fire_due(self, watermark: int) -> None:
         self._fire(self._store.due(watermark))
-        over = self._store.over(self._late_limit)
-        self._before_release(over)
-        self._store.release(over)
+        self._store.release(self._store.over(self._late_limit))
 
     def _earliest_end(self) -> int | None:
         return self._store.earliest_end()
@@ -112,10 +108,6 @@ class SessionOperatorBase(TimedOperator):
     @abstractmethod
     def _emit(self, cells: Cells) -> None:
         """Results of these sessions, in their order."""
-
-    def _before_release(self, cells: Cells) -> None:
-        """These are over."""
-        return
 
     # -- snapshots
 

@@ -134,6 +134,7 @@ class FoldedSessions(SessionContents):
         self._context = context
         self._contents: list[Any] = []
         """By cell."""
+        self._after_copy = _NOTHING_SHARED if fold.copy is copy_of else _VALUES_SHARED
         self._snapshots: SharedValues[list[Any]] = SharedValues()
         self._shared: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
         """By cell, where there are such snapshots."""
@@ -143,7 +144,7 @@ class FoldedSessions(SessionContents):
         self._contents.extend([NOTHING] * (size - len(self._contents)))
 
     def add(self, batch: Batch, cells: Cells, first_position: int) -> None:
-        self._part(cells, self._fold.copy, _VALUES_SHARED)
+        self._part(cells, self._fold.copy, self._after_copy)
         contents, add = self._contents, self._fold.add
         value: Any = None
         try:
@@ -153,7 +154,7 @@ class FoldedSessions(SessionContents):
             raise_attributed(self._context.operator_name, self._context.subtask, value, error)
 
     def merge(self, cells: Cells, targets: Cells) -> None:
-        self._part(np.concatenate([cells, targets]), self._fold.copy, _VALUES_SHARED)
+        self._part(np.concatenate([cells, targets]), self._fold.copy, self._after_copy)
         np.maximum.at(self._shared, targets, self._shared[cells])
         contents = self._contents
         order = np.argsort(cells)  # of arrival

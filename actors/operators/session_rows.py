@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from actors.operators.accumulator_base import Cells
 from actors.operators.session_base import SessionOperatorBase
 from actors.operators.session_contents import FoldedSessions, SessionContents
 from actors.operators.window_calls import CallingOperator, WindowCalls
+from actors.ordering import order_by
 from flinkray.batch import Batch
 from flinkray.operator_factories import WindowFactory
+from flinkray.types import MAX_TIMESTAMP
 from flinkray.windowing import Window
 
 
@@ -33,17 +37,33 @@ class RowSessionOperator(CallingOperator, SessionOperatorBase):
         self._calls.end_round()
 
     def _fire_due(self, watermark: int) -> None:
-        super()._fire_due(watermark)
+        if self._calls.are_told_of_ends:
+            self._fire_and_end(watermark)
+        else:
+            super()._fire_due(watermark)
         self._calls.end_round()
+
+    def _fire_and_end(self, watermark: int) -> None:
+        """Sessions fire and are over in the order of these times, as the function may keep things by key."""
+        due = self._store.due(watermark)
+        over = self._store.over(self._late_limit)
+        cells, is_end = np.concatenate([due, over]), np.repeat([0, 1], [len(due), len(over)])
+        starts, ends = self._store.windows(cells)
+        lasts = ends - 1
+        lasts[len(due) :] = np.minimum(lasts[len(due) :], MAX_TIMESTAMP - self._lateness) + self._lateness
+        order = order_by(lasts, starts, cells, is_end)
+        contents = iter(self._contents.to_show(due))
+        for (key, group, window), has_ended in zip(self._told(cells[order]), is_end[order].tolist(), strict=True):
+            if has_ended:
+                self._calls.clear(key, group, window)
+            else:
+                self._calls.fire(key, group, window, next(contents))
+        self._store.fired(due)
+        self._store.release(over)
 
     def _emit(self, cells: Cells) -> None:
         for (key, group, window), contents in zip(self._told(cells), self._contents.to_show(cells), strict=True):
             self._calls.fire(key, group, window, contents)
-
-    def _before_release(self, cells: Cells) -> None:
-        if self._calls.are_told_of_ends:
-            for key, group, window in self._told(cells):
-                self._calls.clear(key, group, window)
 
     def _told(self, cells: Cells) -> Iterator[tuple[Any, int, Window]]:
         """Key, key group and window of each."""

@@ -18,7 +18,7 @@ from flinkray.windowing import AlignedWindows
 
 _SUBTASK = "subtask"
 
-_CONTENTS = frozenset({"cells", "panes", "rows", "sessions", "own"})
+_CONTENTS = frozenset({"cells", "panes", "rows", "sessions", "own", "first", "second"})
 """Where the operators of windows keep these in snapshots: a part, or what parts begin with."""
 
 
@@ -34,13 +34,15 @@ class TimedOperator(Operator):
 
     _NEEDS_TIME_FOR = "cannot be put into an event-time window"
 
-    _CONTENTS_IN: ClassVar[str | None] = None
+    _CONTENTS_IN: ClassVar[frozenset[str]] = frozenset()
     """Of `_CONTENTS`, that of this operator, where which operator it is depends on how windows are used."""
 
     def __init__(self, is_event_time: bool, late_tag: OutputTag | None) -> None:
         self._is_event_time = is_event_time
         self._late_tag = late_tag
         self._watermark: int = MIN_TIMESTAMP
+        self._event_time: int = MIN_TIMESTAMP
+        """The watermark also where the clock decides."""
         self._timer: Any = None
         self._timer_at: int | None = None
 
@@ -49,6 +51,7 @@ class TimedOperator(Operator):
         self._where = subtask_label(context)
 
     def on_watermark(self, timestamp: Timestamp) -> None:
+        self._event_time = max(self._event_time, timestamp)
         if self._is_event_time:
             if timestamp > self._watermark:
                 self._watermark = timestamp
@@ -59,9 +62,10 @@ class TimedOperator(Operator):
 
     def end_keys(self) -> None:
         """All windows fire, also those of processing time, as at the end of a key in Flink's batch mode."""
-        before, self._watermark = self._watermark, MAX_TIMESTAMP
+        before = self._watermark, self._event_time
+        self._watermark = self._event_time = MAX_TIMESTAMP
         self._fire_due(MAX_TIMESTAMP)
-        self._watermark = before  # it is the next keys' as well
+        self._watermark, self._event_time = before  # they are the next keys' as well
         self._await_clock()
 
     def finish(self) -> None:
@@ -156,10 +160,10 @@ class TimedOperator(Operator):
         return max((next_position for _, _, next_position in subtasks), default=0)
 
     def _check_contents(self, restored: RestoredState) -> None:
-        if self._CONTENTS_IN is None:
+        if not self._CONTENTS_IN:
             return
         found = {name.partition("/")[0] for name in restored.names()} & _CONTENTS
-        if found - {self._CONTENTS_IN}:
+        if found - self._CONTENTS_IN:
             raise IncompatibleStateError(
                 f"operator {self._where!r}: its state was written by windows that are kept in another way: they had "
                 "a trigger or an evictor and have none now, or the other way round; they had built-in aggregates and "

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
+
 from actors.elements import CheckpointOptions
-from actors.keys import hashable_keys, key_groups
+from actors.keys import hashable_keys, key_columns, key_groups
 from actors.large_columns import Columns, batches_of
 from actors.operators.base import OperatorContext, Output, subtask_label
 from actors.operators.columns import operator_label
@@ -18,6 +20,7 @@ from actors.state.backends import create_keyed_state
 from actors.state.keyed_state import KeyedStateBackend
 from actors.state.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code import OfKey, TaskRuntimeContext, UserFunctions, raise_attributed
+from flinkray.batch import Batch
 from flinkray.functions import ProcessWindowFunction, as_callable
 from flinkray.operator_factories import WindowFactory
 from flinkray.windowing import MergingWindowAssigner, Window
@@ -66,6 +69,14 @@ class WindowCalls:
 
     # -- calls
 
+    def check_keys(self, batch: Batch) -> None:
+        """Raises TypeMismatchError where a key is or holds a list or dict: the row is told, not a window later."""
+        selector = self._context.keys[0] if self._is_keyed else None
+        if selector is not None:
+            columns = key_columns(batch, selector, self._where)
+            if any(pa.types.is_nested(each) for each in columns.schema.types):
+                hashable_keys(columns, self._where)
+
     def keys(self, columns: Columns | None, count: int) -> tuple[list[Any], list[int]]:
         """The keys in these columns, which are as many, and the key group of each; None: there is one key for all."""
         if columns is None:
@@ -87,6 +98,7 @@ class WindowCalls:
         Args:
             group: the key group of the key.
         """
+        self._context.cancellation.check()
         self._set_current(key, group, window)
         try:
             timestamp = window.max_timestamp()
@@ -102,6 +114,7 @@ class WindowCalls:
     def clear(self, key: Any, group: int, window: Window) -> None:
         """The window is over for the key. Only where they are told of ends."""
         assert self._clearing is not None
+        self._context.cancellation.check()
         self._set_current(key, group, window)
         try:
             self._clearing.clear(self._firing)
@@ -167,9 +180,13 @@ class CallingOperator(TimedOperator):
         super().close()
         self._calls.close()
 
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        self._calls.check_keys(batch)
+        super().process_batch(batch, input_index)
+
     @property
     def current_watermark(self) -> int:
-        return self._watermark
+        return self._watermark if self._is_event_time else self._event_time
 
     def end_keys(self) -> None:
         super().end_keys()

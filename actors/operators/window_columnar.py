@@ -52,7 +52,7 @@ class ColumnarWindowOperator(WindowOperatorBase):
     of a key and slice each.
     """
 
-    _CONTENTS_IN = _STATE
+    _CONTENTS_IN = frozenset({_STATE})
 
     def __init__(self, factory: WindowFactory) -> None:
         assert isinstance(factory.assigner, AlignedWindows)

@@ -52,7 +52,7 @@ class GeneralWindowOperator(TimedOperator):
     windows merge, contents by the key and the window's state window.
     """
 
-    _CONTENTS_IN = _OWN
+    _CONTENTS_IN = frozenset({_OWN})
 
     def __init__(self, factory: WindowFactory) -> None:
         self._assigner = factory.assigner

@@ -25,6 +25,9 @@ class WindowGroup(Struct, frozen=True):
     starts: Times
     sides: Sequence[Sequence[Found]]
 
+    def without_dictionaries(self) -> WindowGroup:
+        return WindowGroup(self.starts, [[each.without_dictionaries() for each in side] for side in self.sides])
+
     def halves(self) -> tuple[WindowGroup, WindowGroup]:
         middle = len(self.starts) // 2
         return _part(self.starts, self.sides, 0, middle), _part(self.starts, self.sides, middle, len(self.starts))

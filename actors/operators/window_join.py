@@ -61,6 +61,7 @@ class TwoInputWindowOperator(KeptRowsOperator):
     """Base of joins and co-groups. Null is a key like any other, as in `key_by`."""
 
     _STATES = ("first", "second")
+    _CONTENTS_IN = frozenset(_STATES)
 
     def __init__(self, factory: WindowCoGroupFactory) -> None:
         super().__init__(factory)

@@ -150,12 +150,12 @@ class KeptRowsOperator(WindowOperatorBase):
         try:
             sides = self._sides(group)
         except pa.ArrowException:
-            # Not all columns of several windows can be put together: dictionaries may have too many values for one.
-            if len(group.starts) == 1:
-                raise
-            for half in group.halves():
-                self._fire_group(half, late)
-            return
+            # Not all columns can be put together: dictionaries may have too many values for one.
+            if len(group.starts) > 1:
+                for half in group.halves():
+                    self._fire_group(half, late)
+                return
+            sides = self._sides(group.without_dictionaries())
         wanted = self._keys_to_fire(sides, group.starts, late)
         if wanted is not None:
             sides = [None if side is None else side.only(np.isin(side.ids, wanted)) for side in sides]
@@ -188,8 +188,7 @@ class KeptRowsOperator(WindowOperatorBase):
         keys, watermark, tables = self._keys.columns(), self._watermark, KeyedTables.of(self.context)
         metadata = {_GRID: self._times.grid.encode()}
         for name, buffer in zip(self._STATES, self._buffers, strict=True):
-            captured = buffer.capture()
-            if captured:
+            for captured in buffer.capture():
                 make = functools.partial(buffer_table, captured, watermark, keys, tables, metadata, self._where)
                 snapshot.add_keyed(name, make, tables.owned)
         return snapshot

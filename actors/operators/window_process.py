@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,13 +33,16 @@ class ProcessWindowOperator(CallingOperator, KeptRowsOperator):
     """
 
     _STATES = (_STATE,)
-    _CONTENTS_IN = _STATE
+    _CONTENTS_IN = frozenset({_STATE})
 
     def __init__(self, factory: WindowFactory) -> None:
         super().__init__(factory)
         self._calls = WindowCalls(factory)
         self._ended_until: int = MIN_TIMESTAMP
         """The function was told of the end of windows that were over at this watermark."""
+        self._ending: Iterator[tuple[Any, int, Window]] = iter(())
+        self._next_ending: tuple[Any, int, Window] | None = None
+        """Windows that are over now, by their time: the function is told when what fires before has."""
 
     def _key_selectors(self) -> Sequence[KeySelector | None]:
         return self.context.keys[:1] or (None,)
@@ -68,6 +71,7 @@ class ProcessWindowOperator(CallingOperator, KeptRowsOperator):
     def _fire_sides(self, sides: Sequence[WindowedRows | None], starts: Times) -> None:
         for ids, groups in RowsByGroup(sides, len(self._keys)).pieces_by_arrival(self._VALUES_AT_ONCE):
             for (key, key_group, window), rows in zip(self._told(ids, starts), groups, strict=True):
+                self._tell_ends(window.max_timestamp())
                 self._calls.fire(key, key_group, window, rows)
 
     def _told(self, ids: Ids, starts: Times) -> Iterator[tuple[Any, int, Window]]:
@@ -77,16 +81,40 @@ class ProcessWindowOperator(CallingOperator, KeptRowsOperator):
         keys, groups = self._calls.keys(self._keys.take(key_ids), len(ids))
         return zip(keys, groups, map(Window, begins.tolist(), (begins + self._times.size).tolist()), strict=True)
 
-    def _before_release(self, watermark: int) -> None:
-        if not self._calls.are_told_of_ends:
-            return
-        before, over = (self._times.over_limit(time) for time in (self._ended_until, watermark))
-        self._ended_until = watermark
-        for starts in windows_between(self._times, self._buffers, before, over):
+    # -- windows that are over
+
+    def _fire_due(self, watermark: int) -> None:
+        if self._calls.are_told_of_ends:
+            before, over = (self._times.over_limit(time) for time in (self._ended_until, watermark))
+            self._ended_until = watermark
+            self._ending = self._ends(windows_between(self._times, self._buffers, before, over))
+            self._next_ending = next(self._ending, None)
+        super()._fire_due(watermark)
+
+    def _ends(self, windows: Iterable[Times]) -> Iterator[tuple[Any, int, Window]]:
+        for starts in windows:
             for group in self._groups(starts, self._buffers):
-                ids = distinct(np.concatenate([found.ids(len(self._keys)) for found in group.sides[0]]))
-                for key, key_group, window in self._told(ids, group.starts):
-                    self._calls.clear(key, key_group, window)
+                ids = [self._not_told(found, group.starts) for found in group.sides[0]]
+                yield from self._told(distinct(np.concatenate(ids)), group.starts)
+
+    def _not_told(self, found: Found, starts: Times) -> Ids:
+        """The windows and keys with a row that was not there when a subtask that was ahead told of the end."""
+        ids, fired_until = found.ids(len(self._keys)), found.fired_until()
+        if fired_until is None:
+            return ids
+        return ids[fired_until < self._times.cleanup_times(starts)[ids // len(self._keys)]]
+
+    def _tell_ends(self, before: int | None) -> None:
+        """Of the windows that were over before this time; None: of all that are over now."""
+        while self._next_ending is not None:
+            key, key_group, window = self._next_ending
+            if before is not None and self._times.cleanup_time(window.start) >= before:
+                return
+            self._calls.clear(key, key_group, window)
+            self._next_ending = next(self._ending, None)
+
+    def _before_release(self, watermark: int) -> None:
+        self._tell_ends(None)
         self._end_round()
 
     def initialize_state(self, restored: RestoredState | None) -> None:

@@ -34,7 +34,7 @@ class RowWindowOperator(CallingOperator, WindowOperatorBase):
     which it arrives.
     """
 
-    _CONTENTS_IN = _STATE
+    _CONTENTS_IN = frozenset({_STATE})
 
     def __init__(self, factory: WindowFactory) -> None:
         assert isinstance(factory.assigner, AlignedWindows)
@@ -111,14 +111,22 @@ class RowWindowOperator(CallingOperator, WindowOperatorBase):
 
     def _fire_due(self, watermark: int) -> None:
         times = self._times
+        over, ended = self._open.pop_until(times.over_limit(watermark)), 0
         for start in self._waiting.pop_until(times.due_limit(watermark)):
+            while ended < len(over) and times.cleanup_time(over[ended]) < start + times.size - 1:
+                self._close(over[ended])
+                ended += 1
             self._fire(start, self._panes[start].to_fire())
-        for start in self._open.pop_until(times.over_limit(watermark)):
-            pane = self._panes.pop(start)
-            if self._calls.are_told_of_ends:
-                for key, group in pane.groups.items():
-                    self._calls.clear(key, group, self._window(start))
+        for start in over[ended:]:
+            self._close(start)
         self._calls.end_round()
+
+    def _close(self, start: int) -> None:
+        """The window is over."""
+        pane = self._panes.pop(start)
+        if self._calls.are_told_of_ends:
+            for key, group in pane.groups.items():
+                self._calls.clear(key, group, self._window(start))
 
     def _earliest_end(self) -> int | None:
         start = self._waiting.earliest()

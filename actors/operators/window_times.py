@@ -149,7 +149,14 @@ class WindowTimes:
 
     def is_over(self, start: int, watermark: int) -> bool:
         """The watermark has passed the allowed lateness too: nothing is added any more, the state goes."""
-        return min(start + self.size - 1 + self._lateness, MAX_TIMESTAMP) <= watermark
+        return self.cleanup_time(start) <= watermark
+
+    def cleanup_time(self, start: int) -> int:
+        """The watermark with which the window is over."""
+        return min(start + self.size - 1 + self._lateness, MAX_TIMESTAMP)
+
+    def cleanup_times(self, starts: Times) -> Times:
+        return np.minimum(starts + (self.size - 1), MAX_TIMESTAMP - self._lateness) + self._lateness
 
     def due_limit(self, watermark: int) -> int:
         """Windows that start at or before this are due."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from actors.large_columns import Columns, repeated_rows, whole
 from actors.operators.keyed_rows import KeyedRows, concat_rows, decoded, follow_each_other
@@ -81,6 +82,15 @@ class Found(Struct, frozen=True):
         if not (begins < ends).any():
             return None
         return Found(self.run, max(self.first - begin, 0), begins, ends)
+
+    def without_dictionaries(self) -> Found:
+        run = replace(self.run, rows=self.run.rows.without_dictionaries())
+        return replace(self, run=run)
+
+    def fired_until(self) -> Ids | None:
+        """Of each of the windows' rows, as `KeyedRows` has it."""
+        fired_until = self.run.rows.fired_until
+        return None if fired_until is None else fired_until[places_of_runs(self.begins, self.counts)]
 
     def ids(self, keys: int) -> Ids:
         """The window and key of each of the windows' rows, as WindowedRows numbers them."""

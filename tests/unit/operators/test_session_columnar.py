@@ -147,7 +147,14 @@ def test_each_row_may_bring_its_own_gap() -> None:
     assert sessions.take() == [("a", 0, 67, [50, 5, 51 - 42, 7, 1])]
 
 
-@pytest.mark.parametrize("gap", [0, -1, 1.5, None])
+def test_a_gap_may_be_an_integer_of_numpy() -> None:
+    sessions = Sessions(EventTimeSessionWindows.with_dynamic_gap(lambda _: np.int64(5)))  # type: ignore[arg-type, return-value]
+    sessions.push(("a", 0, 1))
+    sessions.watermark(MAX_TIMESTAMP)
+    assert sessions.take() == [("a", 0, 5, [1])]
+
+
+@pytest.mark.parametrize("gap", [0, -1, 1.5, None, True])
 def test_a_gap_that_is_not_positive_names_the_row(gap: Any) -> None:
     sessions = Sessions(EventTimeSessionWindows.with_dynamic_gap(lambda _: gap))
     with pytest.raises(UserFunctionError, match="positive number of milliseconds"):

@@ -10,21 +10,23 @@ import numpy as np
 import pytest
 
 from actors.operators import session_intervals, session_store
+from actors.operators.cancellation import TaskCanceled
 from actors.operators.session_columnar import ColumnarSessionOperator
 from actors.operators.session_contents import FoldedSessions, FrozenContents
 from actors.operators.session_rows import RowSessionOperator
 from actors.operators.window_columnar import ColumnarWindowOperator
 from actors.operators.window_contents import fold_of
 from actors.operators.window_general import GeneralWindowOperator
+from actors.operators.window_join import CoGroupOperator
 from actors.operators.window_process import ProcessWindowOperator
 from actors.operators.window_rows import RowWindowOperator
 from actors.state.options import StateOptions
 from actors.state.pickling import loads
 from flinkray.aggregates import Count
-from flinkray.errors import IncompatibleStateError, InvalidProgramError, UserFunctionError
+from flinkray.errors import IncompatibleStateError, InvalidProgramError, TypeMismatchError, UserFunctionError
 from flinkray.functions import AggregateFunction, ProcessWindowFunction, WindowContext
 from flinkray.keys import ColumnKey, FunctionKey, KeySelector
-from flinkray.operator_factories import WindowFactory
+from flinkray.operator_factories import WindowCoGroupFactory, WindowFactory
 from flinkray.state import ValueStateDescriptor
 from flinkray.types import MAX_TIMESTAMP, Millis, OutputTag
 from flinkray.windowing import (
@@ -191,7 +193,7 @@ def test_a_window_function_has_state_of_its_key_and_is_told_when_a_session_is_ov
     with sessions(process=(again := Counting()), restored=restored, state_options=options) as harness:
         push(harness, ("a", 60, 4))
         assert at(harness, MAX_TIMESTAMP) == [("a", 3, MAX_TIMESTAMP, 0)]
-        assert again.cleared == [(Window(30, 40), 3), (Window(60, 70), 3)]
+        assert again.cleared == [(Window(30, 40), 2), (Window(60, 70), 3)]
 
 
 def test_state_per_window_is_refused() -> None:
@@ -241,6 +243,75 @@ def test_an_error_of_the_users_function_names_operator_subtask_and_what_it_was_a
 
     with pytest.raises(UserFunctionError, match=rf"'op' .*: no; the value was {value}"):
         run()
+
+
+class Restarting(ProcessWindowFunction):
+    """Counts the windows of a key since one was over."""
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def process(self, key: Any, context: WindowContext, elements: Iterable[Any]) -> list[Any]:
+        count = context.global_state().get_state(COUNT)
+        count.update((count.value() or 0) + 1)
+        self.calls.append((key, context.window().start, count.value()))
+        return []
+
+    def clear(self, context: WindowContext) -> None:
+        self.calls.append(("over", context.window().start))
+        context.global_state().get_state(COUNT).clear()
+
+
+@pytest.mark.parametrize("make", [RowSessionOperator, GeneralWindowOperator])
+@pytest.mark.parametrize("lateness", [0, 5, 41])
+def test_sessions_are_over_before_later_ones_fire(make: Any, lateness: int) -> None:
+    function = Restarting()
+    factory = WindowFactory(GAP, process=function, allowed_lateness_ms=Millis(lateness))
+    with OperatorHarness(make(factory), keys=KEY) as harness:
+        push(harness, ("a", 0, 1), ("a", 20, 2))
+        at(harness, 12)
+        push(harness, ("a", 60, 3))
+        at(harness, 200)
+    assert (
+        function.calls
+        == {
+            0: [("a", 0, 1), ("over", 0), ("a", 20, 1), ("over", 20), ("a", 60, 1), ("over", 60)],
+            5: [("a", 0, 1), ("over", 0), ("a", 20, 1), ("over", 20), ("a", 60, 1), ("over", 60)],
+            41: [("a", 0, 1), ("a", 20, 2), ("over", 0), ("a", 60, 1), ("over", 20), ("over", 60)],
+        }[lateness]
+    )
+
+
+def test_a_function_in_processing_time_is_told_the_watermark_and_not_the_clock() -> None:
+    def watermark(_key: Any, context: WindowContext, _rows: Any) -> list[Any]:
+        return [(context.current_watermark(), context.current_processing_time())]
+
+    context = FakeContext(keys=KEY, clock=ManualClock(1000))
+    with sessions(ProcessingTimeSessionWindows.with_gap(10), context=context, process=watermark) as harness:
+        harness.watermark(5)
+        push(harness, ("a", 7, 1))
+        harness.advance(10)
+        assert harness.output.rows == [(5, 1010)]
+
+
+def test_a_key_that_cannot_be_one_is_told_with_its_row() -> None:
+    with sessions() as harness, pytest.raises(TypeMismatchError, match="has a list or dict in it"):
+        harness.push({"key": [["a"]], "value": [1]}, [0])
+
+
+def test_a_task_that_is_cancelled_calls_no_more_functions() -> None:
+    called: list[Any] = []
+
+    def call(key: Any, *_: Any) -> list[Any]:
+        called.append(key)
+        harness.context.cancellation.set()
+        return []
+
+    with sessions(process=call) as harness:
+        push(harness, ("a", 0, 1), ("b", 0, 1))
+        with pytest.raises(TaskCanceled):
+            at(harness, 100)
+    assert called == ["a"]
 
 
 # -- what is kept
@@ -439,18 +510,19 @@ def test_state_of_windows_that_were_kept_in_another_way_is_refused_not_lost() ->
         "general": lambda: GeneralWindowOperator(WindowFactory(GAP, **reduce)),
         "rows": lambda: RowWindowOperator(WindowFactory(tumbling, **reduce)),
         "all rows": lambda: ProcessWindowOperator(WindowFactory(tumbling, process=listed)),
+        "joins": lambda: CoGroupOperator(WindowCoGroupFactory(tumbling, False, lambda *_: [])),
         "columns": lambda: ColumnarWindowOperator(WindowFactory(tumbling, (("n", Count()),))),
         "session rows": lambda: RowSessionOperator(WindowFactory(GAP, **reduce)),
         "session columns": lambda: ColumnarSessionOperator(WindowFactory(GAP, (("n", Count()),))),
     }
     for before, make_before in operators.items():
-        with OperatorHarness(make_before(), keys=KEY) as harness:
+        with OperatorHarness(make_before(), keys=KEY * 2) as harness:
             push(harness, ("a", 0, 1))
             snapshot = harness.snapshot()
             for after, make_after in operators.items():
                 restored = restored_from([snapshot], range(128))
                 if after == before:
-                    OperatorHarness(make_after(), keys=KEY, restored=restored).operator.close()
+                    OperatorHarness(make_after(), keys=KEY * 2, restored=restored).operator.close()
                 else:
                     with pytest.raises(IncompatibleStateError, match="another uid"):
-                        OperatorHarness(make_after(), keys=KEY, restored=restored)
+                        OperatorHarness(make_after(), keys=KEY * 2, restored=restored)

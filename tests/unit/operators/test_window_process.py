@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from actors.operators import window_kept_rows
+from actors.operators.window_general import GeneralWindowOperator
+from actors.operators.window_join import create_co_group_operator
 from actors.operators.window_operator import create_window_operator
 from actors.operators.window_process import ProcessWindowOperator
+from actors.operators.window_rows import RowWindowOperator
 from flinkray.functions import ProcessWindowFunction, WindowContext
 from flinkray.keys import ColumnKey, FunctionKey
-from flinkray.operator_factories import WindowFactory
+from flinkray.operator_factories import WindowCoGroupFactory, WindowFactory
+from flinkray.rows import row_class
 from flinkray.state import ValueStateDescriptor
 from flinkray.types import MAX_TIMESTAMP, Millis
 from flinkray.windowing import (
@@ -24,6 +29,8 @@ from flinkray.windowing import (
     WindowAssigner,
 )
 from tests.support.operators import FakeContext, ManualClock, OperatorHarness, code
+from tests.support.rescaling import Subtasks
+from tests.support.state import restored_from
 
 KEY = ColumnKey(("key",))
 TEN = TumblingEventTimeWindows.of(10)
@@ -60,6 +67,59 @@ def test_values_have_the_types_and_columns_that_they_came_with(most: int, monkey
             "Row(key='a', value=7)]",
             "[Row(key='b', value=2), Row(key='b', value=4.0), Row(key='b', value=6)]",
         ]
+
+
+def mixed(harness: OperatorHarness, input_index: int = 0) -> None:
+    """Columns that no type holds the values of, and dictionaries that have too many for one."""
+    harness.push({"key": ["a"], "value": [2**60 + 1]}, [1], input_index)
+    harness.push({"key": ["a"], "value": [0.5]}, [1], input_index)
+    harness.push({"key": ["a"], "value": ["x"]}, [1], input_index)
+    harness.push({"key": ["a"]}, [1], input_index)
+    for first in range(0, 300, 60):
+        texts = pa.array([str(number) for number in range(first, first + 60)])
+        values = texts.dictionary_encode().cast(pa.dictionary(pa.int8(), pa.string()))
+        harness.push({"key": pa.array(["b"] * 60), "value": values}, [1] * 60, input_index)
+
+
+def test_rows_of_columns_that_cannot_be_put_together_fire_and_are_restored_as_they_came() -> None:
+    expected = [
+        f"[Row(key='a', value={2**60 + 1}), Row(key='a', value=0.5), Row(key='a', value='x'), Row(key='a')]",
+        repr([row_class(("key", "value"))("b", str(number)) for number in range(300)]),
+    ]
+    function = lambda _key, _context, rows: [repr(rows)]  # noqa: E731
+    with process(function=function) as harness:
+        mixed(harness)
+        restored = restored_from([harness.snapshot()], range(128))
+        assert fired(harness, 9) == expected
+    with process(function=function, restored=restored) as harness:
+        assert fired(harness, 9) == expected
+
+
+def test_rows_of_joins_that_do_not_meet_need_no_type_that_holds_all() -> None:
+    factory = WindowCoGroupFactory(TEN, False, lambda left, right: [repr((left, right))])
+    restored = None
+    for _ in range(2):
+        with OperatorHarness(create_co_group_operator(code(factory)), keys=(KEY, KEY), restored=restored) as harness:
+            if restored is None:
+                for time, value in ((1, 1), (11, "x")):
+                    harness.push({"key": ["a"], "value": [value]}, [time])
+                restored = restored_from([harness.snapshot()], range(128))
+            for index in range(2):
+                harness.watermark(30, index)
+            assert harness.output.rows == ["([Row(key='a', value=1)], [])", "([Row(key='a', value='x')], [])"]
+
+
+def test_dictionaries_of_a_join_that_have_too_many_values_for_one_come_as_text() -> None:
+    factory = WindowCoGroupFactory(TEN, False, lambda left, right: [f"{len(left)} {len(right)} {right[299].value}"])
+    with OperatorHarness(create_co_group_operator(code(factory)), keys=(KEY, KEY)) as harness:
+        harness.push({"key": ["b"]}, [1])
+        for first in range(0, 300, 60):
+            texts = pa.array([str(number) for number in range(first, first + 60)])
+            values = texts.dictionary_encode().cast(pa.dictionary(pa.int8(), pa.string()))
+            harness.push({"key": pa.array(["b"] * 60), "value": values}, [1] * 60, 1)
+        for index in range(2):
+            harness.watermark(30, index)
+        assert harness.output.rows == ["1 300 299"]
 
 
 @pytest.mark.parametrize("values", [[1, None, 3], [(1, "x"), (2, "y")], [[1], [2, 3]], [{1, 2}, "text"]])
@@ -151,6 +211,40 @@ def test_a_function_is_told_once_when_a_window_is_over_and_nothing_is_kept_of_it
         fired(harness, 60)
         assert function.cleared == [(0, 2), (10, 1), (10, 1), (20, 1)]
         assert harness.operator._buffers[0].earliest() is None  # type: ignore[attr-defined]
+
+
+def test_a_function_is_told_of_an_end_once_also_where_another_subtask_was_ahead() -> None:
+    function = Told()
+    factory = WindowFactory(SlidingEventTimeWindows.of(20, 10), process=function)
+    former = Subtasks(lambda: create_window_operator(code(factory)), [KEY], 2)
+    former.push({"key": [f"key {number}" for number in range(8)]}, [12] * 8)
+    for harness, mark in zip(former.harnesses, (25, 5), strict=True):
+        harness.watermark(mark)
+    after = former.rescaled(1)
+    after.watermark(100)
+    assert sorted(start for start, _ in function.cleared) == [0] * 8 + [10] * 8
+
+
+@pytest.mark.parametrize("make", [ProcessWindowOperator, RowWindowOperator, GeneralWindowOperator])
+@pytest.mark.parametrize("lateness", [0, 25])
+def test_windows_are_over_before_later_ones_fire(make: Any, lateness: int) -> None:
+    calls: list[Any] = []
+
+    class Restarting(ProcessWindowFunction):
+        def process(self, key: Any, context: WindowContext, elements: Iterable[Any]) -> Iterable[Any]:
+            calls.append((key, context.window().start))
+            return []
+
+        def clear(self, context: WindowContext) -> None:
+            calls.append(("over", context.window().start))
+
+    more = {"reduce": lambda one, _other: one} if make is RowWindowOperator else {}
+    factory = WindowFactory(TEN, process=Restarting(), allowed_lateness_ms=Millis(lateness), **more)
+    with OperatorHarness(make(factory), keys=(KEY,)) as harness:
+        harness.push({"key": ["a"] * 4}, [1, 11, 31, 61])
+        fired(harness, 100)
+    late = [("a", 0), ("a", 10), ("over", 0), ("a", 30), ("over", 10), ("over", 30), ("a", 60), ("over", 60)]
+    assert calls == {0: [(name, at) for at in (0, 10, 30, 60) for name in ("a", "over")], 25: late}[lateness]
 
 
 def test_batch_mode_ends_the_windows_of_each_key() -> None:
