@@ -313,7 +313,7 @@ def test_large_rows_are_not_put_together(tmp_path: Path, format: str) -> None:
 
 
 class ReadAhead(io.BytesIO):
-    """A file whose third block is not there before the test is over; tells whether it was closed meanwhile."""
+    """A file whose third block takes a second, or until the test is over; tells whether it was closed meanwhile."""
 
     def __init__(self, content: bytes) -> None:
         super().__init__(content)
@@ -323,7 +323,7 @@ class ReadAhead(io.BytesIO):
     def read(self, size: int | None = -1) -> bytes:
         self._blocks += 1
         if self._blocks == 3:
-            self.is_over.wait(10)
+            self.is_over.wait(1)
         return super().read(size)
 
     def close(self) -> None:
