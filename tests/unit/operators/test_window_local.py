@@ -157,7 +157,7 @@ def test_two_phases_give_the_rows_of_one(seed: int) -> None:
     assert two.late_rows <= plain
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(12))
 def test_rows_that_pass_and_rows_that_are_aggregated_give_the_rows_of_one_phase(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
