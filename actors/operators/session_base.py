@@ -81,8 +81,7 @@ class SessionOperatorBase(TimedOperator):
         gaps = np.empty(batch.num_rows, np.int64)
         for row, value in enumerate(decode(batch)):
             try:
-                gap = function(value)
-                gaps[row] = min(checked_gap(gap), MAX_TIMESTAMP)
+                gaps[row] = min(checked_gap(function(value)), MAX_TIMESTAMP)
             except BaseException as error:
                 raise_attributed(self.context.operator_name, self.context.subtask, value, error)
         return gaps

@@ -88,31 +88,31 @@ class AggregatedSessions(SessionContents):
     """Built-in aggregates."""
 
     def __init__(self, aggregates: AggregateColumns, where: str) -> None:
-        self.aggregates = aggregates
+        self._aggregates = aggregates
         self._where = where
 
     def grow(self, size: int) -> None:
-        self.aggregates.grow(size)
+        self._aggregates.grow(size)
 
     def add(self, batch: Batch, cells: Cells, first_position: int) -> None:
-        self.aggregates.add(batch.data, cells, first_position)
+        self._aggregates.add(batch.data, cells, first_position)
 
     def merge(self, cells: Cells, targets: Cells) -> None:
-        self.aggregates.merge(self.aggregates, cells, targets)
+        self._aggregates.merge(self._aggregates, cells, targets)
 
     def drop(self, cells: Cells) -> None:
         pass  # arrays have elements for them until they are squeezed out
 
     def move(self, cells: Cells, targets: Cells, size: int) -> None:
-        self.aggregates.move(cells, targets, size)
+        self._aggregates.move(cells, targets, size)
 
     def freeze(self, size: int) -> FrozenContents:
-        return _FrozenAggregates(self.aggregates.copy(size))
+        return _FrozenAggregates(self._aggregates.copy(size))
 
     def restore(self, part: StateRows, cells: Cells) -> None:
         if _KIND in part.metadata:  # older versions had no sessions of another kind in such a part
-            check_same(part, _KIND, _BUILT_IN, self._where)
-        self.aggregates.merge(self.aggregates.loaded(part), np.arange(part.num_rows), cells)
+            check_same(part, _KIND, _BUILT_IN, f"operator {self._where!r}")
+        self._aggregates.merge(self._aggregates.loaded(part), np.arange(part.num_rows), cells)
 
 
 class _FrozenAggregates(FrozenContents):

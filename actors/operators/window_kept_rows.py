@@ -90,14 +90,14 @@ class KeptRowsOperator(WindowOperatorBase):
         before, due = (self._times.due_limit(time) for time in (self._fired_until, watermark))
         self._fired_until = watermark
         self._fire(windows_between(self._times, self._buffers, before, due), None)
-        self._before_release(watermark)
+        self._before_release()
         limit = self._times.released_limit(watermark)
         for buffer in self._buffers:
             buffer.release(limit)
         self._forget_unused_keys()
 
-    def _before_release(self, watermark: int) -> None:
-        """Some windows are over with this watermark."""
+    def _before_release(self) -> None:
+        """What was due has fired, and windows that are over are still there."""
         return
 
     def _earliest_end(self) -> int | None:

@@ -113,7 +113,7 @@ class ProcessWindowOperator(CallingOperator, KeptRowsOperator):
             self._calls.clear(key, key_group, window)
             self._next_ending = next(self._ending, None)
 
-    def _before_release(self, watermark: int) -> None:
+    def _before_release(self) -> None:
         self._tell_ends(None)
         self._end_round()
 

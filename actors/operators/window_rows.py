@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from actors.elements import CheckpointOptions
-from actors.keys import hashable_keys, key_columns, key_groups
+from actors.keys import key_columns
 from actors.operators.base import OperatorContext, Output
 from actors.operators.columns import operator_label
 from actors.operators.keyed_tables import KeyedTables
@@ -77,10 +77,8 @@ class RowWindowOperator(CallingOperator, WindowOperatorBase):
 
     def _keys(self, batch: Batch) -> tuple[list[Any], list[int]]:
         """The key of each row, and its key group."""
-        if self._selector is None:
-            return [None] * batch.num_rows, [self.context.key_group_range.start] * batch.num_rows
-        columns = key_columns(batch, self._selector, self._where)
-        return hashable_keys(columns, self._where), key_groups(columns, self.context.max_parallelism).tolist()
+        columns = None if self._selector is None else key_columns(batch, self._selector, self._where)
+        return self._calls.keys(columns, batch.num_rows)
 
     def _add_to(self, start: int, key: Any, group: int, value: Any) -> bool:
         """Adds the value to a window that is not over; whether it has to fire again for the key."""
