@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from actors.control_messages import (
+from actors.high_availability.directories import high_availability_directory
+from actors.high_availability.dispatched_jobs import DispatchedJob, prepare_replacement, recover, remove
+from actors.high_availability.store_queue import StoreQueue, StoreRetryDue, StoreWorkDone
+from actors.high_availability.stored_jobs import StoreCorruptedError, StoredJob
+from actors.protocol.control_messages import (
     RESEND_MS,
     AllTaskExecutorsReleased,
     CancelExecutionGraph,
@@ -34,19 +38,23 @@ from actors.control_messages import (
     ShutDownCluster,
     SubmitJob,
 )
-from actors.dispatcher_errors import DispatcherNotReadyError, UnknownJobError
-from actors.high_availability.directories import high_availability_directory
-from actors.high_availability.dispatched_jobs import DispatchedJob, prepare_replacement, recover, remove
-from actors.high_availability.store_queue import StoreQueue, StoreRetryDue, StoreWorkDone
-from actors.high_availability.stored_jobs import StoreCorruptedError, StoredJob
-from actors.messages import SessionId
-from actors.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, EndpointSpec, Payloads
-from actors.sealed import Sealed
-from flinkray.config import Configuration
+from actors.protocol.data_messages import SessionId
+from actors.protocol.dispatcher_errors import DispatcherNotReadyError, UnknownJobError
+from actors.protocol.ports import (
+    Address,
+    DeliveryFailed,
+    Endpoint,
+    EndpointContext,
+    EndpointDied,
+    EndpointSpec,
+    Payloads,
+)
+from actors.protocol.serialized_value import Sealed
+from flinkray.config.configuration import Configuration
+from flinkray.config.options import JOB_EXPIRATION_TIME
 from flinkray.errors import ErrorInfo, FlinkrayError, InvalidProgramError
 from flinkray.execution import JobStatus
-from flinkray.options import JOB_EXPIRATION_TIME
-from flinkray.types import JobId
+from flinkray.types.records import JobId
 
 if TYPE_CHECKING:
     from actors.high_availability.job_store import JobStore

@@ -1,7 +1,7 @@
 """The JobMaster: everything about one job. Messages go in, the scheduler decides, commands go out.
 
-What it decides is in `actors.scheduling.scheduler`, and about checkpoints in `actors.checkpoints.coordinator`; the
-coordinators of its sources and sinks are in `actors.coordinators`.
+What it decides is in `actors.scheduling.scheduler`, and about checkpoints in
+`actors.checkpoints.coordination.coordinator`; the coordinators of its sources and sinks are in `actors.coordinators`.
 """
 
 from __future__ import annotations
@@ -15,9 +15,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from actors import messages
-from actors.checkpoints.recovery import Recovered, recover
-from actors.control_messages import (
+from actors.high_availability.pointers import JobLeadership
+from actors.jobs.recovery import Recovered, recover
+from actors.jobs.running_job import Call, RunningJob, blocking
+from actors.protocol import data_messages as messages
+from actors.protocol.control_messages import (
     RESEND_MS,
     CancelExecutionGraph,
     ClusterOverview,
@@ -49,8 +51,7 @@ from actors.control_messages import (
     TakeCollected,
     TriggerSavepoint,
 )
-from actors.high_availability.pointers import JobLeadership
-from actors.messages import (
+from actors.protocol.data_messages import (
     AcknowledgeCheckpoint,
     AllocationId,
     CancelTask,
@@ -66,9 +67,9 @@ from actors.messages import (
     TaskStateChanged,
     TriggerCheckpoint,
 )
-from actors.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, Payloads
-from actors.running_job import Call, RunningJob, blocking
-from actors.scheduling.heartbeats import HeartbeatMonitor
+from actors.protocol.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, Payloads
+from actors.protocol.serialized_value import Sealed
+from actors.scheduling.liveness.heartbeats import HeartbeatMonitor
 from actors.scheduling.scheduler import (
     CancelAttempt,
     Command,
@@ -81,12 +82,11 @@ from actors.scheduling.scheduler import (
     SlotsTimedOut,
     StatusChanged,
 )
-from actors.sealed import Sealed
+from flinkray.config.options import RESTART_STRATEGY, SLOT_REQUEST_TIMEOUT
 from flinkray.errors import CheckpointError, DamagedCheckpointError, ErrorInfo, FlinkrayError
 from flinkray.execution import JobProgress, JobStatus
 from flinkray.filesystems import join
-from flinkray.options import RESTART_STRATEGY, SLOT_REQUEST_TIMEOUT
-from flinkray.python_path import add_places
+from flinkray.functions.python_path import add_places
 from graphs.job_graph import CheckpointSettings, JobGraph
 
 log = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """The ResourceManager: starts TaskExecutors, and has their slots given to the jobs that need them.
 
-What it decides is in `actors.scheduling.slot_manager`; here messages go in and commands out. It keeps nothing that
-outlives it: one that takes its place learns from the TaskExecutors and JobMasters, as they register, what there is.
+What it decides is in `actors.scheduling.slots.slot_manager`; here messages go in and commands out. It keeps nothing
+that outlives it: one that takes its place learns what there is from TaskExecutors and JobMasters, as they register.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from actors.control_messages import (
+from actors.high_availability.directories import high_availability_directory
+from actors.protocol.control_messages import (
     RESEND_MS,
     AllTaskExecutorsReleased,
     ClusterResources,
@@ -36,11 +37,18 @@ from actors.control_messages import (
     TaskExecutorRegistered,
     TaskExecutorStopped,
 )
-from actors.high_availability.directories import high_availability_directory
-from actors.messages import SessionId
-from actors.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, EndpointSpec, Payloads
-from actors.scheduling.heartbeats import HeartbeatMonitor
-from actors.scheduling.slot_manager import (
+from actors.protocol.data_messages import SessionId
+from actors.protocol.ports import (
+    Address,
+    DeliveryFailed,
+    Endpoint,
+    EndpointContext,
+    EndpointDied,
+    EndpointSpec,
+    Payloads,
+)
+from actors.scheduling.liveness.heartbeats import HeartbeatMonitor
+from actors.scheduling.slots.slot_manager import (
     AllocateSlot,
     Command,
     JobTarget,
@@ -49,15 +57,15 @@ from actors.scheduling.slot_manager import (
     SlotManager,
     StartTaskExecutor,
 )
-from flinkray.config import Configuration
-from flinkray.options import (
+from flinkray.config.configuration import Configuration
+from flinkray.config.options import (
     HEARTBEAT_INTERVAL,
     HEARTBEAT_TIMEOUT,
     SLOT_CPUS,
     SLOTS_PER_TASK_MANAGER,
     TASK_MANAGER_IDLE_TIMEOUT,
 )
-from flinkray.types import JobId
+from flinkray.types.records import JobId
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """The TaskExecutor: owns the slots of one worker, and stands between their processes and the JobMasters.
 
-What it decides about slots is in `actors.scheduling.slot_table`; here messages go in and out. A ResourceManager that
-is lost is replaced by one that knows nothing: until it answers, jobs keep the slots that they have.
+What it decides about slots is in `actors.scheduling.slots.slot_table`; here messages go in and out. A ResourceManager
+that is lost is replaced by one that knows nothing: until it answers, jobs keep the slots that they have.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from actors.control_messages import (
+from actors.protocol.control_messages import (
     RESEND_MS,
     FreeSlot,
     HeartbeatAnswered,
@@ -29,7 +29,7 @@ from actors.control_messages import (
     TaskExecutorRegistered,
     TaskExecutorStopped,
 )
-from actors.messages import (
+from actors.protocol.data_messages import (
     AcknowledgeCheckpoint,
     AllocationId,
     CancelTask,
@@ -46,14 +46,22 @@ from actors.messages import (
     TaskStateChanged,
     TriggerCheckpoint,
 )
-from actors.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, EndpointSpec, Payloads
-from actors.scheduling.heartbeats import HeartbeatMonitor
-from actors.scheduling.registration import Registration
-from actors.scheduling.slot_table import Lease, SlotTable
-from flinkray.config import Configuration
+from actors.protocol.ports import (
+    Address,
+    DeliveryFailed,
+    Endpoint,
+    EndpointContext,
+    EndpointDied,
+    EndpointSpec,
+    Payloads,
+)
+from actors.scheduling.liveness.heartbeats import HeartbeatMonitor
+from actors.scheduling.liveness.registration import Registration
+from actors.scheduling.slots.slot_table import Lease, SlotTable
+from flinkray.config.configuration import Configuration
+from flinkray.config.options import HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT
 from flinkray.errors import FlinkrayError
-from flinkray.options import HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT
-from flinkray.types import JobId
+from flinkray.types.records import JobId
 
 log = logging.getLogger(__name__)
 

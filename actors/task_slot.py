@@ -9,8 +9,10 @@ from typing import Any, get_args
 
 from msgspec import Struct
 
-from actors.checkpoints.storage import create_writer
-from actors.messages import (
+from actors.checkpoints.storage.storage import create_writer
+from actors.network.connections.environment import NetworkEnvironment
+from actors.operators.registry import create_operator
+from actors.protocol.data_messages import (
     AcknowledgeCheckpoint,
     CancelTask,
     DataMessage,
@@ -28,18 +30,16 @@ from actors.messages import (
     TaskStateChanged,
     TriggerCheckpoint,
 )
-from actors.network.environment import NetworkEnvironment
-from actors.operators.registry import create_operator
-from actors.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, Payloads
-from actors.sealed import Sealed
-from actors.tasks.environment import TaskServices
-from actors.tasks.metrics_export import MetricsExporter
-from actors.tasks.state_access import RestoredTaskReader
+from actors.protocol.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, Payloads
+from actors.protocol.serialized_value import Sealed
+from actors.tasks.chain.task_services import TaskServices
+from actors.tasks.checkpoints.state_access import RestoredTaskReader
+from actors.tasks.metrics.export import MetricsExporter
 from actors.tasks.stream_task import StreamTask
-from flinkray import options
-from flinkray.config import Configuration
+from flinkray.config import options
+from flinkray.config.configuration import Configuration
 from flinkray.errors import ErrorInfo, FlinkrayError
-from flinkray.types import JobId, OperatorId
+from flinkray.types.records import JobId, OperatorId
 from graphs.execution_graph import AttemptId
 from graphs.states import ExecutionState
 
@@ -49,7 +49,7 @@ _DATA_MESSAGES = get_args(DataMessage)
 
 
 class GetNetworkStatistics(Struct, frozen=True):
-    """Asked of a slot; the answer is its `actors.network.environment.NetworkStatistics`."""
+    """Asked of a slot; the answer is its `actors.network.connections.environment.NetworkStatistics`."""
 
 
 class _ReportMetrics(Struct, frozen=True):

@@ -22,7 +22,7 @@ from statistics import median
 from typing import Any
 
 from actors.client.job_client import ClusterJobClient
-from actors.messages import TaskMetrics
+from actors.protocol.data_messages import TaskMetrics
 from flinkray import (
     Batch,
     CheckpointStatistics,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from actors.elements import LatencyMarker
-from flinkray.batch import Batch
-from flinkray.types import OutputTag, Timestamp
+from actors.protocol.elements import LatencyMarker
+from flinkray.batches.batch import Batch
+from flinkray.types.records import OutputTag, Timestamp
 
 
 class CountingOutput:

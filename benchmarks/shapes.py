@@ -38,7 +38,7 @@ from flinkray import (
     WatermarkStrategy,
     WindowAssigner,
 )
-from flinkray.functions import WindowContext
+from flinkray.functions.interfaces import WindowContext
 
 DEADLINE_S = 300.0
 MANY_KEYS = 1_000_000

@@ -23,12 +23,12 @@ from typing import IO
 
 import numpy as np
 
-from actors.checkpoints.handles import FileState, SharedFile
-from actors.elements import CheckpointOptions
-from actors.state.disk_backend import RocksDbKeyedState
-from actors.state.memory_backend import HashMapKeyedState
-from actors.state.options import StateOptions
-from flinkray.state import ValueStateDescriptor
+from actors.protocol.checkpoint_handles import FileState, SharedFile
+from actors.protocol.elements import CheckpointOptions
+from actors.state.hashmap.backend import HashMapKeyedState
+from actors.state.keyed.options import StateOptions
+from actors.state.rocksdb.backend import RocksDbKeyedState
+from flinkray.state.descriptors import ValueStateDescriptor
 
 GROUPS = 128
 MIB = 1 << 20

@@ -19,24 +19,24 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from actors.network.buffers import Coalescer
-from actors.network.partitioners import create_selector
-from actors.operators.base import Operator
-from actors.operators.window_columnar import ColumnarWindowOperator
-from actors.operators.window_local import LocalWindowAggregateOperator
+from actors.network.flow.buffers import Coalescer
+from actors.network.producer.partitioners import create_selector
+from actors.operators.contract.operator import Operator
+from actors.operators.windows.aligned.aggregate_operator import ColumnarWindowOperator
+from actors.operators.windows.aligned.local_operator import LocalWindowAggregateOperator
 from actors.tasks.memory import keep_freed_memory
 from actors.testing.context import HarnessContext
 from benchmarks.counting_output import CountingOutput
 from benchmarks.definitions import DISORDER_MS, ROWS_PER_MS
 from benchmarks.process_tree import TreeSampler
 from benchmarks.workloads.base import FIELDS, WINDOWS
-from flinkray.aggregates import Count, Sum
-from flinkray.batch import Batch
-from flinkray.connectors.datagen import DataGenSource
-from flinkray.keys import ColumnKey
-from flinkray.operator_factories import LocalWindowAggregateFactory, WindowFactory
-from flinkray.partitioning import KeyGroupPartitioner
-from flinkray.types import Kind, Timestamp
+from flinkray.batches.batch import Batch
+from flinkray.connectors.datagen.source import DataGenSource
+from flinkray.transformations.operator_factories import LocalWindowAggregateFactory, WindowFactory
+from flinkray.transformations.partitioning import KeyGroupPartitioner
+from flinkray.types.keys import ColumnKey
+from flinkray.types.records import Kind, Timestamp
+from flinkray.windows.aggregates import Count, Sum
 
 BATCH_ROWS = 131_072
 CHANNELS = 2

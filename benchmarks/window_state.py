@@ -21,15 +21,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors.operators.window_columnar import ColumnarWindowOperator
+from actors.operators.windows.aligned.aggregate_operator import ColumnarWindowOperator
 from actors.testing.context import HarnessContext
 from benchmarks.counting_output import CountingOutput
-from flinkray.aggregates import Count, Sum
-from flinkray.batch import Batch
-from flinkray.keys import ColumnKey
-from flinkray.operator_factories import WindowFactory
-from flinkray.types import Kind, Timestamp
-from flinkray.windowing import TumblingEventTimeWindows
+from flinkray.batches.batch import Batch
+from flinkray.transformations.operator_factories import WindowFactory
+from flinkray.types.keys import ColumnKey
+from flinkray.types.records import Kind, Timestamp
+from flinkray.windows.aggregates import Count, Sum
+from flinkray.windows.assigners import TumblingEventTimeWindows
 
 BATCH_ROWS = 65_536
 SIZE_MS = 60_000

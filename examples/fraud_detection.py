@@ -40,7 +40,7 @@ from flinkray import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
-from flinkray.functions import OnTimerContext, ProcessContext
+from flinkray.functions.interfaces import OnTimerContext, ProcessContext
 
 MINUTE_MS = 60_000
 START_MS = 1_700_006_400_000  # midnight of 15 November 2023, UTC

@@ -50,7 +50,7 @@ from flinkray import (
     if_else,
 )
 from flinkray.dashboard import ray_dashboard
-from flinkray.functions import ProcessContext
+from flinkray.functions.interfaces import ProcessContext
 from flinkray.spark import init_spark, stop_spark
 
 DATA = Path(__file__).parent / "data"

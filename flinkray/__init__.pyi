@@ -1,43 +1,16 @@
 # ruff: noqa: TID252  (what reads this at run time, see __init__.py, takes relative imports only)
-from .aggregates import (
-    Aggregate,
-    ArgMax,
-    ArgMin,
-    Avg,
-    CollectList,
-    Count,
-    CountDistinct,
-    First,
-    Last,
-    Max,
-    Min,
-    Sum,
-    TopN,
-)
-from .all_windowed_stream import AllWindowedStream
-from .async_data_stream import AsyncDataStream
-from .async_functions import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
-from .batch import Batch
-from .broadcast import BroadcastConnectedStream, BroadcastStream
-from .broadcast_functions import (
-    BaseBroadcastProcessFunction,
-    BroadcastProcessFunction,
-    KeyedBroadcastProcessFunction,
-)
-from .checkpoint_config import CheckpointConfig, CheckpointingMode, ExternalizedCheckpointRetention
-from .checkpoint_statistics import CheckpointKind, CheckpointOverview, CheckpointStatistics, CheckpointStatus
-from .config import Configuration
-from .connected_streams import ConnectedStreams
-from .connectors.collect import CollectSink
-from .connectors.collection import ArrowSource, CollectionSource, PandasSource
-from .connectors.datagen import DataGenSource, RandomField, SequenceField
+from .batches.batch import Batch
+from .config.configuration import Configuration
+from .connectors.collect.sink import CollectSink
+from .connectors.collection.source import ArrowSource, CollectionSource, PandasSource
+from .connectors.datagen.source import DataGenSource, RandomField, SequenceField
 from .connectors.discard import DiscardSink
-from .connectors.file_sink import FileSink
-from .connectors.file_source import FileSource
+from .connectors.files.sink import FileSink
+from .connectors.files.source import FileSource
 from .connectors.print import PrintSink
-from .connectors.sequence import SequenceSource
+from .connectors.sequence.source import SequenceSource
 from .connectors.sink import Committer, Sink, SinkWriter, SinkWriterContext
-from .connectors.socket_source import SocketSource
+from .connectors.socket.source import SocketSource
 from .connectors.source import (
     Boundedness,
     ReaderStatus,
@@ -50,14 +23,9 @@ from .connectors.source import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
-from .connectors.spark import SparkSink, SparkSource
-from .connectors.spark_stream import SparkStreamSource
+from .connectors.spark.descriptions import SparkSink, SparkSource
+from .connectors.spark.stream import SparkStreamSource
 from .connectors.split_list import SplitListEnumerator, SplitListReader
-from .continuous_triggers import ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger
-from .data_stream_sink import DataStreamSink
-from .datastream import DataStream
-from .environment import JobListener, StreamExecutionEnvironment
-from .environment_settings import RuntimeExecutionMode
 from .errors import (
     CheckpointError,
     ConfigurationError,
@@ -75,10 +43,15 @@ from .errors import (
     UnknownColumnError,
     UserFunctionError,
 )
-from .evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
 from .execution import JobClient, JobExecutionResult, JobProgress, JobStatus
-from .expressions import Expression, coalesce, col, greatest, if_else, least, lit, when
-from .functions import (
+from .expressions.tree import Expression, coalesce, col, greatest, if_else, least, lit, when
+from .functions.asynchronous import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
+from .functions.broadcast import (
+    BaseBroadcastProcessFunction,
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+)
+from .functions.interfaces import (
     AggregateFunction,
     AllWindowFunction,
     CheckpointedFunction,
@@ -106,13 +79,17 @@ from .functions import (
     TimeDomain,
     WindowFunction,
 )
-from .interval_join import IntervalJoin, IntervalJoined
-from .joined_streams import CoGroupedStreams, JoinedStreams
-from .keyed_stream import KeyedStream
-from .restart_strategies import RestartStrategies, RestartStrategyConfiguration
-from .results import CollectedRows
-from .rows import Row
-from .state import (
+from .state.backends import (
+    CheckpointStorage,
+    EmbeddedRocksDBStateBackend,
+    FileSystemCheckpointStorage,
+    HashMapStateBackend,
+    JobManagerCheckpointStorage,
+    StateBackend,
+)
+from .state.checkpoint_config import CheckpointConfig, CheckpointingMode, ExternalizedCheckpointRetention
+from .state.checkpoint_statistics import CheckpointKind, CheckpointOverview, CheckpointStatistics, CheckpointStatus
+from .state.descriptors import (
     AggregatingState,
     AggregatingStateDescriptor,
     BroadcastState,
@@ -126,19 +103,60 @@ from .state import (
     ValueState,
     ValueStateDescriptor,
 )
-from .state_backends import (
-    CheckpointStorage,
-    EmbeddedRocksDBStateBackend,
-    FileSystemCheckpointStorage,
-    HashMapStateBackend,
-    JobManagerCheckpointStorage,
-    StateBackend,
+from .state.restart_strategies import RestartStrategies, RestartStrategyConfiguration
+from .state.time_to_live import StateTtlConfig, TtlCleanup, TtlClock, TtlUpdateType, TtlVisibility
+from .streams.all_windowed_stream import AllWindowedStream
+from .streams.async_data_stream import AsyncDataStream
+from .streams.connected_streams import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
+from .streams.data_stream import DataStream
+from .streams.data_stream_sink import DataStreamSink
+from .streams.environment import JobListener, StreamExecutionEnvironment
+from .streams.interval_join import IntervalJoin, IntervalJoined
+from .streams.joined_streams import CoGroupedStreams, JoinedStreams
+from .streams.keyed_stream import KeyedStream
+from .streams.results import CollectedRows
+from .streams.settings.environment_settings import RuntimeExecutionMode
+from .streams.windowed_stream import WindowedStream
+from .time.time_units import Duration, Time
+from .time.watermarks import WatermarkGenerator, WatermarkStrategy
+from .time.windows import CountWindow, GlobalWindow, Window
+from .transformations.transformation import ResourceSpec
+from .types.records import Kind, OutputTag, RecordType
+from .types.rows import Row
+from .types.type_info import TypeInformation, Types
+from .windows.aggregates import (
+    Aggregate,
+    ArgMax,
+    ArgMin,
+    Avg,
+    CollectList,
+    Count,
+    CountDistinct,
+    First,
+    Last,
+    Max,
+    Min,
+    Sum,
+    TopN,
 )
-from .state_ttl import StateTtlConfig, TtlCleanup, TtlClock, TtlUpdateType, TtlVisibility
-from .tagged_union import TaggedUnion
-from .time_units import Duration, Time
-from .transformations import ResourceSpec
-from .triggers import (
+from .windows.assigners import (
+    CountSlidingWindowAssigner,
+    CountTumblingWindowAssigner,
+    EventTimeSessionWindows,
+    GlobalWindows,
+    MergingWindowAssigner,
+    ProcessingTimeSessionWindows,
+    SessionWindowTimeGapExtractor,
+    SlidingEventTimeWindows,
+    SlidingProcessingTimeWindows,
+    TumblingEventTimeWindows,
+    TumblingProcessingTimeWindows,
+    WindowAssigner,
+)
+from .windows.continuous_triggers import ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger
+from .windows.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
+from .windows.tagged_union import TaggedUnion
+from .windows.triggers import (
     CountTrigger,
     DeltaTrigger,
     EventTimeTrigger,
@@ -148,27 +166,6 @@ from .triggers import (
     PurgingTrigger,
     Trigger,
     TriggerResult,
-)
-from .type_info import TypeInformation, Types
-from .types import Kind, OutputTag, RecordType
-from .watermarks import WatermarkGenerator, WatermarkStrategy
-from .windowed_stream import WindowedStream
-from .windowing import (
-    CountSlidingWindowAssigner,
-    CountTumblingWindowAssigner,
-    CountWindow,
-    EventTimeSessionWindows,
-    GlobalWindow,
-    GlobalWindows,
-    MergingWindowAssigner,
-    ProcessingTimeSessionWindows,
-    SessionWindowTimeGapExtractor,
-    SlidingEventTimeWindows,
-    SlidingProcessingTimeWindows,
-    TumblingEventTimeWindows,
-    TumblingProcessingTimeWindows,
-    Window,
-    WindowAssigner,
 )
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flinkray.execution import BRIDGES, load_plugin
+from flinkray.plugins import BRIDGES, load_plugin
 
 
 def ray_dashboard() -> str:

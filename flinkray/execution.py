@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from flinkray.checkpoint_statistics import CheckpointOverview
-from flinkray.config import Configuration
-from flinkray.errors import ConfigurationError, did_you_mean
+from flinkray.config.configuration import Configuration
 from flinkray.latencies import LatencyStatistics
-from flinkray.types import JobId
+from flinkray.state.checkpoint_statistics import CheckpointOverview
+from flinkray.types.records import JobId
 
 if TYPE_CHECKING:  # with it, masters and workers would load all of the API
-    from flinkray.batch import Batch
-    from flinkray.transformations import Transformation
+    from flinkray.batches.batch import Batch
+    from flinkray.transformations.transformation import Transformation
 
 
 class JobStatus(enum.Enum):
@@ -60,7 +56,7 @@ class Pipeline:
     transformations: tuple[Transformation, ...]
     configuration: Configuration
     cached_files: dict[str, bytes] = field(default_factory=dict)
-    """By name, packed (`flinkray.cached_files`)."""
+    """By name, packed (`flinkray.functions.cached_files`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,53 +184,3 @@ class PipelineExecutor(Protocol):
 
     def execute(self, pipeline: Pipeline) -> JobClient:
         """Compiles and submits; returns as soon as the job is accepted."""
-
-
-PLANNERS = "flinkray.planners"
-EXECUTORS = "flinkray.executors"
-BRIDGES = "flinkray.bridges"
-
-
-_replaced: dict[str, Callable[..., Any]] = {}
-
-
-@contextmanager
-def replace_plugins(group: str, plugin: Callable[..., Any]) -> Iterator[None]:
-    """Within the block, `load_plugin` gives `plugin` for any name of the group.
-
-    How a front end runs a program its own way (Flink's context environment). Not for several threads at once.
-    """
-    former = _replaced.get(group)
-    _replaced[group] = plugin
-    try:
-        yield
-    finally:
-        if former is None:
-            del _replaced[group]
-        else:
-            _replaced[group] = former
-
-
-def load_plugin(group: str, name: str) -> Callable[..., Any]:
-    """The object that an installed distribution registers as `name` in the entry-point `group`.
-
-    Raises:
-        ConfigurationError: none is registered under that name; the message lists those that are.
-    """
-    if group in _replaced:
-        return _replaced[group]
-    found = _installed(group)
-    if name not in found:
-        _installed.cache_clear()  # it may have been installed since
-        found = _installed(group)
-    if name not in found:
-        known = ", ".join(sorted(found)) or "none; is flinkray installed (pip install)?"
-        raise ConfigurationError(f"no {name!r} among {group}{did_you_mean(name, found)}; there are: {known}")
-    plugin: Callable[..., Any] = found[name].load()
-    return plugin
-
-
-@cache
-def _installed(group: str) -> dict[str, EntryPoint]:
-    """By name. Looking reads a file of each installed distribution, which takes milliseconds."""
-    return {entry.name: entry for entry in entry_points(group=group)}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flinkray.connectors.spark_stream import StreamStaging
-from flinkray.execution import BRIDGES, load_plugin
+from flinkray.connectors.spark.stream import StreamStaging
+from flinkray.plugins import BRIDGES, load_plugin
 
 
 def init_spark(

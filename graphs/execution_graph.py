@@ -12,11 +12,11 @@ from typing import Any, NewType
 
 from msgspec import Struct, field
 
-from flinkray.config import Configuration
+from flinkray.config.configuration import Configuration
 from flinkray.errors import ErrorInfo, InvalidProgramError
 from flinkray.execution import JobStatus
-from flinkray.transformations import ResourceSpec
-from flinkray.types import JobId
+from flinkray.transformations.transformation import ResourceSpec
+from flinkray.types.records import JobId
 from graphs.edge_manager import (
     ConsumedPartitionGroup,
     ConsumerVertexGroup,

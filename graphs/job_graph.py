@@ -1,7 +1,8 @@
 """The JobGraph: what the client submits. Chains are vertices, exchanges between them are edges over data sets.
 
-Values only: everything here is frozen or built once by `graphs.job_graph_generator`, and survives a cloudpickle round
-trip. User code travels as bytes (`OperatorConfig.factory_bytes`), so that no component on the way has to import it.
+Values only: everything here is frozen or built once by `graphs.compiler.job_graph_generator`, and survives a
+cloudpickle round trip. User code travels as bytes (`OperatorConfig.factory_bytes`), so that no component on the way has
+to import it.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from typing import NewType
 
 from msgspec import Struct, field
 
-from flinkray.config import Configuration
-from flinkray.keys import KeySelector
-from flinkray.operator_factories import OperatorFactory
-from flinkray.partitioning import Partitioner, SubtaskStateMapper
-from flinkray.transformations import ResourceSpec
-from flinkray.types import JobId, Millis, OperatorId, OutputTag
+from flinkray.config.configuration import Configuration
+from flinkray.transformations.operator_factories import OperatorFactory
+from flinkray.transformations.partitioning import Partitioner, SubtaskStateMapper
+from flinkray.transformations.transformation import ResourceSpec
+from flinkray.types.keys import KeySelector
+from flinkray.types.records import JobId, Millis, OperatorId, OutputTag
 
 JobVertexId = NewType("JobVertexId", str)
 """Hash of the chain's head operator."""

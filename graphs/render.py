@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from flinkray.keys import KeySelector
-from flinkray.types import OutputTag
+from flinkray.types.keys import KeySelector
+from flinkray.types.records import OutputTag
 from graphs.edge_manager import ConsumedPartitionGroup
 from graphs.execution_graph import ExecutionGraph, ExecutionVertex
 from graphs.job_graph import JobEdge, JobGraph, JobVertex, NetworkInput, OperatorConfig

@@ -11,18 +11,18 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from flinkray.config import Configuration
+from flinkray.config.configuration import Configuration
+from flinkray.config.options import BATCH_SHUFFLE_MODE, CHECKPOINT_INTERVAL, RUNTIME_MODE, SAVEPOINT_PATH, SORTED_INPUTS
 from flinkray.connectors.source import Boundedness
 from flinkray.errors import InvalidProgramError
-from flinkray.operator_factories import (
+from flinkray.time.watermarks import WatermarkStrategy
+from flinkray.transformations.operator_factories import (
     ChainingStrategy,
     OperatorFactory,
     SourceFactory,
     TimestampsAndWatermarksFactory,
 )
-from flinkray.options import BATCH_SHUFFLE_MODE, CHECKPOINT_INTERVAL, RUNTIME_MODE, SAVEPOINT_PATH, SORTED_INPUTS
-from flinkray.transformations import PhysicalTransformation, Transformation
-from flinkray.watermarks import WatermarkStrategy
+from flinkray.transformations.transformation import PhysicalTransformation, Transformation
 from graphs.stream_graph import GlobalExchangeMode
 
 log = logging.getLogger(__name__)

@@ -13,20 +13,20 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from flinkray.config import Configuration
-from flinkray.connectors.feedback import FeedbackSource
+from flinkray.config.configuration import Configuration
+from flinkray.connectors.feedback.feedback import FeedbackSource
 from flinkray.connectors.sink import Sink
 from flinkray.errors import InvalidProgramError
-from flinkray.keys import KeySelector
-from flinkray.operator_factories import ChainingStrategy, OperatorFactory, SinkFactory, SourceFactory
-from flinkray.partitioning import (
+from flinkray.transformations.operator_factories import ChainingStrategy, OperatorFactory, SinkFactory, SourceFactory
+from flinkray.transformations.partitioning import (
     ForwardPartitioner,
     KeyGroupPartitioner,
     Partitioner,
     RebalancePartitioner,
 )
-from flinkray.transformations import ResourceSpec
-from flinkray.types import Millis, OutputTag
+from flinkray.transformations.transformation import ResourceSpec
+from flinkray.types.keys import KeySelector
+from flinkray.types.records import Millis, OutputTag
 from graphs.job_graph import TaskKind
 
 

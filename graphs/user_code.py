@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
+from flinkray.batches.pickling import dumps
 from flinkray.errors import NotSerializableError
-from flinkray.pickling import dumps
 
 _DEEPEST = 8
 """How far below a function its captured values are searched; deeper ones are named by what holds them."""

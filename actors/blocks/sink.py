@@ -19,10 +19,10 @@ import pyarrow as pa
 from msgspec import Struct
 
 from actors.blocks.store import BLOCK_BYTES, BlockStore
-from flinkray.batch import Batch
+from flinkray.batches.batch import Batch
 from flinkray.connectors.sink import Committer, Sink, SinkWriter, SinkWriterContext
 from flinkray.errors import InvalidProgramError, PartitionError
-from flinkray.types import Kind, RecordType
+from flinkray.types.records import Kind, RecordType
 
 COMMITTED = "committed/"
 CHECKPOINT = "checkpoint/"

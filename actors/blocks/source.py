@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from actors.blocks.store import Block, BlockStore
-from flinkray.batch import Batch
+from flinkray.batches.batch import Batch
 from flinkray.connectors.source import (
     Boundedness,
     ReaderStatus,
@@ -26,7 +26,7 @@ from flinkray.connectors.source import (
     SplitEnumeratorContext,
 )
 from flinkray.errors import FlinkrayError
-from flinkray.types import Kind, RecordType
+from flinkray.types.records import Kind, RecordType
 
 log = logging.getLogger(__name__)
 

@@ -18,9 +18,9 @@ from actors.client import session as sessions
 from actors.client.program import parse_settings, render_program, run_program
 from actors.client.savepoints import dispose_savepoint
 from actors.client.tables import checkpoint_lines, detail_lines, job_lines
-from flinkray.config import Configuration
+from flinkray.config.configuration import Configuration
+from flinkray.config.options import ALLOW_NON_RESTORED_STATE, SAVEPOINT_PATH
 from flinkray.errors import FlinkrayError, MissingDependencyError
-from flinkray.options import ALLOW_NON_RESTORED_STATE, SAVEPOINT_PATH
 
 PROGRAM = click.argument("program", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 ARGUMENTS = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)

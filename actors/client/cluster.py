@@ -8,12 +8,12 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from actors.control_messages import JobOverview, SubmitJob
-from actors.dispatcher_errors import DispatcherNotReadyError
 from actors.high_availability.directories import high_availability_directory
-from actors.ports import Address, EndpointSpec, Host
-from flinkray.config import Configuration
-from flinkray.types import JobId
+from actors.protocol.control_messages import JobOverview, SubmitJob
+from actors.protocol.dispatcher_errors import DispatcherNotReadyError
+from actors.protocol.ports import Address, EndpointSpec, Host
+from flinkray.config.configuration import Configuration
+from flinkray.types.records import JobId
 from graphs.job_graph import JobGraph
 
 # Components answer at once; starting their processes is what takes time on a busy machine.

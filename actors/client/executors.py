@@ -9,17 +9,17 @@ from functools import partial
 from actors.client.cluster import job_cluster_id, new_job_id, resource_manager_of, start_cluster, submit
 from actors.client.job_client import FIRST_LOCAL_PAUSE_S, ClusterJobClient, Pause
 from actors.client.session import connect_to_session, no_such_session
-from actors.control_messages import ClusterResources, ResourceProfile, SlotRequest
 from actors.high_availability.directories import high_availability_directory
-from actors.ports import EndpointGone, Host
-from actors.scheduling.slot_sharing import share_slots
-from flinkray.config import Configuration
+from actors.protocol.control_messages import ClusterResources, ResourceProfile, SlotRequest
+from actors.protocol.ports import EndpointGone, Host
+from actors.scheduling.slots.slot_sharing import share_slots
+from flinkray.config.configuration import Configuration
+from flinkray.config.options import ATTACHED, CLUSTER_ID, SLOT_CPUS, TARGET
 from flinkray.errors import ConfigurationError
 from flinkray.execution import JobClient, Pipeline
-from flinkray.options import ATTACHED, CLUSTER_ID, SLOT_CPUS, TARGET
+from graphs.compiler.job_graph_generator import generate_job_graph
 from graphs.execution_graph import ExecutionGraph
 from graphs.job_graph import JobGraph
-from graphs.job_graph_generator import generate_job_graph
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from actors.client.cluster import ASK_TIMEOUT_MS, ask_dispatcher, dispatcher_of
-from actors.control_messages import (
+from actors.protocol.control_messages import (
     CancelJob,
     Collected,
     CollectedReceived,
@@ -28,16 +28,16 @@ from actors.control_messages import (
     TakeCollected,
     TriggerSavepoint,
 )
-from actors.dispatcher_errors import DispatcherNotReadyError
-from actors.elements import StopMode
-from actors.ports import Address, EndpointGone, Host
-from flinkray.batch import Batch
-from flinkray.checkpoint_statistics import CheckpointOverview
+from actors.protocol.dispatcher_errors import DispatcherNotReadyError
+from actors.protocol.elements import StopMode
+from actors.protocol.ports import Address, EndpointGone, Host
+from flinkray.batches.batch import Batch
 from flinkray.errors import CheckpointError, ErrorInfo, FlinkrayError, JobCanceledError, JobExecutionError
 from flinkray.execution import JobClient, JobExecutionResult, JobProgress, JobStatus
 from flinkray.filesystems import absolute
 from flinkray.latencies import LatencyStatistics
-from flinkray.types import JobId
+from flinkray.state.checkpoint_statistics import CheckpointOverview
+from flinkray.types.records import JobId
 
 log = logging.getLogger(__name__)
 

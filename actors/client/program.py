@@ -9,10 +9,11 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from flinkray.config import Configuration
-from flinkray.configuration_sources import variable_name
+from flinkray.config.configuration import Configuration
+from flinkray.config.sources import variable_name
 from flinkray.errors import ConfigurationError, InvalidProgramError
-from flinkray.execution import EXECUTORS, PLANNERS, JobClient, Pipeline, load_plugin, replace_plugins
+from flinkray.execution import JobClient, Pipeline
+from flinkray.plugins import EXECUTORS, PLANNERS, load_plugin, replace_plugins
 
 
 def parse_settings(settings: Sequence[str]) -> dict[str, str]:

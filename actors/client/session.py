@@ -7,15 +7,15 @@ import time
 
 from actors.client.cluster import ASK_TIMEOUT_MS, ask_dispatcher, is_job_cluster, resource_manager_of, start_cluster
 from actors.client.job_client import SHUTDOWN_TIMEOUT_S, ClusterJobClient, Pause
-from actors.control_messages import (
+from actors.protocol.control_messages import (
     ClusterOverview,
     GetClusterOverview,
     JobOverview,
     ListJobs,
     ShutDownCluster,
 )
-from actors.ports import EndpointGone, Host
-from flinkray.config import Configuration
+from actors.protocol.ports import EndpointGone, Host
+from flinkray.config.configuration import Configuration
 from flinkray.errors import ConfigurationError
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

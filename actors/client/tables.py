@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from actors.control_messages import JobDetails, JobOverview, VertexDetails
-from actors.scheduling.failure_history import FailureRecord
-from flinkray.checkpoint_statistics import CheckpointOverview, CheckpointStatistics
+from actors.protocol.control_messages import JobDetails, JobOverview, VertexDetails
+from actors.protocol.failure_records import FailureRecord
+from flinkray.state.checkpoint_statistics import CheckpointOverview, CheckpointStatistics
 
 
 def job_lines(jobs: Sequence[tuple[str, JobOverview]]) -> Iterator[str]:

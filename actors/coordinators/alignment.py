@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable
 
-from flinkray.types import MAX_TIMESTAMP, Millis, Timestamp
+from flinkray.types.records import MAX_TIMESTAMP, Millis, Timestamp
 
 
 class WatermarkAlignment:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from actors.ports import Cancellable
+from actors.protocol.ports import Cancellable
 
 
 class CoordinatorContext(Protocol):

@@ -10,8 +10,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from actors.coordinators.base import CoordinatorContext, OperatorCoordinator
-from actors.messages import RowsCollected, RowsCut, RowsKept, RowsTaken
-from flinkray.batch import Batch
+from actors.protocol.data_messages import RowsCollected, RowsCut, RowsKept, RowsTaken
+from flinkray.batches.batch import Batch
 from flinkray.errors import CheckpointError, FlinkrayError
 
 # While fewer committed batches wait for the driver, sinks may send on: what is not committed yet the driver cannot

@@ -8,9 +8,9 @@ from actors.coordinators.alignment import WatermarkAlignment
 from actors.coordinators.base import CoordinatorContext, OperatorCoordinator
 from actors.coordinators.collect_coordinator import CollectCoordinator
 from actors.coordinators.source_coordinator import SourceCoordinator
-from flinkray.connectors.collect import CollectSink
+from flinkray.connectors.collect.sink import CollectSink
 from flinkray.errors import FlinkrayError
-from flinkray.operator_factories import SinkFactory, SourceFactory
+from flinkray.transformations.operator_factories import SinkFactory, SourceFactory
 from graphs.job_graph import CoordinatorConfig
 
 

@@ -10,7 +10,7 @@ from actors.coordinators.base import CoordinatorContext, OperatorCoordinator
 from actors.coordinators.collect_coordinator import CollectCoordinator
 from actors.coordinators.factory import create_coordinator
 from flinkray.errors import FlinkrayError
-from flinkray.types import OperatorId
+from flinkray.types.records import OperatorId
 from graphs.execution_graph import ExecutionGraph, ExecutionVertexId
 from graphs.job_graph import CoordinatorConfig, JobVertexId
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from actors.coordinators.alignment import WatermarkAlignment
 from actors.coordinators.base import CoordinatorContext, OperatorCoordinator
 from actors.coordinators.split_assignments import SplitAssignments
-from actors.messages import (
+from actors.protocol.data_messages import (
     AddSplits,
     NoMoreSplits,
     ReaderRegistered,
@@ -21,12 +21,12 @@ from actors.messages import (
     WatermarkLimited,
     WatermarkReported,
 )
-from actors.user_code import NO_VALUE, user_function_error
+from actors.user_code.functions import NO_VALUE, user_function_error
+from flinkray.batches.pickling import dumps
 from flinkray.connectors.source import Source, SplitEnumerator
 from flinkray.errors import CheckpointError, FlinkrayError
-from flinkray.pickling import dumps
-from flinkray.types import Millis
-from flinkray.watermarks import WatermarkStrategy
+from flinkray.time.watermarks import WatermarkStrategy
+from flinkray.types.records import Millis
 
 
 class _Waiting(Struct, frozen=True):

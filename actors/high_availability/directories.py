@@ -6,8 +6,8 @@
 
 from __future__ import annotations
 
-from flinkray.config import Configuration
-from flinkray.options import CHECKPOINT_DIRECTORY, HIGH_AVAILABILITY_DIRECTORY
+from flinkray.config.configuration import Configuration
+from flinkray.config.options import CHECKPOINT_DIRECTORY, HIGH_AVAILABILITY_DIRECTORY
 
 
 def high_availability_directory(configuration: Configuration, cluster_id: str) -> str:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from actors.control_messages import JobDetails
 from actors.high_availability.stored_jobs import StoreCorruptedError, StoredJob
-from actors.messages import SessionId
-from actors.ports import Address
-from actors.sealed import Sealed
+from actors.protocol.control_messages import JobDetails
+from actors.protocol.data_messages import SessionId
+from actors.protocol.ports import Address
+from actors.protocol.serialized_value import Sealed
 from flinkray.errors import CheckpointError, ErrorInfo
 from flinkray.execution import JobStatus
-from flinkray.types import JobId
+from flinkray.types.records import JobId
 
 if TYPE_CHECKING:
     from actors.high_availability.job_store import JobStore

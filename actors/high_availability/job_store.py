@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from actors.checkpoints.files import (
+from actors.high_availability.stored_jobs import StoreCorruptedError, StoredJob
+from actors.protocol.control_messages import JobDetails
+from actors.protocol.serialized_value import Sealed
+from actors.storage.fenced_log import FencedLog
+from actors.storage.files import (
     read_file,
     reason,
     remove_directory,
@@ -22,14 +26,10 @@ from actors.checkpoints.files import (
     resolve_for_checkpoint,
     write_atomically,
 )
-from actors.control_messages import JobDetails
-from actors.high_availability.fenced_log import FencedLog
-from actors.high_availability.record_files import record_files
-from actors.high_availability.stored_jobs import StoreCorruptedError, StoredJob
-from actors.sealed import Sealed
+from actors.storage.record_files import record_files
 from flinkray.errors import CheckpointError
 from flinkray.filesystems import absolute, join
-from flinkray.types import JobId
+from flinkray.types.records import JobId
 
 if TYPE_CHECKING:
     from graphs.job_graph import JobGraph

@@ -7,11 +7,11 @@ import json
 
 from msgspec import Struct
 
-from actors.high_availability.fenced_log import FencedLog, LeadershipLostError
-from actors.high_availability.record_files import record_files
+from actors.storage.fenced_log import FencedLog, LeadershipLostError
+from actors.storage.record_files import record_files
 from flinkray.errors import CheckpointError
 from flinkray.filesystems import absolute, join
-from flinkray.types import JobId
+from flinkray.types.records import JobId
 
 __all__ = ["CheckpointPointers", "JobLeadership", "LeadershipLostError"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from actors.ports import EndpointContext
+from actors.protocol.ports import EndpointContext
 from flinkray.errors import CheckpointError
 
 log = logging.getLogger(__name__)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from actors.messages import SessionId
-from actors.ports import Address
+from actors.protocol.data_messages import SessionId
+from actors.protocol.ports import Address
 from flinkray.errors import CheckpointError
 from flinkray.execution import JobStatus
-from flinkray.types import JobId
+from flinkray.types.records import JobId
 
 
 class StoredJob(Struct, frozen=True):

@@ -1,1 +1,4 @@
-"""Where endpoints live: on threads of one process (`local`), or as Ray actors (`ray`)."""
+"""Where endpoints live: on threads of one process (`local.py`), as Ray actors (`ray`), or in a `simulation`.
+
+Open `runtime.py` first: what threaded hosts share. `turns.py` lets no more tasks act than there are cores.
+"""

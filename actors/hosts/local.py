@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from actors.hosts.runtime import EndpointRuntime, pause_before_restart
 from actors.hosts.turns import Turns, usable_cores
-from actors.ports import (
+from actors.protocol.ports import (
     Address,
     BatchesRef,
     DeliveryFailed,
@@ -27,7 +27,7 @@ from actors.ports import (
     ObjectStore,
 )
 from actors.tasks.memory import keep_freed_memory
-from flinkray.batch import Batch
+from flinkray.batches.batch import Batch
 
 log = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 
 from actors.hosts.turns import Turns
-from actors.ports import (
+from actors.protocol.ports import (
     Address,
     BatchesRef,
     Cancellable,
@@ -160,7 +160,7 @@ class _Request(Struct):
 
 
 class EndpointRuntime:
-    """One life of an endpoint, with its thread. Implements `actors.ports.EndpointContext` for it.
+    """One life of an endpoint, with its thread. Implements `actors.protocol.ports.EndpointContext` for it.
 
     Args:
         pause_s: how long it waits before it begins (see `pause_before_restart`).

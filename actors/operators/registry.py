@@ -5,89 +5,89 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from actors.operators.base import Operator
-from actors.operators.batch_functions import MapBatchesOperator
-from actors.operators.columns import DropOperator, ProjectOperator, RenameOperator, WhereOperator
-from actors.operators.iteration import IterationInputOperator
-from actors.operators.multiple_input import MultipleInputOperator
-from actors.operators.reduce import ReduceOperator
-from actors.operators.row_functions import FusedRowOperator
-from actors.operators.running import RunningAggregateOperator, RunningColumnOperator
-from flinkray import operator_factories as factories
+from actors.operators.aggregates.running_operator import RunningAggregateOperator, RunningColumnOperator
+from actors.operators.contract.operator import Operator
+from actors.operators.expressions.column_operators import DropOperator, ProjectOperator, RenameOperator, WhereOperator
+from actors.operators.functions.batch_functions import MapBatchesOperator
+from actors.operators.functions.iteration_head import IterationInputOperator
+from actors.operators.functions.multiple_input import MultipleInputOperator
+from actors.operators.functions.reduce import ReduceOperator
+from actors.operators.functions.row_functions import FusedRowOperator
+from flinkray.transformations import operator_factories as factories
 from graphs.job_graph import OperatorCode
 
 # Operators with heavy imports of their own (connectors, windows) are imported when a job first uses them.
 
 
 def _source(code: OperatorCode) -> Operator:
-    from actors.operators.source import SourceOperator
+    from actors.operators.sources.operator import SourceOperator
 
     return SourceOperator(code)
 
 
 def _sink(code: OperatorCode) -> Operator:
-    from actors.operators.sink import SinkOperator
+    from actors.operators.sinks.operator import SinkOperator
 
     return SinkOperator(code)
 
 
 def _timestamps(code: OperatorCode) -> Operator:
-    from actors.operators.timestamps import TimestampsAndWatermarksOperator
+    from actors.operators.time.timestamps import TimestampsAndWatermarksOperator
 
     return TimestampsAndWatermarksOperator(code)
 
 
 def _process(code: OperatorCode) -> Operator:
-    from actors.operators.process import ProcessOperator
+    from actors.operators.functions.process import ProcessOperator
 
     return ProcessOperator(code)
 
 
 def _co_row(code: OperatorCode) -> Operator:
-    from actors.operators.co_process import CoRowOperator
+    from actors.operators.functions.co_process import CoRowOperator
 
     return CoRowOperator(code)
 
 
 def _co_process(code: OperatorCode) -> Operator:
-    from actors.operators.co_process import CoProcessOperator
+    from actors.operators.functions.co_process import CoProcessOperator
 
     return CoProcessOperator(code)
 
 
 def _broadcast_process(code: OperatorCode) -> Operator:
-    from actors.operators.broadcast_process import BroadcastProcessOperator
+    from actors.operators.functions.broadcast_process import BroadcastProcessOperator
 
     return BroadcastProcessOperator(code)
 
 
 def _window(code: OperatorCode) -> Operator:
-    from actors.operators.window_operator import create_window_operator
+    from actors.operators.windows.choice import create_window_operator
 
     return create_window_operator(code)
 
 
 def _local_window_aggregate(code: OperatorCode) -> Operator:
-    from actors.operators.window_local import LocalWindowAggregateOperator
+    from actors.operators.windows.aligned.local_operator import LocalWindowAggregateOperator
 
     assert isinstance(code.factory, factories.LocalWindowAggregateFactory)
     return LocalWindowAggregateOperator(code.factory)
 
 
 def _co_group(code: OperatorCode) -> Operator:
-    from actors.operators.window_join import create_co_group_operator
+    from actors.operators.joins.window_operator import create_co_group_operator
 
     return create_co_group_operator(code)
 
 
 def _interval_join(code: OperatorCode) -> Operator:
-    from actors.operators.interval_join import IntervalJoinOperator
+    from actors.operators.joins.interval_operator import IntervalJoinOperator
 
     return IntervalJoinOperator(code)
 
 
 def _async(code: OperatorCode) -> Operator:
-    from actors.operators.async_wait import AsyncWaitOperator
+    from actors.operators.asynchronous.operator import AsyncWaitOperator
 
     return AsyncWaitOperator(code)
 

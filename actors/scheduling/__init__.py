@@ -1,1 +1,4 @@
-"""The decisions about slots and tasks, without any input, output, thread or clock."""
+"""Drives a job through its life: what is deployed when, with `slots`, `failover` and `liveness`. Pure decisions.
+
+Open `scheduler.py` first (Flink's DefaultScheduler). What carries its commands out is `actors.jobs`.
+"""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from actors.control_messages import SlotRequest
-from actors.messages import AllocationId, TaskDeployment
-from actors.ports import Address
+from actors.protocol.control_messages import SlotRequest
+from actors.protocol.data_messages import AllocationId, TaskDeployment
+from actors.protocol.ports import Address
 from flinkray.execution import JobStatus
 from graphs.execution_graph import AttemptId, ExecutionVertexId, PartitionId
 from graphs.job_graph import JobVertexId

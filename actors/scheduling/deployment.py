@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from actors.checkpoints.handles import TaskRestore
-from actors.messages import (
+from actors.protocol.checkpoint_handles import TaskRestore
+from actors.protocol.data_messages import (
     AllocationId,
     ChannelDescriptor,
     GateDescriptor,
     PartitionDescriptor,
     TaskDeployment,
 )
-from actors.ports import Address
+from actors.protocol.ports import Address
 from graphs.execution_graph import Execution, ExecutionVertex, IntermediateResultPartition
 
 SlotOf = Callable[[ExecutionVertex], Address]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors.messages import AllocationId
-from actors.ports import Address
+from actors.protocol.data_messages import AllocationId
+from actors.protocol.ports import Address
 from actors.scheduling.commands import ReleasePartitions
 from graphs.execution_graph import (
     AttemptId,

@@ -23,10 +23,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
-from actors.checkpoints.handles import TaskRestore
-from actors.control_messages import ClusterOverview, ResourceProfile, SlotOffer, SlotRequest
-from actors.messages import AllocationId, TaskStateChanged
-from actors.ports import Address
+from actors.protocol.checkpoint_handles import TaskRestore
+from actors.protocol.control_messages import ClusterOverview, ResourceProfile, SlotOffer, SlotRequest
+from actors.protocol.data_messages import AllocationId, TaskStateChanged
+from actors.protocol.failure_records import FailureRecord, TaskFailure
+from actors.protocol.ports import Address
 from actors.scheduling.commands import (
     CancelAttempt,
     Command,
@@ -41,15 +42,14 @@ from actors.scheduling.commands import (
     SubtaskStarted,
 )
 from actors.scheduling.deployment import deployment_of
-from actors.scheduling.failover import FailoverStrategy, PendingRestart, RestartRegions
-from actors.scheduling.failure_handler import FailureHandler
-from actors.scheduling.failure_history import FailureRecord, TaskFailure
-from actors.scheduling.restart_strategies import NoRestart, RestartStrategy
+from actors.scheduling.failover.failover_strategies import FailoverStrategy, PendingRestart, RestartRegions
+from actors.scheduling.failover.failure_handler import FailureHandler
+from actors.scheduling.failover.restart_strategies import NoRestart, RestartStrategy
 from actors.scheduling.result_tracker import ResultTracker
 from actors.scheduling.scheduling_strategy import PipelinedRegionSchedulingStrategy
-from actors.scheduling.shortage import shortage_error
-from actors.scheduling.slot_pool import PooledSlot, SlotPool
-from actors.scheduling.slot_sharing import SharedSlot, share_slots
+from actors.scheduling.slots.shortage import shortage_error
+from actors.scheduling.slots.slot_pool import PooledSlot, SlotPool
+from actors.scheduling.slots.slot_sharing import SharedSlot, share_slots
 from flinkray.errors import ErrorInfo, FlinkrayError
 from flinkray.execution import JobStatus
 from graphs.execution_graph import (

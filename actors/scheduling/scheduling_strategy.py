@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from actors.scheduling.slot_sharing import SharedSlot
+from actors.scheduling.slots.slot_sharing import SharedSlot
 from graphs.execution_graph import (
     ConsumedPartitionGroup,
     ConsumerVertexGroup,

@@ -28,9 +28,9 @@ from flinkray.connectors.source import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
-from flinkray.connectors.spark_stream import StreamStaging
+from flinkray.connectors.spark.stream import StreamStaging
 from flinkray.errors import InvalidProgramError, UnknownColumnError
-from flinkray.types import Kind, RecordType
+from flinkray.types.records import Kind, RecordType
 
 SPILL_DIRECTORY = "spark.flinkray.spillDirectory"
 """Spark setting: where a session that is not on Ray spills blocks; the system's temporary directory by default."""
@@ -81,7 +81,7 @@ class SparkBridge:
         return SparkDataFrameSource(dataframe, columns)
 
     def stream_source(self, dataframe: DataFrame, staging: StreamStaging, ends_with_query: bool) -> Source:
-        """See `flinkray.connectors.spark_stream.SparkStreamSource`."""
+        """See `flinkray.connectors.spark.stream.SparkStreamSource`."""
         return stream.StreamingDataFrameSource(dataframe, staging, ends_with_query)
 
     @staticmethod
@@ -226,7 +226,7 @@ def _create_store(spark: SparkSession, outlives_driver: bool) -> BlockStore:
     _release(lambda kept: kept.store.is_unused)
     store: BlockStore
     if session.is_on_ray(spark):
-        from actors.hosts.ray.block_store import RayBlockStore
+        from actors.hosts.ray.datasets.block_store import RayBlockStore
 
         store = RayBlockStore.create(outlives_driver)
     else:

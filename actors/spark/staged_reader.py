@@ -17,10 +17,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from actors.spark.staging import StagedFile, Staging, StagingError
-from flinkray.batch import Batch
-from flinkray.connectors.handover import Handover
+from flinkray.batches.batch import Batch
+from flinkray.connectors.functions.handover import Handover
 from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceReader, SourceReaderContext
-from flinkray.types import Kind
+from flinkray.types.records import Kind
 
 log = logging.getLogger(__name__)
 

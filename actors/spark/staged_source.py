@@ -24,7 +24,7 @@ from flinkray.connectors.source import (
     SplitEnumeratorContext,
 )
 from flinkray.errors import FlinkrayError
-from flinkray.types import RecordType
+from flinkray.types.records import RecordType
 
 POLL_MS = 200
 BEAT_MS = 2_000

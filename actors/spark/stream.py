@@ -53,9 +53,9 @@ from flinkray.connectors.source import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
-from flinkray.connectors.spark_stream import StreamStaging
+from flinkray.connectors.spark.stream import StreamStaging
 from flinkray.errors import InvalidProgramError
-from flinkray.types import Kind, RecordType
+from flinkray.types.records import Kind, RecordType
 
 log = logging.getLogger(__name__)
 

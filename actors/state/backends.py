@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from actors.operators.base import OperatorContext
-from actors.state.disk_backend import RocksDbKeyedState
-from actors.state.disk_store import load_rocksdict
-from actors.state.keyed_state import KeyedStateBackend
-from actors.state.memory_backend import HashMapKeyedState
+from actors.operators.contract.operator import OperatorContext
+from actors.state.hashmap.backend import HashMapKeyedState
+from actors.state.keyed.backend import KeyedStateBackend
+from actors.state.rocksdb.backend import RocksDbKeyedState
+from actors.state.rocksdb.store import load_rocksdict
 
 
 def create_keyed_state(context: OperatorContext, prefix: str = "") -> KeyedStateBackend:

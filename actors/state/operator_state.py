@@ -7,11 +7,11 @@ from typing import Any, NoReturn
 
 from msgspec import Struct
 
-from actors.state.pickling import with_one_nan
-from actors.state.snapshot import ListMode, OperatorSnapshot, RestoredState
-from actors.state.state_kinds import ReadableMap, WritableMap
+from actors.state.keyed.kinds import ReadableMap, WritableMap
+from actors.state.snapshots.pickling import with_one_nan
+from actors.state.snapshots.snapshot import ListMode, OperatorSnapshot, RestoredState
 from flinkray.errors import IncompatibleStateError, InvalidProgramError
-from flinkray.state import ListStateDescriptor, MapStateDescriptor
+from flinkray.state.descriptors import ListStateDescriptor, MapStateDescriptor
 
 _KINDS = {
     ListMode.SPLIT: "list state (get_list_state)",

@@ -6,7 +6,15 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from actors.elements import (
+from actors.mailbox.processor import MailboxProcessor, Suspension
+from actors.mailbox.task_mailbox import MailboxClosed
+from actors.network.consumer.input_gate import SingleInputGate
+from actors.network.producer.record_writer import RecordWriter
+from actors.network.producer.result_partition import ResultPartition
+from actors.operators.contract.cancellation import Cancellation, TaskCanceled
+from actors.operators.contract.input_status import InputStatus
+from actors.protocol.data_messages import EndOfDataReached, TaskDeployment, TaskMetrics
+from actors.protocol.elements import (
     CancelCheckpointMarker,
     CheckpointBarrier,
     CheckpointOptions,
@@ -14,24 +22,16 @@ from actors.elements import (
     StopMode,
     Watermark,
 )
-from actors.mailbox.processor import MailboxProcessor, Suspension
-from actors.mailbox.task_mailbox import MailboxClosed
-from actors.messages import EndOfDataReached, TaskDeployment, TaskMetrics
-from actors.network.input_gate import SingleInputGate
-from actors.network.record_writer import RecordWriter
-from actors.network.result_partition import ResultPartition
-from actors.operators.cancellation import Cancellation, TaskCanceled
-from actors.operators.input_status import InputStatus
-from actors.tasks.ending import TaskEnd
-from actors.tasks.environment import TaskServices
-from actors.tasks.input_processor import InputProcessor
+from actors.tasks.chain.operator_chain import OperatorChain
+from actors.tasks.chain.task_services import TaskServices
+from actors.tasks.chain.timers import TaskTimers
+from actors.tasks.checkpoints.ending import TaskEnd
+from actors.tasks.checkpoints.restoring import TaskRestoring
+from actors.tasks.checkpoints.subtask_checkpoints import SubtaskCheckpoints
+from actors.tasks.checkpoints.task_checkpoints import TaskCheckpoints, TaskParts, decline
+from actors.tasks.inputs.input_processor import InputProcessor
 from actors.tasks.memory import keep_freed_memory
-from actors.tasks.metrics import OperatorFigures, Stopwatch, TaskFigures
-from actors.tasks.operator_chain import OperatorChain
-from actors.tasks.restoring import TaskRestoring
-from actors.tasks.subtask_checkpoints import SubtaskCheckpoints
-from actors.tasks.task_checkpoints import TaskCheckpoints, TaskParts, decline
-from actors.tasks.timers import TaskTimers
+from actors.tasks.metrics.figures import OperatorFigures, Stopwatch, TaskFigures
 from actors.tasks.wiring import (
     create_input_processor,
     create_writer,
@@ -40,8 +40,8 @@ from actors.tasks.wiring import (
     head_config,
     numbered_gates,
 )
-from flinkray.partitioning import Partitioner
-from flinkray.types import MAX_TIMESTAMP, OperatorId
+from flinkray.transformations.partitioning import Partitioner
+from flinkray.types.records import MAX_TIMESTAMP, OperatorId
 from graphs.job_graph import NetworkEdge
 from graphs.states import ExecutionState
 

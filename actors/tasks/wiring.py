@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from actors.messages import TaskDeployment
-from actors.network.debloating import debloater
-from actors.network.input_gate import InputGate, SingleInputGate, UnionInputGate
-from actors.network.record_writer import RecordWriter
-from actors.network.result_partition import ResultPartition
-from actors.operators.base import Output
-from actors.operators.key_sorter import KeySorter
-from actors.operators.pace import Pace
-from actors.tasks.environment import TaskServices
-from actors.tasks.input_processor import (
+from actors.network.consumer.input_gate import InputGate, SingleInputGate, UnionInputGate
+from actors.network.flow.debloating import debloater
+from actors.network.producer.record_writer import RecordWriter
+from actors.network.producer.result_partition import ResultPartition
+from actors.operators.contract.chunking import Pace
+from actors.operators.contract.operator import Output
+from actors.protocol.data_messages import TaskDeployment
+from actors.tasks.chain.operator_chain import OperatorChain
+from actors.tasks.chain.outputs import BroadcastingOutput
+from actors.tasks.chain.task_services import TaskServices
+from actors.tasks.inputs.input_processor import (
     ChannelEvents,
     EndedTaskInput,
     InputProcessor,
@@ -22,13 +23,12 @@ from actors.tasks.input_processor import (
     SourceTaskInput,
     TaskInput,
 )
-from actors.tasks.metrics import TaskFigures
-from actors.tasks.operator_chain import OperatorChain
-from actors.tasks.outputs import BroadcastingOutput
-from actors.tasks.sorted_inputs import SortedTaskInputs, SorterOutput
-from flinkray import options
-from flinkray.partitioning import Partitioner
-from flinkray.types import Timestamp
+from actors.tasks.inputs.key_sorter import KeySorter
+from actors.tasks.inputs.sorted_inputs import SortedTaskInputs, SorterOutput
+from actors.tasks.metrics.figures import TaskFigures
+from flinkray.config import options
+from flinkray.transformations.partitioning import Partitioner
+from flinkray.types.records import Timestamp
 from graphs.job_graph import NetworkEdge, NetworkInput, OperatorConfig, SourceInput
 
 

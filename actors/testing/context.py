@@ -8,15 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.elements import LatencyMarker, Watermark, WatermarkStatus
-from actors.operators.cancellation import Cancellation
-from actors.operators.pace import PieceLimit
-from actors.ports import Loop
-from actors.state.options import StateOptions
-from flinkray.batch import Batch
-from flinkray.keys import KeySelector
+from actors.operators.contract.cancellation import Cancellation
+from actors.operators.contract.chunking import PieceLimit
+from actors.protocol.elements import LatencyMarker, Watermark, WatermarkStatus
+from actors.protocol.ports import Loop
+from actors.state.keyed.options import StateOptions
+from flinkray.batches.batch import Batch
 from flinkray.testing.clock import ManualClock
-from flinkray.types import OutputTag, Timestamp
+from flinkray.types.keys import KeySelector
+from flinkray.types.records import OutputTag, Timestamp
 from graphs.key_groups import key_group_range
 
 

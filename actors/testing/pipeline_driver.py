@@ -8,31 +8,31 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 
-from actors.checkpoints.handles import OperatorSubtaskState, PartKind, StatePart
-from actors.elements import CheckpointOptions, Watermark, WatermarkStatus
-from actors.network.partitioners import ChannelSelector, create_selector
-from actors.operators.base import Operator, Output
+from actors.network.producer.partitioners import ChannelSelector, create_selector
+from actors.operators.contract.operator import Operator, Output
 from actors.operators.registry import create_operator
-from actors.operators.watermark_valve import StatusWatermarkValve
-from actors.state.options import StateOptions
-from actors.state.snapshot import read_keyed_table
-from actors.tasks.outputs import BroadcastingOutput, ChainingOutput, name_operator
+from actors.operators.time.watermark_valve import StatusWatermarkValve
+from actors.protocol.checkpoint_handles import OperatorSubtaskState, PartKind, StatePart
+from actors.protocol.elements import CheckpointOptions, Watermark, WatermarkStatus
+from actors.state.keyed.options import StateOptions
+from actors.state.snapshots.snapshot import read_keyed_table
+from actors.tasks.chain.outputs import BroadcastingOutput, ChainingOutput, name_operator
 from actors.testing.context import HarnessContext, RecordingOutput
 from actors.testing.snapshots import MemoryRestoredState, MemoryStateWriter, inline_data
-from flinkray import options
-from flinkray.batch import Batch
+from flinkray.batches.batch import Batch
+from flinkray.config import options
 from flinkray.errors import CheckpointError, InvalidProgramError
 from flinkray.execution import Pipeline
-from flinkray.operator_factories import SourceFactory
 from flinkray.testing import elements
 from flinkray.testing.clock import ManualClock
 from flinkray.testing.driver import HarnessInput
-from flinkray.types import MAX_TIMESTAMP, Millis, OperatorId, OutputTag, Timestamp
+from flinkray.transformations.operator_factories import SourceFactory
+from flinkray.types.records import MAX_TIMESTAMP, Millis, OperatorId, OutputTag, Timestamp
+from graphs.compiler.stream_graph_generator import generate_stream_graph
 from graphs.job_graph import OperatorCode
 from graphs.key_groups import HIGHEST_MAX_PARALLELISM
 from graphs.passes import run_passes
 from graphs.stream_graph import StreamEdge, StreamNode
-from graphs.stream_graph_generator import generate_stream_graph
 
 _TIMERS = "timers/"
 """How the names of parts begin that hold timers."""

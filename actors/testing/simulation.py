@@ -9,8 +9,8 @@ from actors.hosts.simulation.faults import NODE, Faults
 from actors.hosts.simulation.host import SimulationHost
 from flinkray.execution import JobClient, Pipeline
 from flinkray.testing.simulation import SimulatedFaults
-from flinkray.types import JobId
-from graphs.job_graph_generator import generate_job_graph
+from flinkray.types.records import JobId
+from graphs.compiler.job_graph_generator import generate_job_graph
 
 # Always the same, as all chance must come from the seed.
 _JOB = JobId("51a7ed00000000000000000000000000")

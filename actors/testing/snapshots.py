@@ -12,8 +12,8 @@ from typing import IO, Any
 
 import pyarrow as pa
 
-from actors.checkpoints.handles import InlineState, OperatorSubtaskState, PartKind, SharedFile, StatePart
-from actors.state.snapshot import NativeState, read_keyed_table, read_list
+from actors.protocol.checkpoint_handles import InlineState, OperatorSubtaskState, PartKind, SharedFile, StatePart
+from actors.state.snapshots.snapshot import NativeState, read_keyed_table, read_list
 
 _paths = itertools.count()
 _SHARED: dict[str, bytes] = {}

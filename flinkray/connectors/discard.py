@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flinkray.batch import Batch
+from flinkray.batches.batch import Batch
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
 
 

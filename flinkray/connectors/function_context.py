@@ -21,7 +21,7 @@ class Subtask(Protocol):
 
 
 class SubtaskRuntimeContext:
-    """A `flinkray.functions.RuntimeContext` that knows the subtask; state, files and accumulators need an operator."""
+    """A RuntimeContext that knows the subtask; state, files and accumulators need an operator."""
 
     def __init__(self, subtask: Subtask) -> None:
         self._subtask = subtask

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from flinkray.batch import Batch
+from flinkray.batches.batch import Batch
+from flinkray.batches.row_codec import decode
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
-from flinkray.row_codec import decode
 
 
 class PrintSink(Sink):

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from flinkray.batch import Batch
+from flinkray.batches.batch import Batch
 
 
 class SinkWriterContext(Protocol):

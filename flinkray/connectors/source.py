@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from flinkray.batch import Batch
-from flinkray.types import RecordType, Timestamp
+from flinkray.batches.batch import Batch
+from flinkray.types.records import RecordType, Timestamp
 
 
 class Boundedness(enum.Enum):

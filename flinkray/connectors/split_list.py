@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
-from flinkray.batch import Batch
+from flinkray.batches.batch import Batch
 from flinkray.connectors.source import (
     ReaderStatus,
     SourceBatch,

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from flinkray.metrics import Counter, Distribution, Meter, MetricGroup
+from flinkray.functions.metrics import Counter, Distribution, Meter, MetricGroup
 
 __all__ = ["Counter", "Distribution", "Meter", "MetricGroup"]

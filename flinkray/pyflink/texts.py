@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flinkray.batch import Batch
-from flinkray.row_codec import decode
-from flinkray.rows import Row
-from flinkray.types import Kind
+from flinkray.batches.batch import Batch
+from flinkray.batches.row_codec import decode
+from flinkray.types.records import Kind
+from flinkray.types.rows import Row
 
 _Text = Callable[[Any], str]
 

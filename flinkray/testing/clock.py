@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flinkray.durations import Duration, to_millis
+from flinkray.time.durations import Duration, to_millis
 
 
 class ManualClock:

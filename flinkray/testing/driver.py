@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
-from flinkray.batch import Batch
+from flinkray.batches.batch import Batch
 from flinkray.connectors.source import (
     Boundedness,
     Source,
@@ -16,7 +16,7 @@ from flinkray.connectors.source import (
 )
 from flinkray.errors import InvalidProgramError
 from flinkray.testing.elements import Marker, Watermark
-from flinkray.types import Millis, OutputTag, Timestamp
+from flinkray.types.records import Millis, OutputTag, Timestamp
 
 PLUGINS = "flinkray.testing"
 

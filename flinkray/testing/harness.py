@@ -10,17 +10,13 @@ from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 import pyarrow as pa
 
-from flinkray.batch import Batch
-from flinkray.config import Configuration
-from flinkray.connected_streams import ConnectedStreams
-from flinkray.connectors.collection import streamed_table
+from flinkray.batches.batch import Batch
+from flinkray.batches.row_codec import RowEncoder, decode
+from flinkray.config.configuration import Configuration
+from flinkray.connectors.collection.source import streamed_table
 from flinkray.connectors.discard import DiscardSink
-from flinkray.datastream import DataStream
-from flinkray.durations import Duration, to_millis
-from flinkray.environment import StreamExecutionEnvironment
 from flinkray.errors import InvalidProgramError
-from flinkray.execution import load_plugin
-from flinkray.functions import (
+from flinkray.functions.interfaces import (
     CoFlatMapFunction,
     CoMapFunction,
     CoProcessFunction,
@@ -30,14 +26,18 @@ from flinkray.functions import (
     ProcessFunction,
     ReduceFunction,
 )
-from flinkray.keyed_stream import KeyedStream
-from flinkray.row_codec import RowEncoder, decode
+from flinkray.functions.type_hints import record_type
+from flinkray.plugins import load_plugin
+from flinkray.streams.connected_streams import ConnectedStreams
+from flinkray.streams.data_stream import DataStream
+from flinkray.streams.environment import StreamExecutionEnvironment
+from flinkray.streams.keyed_stream import KeyedStream
 from flinkray.testing.clock import ManualClock
 from flinkray.testing.driver import PLUGINS, HarnessInput, PipelineDriver
 from flinkray.testing.elements import Watermark
-from flinkray.type_hints import record_type
-from flinkray.types import Kind, OutputTag, Timestamp
-from flinkray.watermarks import WatermarkStrategy
+from flinkray.time.durations import Duration, to_millis
+from flinkray.time.watermarks import WatermarkStrategy
+from flinkray.types.records import Kind, OutputTag, Timestamp
 
 
 class HarnessSettings(TypedDict, total=False):

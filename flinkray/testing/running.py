@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from flinkray.environment import StreamExecutionEnvironment
+from flinkray.config.options import TARGET
 from flinkray.execution import JobExecutionResult
-from flinkray.options import TARGET
+from flinkray.streams.environment import StreamExecutionEnvironment
 
 
 def run_locally(env: StreamExecutionEnvironment, job_name: str | None = None) -> JobExecutionResult:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flinkray.batch import Batch
+from flinkray.batches.batch import Batch
+from flinkray.batches.row_codec import RowEncoder
 from flinkray.connectors.source import (
     Boundedness,
     Source,
@@ -19,10 +20,9 @@ from flinkray.connectors.source import (
 )
 from flinkray.connectors.split_list import SplitListEnumerator, SplitListReader
 from flinkray.errors import InvalidProgramError
-from flinkray.row_codec import RowEncoder
+from flinkray.functions.type_hints import record_type
 from flinkray.testing.elements import Crash, Idle, Marker, Watermark
-from flinkray.type_hints import record_type
-from flinkray.types import RecordType, Timestamp
+from flinkray.types.records import RecordType, Timestamp
 
 _crashed: set[tuple[str, int]] = set()
 """(source, position) of the crashes that have been in this process: a job that starts again must get past them."""

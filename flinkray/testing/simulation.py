@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from flinkray.datastream import DataStream
-from flinkray.environment import StreamExecutionEnvironment
-from flinkray.execution import EXECUTORS, JobExecutionResult, load_plugin, replace_plugins
+from flinkray.execution import JobExecutionResult
+from flinkray.plugins import EXECUTORS, load_plugin, replace_plugins
+from flinkray.streams.data_stream import DataStream
+from flinkray.streams.environment import StreamExecutionEnvironment
 from flinkray.testing.driver import PLUGINS
 
 

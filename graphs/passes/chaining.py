@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from flinkray.operator_factories import ChainingStrategy
-from flinkray.partitioning import ForwardPartitioner
+from flinkray.transformations.operator_factories import ChainingStrategy
+from flinkray.transformations.partitioning import ForwardPartitioner
 from graphs.passes.plan import Chain, Plan
 from graphs.stream_graph import ExchangeMode, StreamEdge, StreamGraph, StreamNode
 

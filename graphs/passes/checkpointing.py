@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from flinkray import options
-from flinkray.checkpoint_config import MIN_INTERVAL_MS
-from flinkray.config import Configuration
-from flinkray.types import Millis
+from flinkray.config import options
+from flinkray.config.configuration import Configuration
+from flinkray.state.checkpoint_config import MIN_INTERVAL_MS
+from flinkray.types.records import Millis
 from graphs.job_graph import CheckpointRetention, CheckpointSettings
 from graphs.passes.plan import Plan
 

@@ -10,11 +10,9 @@ import hashlib
 
 from msgspec.structs import replace
 
-from flinkray.aggregates import Avg, Count, Max, Min, Sum
-from flinkray.keys import ColumnKey
-from flinkray.operator_factories import ChainingStrategy, LocalWindowAggregateFactory, WindowFactory
-from flinkray.options import AGG_PHASE_STRATEGY
-from flinkray.partitioning import (
+from flinkray.config.options import AGG_PHASE_STRATEGY
+from flinkray.transformations.operator_factories import ChainingStrategy, LocalWindowAggregateFactory, WindowFactory
+from flinkray.transformations.partitioning import (
     ForwardPartitioner,
     GlobalPartitioner,
     KeyGroupPartitioner,
@@ -22,9 +20,11 @@ from flinkray.partitioning import (
     RescalePartitioner,
     ShufflePartitioner,
 )
-from flinkray.transformations import ResourceSpec
-from flinkray.types import OperatorId
-from flinkray.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows
+from flinkray.transformations.transformation import ResourceSpec
+from flinkray.types.keys import ColumnKey
+from flinkray.types.records import OperatorId
+from flinkray.windows.aggregates import Avg, Count, Max, Min, Sum
+from flinkray.windows.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
 from graphs.job_graph import TaskKind
 from graphs.passes.operator_ids import HASH_BYTES
 from graphs.passes.plan import OperatorIds, Plan

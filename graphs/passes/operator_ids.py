@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from flinkray.errors import InvalidProgramError
-from flinkray.types import OperatorId
+from flinkray.types.records import OperatorId
 from graphs.passes.chaining import is_chainable
 from graphs.passes.plan import OperatorIds, Plan
 from graphs.stream_graph import StreamGraph, StreamNode

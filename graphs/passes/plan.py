@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from flinkray.types import OperatorId
+from flinkray.types.records import OperatorId
 from graphs.job_graph import CheckpointSettings, JobVertexId, ResultPartitionType
 from graphs.stream_graph import StreamEdge, StreamGraph, StreamNode
 

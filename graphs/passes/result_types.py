@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from flinkray.errors import InvalidProgramError
-from flinkray.partitioning import ForwardPartitioner
+from flinkray.transformations.partitioning import ForwardPartitioner
 from graphs.job_graph import ResultPartitionType
 from graphs.passes.plan import Plan
 from graphs.stream_graph import ExchangeMode, GlobalExchangeMode, StreamEdge, StreamGraph

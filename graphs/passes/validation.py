@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from flinkray.connectors.feedback import FeedbackSink, FeedbackSource
+from flinkray.config.options import CHECKPOINT_INTERVAL
+from flinkray.connectors.feedback.feedback import FeedbackSink, FeedbackSource
 from flinkray.errors import InvalidProgramError
-from flinkray.operator_factories import SourceFactory
-from flinkray.options import CHECKPOINT_INTERVAL
+from flinkray.transformations.operator_factories import SourceFactory
 from graphs.passes.plan import Plan
 from graphs.stream_graph import StreamGraph, StreamNode
 

@@ -21,7 +21,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BlockStore
     made: BlockStore
     if request.param == "ray":
         request.getfixturevalue("ray_cluster")
-        from actors.hosts.ray.block_store import RayBlockStore
+        from actors.hosts.ray.datasets.block_store import RayBlockStore
 
         made = RayBlockStore.create(outlives_driver=False)
     else:
@@ -95,7 +95,7 @@ def test_a_store_that_may_outlive_the_driver_ends_when_its_lease_does(
 ) -> None:
     import ray
 
-    from actors.hosts.ray import block_store
+    from actors.hosts.ray.datasets import block_store
 
     monkeypatch.setattr(block_store, "GRACE_SECONDS", 0.0)
     monkeypatch.setattr(block_store, "is_own_cluster", lambda: is_own_cluster)
@@ -123,7 +123,7 @@ def test_a_store_that_may_outlive_the_driver_ends_when_its_lease_does(
 def test_a_block_of_another_node_than_the_holders_is_copied_by_a_task() -> None:
     import ray
 
-    from actors.hosts.ray.block_store import RayBlockStore
+    from actors.hosts.ray.datasets.block_store import RayBlockStore
 
     held = RayBlockStore.create(outlives_driver=False)
     assert held._ask("put", "a", [ray.put(rows(1, 2))], "another node")

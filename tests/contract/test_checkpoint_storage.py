@@ -13,12 +13,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs
 
-from actors.checkpoints.completed import CompletedCheckpoint
-from actors.checkpoints.handles import FileState, InlineState, OperatorSubtaskState, PartKind, StatePart, TaskRestore
-from actors.checkpoints.handles import RestoredPart as Restored
-from actors.checkpoints.metadata import find_latest, load
-from actors.checkpoints.reading import RestoredOperatorState, read_part
-from actors.checkpoints.storage import (
+from actors.checkpoints.coordination.completed import CompletedCheckpoint
+from actors.checkpoints.storage.metadata import find_latest, load
+from actors.checkpoints.storage.reading import RestoredOperatorState, read_part
+from actors.checkpoints.storage.storage import (
     CheckpointDirectories,
     FileStateWriter,
     MemoryStateWriter,
@@ -29,6 +27,15 @@ from actors.checkpoints.storage import (
     remove_leftovers,
     write_metadata,
 )
+from actors.protocol.checkpoint_handles import (
+    FileState,
+    InlineState,
+    OperatorSubtaskState,
+    PartKind,
+    StatePart,
+    TaskRestore,
+)
+from actors.protocol.checkpoint_handles import RestoredPart as Restored
 from flinkray import filesystems
 from flinkray.errors import CheckpointError
 from graphs.execution_graph import ExecutionGraph, ExecutionVertexId

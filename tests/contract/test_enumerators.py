@@ -17,16 +17,16 @@ from actors.blocks.source import BlockSource, BlockSplit
 from actors.blocks.store import Block
 from actors.coordinators.alignment import WatermarkAlignment
 from actors.coordinators.source_coordinator import SourceCoordinator
-from actors.messages import AddSplits, NoMoreSplits, ReaderRegistered, SplitRequested
+from actors.protocol.data_messages import AddSplits, NoMoreSplits, ReaderRegistered, SplitRequested
 from actors.spark.staged_reader import StagedSplit
 from examples.fraud_detection import PaymentSource
-from flinkray.connectors.collection import ArrowSource, CollectionSource
-from flinkray.connectors.datagen import DataGenSource, SequenceField
-from flinkray.connectors.file_source import FileSource
-from flinkray.connectors.sequence import SequenceSource
+from flinkray.connectors.collection.source import ArrowSource, CollectionSource
+from flinkray.connectors.datagen.source import DataGenSource, SequenceField
+from flinkray.connectors.files.source import FileSource
+from flinkray.connectors.sequence.source import SequenceSource
 from flinkray.connectors.source import Source
-from flinkray.types import Kind, RecordType
-from flinkray.watermarks import WatermarkStrategy
+from flinkray.time.watermarks import WatermarkStrategy
+from flinkray.types.records import Kind, RecordType
 from tests.support.staged_streams import Stage, staged_source
 
 SEEDS = range(40)

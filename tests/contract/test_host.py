@@ -1,4 +1,4 @@
-"""The contract of `actors.ports.Host` and `EndpointContext`, run against every host."""
+"""The contract of `actors.protocol.ports.Host` and `EndpointContext`, run against every host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from actors.hosts.local import LocalHost
 from actors.hosts.simulation.host import SimulationHost
-from actors.ports import Address, EndpointGone, Host
+from actors.protocol.ports import Address, EndpointGone, Host
 from tests.support.endpoints import recorder
 from tests.support.restarts import deaths
 from tests.support.waiting import eventually

@@ -16,16 +16,15 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from actors.checkpoints.handles import InlineState
-from actors.elements import CheckpointOptions
-from actors.keys import key_groups, key_values
-from actors.state.disk_store import DiskStore
-from actors.state.keyed_state import KeyedStateBackend
-from actors.state.pickling import with_one_nan
-from actors.state.snapshot import OperatorSnapshot
+from actors.keys.hashes import key_groups, key_values
+from actors.protocol.checkpoint_handles import InlineState
+from actors.protocol.elements import CheckpointOptions
+from actors.state.keyed.backend import KeyedStateBackend
+from actors.state.rocksdb.store import DiskStore
+from actors.state.snapshots.pickling import with_one_nan
+from actors.state.snapshots.snapshot import OperatorSnapshot
 from flinkray.errors import CheckpointError, InvalidProgramError
-from flinkray.rows import Row
-from flinkray.state import (
+from flinkray.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -34,7 +33,8 @@ from flinkray.state import (
     TtlUpdateType,
     ValueStateDescriptor,
 )
-from flinkray.types import Millis
+from flinkray.types.records import Millis
+from flinkray.types.rows import Row
 from graphs.key_groups import key_group_range
 from tests.support.keyed_state import (
     BACKENDS,

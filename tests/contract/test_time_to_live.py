@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from actors.elements import CheckpointOptions
-from actors.state.disk_states import DiskState
-from actors.state.keyed_state import KeyedStateBackend
-from flinkray.state import (
+from actors.protocol.elements import CheckpointOptions
+from actors.state.keyed.backend import KeyedStateBackend
+from actors.state.rocksdb.states import DiskState
+from flinkray.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
@@ -21,7 +21,7 @@ from flinkray.state import (
     StateDescriptor,
     ValueStateDescriptor,
 )
-from flinkray.state_ttl import StateTtlConfig, StateTtlConfigBuilder
+from flinkray.state.time_to_live import StateTtlConfig, StateTtlConfigBuilder
 from graphs.key_groups import key_group_range
 from tests.support.keyed_state import (
     BACKENDS,

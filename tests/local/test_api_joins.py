@@ -28,7 +28,7 @@ from flinkray import (
     TumblingProcessingTimeWindows,
     Types,
 )
-from flinkray.functions import ProcessContext
+from flinkray.functions.interfaces import ProcessContext
 from tests.support.jobs import environment
 from tests.support.whole_jobs import ONE_ROW_BATCHES, rows, rows_of, timed
 

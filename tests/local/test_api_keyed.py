@@ -48,7 +48,12 @@ from flinkray import (
     ValueStateDescriptor,
     col,
 )
-from flinkray.functions import FunctionInitializationContext, FunctionSnapshotContext, OnTimerContext, ProcessContext
+from flinkray.functions.interfaces import (
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    OnTimerContext,
+    ProcessContext,
+)
 from tests.support.jobs import environment
 from tests.support.whole_jobs import ONE_ROW_BATCHES, in_order, rows, rows_of, timed
 

@@ -45,7 +45,7 @@ from flinkray import (
     WatermarkStrategy,
     col,
 )
-from flinkray.functions import ProcessContext
+from flinkray.functions.interfaces import ProcessContext
 from tests.support.jobs import environment
 from tests.support.whole_jobs import in_order, rows
 

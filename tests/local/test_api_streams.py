@@ -49,7 +49,7 @@ from flinkray import (
     lit,
     when,
 )
-from flinkray.functions import ProcessContext
+from flinkray.functions.interfaces import ProcessContext
 from flinkray.pyflink.datastream import Partitioner
 from flinkray.testing import run_locally
 from tests.support.jobs import environment

@@ -43,7 +43,7 @@ from flinkray import (
     WindowFunction,
     col,
 )
-from flinkray.functions import ProcessContext, WindowContext
+from flinkray.functions.interfaces import ProcessContext, WindowContext
 from tests.support.jobs import environment
 from tests.support.whole_jobs import ONE_ROW_BATCHES, rows, rows_of, timed
 

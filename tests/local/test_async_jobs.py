@@ -30,7 +30,7 @@ from flinkray import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from flinkray.row_codec import decode
+from flinkray.batches.row_codec import decode
 from tests.support.api import DEADLINE
 from tests.support.leftovers import nothing_is_left
 from tests.support.saved_jobs import committed, local

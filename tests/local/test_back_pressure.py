@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from actors.hosts.local import LocalHost
-from actors.network.environment import NetworkStatistics
-from actors.ports import Address, EndpointGone
+from actors.network.connections.environment import NetworkStatistics
+from actors.protocol.ports import Address, EndpointGone
 from actors.task_slot import GetNetworkStatistics
 from flinkray import Sink, SinkWriter
-from flinkray.batch import Batch
-from flinkray.options import EXCLUSIVE_BUFFERS, FLOATING_BUFFERS
+from flinkray.batches.batch import Batch
+from flinkray.config.options import EXCLUSIVE_BUFFERS, FLOATING_BUFFERS
 from tests.support.jobs import environment
 from tests.support.waiting import eventually
 

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.checkpoints.handles import FileState
-from actors.checkpoints.metadata import load
+from actors.checkpoints.storage.metadata import load
+from actors.protocol.checkpoint_handles import FileState
 from flinkray import (
     CheckpointStatus,
     FileSink,

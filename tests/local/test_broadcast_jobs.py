@@ -31,14 +31,14 @@ from flinkray import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
-from flinkray.broadcast_functions import (
+from flinkray.batches.row_codec import decode
+from flinkray.functions.broadcast import (
     BroadcastContext,
     KeyedBroadcastContext,
     KeyedReadOnlyBroadcastContext,
     OnTimerBroadcastContext,
     ReadOnlyBroadcastContext,
 )
-from flinkray.row_codec import decode
 from tests.support.jobs import environment
 from tests.support.whole_jobs import ASCENDING, rows, rows_of
 

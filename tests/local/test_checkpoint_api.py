@@ -44,8 +44,8 @@ from flinkray import (
     ValueStateDescriptor,
     WatermarkStrategy,
 )
-from flinkray.functions import FunctionInitializationContext, FunctionSnapshotContext
-from flinkray.row_codec import decode
+from flinkray.batches.row_codec import decode
+from flinkray.functions.interfaces import FunctionInitializationContext, FunctionSnapshotContext
 from tests.support.waiting import eventually
 
 Env = StreamExecutionEnvironment

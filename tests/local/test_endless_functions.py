@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from flinkray import DataStream, DiscardSink, JobStatus, KeyedProcessFunction, StreamExecutionEnvironment
-from flinkray.functions import OnTimerContext, ProcessContext
+from flinkray.functions.interfaces import OnTimerContext, ProcessContext
 from tests.support.leftovers import nothing_is_left
 from tests.support.waiting import eventually
 

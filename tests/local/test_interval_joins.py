@@ -26,10 +26,10 @@ from flinkray import (
     WatermarkStrategy,
     col,
 )
-from flinkray.functions import ProcessContext, ProcessJoinContext
-from flinkray.interval_join import IntervalJoined
-from flinkray.operator_factories import IntervalJoinFactory
+from flinkray.functions.interfaces import ProcessContext, ProcessJoinContext
+from flinkray.streams.interval_join import IntervalJoined
 from flinkray.testing import TwoInputHarness
+from flinkray.transformations.operator_factories import IntervalJoinFactory
 from tests.support.api import factory
 from tests.support.jobs import environment
 from tests.support.whole_jobs import ONE_ROW_BATCHES, rows, rows_of, timed

@@ -24,7 +24,7 @@ from flinkray import (
     Types,
     ValueStateDescriptor,
 )
-from flinkray.functions import OnTimerContext, ProcessContext
+from flinkray.functions.interfaces import OnTimerContext, ProcessContext
 from tests.support.jobs import environment
 from tests.support.whole_jobs import ASCENDING, rows, rows_of
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from actors.checkpoints.handles import PartKind
-from actors.checkpoints.metadata import find_latest, load
+from actors.checkpoints.storage.metadata import find_latest, load
+from actors.protocol.checkpoint_handles import PartKind
 from flinkray import ExternalizedCheckpointRetention, JobStatus
 from tests.support.saved_jobs import (
     Env,

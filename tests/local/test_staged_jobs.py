@@ -11,7 +11,7 @@ import pytest
 
 from actors.spark.staged_source import StagedSource
 from flinkray import FileSink, JobExecutionError, RestartStrategies, StreamExecutionEnvironment, WatermarkStrategy
-from flinkray.types import Kind, RecordType
+from flinkray.types.records import Kind, RecordType
 from tests.support.staged_streams import SCHEMA, Stage, clean_up
 from tests.support.waiting import eventually
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from actors.operators import window_local
-from actors.operators.partial_aggregates import is_partial
-from actors.operators.window_columnar import ColumnarWindowOperator
-from actors.tasks.metrics import OperatorFigures
+from actors.operators.aggregates.partial import is_partial
+from actors.operators.windows.aligned import local_operator as window_local
+from actors.operators.windows.aligned.aggregate_operator import ColumnarWindowOperator
+from actors.tasks.metrics.figures import OperatorFigures
 from flinkray import (
     Avg,
     Count,
@@ -22,7 +22,7 @@ from flinkray import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from flinkray.batch import Batch
+from flinkray.batches.batch import Batch
 from flinkray.testing import ScriptedSource, Watermark
 from tests.support.jobs import environment
 from tests.support.saved_jobs import committed, everything, expected, local, started

@@ -7,7 +7,7 @@ import pytest
 from flinkray import DataStream, StreamExecutionEnvironment
 from flinkray.errors import JobExecutionError
 from flinkray.testing import Crash, ScriptedSource, SimulatedFaults, Simulation, Watermark, run_locally
-from flinkray.watermarks import WatermarkStrategy
+from flinkray.time.watermarks import WatermarkStrategy
 from tests.support.jobs import environment
 
 RESTARTS = {

@@ -33,16 +33,16 @@ from flinkray import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from flinkray.functions import WindowContext
-from flinkray.keys import ColumnKey
-from flinkray.operator_factories import (
+from flinkray.functions.interfaces import WindowContext
+from flinkray.transformations.operator_factories import (
     OperatorFactory,
     RunningAggregateFactory,
     WindowCoGroupFactory,
     WindowFactory,
 )
-from flinkray.types import Millis
-from flinkray.windowing import AlignedWindows
+from flinkray.types.keys import ColumnKey
+from flinkray.types.records import Millis
+from flinkray.windows.assigners import AlignedWindows
 from tests.support.jobs import environment
 from tests.support.operators import code
 from tests.support.rescaling import Subtasks

@@ -21,12 +21,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from flinkray.environment import StreamExecutionEnvironment
 from flinkray.errors import InvalidProgramError
 from flinkray.execution import Pipeline
-from flinkray.partitioning import ShufflePartitioner
+from flinkray.streams.environment import StreamExecutionEnvironment
+from flinkray.transformations.partitioning import ShufflePartitioner
+from graphs.compiler.planner import plan
 from graphs.job_graph import JobGraph
-from graphs.planner import plan
 from graphs.render import job_graph_mermaid, job_graph_text
 from tests.support.graphs import Program
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flinkray import Count, StreamExecutionEnvironment, TumblingEventTimeWindows
-from flinkray.types import Millis
+from flinkray.types.records import Millis
 from tests.support.simulation import compiled
 
 

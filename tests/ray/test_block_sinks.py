@@ -35,7 +35,7 @@ class KillsItsSlot(MapFunction):
 
 
 def test_blocks_survive_the_slots_that_wrote_them_and_count_once(tmp_path: Path) -> None:
-    from actors.hosts.ray.block_store import RayBlockStore
+    from actors.hosts.ray.datasets.block_store import RayBlockStore
 
     store = RayBlockStore.create(outlives_driver=False)
     env = environment(target="ray").set_parallelism(2)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from actors.ports import Address, EndpointGone, EndpointSpec
+from actors.protocol.ports import Address, EndpointGone, EndpointSpec
 from tests.support.restarts import Stillborn, deaths, mortal
 from tests.support.waiting import eventually
 

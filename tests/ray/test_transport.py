@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from actors.elements import CheckpointBarrier
-from actors.messages import AddCredit, BufferEntry, Buffers, ChannelId
-from actors.ports import Address, DeliveryFailed, EndpointDied
+from actors.protocol.data_messages import AddCredit, BufferEntry, Buffers, ChannelId
+from actors.protocol.elements import CheckpointBarrier
+from actors.protocol.ports import Address, DeliveryFailed, EndpointDied
 from tests.support.endpoints import recorder
 from tests.support.network import numbers
 from tests.support.waiting import eventually

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from actors.ports import Address
+from actors.protocol.ports import Address
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.ray, pytest.mark.timeout(60)]

@@ -33,8 +33,8 @@ from flinkray import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from flinkray.aggregates import Count
 from flinkray.spark import init_spark, stage_stream, stop_spark
+from flinkray.windows.aggregates import Count
 from tests.support.waiting import eventually
 
 pytestmark = [

@@ -9,9 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from flinkray.batch import Batch
-from flinkray.checkpoint_statistics import CheckpointOverview
-from flinkray.connectors.collect import CollectSink
+from flinkray.batches.batch import Batch
+from flinkray.batches.row_codec import RowEncoder, decode
+from flinkray.connectors.collect.sink import CollectSink
 from flinkray.connectors.source import (
     ReaderStatus,
     Source,
@@ -19,12 +19,12 @@ from flinkray.connectors.source import (
     SourceReader,
     SplitEnumerator,
 )
-from flinkray.datastream import DataStream
 from flinkray.execution import JobClient, JobExecutionResult, JobProgress, JobStatus, Pipeline
-from flinkray.operator_factories import OperatorFactory, SinkFactory
-from flinkray.row_codec import RowEncoder, decode
-from flinkray.transformations import PhysicalTransformation
-from flinkray.types import JobId
+from flinkray.state.checkpoint_statistics import CheckpointOverview
+from flinkray.streams.data_stream import DataStream
+from flinkray.transformations.operator_factories import OperatorFactory, SinkFactory
+from flinkray.transformations.transformation import PhysicalTransformation
+from flinkray.types.records import JobId
 
 DEADLINE = 30.0
 """Seconds that a test waits for another thread at most."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from actors.operators.async_calls import Call, Calls, Deliver
-from actors.operators.async_wait import AsyncWaitOperator
-from actors.state.snapshot import OperatorSnapshot
-from flinkray.async_functions import NO_RETRY_STRATEGY, AsyncFunction, AsyncRetryStrategy
-from flinkray.operator_factories import AsyncFactory
-from flinkray.types import Millis
+from actors.operators.asynchronous.calls import Call, Calls, Deliver
+from actors.operators.asynchronous.operator import AsyncWaitOperator
+from actors.state.snapshots.snapshot import OperatorSnapshot
+from flinkray.functions.asynchronous import NO_RETRY_STRATEGY, AsyncFunction, AsyncRetryStrategy
+from flinkray.transformations.operator_factories import AsyncFactory
+from flinkray.types.records import Millis
 from tests.support.operators import FakeContext, OperatorHarness, RecordedOutput, code
 from tests.support.state import restored_from
 

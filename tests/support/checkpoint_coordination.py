@@ -6,10 +6,10 @@ import re
 import zlib
 from typing import Any, TypeVar
 
-from actors.checkpoints.commands import Command, SnapshotCoordinators, StoreCheckpoint
-from actors.checkpoints.completed import CompletedCheckpoint
-from actors.checkpoints.coordinator import CheckpointCoordinator
-from actors.checkpoints.handles import (
+from actors.checkpoints.coordination.commands import Command, SnapshotCoordinators, StoreCheckpoint
+from actors.checkpoints.coordination.completed import CompletedCheckpoint
+from actors.checkpoints.coordination.coordinator import CheckpointCoordinator
+from actors.protocol.checkpoint_handles import (
     CheckpointMetrics,
     InlineState,
     OperatorSubtaskState,
@@ -17,11 +17,11 @@ from actors.checkpoints.handles import (
     StatePart,
     TaskSnapshot,
 )
-from actors.elements import StopMode
-from actors.messages import AcknowledgeCheckpoint, DeclineCheckpoint, EndOfDataReached
+from actors.protocol.data_messages import AcknowledgeCheckpoint, DeclineCheckpoint, EndOfDataReached
+from actors.protocol.elements import StopMode
 from flinkray.errors import CheckpointError, ErrorInfo
 from flinkray.execution import JobStatus
-from flinkray.types import JobId, Millis, OperatorId
+from flinkray.types.records import JobId, Millis, OperatorId
 from graphs.execution_graph import AttemptId, Execution, ExecutionGraph
 from graphs.job_graph import CheckpointSettings, JobGraph
 from graphs.states import ExecutionState

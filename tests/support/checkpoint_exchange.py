@@ -10,19 +10,19 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from actors.elements import (
+from actors.network.consumer.input_gate import InputGate, SingleInputGate, UnionInputGate
+from actors.network.consumer.remote_channel import RemoteInputChannel
+from actors.protocol.elements import (
     CheckpointBarrier,
     CheckpointOptions,
     EndOfData,
     EndOfPartition,
     Watermark,
 )
-from actors.network.input_gate import InputGate, SingleInputGate, UnionInputGate
-from actors.network.remote_channel import RemoteInputChannel
-from actors.ports import Address
-from flinkray.batch import Batch
-from flinkray.config import Configuration
-from flinkray.types import Timestamp
+from actors.protocol.ports import Address
+from flinkray.batches.batch import Batch
+from flinkray.config.configuration import Configuration
+from flinkray.types.records import Timestamp
 from tests.support.network import World, numbers, partition_descriptor, values_of
 
 SLOTS = ("a", "b")

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from actors.checkpoints.completed import CompletedCheckpoint, OperatorState
-from actors.checkpoints.handles import (
+from actors.checkpoints.coordination.completed import CompletedCheckpoint, OperatorState
+from actors.checkpoints.storage.reading import RestoredOperatorState
+from actors.protocol.checkpoint_handles import (
     FileState,
     InlineState,
     OperatorSubtaskState,
@@ -20,12 +21,11 @@ from actors.checkpoints.handles import (
     StatePart,
     TaskRestore,
 )
-from actors.checkpoints.reading import RestoredOperatorState
-from actors.elements import CheckpointOptions
-from actors.messages import AllocationId, TaskDeployment
-from actors.state.snapshot import KeyedTable, ListMode, OperatorSnapshot, StateWriter
-from flinkray.config import Configuration
-from flinkray.types import JobId, OperatorId
+from actors.protocol.data_messages import AllocationId, TaskDeployment
+from actors.protocol.elements import CheckpointOptions
+from actors.state.snapshots.snapshot import KeyedTable, ListMode, OperatorSnapshot, StateWriter
+from flinkray.config.configuration import Configuration
+from flinkray.types.records import JobId, OperatorId
 from graphs.execution_graph import AttemptId, ExecutionGraph, ExecutionVertexId
 from graphs.key_groups import key_group_range, subtask_for_key_group
 

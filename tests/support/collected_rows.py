@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.coordinators.collect_coordinator import CollectCoordinator
-from actors.messages import RowsKept, RowsTaken
-from actors.operators.collect_writer import CollectWriter
+from actors.operators.sinks.collect_writer import CollectWriter
+from actors.protocol.data_messages import RowsKept, RowsTaken
 from tests.support.tasks import numbers
 
 PARTITIONS = 4

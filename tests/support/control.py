@@ -13,14 +13,14 @@ from typing import Any
 import pyarrow as pa
 
 from actors.client.cluster import ask_dispatcher, resource_manager_of, start_cluster, submit
-from actors.control_messages import (
+from actors.protocol.control_messages import (
     ClusterOverview,
     GetArchivedJob,
     GetClusterOverview,
     GetJobOverview,
     JobDetails,
 )
-from actors.messages import (
+from actors.protocol.data_messages import (
     CancelTask,
     DeliverOperatorEvent,
     OperatorEventSent,
@@ -29,7 +29,7 @@ from actors.messages import (
     TaskDeployment,
     TaskStateChanged,
 )
-from actors.ports import (
+from actors.protocol.ports import (
     Address,
     Cancellable,
     DeliveryFailed,
@@ -41,16 +41,16 @@ from actors.ports import (
     Host,
     Payloads,
 )
-from actors.sealed import Sealed
+from actors.protocol.serialized_value import Sealed
 from actors.task_slot import TaskSlot
-from flinkray.batch import Batch
-from flinkray.config import Configuration
-from flinkray.connectors.collect import CollectSink
+from flinkray.batches.batch import Batch
+from flinkray.config.configuration import Configuration
+from flinkray.connectors.collect.sink import CollectSink
 from flinkray.connectors.source import SplitEnumerator, SplitEnumeratorContext
 from flinkray.errors import ErrorInfo
 from flinkray.execution import JobStatus
-from flinkray.operator_factories import SinkFactory
-from flinkray.types import JobId
+from flinkray.transformations.operator_factories import SinkFactory
+from flinkray.types.records import JobId
 from graphs.job_graph import JobGraph
 from tests.support.graphs import NumberSource, Program
 

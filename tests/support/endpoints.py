@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.ports import Address, DeliveryFailed, Endpoint, EndpointDied, EndpointSpec, Payloads
-from flinkray.batch import Batch
+from actors.protocol.ports import Address, DeliveryFailed, Endpoint, EndpointDied, EndpointSpec, Payloads
+from flinkray.batches.batch import Batch
 
 
 class Recorder(Endpoint):

@@ -30,8 +30,8 @@ from flinkray import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
+from flinkray.batches.row_codec import decode
 from flinkray.connectors.sink import Committer
-from flinkray.row_codec import decode
 
 KINDS = ("stateless", "running", "tumbling", "sliding", "join")
 SINKS = ("ledger", "file")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP
+from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP
 from tests.support.windows import Event
 
 END = MAX_TIMESTAMP

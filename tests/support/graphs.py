@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flinkray.config import Configuration
+from flinkray.config.configuration import Configuration
 from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
 from flinkray.connectors.source import (
     Boundedness,
@@ -16,8 +16,8 @@ from flinkray.connectors.source import (
     SplitEnumeratorContext,
 )
 from flinkray.execution import Pipeline
-from flinkray.keys import ColumnKey
-from flinkray.operator_factories import (
+from flinkray.time.watermarks import WatermarkStrategy
+from flinkray.transformations.operator_factories import (
     CoMapFactory,
     MapFactory,
     MultipleInputFactory,
@@ -25,22 +25,22 @@ from flinkray.operator_factories import (
     SinkFactory,
     SourceFactory,
 )
-from flinkray.partitioning import ForwardPartitioner, KeyGroupPartitioner, Partitioner
-from flinkray.transformations import (
+from flinkray.transformations.partitioning import ForwardPartitioner, KeyGroupPartitioner, Partitioner
+from flinkray.transformations.transformation import (
     PartitionTransformation,
     PhysicalTransformation,
     SideOutputTransformation,
     Transformation,
     UnionTransformation,
 )
-from flinkray.types import JobId, OutputTag
-from flinkray.watermarks import WatermarkStrategy
+from flinkray.types.keys import ColumnKey
+from flinkray.types.records import JobId, OutputTag
+from graphs.compiler.job_graph_generator import generate_job_graph
+from graphs.compiler.stream_graph_generator import generate_stream_graph
 from graphs.execution_graph import ExecutionGraph
 from graphs.job_graph import JobGraph, JobVertex
-from graphs.job_graph_generator import generate_job_graph
 from graphs.passes import Plan, run_passes
 from graphs.stream_graph import StreamGraph, StreamNode
-from graphs.stream_graph_generator import generate_stream_graph
 
 
 class NumberSource(Source):

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP
+from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP
 
 
 class Event(NamedTuple):

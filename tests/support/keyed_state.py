@@ -9,13 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from actors.elements import CheckpointOptions
+from actors.protocol.elements import CheckpointOptions
 from actors.state.backends import create_keyed_state
-from actors.state.keyed_state import KeyedStateBackend
-from actors.state.options import StateOptions
-from actors.state.snapshot import OperatorSnapshot
-from flinkray.functions import AggregateFunction
-from flinkray.state import (
+from actors.state.keyed.backend import KeyedStateBackend
+from actors.state.keyed.options import StateOptions
+from actors.state.snapshots.snapshot import OperatorSnapshot
+from flinkray.functions.interfaces import AggregateFunction
+from flinkray.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,

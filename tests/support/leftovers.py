@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from flinkray.batch import Batch
+from flinkray.batches.batch import Batch
 from tests.support.waiting import eventually
 
 

@@ -12,8 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.elements import Element, EndOfPartition
-from actors.messages import (
+from actors.network.connections.environment import NetworkEnvironment
+from actors.network.consumer.input_gate import SingleInputGate
+from actors.network.consumer.remote_channel import RemoteInputChannel
+from actors.network.producer.result_partition import ResultPartition
+from actors.protocol.data_messages import (
     AddCredit,
     BufferEntry,
     Buffers,
@@ -22,14 +25,11 @@ from actors.messages import (
     PartitionDescriptor,
     RequestSubpartition,
 )
-from actors.network.environment import NetworkEnvironment
-from actors.network.input_gate import SingleInputGate
-from actors.network.remote_channel import RemoteInputChannel
-from actors.network.result_partition import ResultPartition
-from actors.ports import Address, DeliveryFailed
-from flinkray.batch import Batch
-from flinkray.config import Configuration
-from flinkray.types import Kind
+from actors.protocol.elements import Element, EndOfPartition
+from actors.protocol.ports import Address, DeliveryFailed
+from flinkray.batches.batch import Batch
+from flinkray.config.configuration import Configuration
+from flinkray.types.records import Kind
 from graphs.execution_graph import AttemptId, PartitionId
 from graphs.job_graph import ResultPartitionType
 

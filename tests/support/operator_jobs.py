@@ -33,7 +33,7 @@ from flinkray import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from flinkray.transformations import PhysicalTransformation
+from flinkray.transformations.transformation import PhysicalTransformation
 from tests.support.exactly_once import DISORDER_MS, STEP_MS, ExactlyOnceJob, _starts
 from tests.support.operator_functions import (
     AFTER_ALL_MS,

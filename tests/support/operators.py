@@ -7,17 +7,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.elements import CheckpointOptions, Watermark
-from actors.keys import key_columns
-from actors.operators.base import Operator
-from actors.state.snapshot import OperatorSnapshot
+from actors.keys.hashes import key_columns
+from actors.operators.contract.operator import Operator
+from actors.protocol.elements import CheckpointOptions, Watermark
+from actors.state.snapshots.snapshot import OperatorSnapshot
 from actors.testing.context import HarnessContext, RecordingOutput
-from flinkray.batch import Batch
-from flinkray.keys import ColumnKey, FunctionKey, KeySelector
-from flinkray.operator_factories import OperatorFactory
-from flinkray.row_codec import RowEncoder, decode
+from flinkray.batches.batch import Batch
+from flinkray.batches.row_codec import RowEncoder, decode
 from flinkray.testing.clock import ManualClock as ManualClock
-from flinkray.types import Kind, RecordType, Timestamp
+from flinkray.transformations.operator_factories import OperatorFactory
+from flinkray.types.keys import ColumnKey, FunctionKey, KeySelector
+from flinkray.types.records import Kind, RecordType, Timestamp
 from graphs.job_graph import OperatorCode
 
 FakeContext = HarnessContext

@@ -24,7 +24,7 @@ from flinkray import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from flinkray.batch import Batch
+from flinkray.batches.batch import Batch
 
 # Counted by name, since the tasks of this process run copies of the functions that a test makes.
 _lock = threading.Lock()

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from actors.checkpoints.handles import OperatorSubtaskState
-from actors.keys import key_columns, key_groups
-from actors.operators.base import Operator
-from actors.state.snapshot import OperatorSnapshot
-from flinkray.batch import Batch
-from flinkray.keys import FunctionKey, KeySelector
+from actors.keys.hashes import key_columns, key_groups
+from actors.operators.contract.operator import Operator
+from actors.protocol.checkpoint_handles import OperatorSubtaskState
+from actors.state.snapshots.snapshot import OperatorSnapshot
+from flinkray.batches.batch import Batch
+from flinkray.types.keys import FunctionKey, KeySelector
 from graphs.key_groups import key_group_range, subtask_for_key_group
 from tests.support.operators import FakeContext, OperatorHarness, as_batch
 from tests.support.state import restored_from, write_snapshot

@@ -6,7 +6,7 @@ import os
 import time
 from typing import Any
 
-from actors.ports import Address, Endpoint, EndpointContext, EndpointSpec, Payloads
+from actors.protocol.ports import Address, Endpoint, EndpointContext, EndpointSpec, Payloads
 from tests.support.endpoints import Recorder
 
 

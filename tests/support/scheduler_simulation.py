@@ -7,12 +7,12 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from actors.checkpoints.handles import TaskRestore
-from actors.control_messages import ResourceProfile, SlotOffer
-from actors.messages import AllocationId, TaskDeployment, TaskStateChanged
-from actors.ports import Address
-from actors.scheduling.failover import RestartAll, RestartRegions
-from actors.scheduling.restart_strategies import (
+from actors.protocol.checkpoint_handles import TaskRestore
+from actors.protocol.control_messages import ResourceProfile, SlotOffer
+from actors.protocol.data_messages import AllocationId, TaskDeployment, TaskStateChanged
+from actors.protocol.ports import Address
+from actors.scheduling.failover.failover_strategies import RestartAll, RestartRegions
+from actors.scheduling.failover.restart_strategies import (
     ExponentialDelayRestart,
     FailureRateRestart,
     FixedDelayRestart,

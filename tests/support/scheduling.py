@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from actors.control_messages import ResourceProfile, SlotOffer
-from actors.messages import AllocationId, TaskStateChanged
-from actors.ports import Address
+from actors.protocol.control_messages import ResourceProfile, SlotOffer
+from actors.protocol.data_messages import AllocationId, TaskStateChanged
+from actors.protocol.ports import Address
 from actors.scheduling.scheduler import Command, DeployTask, Scheduler, SubtasksReset
 from flinkray.errors import ErrorInfo
-from flinkray.partitioning import RescalePartitioner, ShufflePartitioner
+from flinkray.transformations.partitioning import RescalePartitioner, ShufflePartitioner
 from graphs.execution_graph import ExecutionGraph
 from graphs.job_graph import JobGraph
 from tests.support.control import JOB

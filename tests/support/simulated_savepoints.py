@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from actors.checkpoints.failures import StoppingFailedError
+from actors.checkpoints.coordination.failures import StoppingFailedError
 from actors.hosts.simulation.faults import Faults
 from flinkray import filesystems
 from flinkray.execution import JobStatus

@@ -13,7 +13,12 @@ from typing import Any, Protocol
 import pytest
 
 from actors.client.cluster import dispatcher_of, resource_manager_of, start_cluster, submit
-from actors.control_messages import (
+from actors.hosts.simulation.faults import NO_FAULTS, Faults
+from actors.hosts.simulation.host import SimulationHost
+from actors.hosts.simulation.schedule import START_MS
+from actors.hosts.simulation.storage import SimulatedStorage
+from actors.operators.contract import chunking as pace
+from actors.protocol.control_messages import (
     CancelJob,
     ClusterResources,
     Collected,
@@ -27,23 +32,19 @@ from actors.control_messages import (
     TakeCollected,
     TriggerSavepoint,
 )
-from actors.dispatcher_errors import DispatcherNotReadyError
-from actors.elements import StopMode
-from actors.hosts.simulation.faults import NO_FAULTS, Faults
-from actors.hosts.simulation.host import SimulationHost
-from actors.hosts.simulation.schedule import START_MS
-from actors.hosts.simulation.storage import SimulatedStorage
-from actors.operators import pace
-from actors.ports import Address, Endpoint, EndpointGone
+from actors.protocol.dispatcher_errors import DispatcherNotReadyError
+from actors.protocol.elements import StopMode
+from actors.protocol.ports import Address, Endpoint, EndpointGone
 from actors.task_slot import TaskSlot
 from flinkray import CollectSink, DataStream, StreamExecutionEnvironment, filesystems
-from flinkray.connectors import datagen
+from flinkray.batches.row_codec import decode
+from flinkray.connectors.datagen import source as datagen
 from flinkray.errors import CheckpointError, ErrorInfo, FlinkrayError
-from flinkray.execution import EXECUTORS, JobClient, JobStatus, Pipeline, replace_plugins
-from flinkray.row_codec import decode
-from flinkray.types import JobId
+from flinkray.execution import JobClient, JobStatus, Pipeline
+from flinkray.plugins import EXECUTORS, replace_plugins
+from flinkray.types.records import JobId
+from graphs.compiler.job_graph_generator import generate_job_graph
 from graphs.job_graph import JobGraph
-from graphs.job_graph_generator import generate_job_graph
 from tests.support.exactly_once import ExactlyOnceJob
 
 CLUSTER = "simulated"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from flinkray.batch import Batch
+from flinkray.batches.batch import Batch
 from flinkray.connectors.sink import Sink
 from flinkray.connectors.source import ReaderStatus, Source, SourceBatch, SourceReader, SplitEnumerator
 

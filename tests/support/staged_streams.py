@@ -14,12 +14,12 @@ import pyarrow as pa
 
 from actors.coordinators.alignment import WatermarkAlignment
 from actors.coordinators.source_coordinator import SourceCoordinator
-from actors.messages import AddSplits, NoMoreSplits, ReaderRegistered, SplitRequested
+from actors.protocol.data_messages import AddSplits, NoMoreSplits, ReaderRegistered, SplitRequested
 from actors.spark.staged_source import StagedSource
 from actors.spark.staging import Manifest, QueryEnd, StagedFile, Staging, remove_covered
 from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceReader
-from flinkray.types import Kind, RecordType
-from flinkray.watermarks import WatermarkStrategy
+from flinkray.time.watermarks import WatermarkStrategy
+from flinkray.types.records import Kind, RecordType
 from tests.support.api import DEADLINE, SubtaskContext
 
 SCHEMA = pa.schema([("n", pa.int64())])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.checkpoints.handles import OperatorSubtaskState
-from actors.state.snapshot import OperatorSnapshot
+from actors.protocol.checkpoint_handles import OperatorSubtaskState
+from actors.state.snapshots.snapshot import OperatorSnapshot
 from actors.testing.snapshots import MemoryRestoredState, MemoryStateWriter
 from actors.testing.snapshots import delete_shared as delete_shared
 

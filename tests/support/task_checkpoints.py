@@ -7,12 +7,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.checkpoints.handles import InlineState, OperatorSubtaskState, RestoredPart, TaskRestore, TaskSnapshot
-from actors.elements import CheckpointBarrier, CheckpointOptions, StopMode
-from actors.messages import AcknowledgeCheckpoint, DeclineCheckpoint, EndOfDataReached, TaskDeployment
-from actors.state.snapshot import RestoredState, read_list
-from actors.tasks.in_flight import read_in_flight
-from flinkray.types import OperatorId
+from actors.protocol.checkpoint_handles import (
+    InlineState,
+    OperatorSubtaskState,
+    RestoredPart,
+    TaskRestore,
+    TaskSnapshot,
+)
+from actors.protocol.data_messages import AcknowledgeCheckpoint, DeclineCheckpoint, EndOfDataReached, TaskDeployment
+from actors.protocol.elements import CheckpointBarrier, CheckpointOptions, StopMode
+from actors.state.snapshots.snapshot import RestoredState, read_list
+from actors.tasks.checkpoints.in_flight import read_in_flight
+from flinkray.types.records import OperatorId
 from graphs.key_groups import key_group_range
 from tests.support.state import MemoryStateWriter, restored_from
 

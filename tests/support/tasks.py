@@ -11,8 +11,22 @@ from typing import Any
 import cloudpickle
 import pyarrow as pa
 
-from actors.checkpoints.handles import TaskRestore
-from actors.elements import (
+from actors.network.consumer.input_channel import InputChannel, InputChannelStatistics, Taken
+from actors.network.consumer.input_gate import SingleInputGate
+from actors.network.producer.result_partition import ResultPartition, SubpartitionView
+from actors.operators.contract.operator import Operator
+from actors.operators.sinks.operator import SinkOperator
+from actors.operators.sources.operator import SourceOperator
+from actors.protocol.checkpoint_handles import TaskRestore
+from actors.protocol.data_messages import (
+    ChannelDescriptor,
+    ChannelId,
+    GateDescriptor,
+    PartitionDescriptor,
+    TaskDeployment,
+    TaskMetrics,
+)
+from actors.protocol.elements import (
     ACTIVE,
     IDLE,
     CheckpointBarrier,
@@ -22,29 +36,15 @@ from actors.elements import (
     Event,
     Watermark,
 )
-from actors.messages import (
-    ChannelDescriptor,
-    ChannelId,
-    GateDescriptor,
-    PartitionDescriptor,
-    TaskDeployment,
-    TaskMetrics,
-)
-from actors.network.input_channel import InputChannel, InputChannelStatistics, Taken
-from actors.network.input_gate import SingleInputGate
-from actors.network.result_partition import ResultPartition, SubpartitionView
-from actors.operators.base import Operator
-from actors.operators.sink import SinkOperator
-from actors.operators.source import SourceOperator
-from actors.ports import Address, Loop
-from actors.tasks.environment import TaskServices
+from actors.protocol.ports import Address, Loop
+from actors.tasks.chain.task_services import TaskServices
 from actors.tasks.stream_task import StreamTask
-from flinkray.batch import Batch
-from flinkray.config import Configuration
-from flinkray.operator_factories import OperatorFactory, SinkFactory, SourceFactory
-from flinkray.options import BATCH_ROWS
-from flinkray.partitioning import BroadcastPartitioner, Partitioner
-from flinkray.types import JobId, Kind, Millis, OperatorId, OutputTag, Timestamp
+from flinkray.batches.batch import Batch
+from flinkray.config.configuration import Configuration
+from flinkray.config.options import BATCH_ROWS
+from flinkray.transformations.operator_factories import OperatorFactory, SinkFactory, SourceFactory
+from flinkray.transformations.partitioning import BroadcastPartitioner, Partitioner
+from flinkray.types.records import JobId, Kind, Millis, OperatorId, OutputTag, Timestamp
 from graphs.execution_graph import AttemptId, PartitionId
 from graphs.job_graph import (
     ChainedEdge,

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from flinkray import Batch, CollectSink, DataStream, StreamExecutionEnvironment, WatermarkGenerator, WatermarkStrategy
-from flinkray.row_codec import decode
-from flinkray.types import Timestamp
+from flinkray.batches.row_codec import decode
+from flinkray.types.records import Timestamp
 
 ONE_ROW_BATCHES = {"flinkray.batch.target-rows": 1}
 ASCENDING = WatermarkStrategy.for_monotonous_timestamps()

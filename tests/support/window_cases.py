@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP
+from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP
 
 
 @dataclass

@@ -6,8 +6,8 @@ import random
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP
-from flinkray.windowing import WindowAssigner
+from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP
+from flinkray.windows.assigners import WindowAssigner
 
 
 class Event(NamedTuple):

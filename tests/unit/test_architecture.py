@@ -1,4 +1,4 @@
-"""Imports point one way, and foreign packages appear where they belong and nowhere else."""
+"""Imports point one way, between packages and between their rooms, and foreign packages appear in their homes only."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import flinkray
+from tests.support.imports import circles, imported_modules, modules_of
 
 ROOT = Path(flinkray.__file__).resolve().parent.parent
 ALLOWED = {
@@ -18,6 +19,150 @@ ALLOWED = {
     "graphs": {"flinkray", "graphs"},
     "actors": {"flinkray", "graphs", "actors"},
 }
+# Every room, lowest first: a module imports modules of its own room and of rooms that stand before it. Imports inside
+# functions and for types only count as well. A room is a package without the packages inside it, or a module at the
+# top.
+ROOMS = (
+    # flinkray: values and vocabulary
+    "flinkray.package_check",
+    "flinkray.errors",
+    "flinkray.latencies",
+    "flinkray.filesystems",
+    "flinkray.plugins",
+    "flinkray.types",
+    "flinkray.batches",
+    "flinkray.time",
+    "flinkray.config",
+    "flinkray.expressions",
+    "flinkray.state",
+    "flinkray.functions",
+    "flinkray.windows",
+    # flinkray: connectors
+    "flinkray.connectors",
+    "flinkray.connectors.formats",
+    "flinkray.connectors.functions",
+    "flinkray.connectors.files",
+    "flinkray.connectors.socket",
+    "flinkray.connectors.collection",
+    "flinkray.connectors.sequence",
+    "flinkray.connectors.datagen",
+    "flinkray.connectors.collect",
+    "flinkray.connectors.feedback",
+    "flinkray.connectors.spark",
+    # flinkray: programs
+    "flinkray.transformations",
+    "flinkray.execution",
+    "flinkray.progress",
+    "flinkray.dashboard",
+    "flinkray.spark",
+    "flinkray.streams.settings",
+    "flinkray.streams",
+    "flinkray.testing",
+    "flinkray.pyflink",
+    # graphs
+    "graphs",
+    "graphs.passes",
+    "graphs.compiler",
+    # actors: what all of them stand on
+    "actors.mailbox",
+    "actors.storage",
+    "actors.columns",
+    "actors.blocks",
+    "actors.protocol",
+    # actors: what the masters decide
+    "actors.high_availability",
+    "actors.scheduling.liveness",
+    "actors.scheduling.slots",
+    "actors.scheduling.failover",
+    "actors.scheduling",
+    "actors.state.snapshots",
+    "actors.checkpoints",
+    "actors.checkpoints.coordination",
+    "actors.checkpoints.storage",
+    "actors.checkpoints.restore",
+    "actors.dispatcher",
+    "actors.resource_manager",
+    "actors.task_executor",
+    # actors: what operators keep and compute with
+    "actors.state.keyed",
+    "actors.state.hashmap",
+    "actors.state.rocksdb",
+    "actors.operators.contract",
+    "actors.state",
+    "actors.user_code",
+    "actors.operators.expressions",
+    "actors.keys",
+    # actors: one job at its JobMaster
+    "actors.coordinators",
+    "actors.jobs",
+    "actors.job_master",
+    # actors: the exchange
+    "actors.network",
+    "actors.network.flow",
+    "actors.network.producer",
+    "actors.network.consumer",
+    "actors.network.connections",
+    # actors: operators
+    "actors.operators.time",
+    "actors.operators.sources",
+    "actors.operators.sinks",
+    "actors.operators.functions",
+    "actors.operators.asynchronous",
+    "actors.operators.aggregates",
+    "actors.operators.windows.base",
+    "actors.operators.windows.buffers",
+    "actors.operators.windows.user_functions",
+    "actors.operators.windows.aligned",
+    "actors.operators.windows.sessions",
+    "actors.operators.windows.counts",
+    "actors.operators.windows.general",
+    "actors.operators.windows",
+    "actors.operators.joins",
+    "actors.operators",
+    # actors: tasks, slots, hosts and those who use them
+    "actors.tasks.metrics",
+    "actors.tasks.chain",
+    "actors.tasks.inputs",
+    "actors.tasks.checkpoints",
+    "actors.tasks",
+    "actors.task_slot",
+    "actors.hosts",
+    "actors.hosts.ray",
+    "actors.hosts.ray.datasets",
+    "actors.hosts.simulation",
+    "actors.client",
+    "actors.spark",
+    "actors.testing",
+)
+# Modules that import each other, and why. Each circle lies in one room.
+CIRCLES = {
+    frozenset(
+        f"flinkray.streams.{name}"
+        for name in (
+            "all_windowed_stream",
+            "async_data_stream",
+            "column_operations",
+            "connected_streams",
+            "data_stream",
+            "environment",
+            "interval_join",
+            "iterations",
+            "joined_streams",
+            "keyed_stream",
+            "results",
+            "window_operations",
+            "windowed_stream",
+        )
+    ): "methods of streams give streams of other kinds",
+    frozenset(
+        f"flinkray.pyflink.datastream.{name}"
+        for name in ("data_stream", "stream_execution_environment", "windowed_stream")
+    ): "methods of streams give streams of other kinds, under PyFlink's module names",
+    frozenset(
+        f"actors.hosts.ray.{name}" for name in ("actor", "transport")
+    ): "an endpoint's actor makes the transport, and a transport makes actors for other endpoints",
+}
+MOST_MODULES_IN_A_ROOM = 14
 HOMES = {
     "ray": ("actors/hosts/ray/",),
     "raydp": ("actors/spark/",),
@@ -55,6 +200,55 @@ def test_ray_and_spark_are_imported_in_their_homes_only() -> None:
         if name in HOMES and not path.relative_to(ROOT).as_posix().startswith(HOMES[name])
     ]
     assert wrong == []
+
+
+def room_of(module: str) -> str:
+    """The room of a module: the innermost one whose name its own begins with."""
+    if module.startswith("flinkray.pyflink."):
+        return "flinkray.pyflink"  # its packages are PyFlink's
+    return module if module in ROOMS else module.rpartition(".")[0]
+
+
+def test_every_module_is_in_a_room_and_every_room_has_one() -> None:
+    rooms = {room_of(module) for module in modules_of(ROOT, *ALLOWED)}
+    assert rooms - {"", *ALLOWED} == set(ROOMS) - {*ALLOWED}
+    assert len(ROOMS) == len(set(ROOMS))
+
+
+def test_imports_go_down_the_order_of_rooms() -> None:
+    places = {room: place for place, room in enumerate(ROOMS)}
+    wrong = [
+        f"{module}:{line} imports {name} of {room_of(name)}, which is not below {room_of(module)}"
+        for module in modules_of(ROOT, *ALLOWED)
+        for line, name in imported_modules(ROOT, module)
+        if {module, name}.isdisjoint({"flinkray", "actors"}) and places[room_of(name)] > places[room_of(module)]
+    ]
+    assert wrong == []
+
+
+def test_no_modules_import_each_other_without_a_reason() -> None:
+    assert set(circles(ROOT, *ALLOWED)) == set(CIRCLES)
+
+
+def test_a_room_has_few_modules_side_by_side() -> None:
+    crowded = {
+        folder.relative_to(ROOT).as_posix(): count
+        for package in ALLOWED
+        for folder in {path.parent for path in modules(package)}
+        if (count := sum(path.name != "__init__.py" for path in folder.glob("*.py"))) > MOST_MODULES_IN_A_ROOM
+        and "pyflink" not in folder.parts
+    }
+    assert crowded == {}
+
+
+def test_every_room_says_what_is_in_it() -> None:
+    silent = [
+        path.relative_to(ROOT).as_posix()
+        for package in ALLOWED
+        for path in modules(package)
+        if not (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").strip()
+    ]
+    assert silent == []
 
 
 def run_python(code: str, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.large_columns import (
+from actors.columns.large_columns import (
     batches_of,
     enlarged,
     narrowed,
@@ -28,7 +28,7 @@ TYPES = [pa.string(), pa.binary(), pa.large_string(), pa.int64(), pa.list_(pa.st
 
 @pytest.fixture(autouse=True)
 def room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.large_columns._MOST_BYTES", 4)
+    monkeypatch.setattr("actors.columns.large_columns._MOST_BYTES", 4)
 
 
 def of_type(arrow_type: pa.DataType) -> pa.Array:

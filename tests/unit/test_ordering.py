@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from actors.ordering import distinct, is_other_than_before, order_below, order_by, partners_of
+from actors.columns.ordering import distinct, is_other_than_before, order_below, order_by, partners_of
 
 TYPES = (np.int8, np.uint8, np.int16, np.int32, np.uint32, np.int64, np.uint64)
 SIZES = (0, 1, 2, 1023, 1024, 5000)

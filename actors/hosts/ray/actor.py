@@ -17,10 +17,10 @@ from actors.hosts.ray.lives import ActorEntry, read_own_entry
 from actors.hosts.ray.ownership import end_with
 from actors.hosts.ray.transport import RayTransport, read_message
 from actors.hosts.runtime import EndpointRuntime, pause_before_restart
-from actors.ports import Address, EndpointSpec
+from actors.protocol.ports import Address, EndpointSpec
 
 if TYPE_CHECKING:  # masters and workers, which only hand batches on, do without Arrow
-    from flinkray.batch import Batch
+    from flinkray.batches.batch import Batch
 
 log = logging.getLogger(__name__)
 

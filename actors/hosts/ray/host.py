@@ -14,7 +14,7 @@ from actors.hosts.ray.lives import read_entry
 from actors.hosts.ray.ownership import names_of_cluster
 from actors.hosts.ray.transport import create_actor
 from actors.hosts.ray.watches import Handle
-from actors.ports import Address, EndpointGone, EndpointSpec, Host
+from actors.protocol.ports import Address, EndpointGone, EndpointSpec, Host
 
 # How long `shutdown` waits for Ray to have ended the processes.
 SHUTDOWN_TIMEOUT_S = 20.0

@@ -18,7 +18,7 @@ from ray.util import list_named_actors
 from actors.hosts.ray.cluster import NAMESPACE
 from actors.hosts.ray.lives import read_entry
 from actors.hosts.ray.watches import Watches
-from actors.ports import Address
+from actors.protocol.ports import Address
 
 log = logging.getLogger(__name__)
 

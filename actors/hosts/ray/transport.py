@@ -22,11 +22,19 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from actors.hosts.ray.cluster import NAMESPACE
 from actors.hosts.ray.metrics import RayMetrics
 from actors.hosts.ray.watches import Handle, Watches, first_line
-from actors.messages import DataMessage, SendTaskEvent
-from actors.ports import Address, BatchesRef, DeliveryFailed, EndpointDied, EndpointSpec, MetricSink, ObjectStore
+from actors.protocol.data_messages import DataMessage, SendTaskEvent
+from actors.protocol.ports import (
+    Address,
+    BatchesRef,
+    DeliveryFailed,
+    EndpointDied,
+    EndpointSpec,
+    MetricSink,
+    ObjectStore,
+)
 
 if TYPE_CHECKING:  # masters and workers, which only hand batches on, do without Arrow
-    from flinkray.batch import Batch
+    from flinkray.batches.batch import Batch
 
 log = logging.getLogger(__name__)
 

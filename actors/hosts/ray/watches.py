@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from ray.exceptions import ActorUnavailableError, RayTaskError
 
 from actors.hosts.ray.lives import ActorEntry, is_refused, read_entry
-from actors.ports import Address
+from actors.protocol.ports import Address
 
 log = logging.getLogger(__name__)
 

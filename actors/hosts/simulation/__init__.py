@@ -1,1 +1,1 @@
-"""The host for simulations: one thread, a seed, a virtual clock, and faults."""
+"""The host for simulations: one thread, a seed, a virtual clock, and faults. Open `host.py` first."""

@@ -18,7 +18,7 @@ from actors.hosts.simulation.picture import draw
 from actors.hosts.simulation.process import Process, ProcessEnded, ProcessState, Start
 from actors.hosts.simulation.schedule import Action, Schedule
 from actors.mailbox.waiting import others_act
-from actors.ports import (
+from actors.protocol.ports import (
     Address,
     BatchesRef,
     DeliveryFailed,
@@ -31,7 +31,7 @@ from actors.ports import (
     MetricSink,
     ObjectStore,
 )
-from flinkray.batch import Batch
+from flinkray.batches.batch import Batch
 from flinkray.errors import FlinkrayError
 
 CLIENT = "client"

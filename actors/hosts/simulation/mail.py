@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from actors.hosts.simulation.process import Process, ProcessState
 from actors.hosts.simulation.schedule import Action, Schedule
-from actors.ports import Address, BatchesRef
+from actors.protocol.ports import Address, BatchesRef
 
 
 class Envelope(Struct):

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import cloudpickle
 
 from actors.hosts.simulation.schedule import Action, Schedule
-from actors.ports import (
+from actors.protocol.ports import (
     Address,
     BatchesRef,
     Cancellable,
@@ -64,7 +64,7 @@ class World(Protocol):
 
 
 class Process:
-    """One life of an endpoint. Implements `actors.ports.EndpointContext` for it."""
+    """One life of an endpoint. Implements `actors.protocol.ports.EndpointContext` for it."""
 
     def __init__(
         self, world: World, spec: EndpointSpec, node: Address, life: int = 0, arguments: bytes | None = None
@@ -276,7 +276,7 @@ class LoopSteps(_OfProcess):
 
 
 class Timer(_OfProcess):
-    """A timer that is due; implements `actors.ports.Cancellable`."""
+    """A timer that is due; implements `actors.protocol.ports.Cancellable`."""
 
     def __init__(self, process: Process, world: World, callback: Callable[[], None]) -> None:
         super().__init__(process, world)

@@ -44,7 +44,7 @@ class Action(ABC):
 
 
 class Clock:
-    """Virtual time; implements `actors.ports.Clock`."""
+    """Virtual time; implements `actors.protocol.ports.Clock`."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule

@@ -19,12 +19,12 @@ from flinkray.pyflink.common.serialization import (
 from flinkray.pyflink.common.serializer import TypeSerializer
 from flinkray.pyflink.common.watermark_strategy import TimestampAssigner
 from flinkray.pyflink.unavailable import unavailable
-from flinkray.restart_strategies import RestartStrategies, RestartStrategyConfiguration
-from flinkray.rows import Row, RowKind
-from flinkray.time_units import Duration, Instant, Time
-from flinkray.type_info import TypeInformation, Types
-from flinkray.types import JobId as JobID
-from flinkray.watermarks import WatermarkStrategy
+from flinkray.state.restart_strategies import RestartStrategies, RestartStrategyConfiguration
+from flinkray.time.time_units import Duration, Instant, Time
+from flinkray.time.watermarks import WatermarkStrategy
+from flinkray.types.records import JobId as JobID
+from flinkray.types.rows import Row, RowKind
+from flinkray.types.type_info import TypeInformation, Types
 
 __all__ = [
     "ByteArraySchema",

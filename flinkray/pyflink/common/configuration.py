@@ -7,8 +7,9 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from flinkray import config
-from flinkray.config import declared_options
+from flinkray.config import configuration as config
+from flinkray.config.option import ConfigOption
+from flinkray.config.options import declared_options
 from flinkray.errors import InvalidProgramError
 
 __all__ = ["Configuration"]
@@ -48,7 +49,7 @@ class Configuration(config.Configuration):
     def from_dict(cls, map: Mapping[str, str]) -> Configuration:
         return cls(map)
 
-    def set(self, key: str | config.ConfigOption[Any], value: object) -> Configuration:
+    def set(self, key: str | ConfigOption[Any], value: object) -> Configuration:
         if isinstance(key, str) and key not in declared_options():
             if key in _JARS:
                 raise InvalidProgramError(f"option {key!r}: jars cannot run here; use Python libraries in their place")

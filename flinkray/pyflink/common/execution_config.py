@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flinkray.config import Configuration
-from flinkray.durations import Duration
-from flinkray.errors import InvalidProgramError
-from flinkray.operator_settings import check_parallelism
-from flinkray.options import (
+from flinkray.config.configuration import Configuration
+from flinkray.config.options import (
     AUTO_WATERMARK_INTERVAL,
     GLOBAL_JOB_PARAMETERS,
     LATENCY_INTERVAL,
@@ -16,6 +13,9 @@ from flinkray.options import (
     OBJECT_REUSE,
     PARALLELISM,
 )
+from flinkray.errors import InvalidProgramError
+from flinkray.streams.settings.operator_settings import check_parallelism
+from flinkray.time.durations import Duration
 
 __all__ = ["ExecutionConfig"]
 

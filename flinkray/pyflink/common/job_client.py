@@ -5,7 +5,7 @@ from __future__ import annotations
 from flinkray import execution
 from flinkray.execution import JobExecutionResult, JobStatus
 from flinkray.pyflink.common.completable_future import CompletableFuture
-from flinkray.types import JobId
+from flinkray.types.records import JobId
 
 __all__ = ["JobClient"]
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from flinkray.types import JobId as JobID
+from flinkray.types.records import JobId as JobID
 
 __all__ = ["JobID"]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from flinkray.restart_strategies import RestartStrategies, RestartStrategyConfiguration
+from flinkray.state.restart_strategies import RestartStrategies, RestartStrategyConfiguration
 
 __all__ = ["RestartStrategies", "RestartStrategyConfiguration"]

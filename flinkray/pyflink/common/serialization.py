@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from flinkray.batch import Batch
+from flinkray.batches.batch import Batch
 from flinkray.pyflink.texts import line_texts
-from flinkray.types import SCALAR_COLUMN, Kind
+from flinkray.types.records import SCALAR_COLUMN, Kind
 
 __all__ = [
     "BulkWriterFactory",

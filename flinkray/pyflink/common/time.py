@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from flinkray.time_units import Duration, Instant, Time
+from flinkray.time.time_units import Duration, Instant, Time
 
 __all__ = ["Duration", "Instant", "Time"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from flinkray.type_info import DECIMAL_TYPE, TypeInformation, Types
-from flinkray.types import Kind, RecordType
+from flinkray.types.records import Kind, RecordType
+from flinkray.types.type_info import DECIMAL_TYPE, TypeInformation, Types
 
 __all__ = ["TypeInformation", "Types"]
 

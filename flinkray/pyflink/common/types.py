@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from flinkray.rows import Row, RowKind
+from flinkray.types.rows import Row, RowKind
 
 __all__ = ["Row", "RowKind"]

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 from flinkray.pyflink.unavailable import unavailable
-from flinkray.watermarks import WatermarkStrategy
+from flinkray.time.watermarks import WatermarkStrategy
 
 __all__ = ["TimestampAssigner", "WatermarkStrategy"]
 

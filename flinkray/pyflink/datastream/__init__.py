@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from flinkray.checkpoint_config import CheckpointConfig, CheckpointingMode, ExternalizedCheckpointRetention
-from flinkray.checkpoint_config import ExternalizedCheckpointRetention as ExternalizedCheckpointCleanup
-from flinkray.environment_settings import RuntimeExecutionMode
-from flinkray.functions import TimerService
+from flinkray.functions.interfaces import TimerService
 from flinkray.pyflink.datastream.async_data_stream import AsyncDataStream
 from flinkray.pyflink.datastream.data_stream import (
     BroadcastConnectedStream,
@@ -59,7 +56,7 @@ from flinkray.pyflink.datastream.window import (
 )
 from flinkray.pyflink.datastream.windowed_stream import AllWindowedStream, WindowedStream
 from flinkray.pyflink.unavailable import unavailable
-from flinkray.state_backends import (
+from flinkray.state.backends import (
     CheckpointStorage,
     EmbeddedRocksDBStateBackend,
     FileSystemCheckpointStorage,
@@ -67,6 +64,9 @@ from flinkray.state_backends import (
     JobManagerCheckpointStorage,
     StateBackend,
 )
+from flinkray.state.checkpoint_config import CheckpointConfig, CheckpointingMode, ExternalizedCheckpointRetention
+from flinkray.state.checkpoint_config import ExternalizedCheckpointRetention as ExternalizedCheckpointCleanup
+from flinkray.streams.settings.environment_settings import RuntimeExecutionMode
 
 __all__ = [
     "AggregateFunction",

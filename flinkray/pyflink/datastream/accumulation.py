@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from flinkray.errors import InvalidProgramError
-from flinkray.functions import ReduceFunction
-from flinkray.rows import Row
+from flinkray.functions.interfaces import ReduceFunction
+from flinkray.types.rows import Row
 
 
 def _sum(first: Any, second: Any) -> Any:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from flinkray import async_data_stream, datastream
-from flinkray.async_functions import AsyncFunction, AsyncRetryStrategy
-from flinkray.durations import Duration
+from flinkray.functions.asynchronous import AsyncFunction, AsyncRetryStrategy
 from flinkray.pyflink.datastream.data_stream import DataStream, declared
+from flinkray.streams import async_data_stream
+from flinkray.streams import data_stream as datastream
+from flinkray.time.durations import Duration
 
 __all__ = ["AsyncDataStream"]
 

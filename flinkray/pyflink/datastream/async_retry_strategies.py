@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flinkray.async_functions import (
+from flinkray.functions.asynchronous import (
     NO_RETRY_STRATEGY,
     ExponentialBackoffDelayRetryStrategy,
     FixedDelayRetryStrategy,

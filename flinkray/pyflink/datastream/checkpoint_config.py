@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flinkray.checkpoint_config import CheckpointConfig, ExternalizedCheckpointRetention
-from flinkray.checkpoint_config import ExternalizedCheckpointRetention as ExternalizedCheckpointCleanup
+from flinkray.state.checkpoint_config import CheckpointConfig, ExternalizedCheckpointRetention
+from flinkray.state.checkpoint_config import ExternalizedCheckpointRetention as ExternalizedCheckpointCleanup
 
 __all__ = ["CheckpointConfig", "ExternalizedCheckpointCleanup", "ExternalizedCheckpointRetention"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flinkray.pyflink.unavailable import unavailable
-from flinkray.state_backends import CheckpointStorage, FileSystemCheckpointStorage, JobManagerCheckpointStorage
+from flinkray.state.backends import CheckpointStorage, FileSystemCheckpointStorage, JobManagerCheckpointStorage
 
 __all__ = ["CheckpointStorage", "FileSystemCheckpointStorage", "JobManagerCheckpointStorage"]
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from flinkray.checkpoint_config import CheckpointingMode
+from flinkray.state.checkpoint_config import CheckpointingMode
 
 __all__ = ["CheckpointingMode"]

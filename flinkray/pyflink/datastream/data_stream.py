@@ -10,24 +10,25 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from flinkray import broadcast, connected_streams, datastream, keyed_stream
-from flinkray.broadcast import BroadcastStream
 from flinkray.connectors.print import PrintSink
-from flinkray.data_stream_sink import DataStreamSink
 from flinkray.errors import InvalidProgramError
-from flinkray.functions import KeyedProcessFunction
-from flinkray.keyed_stream import check_assigner, count_assigner
-from flinkray.known_types import KnownType
-from flinkray.operator_factories import OperatorFactory, SinkFactory
-from flinkray.partitioning import Partitioner
+from flinkray.functions.interfaces import KeyedProcessFunction
+from flinkray.functions.type_hints import record_type
 from flinkray.pyflink.common.typeinfo import TypeInformation, type_information
 from flinkray.pyflink.datastream.accumulation import Accumulation
 from flinkray.pyflink.datastream.slot_sharing_group import SlotSharingGroup
 from flinkray.pyflink.texts import printed_texts
-from flinkray.results import CollectedRows as CloseableIterator
-from flinkray.type_hints import record_type
-from flinkray.types import Kind, OutputTag
-from flinkray.watermarks import WatermarkStrategy
+from flinkray.streams import connected_streams, keyed_stream
+from flinkray.streams import data_stream as datastream
+from flinkray.streams.connected_streams import BroadcastStream
+from flinkray.streams.data_stream_sink import DataStreamSink
+from flinkray.streams.keyed_stream import check_assigner, count_assigner
+from flinkray.streams.results import CollectedRows as CloseableIterator
+from flinkray.streams.settings.known_types import KnownType
+from flinkray.time.watermarks import WatermarkStrategy
+from flinkray.transformations.operator_factories import OperatorFactory, SinkFactory
+from flinkray.transformations.partitioning import Partitioner
+from flinkray.types.records import Kind, OutputTag
 
 if TYPE_CHECKING:
     from flinkray.pyflink.common.execution_config import ExecutionConfig
@@ -229,7 +230,7 @@ class ConnectedStreams(connected_streams.ConnectedStreams):
         return DataStream.of(super().process(func, declared(output_type)))
 
 
-class BroadcastConnectedStream(broadcast.BroadcastConnectedStream):
+class BroadcastConnectedStream(connected_streams.BroadcastConnectedStream):
     """Made by `connect` of a broadcast stream."""
 
     def process(self, func: Any, output_type: Any = None) -> DataStream:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from flinkray.environment_settings import RuntimeExecutionMode
+from flinkray.streams.settings.environment_settings import RuntimeExecutionMode
 
 __all__ = ["RuntimeExecutionMode"]

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from flinkray.execution import Pipeline
-from flinkray.operator_factories import SinkFactory, SourceFactory
-from flinkray.transformations import (
+from flinkray.transformations.operator_factories import SinkFactory, SourceFactory
+from flinkray.transformations.transformation import (
     PartitionTransformation,
     PhysicalTransformation,
     Transformation,

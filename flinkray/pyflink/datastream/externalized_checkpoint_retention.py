@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from flinkray.checkpoint_config import ExternalizedCheckpointRetention
+from flinkray.state.checkpoint_config import ExternalizedCheckpointRetention
 
 __all__ = ["ExternalizedCheckpointRetention"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from flinkray import broadcast_functions, functions
-from flinkray.async_functions import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
-from flinkray.broadcast_functions import (
+from flinkray.functions import broadcast as broadcast_functions
+from flinkray.functions import interfaces as functions
+from flinkray.functions.asynchronous import AsyncFunction, AsyncRetryPredicate, AsyncRetryStrategy
+from flinkray.functions.broadcast import (
     BaseBroadcastContext,
     BroadcastContext,
     KeyedBroadcastContext,
@@ -15,7 +16,7 @@ from flinkray.broadcast_functions import (
     OnTimerBroadcastContext,
     ReadOnlyBroadcastContext,
 )
-from flinkray.functions import (
+from flinkray.functions.interfaces import (
     AggregateFunction,
     CoFlatMapFunction,
     CoMapFunction,
@@ -33,7 +34,7 @@ from flinkray.functions import (
     TimerService,
     WindowContext,
 )
-from flinkray.functions import KeySelectorFunction as KeySelector
+from flinkray.functions.interfaces import KeySelectorFunction as KeySelector
 
 __all__ = [
     "AggregateFunction",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flinkray import types
+from flinkray.types import records as types
 
 __all__ = ["OutputTag"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import total_ordering
 
 from flinkray.errors import InvalidProgramError
-from flinkray.transformations import ResourceSpec
+from flinkray.transformations.transformation import ResourceSpec
 
 __all__ = ["MemorySize", "SlotSharingGroup"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flinkray import state
-from flinkray.functions import AggregateFunction, OperatorStateStore, ReduceFunction
-from flinkray.state import (
+from flinkray.functions.interfaces import AggregateFunction, OperatorStateStore, ReduceFunction
+from flinkray.state import descriptors as state
+from flinkray.state.descriptors import (
     AggregatingState,
     BroadcastState,
     ListState,
@@ -16,7 +16,7 @@ from flinkray.state import (
     ReducingState,
     ValueState,
 )
-from flinkray.state_ttl import StateTtlConfig
+from flinkray.state.time_to_live import StateTtlConfig
 
 __all__ = [
     "AggregatingState",

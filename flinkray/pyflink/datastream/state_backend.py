@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flinkray.pyflink.unavailable import unavailable
-from flinkray.state_backends import EmbeddedRocksDBStateBackend, HashMapStateBackend, StateBackend
+from flinkray.state.backends import EmbeddedRocksDBStateBackend, HashMapStateBackend, StateBackend
 
 __all__ = ["EmbeddedRocksDBStateBackend", "HashMapStateBackend", "StateBackend"]
 

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, Self
 
-from flinkray import config, environment
-from flinkray.checkpoint_config import CheckpointingMode
-from flinkray.connectors.generator_function import GeneratorFunctionSource
+from flinkray.config import configuration as config
+from flinkray.connectors.functions.generator_function import GeneratorFunctionSource
 from flinkray.connectors.source import Source
 from flinkray.errors import InvalidProgramError
 from flinkray.pyflink.common.execution_config import ExecutionConfig
@@ -18,8 +17,10 @@ from flinkray.pyflink.common.job_client import JobClient
 from flinkray.pyflink.datastream.data_stream import DataStream, declared
 from flinkray.pyflink.datastream.execution_plan import json_plan
 from flinkray.pyflink.datastream.slot_sharing_group import SlotSharingGroup
-from flinkray.transformations import ResourceSpec
-from flinkray.watermarks import WatermarkStrategy
+from flinkray.state.checkpoint_config import CheckpointingMode
+from flinkray.streams import environment
+from flinkray.time.watermarks import WatermarkStrategy
+from flinkray.transformations.transformation import ResourceSpec
 
 __all__ = ["StreamExecutionEnvironment"]
 

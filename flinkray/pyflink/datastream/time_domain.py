@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from flinkray.functions import TimeDomain
+from flinkray.functions.interfaces import TimeDomain
 
 __all__ = ["TimeDomain"]

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from flinkray.functions import TimerService
+from flinkray.functions.interfaces import TimerService
 
 __all__ = ["TimerService"]

@@ -6,25 +6,15 @@ import struct
 from abc import ABC, abstractmethod
 from typing import Any, BinaryIO
 
-from flinkray import triggers, windowing
-from flinkray.continuous_triggers import ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger
 from flinkray.pyflink.common.serializer import TypeSerializer
-from flinkray.triggers import (
-    CountTrigger,
-    EventTimeTrigger,
-    NeverTrigger,
-    OnMergeContext,
-    ProcessingTimeTrigger,
-    PurgingTrigger,
-    TriggerContext,
-    TriggerResult,
-)
-from flinkray.windowing import (
+from flinkray.time.windows import CountWindow, GlobalWindow
+from flinkray.time.windows import Window as TimeWindow
+from flinkray.windows import assigners as windowing
+from flinkray.windows import triggers
+from flinkray.windows.assigners import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
-    CountWindow,
     EventTimeSessionWindows,
-    GlobalWindow,
     GlobalWindows,
     MergeCallback,
     ProcessingTimeSessionWindows,
@@ -35,9 +25,19 @@ from flinkray.windowing import (
     TumblingProcessingTimeWindows,
     WindowAssignerContext,
 )
-from flinkray.windowing import EventTimeSessionWindows as DynamicEventTimeSessionWindows
-from flinkray.windowing import ProcessingTimeSessionWindows as DynamicProcessingTimeSessionWindows
-from flinkray.windowing import Window as TimeWindow
+from flinkray.windows.assigners import EventTimeSessionWindows as DynamicEventTimeSessionWindows
+from flinkray.windows.assigners import ProcessingTimeSessionWindows as DynamicProcessingTimeSessionWindows
+from flinkray.windows.continuous_triggers import ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger
+from flinkray.windows.triggers import (
+    CountTrigger,
+    EventTimeTrigger,
+    NeverTrigger,
+    OnMergeContext,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+    TriggerContext,
+    TriggerResult,
+)
 
 __all__ = [
     "ContinuousEventTimeTrigger",

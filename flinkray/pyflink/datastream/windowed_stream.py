@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
-from flinkray import all_windowed_stream, windowed_stream
 from flinkray.pyflink.common.typeinfo import TypeInformation
 from flinkray.pyflink.datastream.data_stream import DataStream, declared
-from flinkray.types import OutputTag
-from flinkray.window_operations import WindowOperations
+from flinkray.streams import all_windowed_stream, windowed_stream
+from flinkray.streams.window_operations import WindowOperations
+from flinkray.types.records import OutputTag
 
 if TYPE_CHECKING:
     from flinkray.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment

@@ -8,13 +8,13 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from flinkray.connectors.datagen import DataGenSource, RandomField, SequenceField
-from flinkray.connectors.datagen import Field as GeneratedField
+from flinkray.connectors.datagen.source import DataGenSource, RandomField, SequenceField
+from flinkray.connectors.datagen.source import Field as GeneratedField
 from flinkray.errors import InvalidProgramError
 from flinkray.pyflink.datastream.data_stream import DataStream
 from flinkray.pyflink.datastream.stream_execution_environment import StreamExecutionEnvironment
-from flinkray.type_info import TypeInformation
-from flinkray.watermarks import WatermarkStrategy
+from flinkray.time.watermarks import WatermarkStrategy
+from flinkray.types.type_info import TypeInformation
 
 __all__ = ["Schema", "StreamTableEnvironment", "Table", "TableDescriptor"]
 

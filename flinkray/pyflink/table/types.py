@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from flinkray.type_info import TypeInformation, Types
-from flinkray.types import Kind
+from flinkray.types.records import Kind
+from flinkray.types.type_info import TypeInformation, Types
 
 __all__ = ["DataTypes"]
 

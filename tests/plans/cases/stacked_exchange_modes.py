@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flinkray.execution import Pipeline
-from flinkray.partitioning import RescalePartitioner, ShufflePartitioner
+from flinkray.transformations.partitioning import RescalePartitioner, ShufflePartitioner
 from tests.support.graphs import Program
 
 

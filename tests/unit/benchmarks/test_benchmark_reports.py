@@ -74,10 +74,10 @@ def test_a_sample_belongs_to_user_code_where_it_is_on_the_stack_else_to_the_inne
     assert part_of(["run (actors/mailbox/processor.py)", "large (benchmarks/workloads/w5.py)", "sqrt (numpy)"]) == (
         "user code"
     )
-    assert part_of(["run (actors/mailbox/processor.py)", "emit (actors/network/sender.py)"]) == "exchange"
-    assert part_of(["run (actors/mailbox/processor.py)", "add (actors/operators/running.py)", "take (pyarrow)"]) == (
-        "kernels"
-    )
+    assert part_of(["run (actors/mailbox/processor.py)", "emit (actors/network/connections/sender.py)"]) == "exchange"
+    assert part_of(
+        ["run (actors/mailbox/processor.py)", "add (actors/operators/aggregates/running_operator.py)", "take (pyarrow)"]
+    ) == ("kernels")
     assert part_of(["start_thread (libc.so.6)"]) == "other"
     assert part_of(["large (benchmarks/workloads/w5.py)", "wait (libc.so.6)", "0x16 (libc.so.6)"]) == "waiting"
     assert shares(["a;b (pyarrow) 3", "c d 1"]) == {"kernels": 0.75, "other": 0.25}

@@ -12,9 +12,9 @@ import pytest
 
 from actors.blocks.sink import BlockSink, Committable, committed
 from actors.spark.spill import SpillBlockStore
-from flinkray.batch import Batch
+from flinkray.batches.batch import Batch
 from flinkray.errors import InvalidProgramError
-from flinkray.types import Kind
+from flinkray.types.records import Kind
 from tests.support.spark_io import WriterContext
 
 

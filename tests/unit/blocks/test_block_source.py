@@ -13,9 +13,9 @@ from msgspec import structs
 from actors.blocks.source import ORDERED_SPLIT_ROWS, BlockReader, BlockSource, RowsChangedError
 from actors.blocks.store import Block, coalesce
 from actors.spark.spill import SpillBlockStore
-from flinkray.batch import Batch
+from flinkray.batches.batch import Batch
 from flinkray.errors import PartitionError
-from flinkray.types import Kind, RecordType
+from flinkray.types.records import Kind, RecordType
 from tests.support.spark_io import SourceDriver
 
 SCHEMA = pa.schema([("n", pa.int64())])

@@ -11,15 +11,13 @@ from typing import Any
 
 import pytest
 
-from actors.checkpoints.assignment import Assignment, assign
-from actors.checkpoints.completed import CompletedCheckpoint, OperatorState
-from actors.checkpoints.handles import InlineState, PartKind, StatePart
-from actors.checkpoints.state_writers import MemoryStateWriter
-from flinkray.aggregates import Count
+from actors.checkpoints.coordination.completed import CompletedCheckpoint, OperatorState
+from actors.checkpoints.restore.assignment import Assignment, assign
+from actors.checkpoints.storage.state_writers import MemoryStateWriter
+from actors.protocol.checkpoint_handles import InlineState, PartKind, StatePart
 from flinkray.errors import CheckpointError
-from flinkray.keys import ColumnKey
-from flinkray.operator_factories import WindowFactory
-from flinkray.partitioning import (
+from flinkray.transformations.operator_factories import WindowFactory
+from flinkray.transformations.partitioning import (
     BroadcastPartitioner,
     ForwardPartitioner,
     KeyGroupPartitioner,
@@ -27,8 +25,10 @@ from flinkray.partitioning import (
     RebalancePartitioner,
     RescalePartitioner,
 )
-from flinkray.types import OperatorId
-from flinkray.windowing import TumblingEventTimeWindows
+from flinkray.types.keys import ColumnKey
+from flinkray.types.records import OperatorId
+from flinkray.windows.aggregates import Count
+from flinkray.windows.assigners import TumblingEventTimeWindows
 from graphs.execution_graph import ExecutionGraph, ExecutionJobVertex, ExecutionVertexId
 from graphs.key_groups import subtask_for_key_group
 from tests.support.checkpoints import (

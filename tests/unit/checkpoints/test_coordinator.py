@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.checkpoints.commands import (
+from actors.checkpoints.coordination.commands import (
     CoordinatorsNotified,
     DropState,
     FailJob,
@@ -15,15 +15,15 @@ from actors.checkpoints.commands import (
     SnapshotCoordinators,
     StoreCheckpoint,
 )
-from actors.checkpoints.completed import CompletedCheckpoint
-from actors.checkpoints.coordinator import FINAL_RETRY_MS
-from actors.checkpoints.handles import PartKind
-from actors.checkpoints.statistics import CheckpointKind, CheckpointStatus, Spread
-from actors.elements import StopMode
-from actors.messages import AcknowledgeCheckpoint
+from actors.checkpoints.coordination.completed import CompletedCheckpoint
+from actors.checkpoints.coordination.coordinator import FINAL_RETRY_MS
+from actors.checkpoints.coordination.statistics import CheckpointKind, CheckpointStatus, Spread
+from actors.protocol.checkpoint_handles import PartKind
+from actors.protocol.data_messages import AcknowledgeCheckpoint
+from actors.protocol.elements import StopMode
 from flinkray.errors import CheckpointError, ErrorInfo
 from flinkray.execution import JobStatus
-from flinkray.types import Millis
+from flinkray.types.records import Millis
 from graphs.execution_graph import AttemptId
 from tests.support.checkpoint_coordination import ALL, JOB, Job, settings, snapshot_of
 

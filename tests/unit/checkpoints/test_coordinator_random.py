@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from actors.checkpoints.commands import (
+from actors.checkpoints.coordination.commands import (
     Command,
     CoordinatorsNotified,
     DropState,
@@ -19,13 +19,13 @@ from actors.checkpoints.commands import (
     SnapshotCoordinators,
     StoreCheckpoint,
 )
-from actors.checkpoints.completed import CompletedCheckpoint
-from actors.checkpoints.handles import CheckpointMetrics, TaskSnapshot
-from actors.elements import StopMode
-from actors.messages import AcknowledgeCheckpoint, DeclineCheckpoint, EndOfDataReached
+from actors.checkpoints.coordination.completed import CompletedCheckpoint
+from actors.protocol.checkpoint_handles import CheckpointMetrics, TaskSnapshot
+from actors.protocol.data_messages import AcknowledgeCheckpoint, DeclineCheckpoint, EndOfDataReached
+from actors.protocol.elements import StopMode
 from flinkray.errors import ErrorInfo
 from flinkray.execution import JobStatus
-from flinkray.types import Millis, OperatorId
+from flinkray.types.records import Millis, OperatorId
 from graphs.execution_graph import AttemptId, Execution
 from graphs.states import ExecutionState
 from tests.support.checkpoint_coordination import JOB, ROAD, Job, settings, snapshot_of

@@ -14,19 +14,19 @@ from typing import Any
 
 import pytest
 
-from actors.checkpoints import job_checkpoints
-from actors.checkpoints.completed import CompletedCheckpoint
-from actors.checkpoints.handles import FileState, OperatorSubtaskState, PartKind, StatePart, TaskSnapshot
-from actors.checkpoints.job_checkpoints import JobCheckpoints
-from actors.checkpoints.recovery import RESERVED_IDS, Recovered, recover
-from actors.checkpoints.storage import CheckpointDirectories, write_metadata
+from actors.checkpoints.coordination.completed import CompletedCheckpoint
+from actors.checkpoints.storage.storage import CheckpointDirectories, write_metadata
 from actors.coordinators.job_coordinators import JobCoordinators
-from actors.elements import CheckpointOptions
 from actors.high_availability.pointers import CheckpointPointers, LeadershipLostError
-from actors.messages import AcknowledgeCheckpoint, TriggerCheckpoint
+from actors.jobs import job_checkpoints
+from actors.jobs.job_checkpoints import JobCheckpoints
+from actors.jobs.recovery import RESERVED_IDS, Recovered, recover
+from actors.protocol.checkpoint_handles import FileState, OperatorSubtaskState, PartKind, StatePart, TaskSnapshot
+from actors.protocol.data_messages import AcknowledgeCheckpoint, TriggerCheckpoint
+from actors.protocol.elements import CheckpointOptions
 from flinkray.errors import CheckpointError, ErrorInfo
 from flinkray.execution import JobStatus
-from flinkray.types import JobId
+from flinkray.types.records import JobId
 from graphs.execution_graph import AttemptId, ExecutionGraph
 from tests.support.checkpoint_coordination import ROAD, settings, three_vertices
 from tests.support.operators import ManualClock

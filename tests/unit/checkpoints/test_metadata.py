@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from actors.checkpoints.handles import FileState, PartKind, StatePart
-from actors.checkpoints.metadata import FORMAT_VERSION, decode, encode
+from actors.checkpoints.storage.metadata import FORMAT_VERSION, decode, encode
+from actors.protocol.checkpoint_handles import FileState, PartKind, StatePart
 from flinkray.errors import CheckpointError
 from tests.support.checkpoints import completed, inline, operator_state, random_checkpoint
 

@@ -8,9 +8,9 @@ import re
 
 import pytest
 
-from actors.checkpoints.storage import CheckpointDirectories
+from actors.checkpoints.storage.storage import CheckpointDirectories
 from flinkray.errors import CheckpointError
-from flinkray.types import JobId
+from flinkray.types.records import JobId
 
 
 def directories(directory: str = "", savepoint_directory: str = "") -> CheckpointDirectories:

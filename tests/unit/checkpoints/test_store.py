@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from actors.checkpoints.completed import CompletedCheckpoint
-from actors.checkpoints.store import CompletedCheckpoints, Deletions
+from actors.checkpoints.coordination.completed import CompletedCheckpoint
+from actors.checkpoints.coordination.retained import CompletedCheckpoints, Deletions
 from flinkray.execution import JobStatus
 from graphs.job_graph import CheckpointRetention
 from tests.support.checkpoints import shared_file, sharing

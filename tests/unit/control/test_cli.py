@@ -9,15 +9,17 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from actors.checkpoints.completed import CompletedCheckpoint
-from actors.checkpoints.storage import write_metadata
+from actors.checkpoints.coordination.completed import CompletedCheckpoint
+from actors.checkpoints.storage.storage import write_metadata
 from actors.client import session
 from actors.client.cli import main
-from actors.control_messages import JobDetails, JobOverview, SubtaskDetails, VertexDetails
-from actors.messages import TaskMetrics
-from actors.ports import Address
-from actors.scheduling.failure_history import FailureRecord, TaskFailure
-from flinkray.checkpoint_statistics import (
+from actors.protocol.control_messages import JobDetails, JobOverview, SubtaskDetails, VertexDetails
+from actors.protocol.data_messages import TaskMetrics
+from actors.protocol.failure_records import FailureRecord, TaskFailure
+from actors.protocol.ports import Address
+from flinkray.errors import CheckpointError, ConfigurationError, ErrorInfo
+from flinkray.execution import JobStatus
+from flinkray.state.checkpoint_statistics import (
     CheckpointCounts,
     CheckpointKind,
     CheckpointOverview,
@@ -26,9 +28,7 @@ from flinkray.checkpoint_statistics import (
     RestoredCheckpoint,
     Spread,
 )
-from flinkray.errors import CheckpointError, ConfigurationError, ErrorInfo
-from flinkray.execution import JobStatus
-from flinkray.types import JobId
+from flinkray.types.records import JobId
 
 PROGRAM = """
 import sys

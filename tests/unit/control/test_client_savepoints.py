@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from actors.client import job_client
 from actors.client.job_client import ClusterJobClient
-from actors.control_messages import (
+from actors.protocol.control_messages import (
     Collected,
     GetArchivedJob,
     GetCheckpoints,
@@ -27,14 +27,14 @@ from actors.control_messages import (
     TakeCollected,
     TriggerSavepoint,
 )
-from actors.dispatcher_errors import DispatcherNotReadyError
-from actors.elements import StopMode
-from actors.ports import Address, EndpointGone, EndpointSpec, Host
-from flinkray.batch import Batch
-from flinkray.checkpoint_statistics import CheckpointCounts, CheckpointOverview
+from actors.protocol.dispatcher_errors import DispatcherNotReadyError
+from actors.protocol.elements import StopMode
+from actors.protocol.ports import Address, EndpointGone, EndpointSpec, Host
+from flinkray.batches.batch import Batch
 from flinkray.errors import CheckpointError, ErrorInfo, JobExecutionError
 from flinkray.execution import JobProgress, JobStatus
-from flinkray.types import JobId
+from flinkray.state.checkpoint_statistics import CheckpointCounts, CheckpointOverview
+from flinkray.types.records import JobId
 
 JOB = JobId("0" * 32)
 DISPATCHER = Address("c/dispatcher")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.client.cluster import dispatcher_of
-from actors.control_messages import (
+from actors.protocol.control_messages import (
     CancelExecutionGraph,
     DeclareRequirements,
     FreeSlot,
@@ -18,8 +18,8 @@ from actors.control_messages import (
     SlotOffersAnswered,
     StopTaskExecutor,
 )
-from actors.messages import AllocationId, CancelTask, SessionId
-from actors.ports import Address
+from actors.protocol.data_messages import AllocationId, CancelTask, SessionId
+from actors.protocol.ports import Address
 from flinkray.execution import JobStatus
 from tests.support.control import CLUSTER, JOB, World, run_all_tasks
 

@@ -9,7 +9,7 @@ import pytest
 from actors.client import job_client
 from actors.client.cluster import submit
 from actors.client.job_client import ClusterJobClient
-from actors.ports import Address, EndpointGone
+from actors.protocol.ports import Address, EndpointGone
 from flinkray.errors import FlinkrayError, JobCanceledError, JobExecutionError
 from flinkray.execution import JobStatus
 from graphs.job_graph import JobGraph

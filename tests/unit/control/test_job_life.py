@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from actors.client.cluster import dispatcher_of, resource_manager_of, start_cluster
-from actors.control_messages import CancelJob, ClusterResources, CollectedReceived, ShutDownCluster
 from actors.dispatcher import COLLECTED_ROWS_TIMEOUT_MS, LINGER_MS, SUBMISSION_TIMEOUT_MS
-from actors.messages import TaskDeployment
-from actors.ports import Payloads
+from actors.protocol.control_messages import CancelJob, ClusterResources, CollectedReceived, ShutDownCluster
+from actors.protocol.data_messages import TaskDeployment
+from actors.protocol.ports import Payloads
 from actors.task_executor import TaskExecutor
-from flinkray.config import Configuration
+from flinkray.config.configuration import Configuration
 from flinkray.errors import ErrorInfo, InvalidProgramError, PartitionError
 from flinkray.execution import JobStatus
-from flinkray.types import JobId
+from flinkray.types.records import JobId
 from tests.support.control import (
     CLUSTER,
     CollectingSlot,

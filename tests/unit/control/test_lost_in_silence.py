@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.control_messages import SlotFailed, SlotFreed, TaskExecutorRegistered
-from actors.ports import EndpointDied
+from actors.protocol.control_messages import SlotFailed, SlotFreed, TaskExecutorRegistered
+from actors.protocol.ports import EndpointDied
 from tests.support.control import World, run_all_tasks
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.client.cluster import dispatcher_of, resource_manager_of
-from actors.control_messages import (
+from actors.protocol.control_messages import (
     AllTaskExecutorsReleased,
     CancelExecutionGraph,
     CancelJob,
@@ -26,8 +26,8 @@ from actors.control_messages import (
     SlotRequestRefused,
     TaskExecutorRegistered,
 )
-from actors.messages import AllocationId, OperatorEventSent, TaskStateChanged
-from actors.ports import Address, DeliveryFailed, Endpoint, EndpointDied, EndpointSpec, Payloads
+from actors.protocol.data_messages import AllocationId, OperatorEventSent, TaskStateChanged
+from actors.protocol.ports import Address, DeliveryFailed, Endpoint, EndpointDied, EndpointSpec, Payloads
 from actors.scheduling.scheduler import ReleaseSlot
 from flinkray.execution import JobStatus
 from tests.support.control import CLUSTER, JOB, CollectingSlot, World, collecting, four_vertices, run_all_tasks

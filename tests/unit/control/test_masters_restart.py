@@ -9,7 +9,11 @@ import pytest
 
 from actors import job_master, resource_manager, task_executor
 from actors.client.cluster import dispatcher_of, resource_manager_of
-from actors.control_messages import (
+from actors.dispatcher import COLLECTED_ROWS_TIMEOUT_MS, MAX_SILENT_DEATHS
+from actors.high_availability.job_store import JobStore
+from actors.hosts.simulation.storage import SimulatedStorage, new_storage
+from actors.job_master import JobMaster
+from actors.protocol.control_messages import (
     AllTaskExecutorsReleased,
     CancelJob,
     CollectedReceived,
@@ -24,12 +28,8 @@ from actors.control_messages import (
     ShutDownCluster,
     SubmitJob,
 )
-from actors.dispatcher import COLLECTED_ROWS_TIMEOUT_MS, MAX_SILENT_DEATHS
-from actors.dispatcher_errors import DispatcherNotReadyError, UnknownJobError
-from actors.high_availability.job_store import JobStore
-from actors.hosts.simulation.storage import SimulatedStorage, new_storage
-from actors.job_master import JobMaster
-from actors.ports import DeliveryFailed, Endpoint, Payloads
+from actors.protocol.dispatcher_errors import DispatcherNotReadyError, UnknownJobError
+from actors.protocol.ports import DeliveryFailed, Endpoint, Payloads
 from flinkray import filesystems
 from flinkray.errors import InvalidProgramError
 from flinkray.execution import JobStatus

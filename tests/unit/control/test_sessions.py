@@ -6,8 +6,8 @@ import pytest
 
 from actors.client import session
 from actors.client.cluster import dispatcher_of, resource_manager_of
-from actors.ports import Address, EndpointGone, EndpointSpec
-from flinkray.config import Configuration
+from actors.protocol.ports import Address, EndpointGone, EndpointSpec
+from flinkray.config.configuration import Configuration
 from flinkray.errors import ConfigurationError
 from tests.support.control import CLUSTER, World
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from actors.client.cluster import dispatcher_of
-from actors.control_messages import JobStatusChanged
-from actors.messages import SessionId
+from actors.protocol.control_messages import JobStatusChanged
+from actors.protocol.data_messages import SessionId
 from flinkray.execution import JobStatus
 from tests.support.control import CLUSTER, JOB, World, four_vertices, run_all_tasks
 

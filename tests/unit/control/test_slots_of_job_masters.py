@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from actors.control_messages import OfferSlots, RequestSlot, SlotFailed, SlotFreed, SlotOffersAnswered
-from actors.messages import (
+from actors.protocol.control_messages import OfferSlots, RequestSlot, SlotFailed, SlotFreed, SlotOffersAnswered
+from actors.protocol.data_messages import (
     AllocationId,
     CancelTask,
     DeliverOperatorEvent,
@@ -17,7 +17,7 @@ from actors.messages import (
     SubmitTask,
     TaskStateChanged,
 )
-from actors.ports import Address, DeliveryFailed, Endpoint, EndpointSpec, Payloads
+from actors.protocol.ports import Address, DeliveryFailed, Endpoint, EndpointSpec, Payloads
 from tests.support.control import JOB, World, run_all_tasks
 
 SECOND = Address("c/job-master-job.2")

@@ -14,7 +14,15 @@ from actors.coordinators.alignment import WatermarkAlignment
 from actors.coordinators.collect_coordinator import BACKLOG, CollectCoordinator
 from actors.coordinators.source_coordinator import SourceCoordinator
 from actors.coordinators.split_assignments import SplitAssignments
-from actors.messages import AddSplits, ReaderRegistered, RowsCollected, RowsCut, RowsKept, RowsTaken, SplitRequested
+from actors.protocol.data_messages import (
+    AddSplits,
+    ReaderRegistered,
+    RowsCollected,
+    RowsCut,
+    RowsKept,
+    RowsTaken,
+    SplitRequested,
+)
 from flinkray.connectors.source import (
     Boundedness,
     Source,
@@ -25,7 +33,7 @@ from flinkray.connectors.source import (
 )
 from flinkray.connectors.split_list import SplitListEnumerator
 from flinkray.errors import CheckpointError, FlinkrayError, UserFunctionError
-from flinkray.watermarks import WatermarkStrategy
+from flinkray.time.watermarks import WatermarkStrategy
 from tests.support.tasks import ManualTime, numbers
 
 

@@ -9,8 +9,11 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from actors.coordinators import CollectCoordinator, SourceCoordinator, WatermarkAlignment, create_coordinator
-from actors.messages import (
+from actors.coordinators.alignment import WatermarkAlignment
+from actors.coordinators.collect_coordinator import CollectCoordinator
+from actors.coordinators.factory import create_coordinator
+from actors.coordinators.source_coordinator import SourceCoordinator
+from actors.protocol.data_messages import (
     AddSplits,
     NoMoreSplits,
     ReaderRegistered,
@@ -22,7 +25,7 @@ from actors.messages import (
     WatermarkLimited,
     WatermarkReported,
 )
-from flinkray.connectors.collect import CollectSink
+from flinkray.connectors.collect.sink import CollectSink
 from flinkray.connectors.discard import DiscardSink
 from flinkray.connectors.source import (
     Boundedness,
@@ -33,9 +36,9 @@ from flinkray.connectors.source import (
     SplitEnumeratorContext,
 )
 from flinkray.errors import FlinkrayError, UserFunctionError
-from flinkray.operator_factories import SinkFactory, SourceFactory
-from flinkray.types import MAX_TIMESTAMP, OperatorId, Timestamp
-from flinkray.watermarks import WatermarkStrategy
+from flinkray.time.watermarks import WatermarkStrategy
+from flinkray.transformations.operator_factories import SinkFactory, SourceFactory
+from flinkray.types.records import MAX_TIMESTAMP, OperatorId, Timestamp
 from graphs.job_graph import CoordinatorConfig
 from tests.support.tasks import ManualTime, numbers
 

@@ -8,10 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import flinkray.environment
-from flinkray.datastream import DataStream
-from flinkray.environment import StreamExecutionEnvironment
-from flinkray.execution import EXECUTORS, load_plugin
+import flinkray.streams.environment
+from flinkray.plugins import EXECUTORS, load_plugin
+from flinkray.streams.data_stream import DataStream
+from flinkray.streams.environment import StreamExecutionEnvironment
 from tests.support.api import FakeExecutor
 
 
@@ -23,7 +23,7 @@ def executor(monkeypatch: pytest.MonkeyPatch) -> FakeExecutor:
     def load(group: str, name: str) -> Callable[..., Any]:
         return fake if group == EXECUTORS else load_plugin(group, name)
 
-    monkeypatch.setattr(flinkray.environment, "load_plugin", load)
+    monkeypatch.setattr(flinkray.streams.environment, "load_plugin", load)
     return fake
 
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 import flinkray
-from flinkray.async_data_stream import AsyncDataStream
-from flinkray.async_functions import (
+from flinkray.errors import InvalidProgramError, NotSerializableError
+from flinkray.functions.asynchronous import (
     NO_RETRY_STRATEGY,
     AsyncFunction,
     AsyncRetryStrategy,
@@ -22,11 +22,11 @@ from flinkray.async_functions import (
     exception_type_predicate,
     has_exception_predicate,
 )
-from flinkray.datastream import DataStream
-from flinkray.environment import StreamExecutionEnvironment
-from flinkray.errors import InvalidProgramError, NotSerializableError
-from flinkray.operator_factories import AsyncFactory, ChainingStrategy
-from flinkray.transformations import PhysicalTransformation
+from flinkray.streams.async_data_stream import AsyncDataStream
+from flinkray.streams.data_stream import DataStream
+from flinkray.streams.environment import StreamExecutionEnvironment
+from flinkray.transformations.operator_factories import AsyncFactory, ChainingStrategy
+from flinkray.transformations.transformation import PhysicalTransformation
 
 
 class Lookup(AsyncFunction):

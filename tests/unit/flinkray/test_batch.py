@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.taking import take_rows
-from flinkray.batch import Batch, concat, is_same_layout
-from flinkray.types import Kind
-from flinkray.wire import rows_without_columns
+from actors.columns.take import take_rows
+from flinkray.batches.batch import Batch, concat, is_same_layout
+from flinkray.batches.wire_format import rows_without_columns
+from flinkray.types.records import Kind
 
 
 def batch_of(data: pa.RecordBatch) -> Batch:

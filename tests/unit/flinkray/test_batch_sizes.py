@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.network.buffers import Buffer
-from actors.taking import take_rows
-from flinkray.batch import Batch
-from flinkray.types import Kind
+from actors.columns.take import take_rows
+from actors.network.flow.buffers import Buffer
+from flinkray.batches.batch import Batch
+from flinkray.types.records import Kind
 
 ROWS = 1_000
 NUMBERS = np.arange(ROWS)

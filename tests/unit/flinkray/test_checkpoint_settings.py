@@ -25,8 +25,8 @@ from flinkray import (
     RuntimeExecutionMode,
     StreamExecutionEnvironment,
 )
-from flinkray import options as o
-from flinkray.config import declared_options
+from flinkray.config import options as o
+from flinkray.config.options import declared_options
 from tests.support.api import FakeExecutor
 
 Env = StreamExecutionEnvironment

@@ -30,19 +30,19 @@ from flinkray import (
     WatermarkStrategy,
     col,
 )
-from flinkray.keys import ColumnKey, FunctionKey
-from flinkray.operator_factories import (
+from flinkray.transformations.operator_factories import (
     ChainingStrategy,
     FilterFactory,
     FlatMapFactory,
     MapFactory,
     ProjectFactory,
 )
-from flinkray.partitioning import CustomPartitioner, KeyGroupPartitioner
-from flinkray.transformations import (
+from flinkray.transformations.partitioning import CustomPartitioner, KeyGroupPartitioner
+from flinkray.transformations.transformation import (
     PartitionTransformation,
     ResourceSpec,
 )
+from flinkray.types.keys import ColumnKey, FunctionKey
 from tests.support.api import columns, factory, operator
 from tests.support.functions import Both, ByWord, CountPerKey, KeyedBoth, Mean, Plain, Reverse, Split
 

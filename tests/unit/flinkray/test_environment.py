@@ -17,10 +17,10 @@ from flinkray import (
     TypeMismatchError,
     Types,
 )
-from flinkray.cached_files import unpack
-from flinkray.configuration_sources import load_configuration, variable_name
-from flinkray.options import BATCH_ROWS, BUFFER_TIMEOUT, GLOBAL_JOB_PARAMETERS, OPERATOR_CHAINING, PARALLELISM
-from flinkray.watermarks import WatermarkStrategy
+from flinkray.config.options import BATCH_ROWS, BUFFER_TIMEOUT, GLOBAL_JOB_PARAMETERS, OPERATOR_CHAINING, PARALLELISM
+from flinkray.config.sources import load_configuration, variable_name
+from flinkray.functions.cached_files import unpack
+from flinkray.time.watermarks import WatermarkStrategy
 from tests.support.api import FakeExecutor
 
 Env = StreamExecutionEnvironment

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from flinkray.errors import InvalidProgramError
-from flinkray.expressions import Expression, Literal, coalesce, col, if_else, lit, when
+from flinkray.expressions.tree import Expression, Literal, coalesce, col, if_else, lit, when
 
 price, name, at = col("price"), col("name"), col("at")
 

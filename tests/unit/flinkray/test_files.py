@@ -27,8 +27,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
-import flinkray.connectors.file_formats
-import flinkray.connectors.file_source
+import flinkray.connectors.files.formats
+import flinkray.connectors.files.source
 from flinkray import (
     FileSink,
     FileSource,
@@ -39,15 +39,15 @@ from flinkray import (
     TypeMismatchError,
     UnknownColumnError,
 )
-from flinkray.batch import Batch
-from flinkray.connectors import file_paths
-from flinkray.connectors.file_commits import FileCommitter
-from flinkray.connectors.file_formats import TEXT_SCHEMA, CsvFormat, FileSplit, TextFormat, refuse_ambiguous
-from flinkray.connectors.file_groups import FileGroup, grouped
-from flinkray.connectors.json_lines import from_json_lines, to_json_lines
-from flinkray.connectors.small_batches import together
+from flinkray.batches.batch import Batch
+from flinkray.connectors.files import paths as file_paths
+from flinkray.connectors.files.commits import FileCommitter
+from flinkray.connectors.files.formats import TEXT_SCHEMA, CsvFormat, FileSplit, TextFormat, refuse_ambiguous
+from flinkray.connectors.files.groups import FileGroup, grouped
+from flinkray.connectors.formats.json_lines import from_json_lines, to_json_lines
+from flinkray.connectors.functions.small_batches import together
 from flinkray.connectors.source import SourceBatch
-from flinkray.types import Kind
+from flinkray.types.records import Kind
 from tests.support.api import Assignments, SubtaskContext, ThreadedRun, batch_of, rows_of
 
 TABLE = pa.table({"n": list(range(100)), "word": [f"w{n}" if n % 7 else None for n in range(100)]})
@@ -111,7 +111,7 @@ def test_a_csv_field_is_null_where_it_is_empty_or_na_and_not_quoted(tmp_path: Pa
 def test_a_restored_reader_goes_on_with_the_next_row(
     tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flinkray.connectors.file_formats, "_READ_BYTES", 100)
+    monkeypatch.setattr(flinkray.connectors.files.formats, "_READ_BYTES", 100)
     write(tmp_path / "a", "json" if format == "text" else format)
     source = FileSource(tmp_path / "a", format=format)
     everything = rows_of(read(source))
@@ -129,8 +129,8 @@ def test_a_restored_reader_goes_on_with_the_next_row(
 def test_ranges_of_lines_cover_each_line_once(
     tmp_path: Path, range_bytes: int, read_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flinkray.connectors.file_formats, "_RANGE_BYTES", range_bytes)
-    monkeypatch.setattr(flinkray.connectors.file_formats, "_READ_BYTES", read_bytes)
+    monkeypatch.setattr(flinkray.connectors.files.formats, "_RANGE_BYTES", range_bytes)
+    monkeypatch.setattr(flinkray.connectors.files.formats, "_READ_BYTES", read_bytes)
     lines = ["one", "", "three äöü", "x" * 40, "", "", "last"]
     for end in ("", "\n"):
         (tmp_path / "a.txt").write_text("\n".join(lines) + end)
@@ -144,7 +144,7 @@ def test_long_lines_are_read_once_however_often_the_reader_is_restored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A restored reader's blocks are not those of the one before: the first may have fewer rows than were read."""
-    monkeypatch.setattr(flinkray.connectors.file_formats, "_READ_BYTES", 64)
+    monkeypatch.setattr(flinkray.connectors.files.formats, "_READ_BYTES", 64)
     lines = ["a" * 31, "b" * 120, *(f"{number:03}" for number in range(100))]
     (tmp_path / "a.txt").write_text("\n".join(lines))
     (split,) = splits_of(FileSource(tmp_path / "a.txt"))
@@ -159,7 +159,7 @@ def test_long_lines_are_read_once_however_often_the_reader_is_restored(
 def test_a_row_may_be_longer_than_what_is_read_at_once(
     tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flinkray.connectors.file_formats, "_READ_BYTES", 100)
+    monkeypatch.setattr(flinkray.connectors.files.formats, "_READ_BYTES", 100)
     rows = [{"n": n, "text": "x\n" * length} for n, length in enumerate((2_000_000, 1, 2, 40, 3_000, 4))]
     write(tmp_path / "a", format, pa.Table.from_pylist(rows))
     for source in (FileSource(tmp_path / "a", format), FileSource(tmp_path / "a", format, {"n": int, "text": str})):
@@ -189,7 +189,7 @@ class OneLine(io.BytesIO):
 
 
 def test_a_line_is_searched_once_however_many_blocks_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flinkray.connectors.file_formats, "_READ_BYTES", 64)
+    monkeypatch.setattr(flinkray.connectors.files.formats, "_READ_BYTES", 64)
     monkeypatch.setattr(Handled, "count", 0)
     system: Any = SimpleNamespace(open_input_file=lambda _path: OneLine())
     ((line, _),) = TextFormat().read(FileSplit("a", "a.txt", system), TEXT_SCHEMA, 10)
@@ -213,8 +213,8 @@ def test_windows_line_ends_are_no_part_of_a_line(tmp_path: Path) -> None:
 
 
 def test_compressed_lines_are_one_split(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flinkray.connectors.file_formats, "_RANGE_BYTES", 10)
-    monkeypatch.setattr(flinkray.connectors.file_formats, "_READ_BYTES", 20)
+    monkeypatch.setattr(flinkray.connectors.files.formats, "_RANGE_BYTES", 10)
+    monkeypatch.setattr(flinkray.connectors.files.formats, "_READ_BYTES", 20)
     with gzip.open(tmp_path / "a.json.gz", "wt") as file:
         file.writelines(json.dumps(row) + "\n" for row in TABLE.to_pylist())
     source = FileSource(tmp_path / "a.json.gz")
@@ -248,7 +248,7 @@ def test_what_is_compressed_is_known_by_its_ending_in_either_case(tmp_path: Path
 def test_large_row_groups_and_batches_are_splits_of_their_own(
     tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flinkray.connectors.file_formats, "_SPLIT_BYTES", 100)
+    monkeypatch.setattr(flinkray.connectors.files.formats, "_SPLIT_BYTES", 100)
     table = pa.table({"n": range(1000, 30_000)})
     write(tmp_path / "a", format, table)
     splits = splits_of(FileSource(tmp_path / "a", format))
@@ -334,8 +334,8 @@ class ReadAhead(io.BytesIO):
 def test_a_csv_file_is_not_closed_while_a_thread_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
     # That thread would read on in the file that is opened next: its descriptor is the same then.
     file = ReadAhead(b"a,b\n" + b"1,2\n" * 1000)
-    monkeypatch.setattr(flinkray.connectors.file_formats, "_READ_BYTES", 100)
-    monkeypatch.setattr(flinkray.connectors.file_formats, "open_stream", lambda *_: pa.PythonFile(file, "r"))
+    monkeypatch.setattr(flinkray.connectors.files.formats, "_READ_BYTES", 100)
+    monkeypatch.setattr(flinkray.connectors.files.formats, "open_stream", lambda *_: pa.PythonFile(file, "r"))
     try:
         assert CsvFormat().schema(fs.LocalFileSystem(), "a") == pa.schema({"a": pa.int64(), "b": pa.int64()})
         assert not file.is_closed_too_early
@@ -439,7 +439,7 @@ def test_a_file_whose_column_has_no_type_does_not_say_that_of_the_others(tmp_pat
 def test_a_column_without_a_value_has_its_type_from_further_in_the_file(
     tmp_path: Path, format: str, empty: str, value: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flinkray.connectors.file_formats, "_READ_BYTES", 100)
+    monkeypatch.setattr(flinkray.connectors.files.formats, "_READ_BYTES", 100)
     (tmp_path / "a").write_text(("m,n\n" if format == "csv" else "") + empty * 1000 + value)
     source = FileSource(tmp_path / "a", format, columns=["n"])
     assert str(source.output_type) == "row<n: int64>"
@@ -449,7 +449,7 @@ def test_a_column_without_a_value_has_its_type_from_further_in_the_file(
 def test_a_type_that_no_file_has_shown_is_text_and_the_error_of_another_says_the_way_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flinkray.connectors.file_source, "_FILES_LOOKED_THROUGH", 2)
+    monkeypatch.setattr(flinkray.connectors.files.source, "_FILES_LOOKED_THROUGH", 2)
     for name, text in (("a", '{"n":null}'), ("b", '{"n":null}'), ("c", '{"n":1}')):
         (tmp_path / f"{name}.json").write_text(text)
     with pytest.raises(
@@ -991,13 +991,13 @@ def test_the_files_are_listed_once_for_the_format_the_columns_and_the_splits_eac
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path / "a.csv", "csv")
-    listings, list_files = [], flinkray.connectors.file_source.list_files
+    listings, list_files = [], flinkray.connectors.files.source.list_files
 
     def counted(paths: Any, filesystem: Any) -> Any:
         listings.append(paths)
         return list_files(paths, filesystem)
 
-    monkeypatch.setattr(flinkray.connectors.file_source, "list_files", counted)
+    monkeypatch.setattr(flinkray.connectors.files.source, "list_files", counted)
     source = FileSource(tmp_path)
     types = [source.output_type for _ in range(10)]
     assert source.prepare().output_type == types[0]

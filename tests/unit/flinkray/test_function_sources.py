@@ -18,12 +18,12 @@ from flinkray import (
     SourceFunction,
     TypeMismatchError,
 )
-from flinkray.batch import Batch
-from flinkray.connectors.generator_function import GeneratorFunctionSource
-from flinkray.connectors.handover import Handover
+from flinkray.batches.batch import Batch
+from flinkray.batches.row_codec import decode
+from flinkray.connectors.functions.generator_function import GeneratorFunctionSource
+from flinkray.connectors.functions.handover import Handover
 from flinkray.connectors.source import ReaderStatus, SourceBatch
-from flinkray.row_codec import decode
-from flinkray.types import Kind
+from flinkray.types.records import Kind
 from tests.support.api import DEADLINE, SubtaskContext, ThreadedRun, rows_of
 
 # -- functions as sources

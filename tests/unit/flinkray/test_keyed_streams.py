@@ -19,8 +19,7 @@ from flinkray import (
     TumblingEventTimeWindows,
     col,
 )
-from flinkray.keys import ColumnKey
-from flinkray.operator_factories import (
+from flinkray.transformations.operator_factories import (
     ProcessFactory,
     ReduceFactory,
     RunningAggregateFactory,
@@ -28,10 +27,11 @@ from flinkray.operator_factories import (
     WindowCoGroupFactory,
     WindowFactory,
 )
-from flinkray.transformations import (
+from flinkray.transformations.transformation import (
     SideOutputTransformation,
     UnionTransformation,
 )
+from flinkray.types.keys import ColumnKey
 from tests.support.api import columns, factory, operator
 from tests.support.functions import Both, KeyedBoth, Mean, Plain
 

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from flinkray.batches.merged_columns import cast_merged, concat_merged, merged_type
 from flinkray.errors import TypeMismatchError
-from flinkray.merged_columns import cast_merged, concat_merged, merged_type
 
 D = decimal.Decimal
 UTC, BERLIN = pa.timestamp("us", "UTC"), pa.timestamp("us", "Europe/Berlin")

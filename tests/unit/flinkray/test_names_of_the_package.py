@@ -22,8 +22,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_importing_the_package_loads_neither_the_api_nor_arrow() -> None:
-    program = (
-        "import sys, flinkray; print([name for name in ('pyarrow', 'flinkray.datastream') if name in sys.modules])"
-    )
+    names = ("pyarrow", "flinkray.streams.data_stream")
+    program = f"import sys, flinkray; print([name for name in {names} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from flinkray import Configuration, ConfigurationError
-from flinkray.config import declared_options
-from flinkray.configuration_sources import variable_name
-from flinkray.options import BUFFER_TIMEOUT, OPERATOR_CHAINING, PARALLELISM, SLOT_CPUS, TARGET
+from flinkray.config.options import BUFFER_TIMEOUT, OPERATOR_CHAINING, PARALLELISM, SLOT_CPUS, TARGET, declared_options
+from flinkray.config.sources import variable_name
 
 OPTIONS = declared_options()
 

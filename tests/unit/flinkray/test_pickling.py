@@ -10,8 +10,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from actors.state.pickling import dumps as dumps_for_state
-from flinkray.pickling import dumps
+from actors.state.snapshots.pickling import dumps as dumps_for_state
+from flinkray.batches.pickling import dumps
 
 MANY = 10_000
 ARRAYS = {

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flinkray.connectors.collection import ArrowSource
+from flinkray.batches.plain_columns import PlainColumns, plain_schema, plain_table
+from flinkray.connectors.collection.source import ArrowSource
 from flinkray.errors import TypeMismatchError
-from flinkray.plain_columns import PlainColumns, plain_schema, plain_table
 from tests.support.api import SourceRun
 
 VIEW = pa.string_view()

@@ -9,7 +9,7 @@ import pytest
 
 from flinkray import execution
 from flinkray.errors import ConfigurationError
-from flinkray.execution import load_plugin
+from flinkray.plugins import load_plugin
 
 GROUP = "flinkray.tests"
 

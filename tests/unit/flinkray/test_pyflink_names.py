@@ -14,11 +14,10 @@ import pytest
 
 import flinkray
 import flinkray.pyflink
-from flinkray.durations import to_millis
-from flinkray.environment import StreamExecutionEnvironment
+from flinkray.batches.row_codec import RowEncoder, decode
 from flinkray.errors import ConfigurationError, InvalidProgramError, JobExecutionError, TypeMismatchError
 from flinkray.execution import JobStatus
-from flinkray.keys import FunctionKey
+from flinkray.functions.type_hints import record_type
 from flinkray.pyflink.common import (
     Configuration,
     Duration,
@@ -51,10 +50,11 @@ from flinkray.pyflink.datastream.state import (
 )
 from flinkray.pyflink.table import DataTypes, Schema, StreamTableEnvironment, TableDescriptor
 from flinkray.pyflink.texts import line_texts, printed_texts
-from flinkray.row_codec import RowEncoder, decode
-from flinkray.rows import Row
-from flinkray.state import TtlUpdateType
-from flinkray.type_hints import record_type
+from flinkray.state.descriptors import TtlUpdateType
+from flinkray.streams.environment import StreamExecutionEnvironment
+from flinkray.time.durations import to_millis
+from flinkray.types.keys import FunctionKey
+from flinkray.types.rows import Row
 from tests.support.api import DEADLINE, FakeExecutor, batch_of
 
 MODULES = [name for _, name, _ in pkgutil.walk_packages(flinkray.pyflink.__path__, "flinkray.pyflink.")]
@@ -82,7 +82,7 @@ def test_state_descriptors_take_pyflinks_arguments() -> None:
         descriptor.enable_time_to_live(ttl)
         same = pickle.loads(pickle.dumps(descriptor))
         assert (same.name, same.value_type, same.ttl) == (descriptor.name, Types.LONG(), ttl)
-        assert isinstance(descriptor, flinkray.state.StateDescriptor)
+        assert isinstance(descriptor, flinkray.state.descriptors.StateDescriptor)
     assert descriptors[2].key_type == Types.STRING()  # type: ignore[attr-defined]
     assert descriptors[3].function is max  # type: ignore[attr-defined]
 

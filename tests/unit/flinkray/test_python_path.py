@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from flinkray.config import Configuration
-from flinkray.python_path import add_places, own_places
+from flinkray.config.configuration import Configuration
+from flinkray.functions.python_path import add_places, own_places
 
 
 def test_the_driver_tells_its_own_places_and_not_those_of_installed_packages(
@@ -35,7 +35,7 @@ def test_places_are_added_once_and_behind_those_that_there_are(monkeypatch: pyte
 
 def test_a_program_with_a_module_beside_it_finds_its_own_directory(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
-    program.write_text("from flinkray.python_path import own_places\nprint(own_places())")
+    program.write_text("from flinkray.functions.python_path import own_places\nprint(own_places())")
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sys.path))}
     printed = subprocess.run(
         [sys.executable, str(program)], check=True, capture_output=True, text=True, env=environment, timeout=60

@@ -8,12 +8,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from flinkray import row_codec, value_types
+from flinkray.batches import row_codec
+from flinkray.batches.row_codec import RowEncoder, as_row, decode
 from flinkray.errors import TypeMismatchError
-from flinkray.row_codec import RowEncoder, as_row, decode
-from flinkray.rows import Row
-from flinkray.type_hints import record_type
-from flinkray.value_types import field_getter
+from flinkray.functions.type_hints import record_type
+from flinkray.types import value_types
+from flinkray.types.rows import Row
+from flinkray.types.value_types import field_getter
 
 
 def encoder(declared: Any = None) -> RowEncoder:

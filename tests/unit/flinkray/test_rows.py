@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from flinkray.rows import Row, row_class
+from flinkray.types.rows import Row, row_class
 
 
 def test_a_value_is_read_by_attribute_name_and_position() -> None:

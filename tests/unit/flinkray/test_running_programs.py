@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import flinkray.connectors.spark
-import flinkray.environment
-import flinkray.results
+import flinkray.connectors.spark.descriptions
+import flinkray.streams.environment
+import flinkray.streams.results
 from flinkray import (
     ConfigurationError,
     DiscardSink,
@@ -22,16 +22,16 @@ from flinkray import (
     StreamExecutionEnvironment,
     TypeMismatchError,
 )
+from flinkray.config.options import ATTACHED, TARGET
 from flinkray.connectors.sink import Sink, SinkWriter
 from flinkray.connectors.source import Boundedness, Source
 from flinkray.execution import JobProgress, JobStatus
-from flinkray.operator_factories import SinkFactory, SourceFactory
-from flinkray.options import ATTACHED, TARGET
-from flinkray.preparation import prepared
 from flinkray.progress import ProgressLine
 from flinkray.testing import run_locally
-from flinkray.transformations import PhysicalTransformation, Transformation
-from flinkray.watermarks import WatermarkStrategy
+from flinkray.time.watermarks import WatermarkStrategy
+from flinkray.transformations.operator_factories import SinkFactory, SourceFactory
+from flinkray.transformations.preparation import prepared
+from flinkray.transformations.transformation import PhysicalTransformation, Transformation
 from tests.support.api import FakeExecutor, batch_of
 
 Env = StreamExecutionEnvironment
@@ -136,7 +136,7 @@ def test_the_plan_is_the_planners_and_keeps_the_program(env: Env, monkeypatch: p
         seen.append((pipeline.transformations[0].name, graph, format))
         return "the plan"
 
-    monkeypatch.setattr(flinkray.environment, "load_plugin", lambda group, name: plan)
+    monkeypatch.setattr(flinkray.streams.environment, "load_plugin", lambda group, name: plan)
     env.from_collection([1]).print()
     assert env.get_execution_plan() == env.get_execution_plan("stream", "mermaid") == "the plan"
     assert seen == [("Sink: Print to Std. Out", "job", "text"), ("Sink: Print to Std. Out", "stream", "mermaid")]
@@ -310,7 +310,7 @@ def test_spark_and_ray_data_are_reached_through_bridges(
     def load(group: str, name: str) -> Any:
         return executor if group == "flinkray.executors" else Bridge
 
-    for module in (flinkray.environment, flinkray.results, flinkray.connectors.spark):
+    for module in (flinkray.streams.environment, flinkray.streams.results, flinkray.connectors.spark.descriptions):
         monkeypatch.setattr(module, "load_plugin", load)
     env.configure({ATTACHED.key: False})  # results are waited for all the same
     assert env.from_spark("df", order_by="t").to_spark("session", "a") == ("finished", "a")
@@ -342,7 +342,9 @@ def test_run_locally_runs_in_this_process_and_leaves_the_target(
     executor: FakeExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     targets: list[str] = []
-    monkeypatch.setattr(flinkray.environment, "load_plugin", lambda group, name: targets.append(name) or executor)
+    monkeypatch.setattr(
+        flinkray.streams.environment, "load_plugin", lambda group, name: targets.append(name) or executor
+    )
     env = Env.get_execution_environment({TARGET.key: "ray-session"})
     env.from_collection([1]).print()
     assert run_locally(env, "job").job_name == "job"

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from flinkray.connectors import socket_source
-from flinkray.connectors.socket_source import LineSplitter, SocketSource
+from flinkray.connectors.socket import source as socket_source
+from flinkray.connectors.socket.source import LineSplitter, SocketSource
 from flinkray.connectors.source import ReaderStatus, SourceBatch
 from flinkray.errors import FlinkrayError, InvalidProgramError, RecordError
 from tests.support.api import DEADLINE, ThreadedRun, rows_of

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from flinkray.state import ValueStateDescriptor
-from flinkray.state_ttl import (
+from flinkray.state.descriptors import ValueStateDescriptor
+from flinkray.state.time_to_live import (
     IncrementalCleanup,
     RocksdbCompactionCleanup,
     StateTtlConfig,
@@ -16,8 +16,8 @@ from flinkray.state_ttl import (
     TtlUpdateType,
     TtlVisibility,
 )
-from flinkray.time_units import Duration, Time
-from flinkray.types import Millis
+from flinkray.time.time_units import Duration, Time
+from flinkray.types.records import Millis
 
 
 def test_a_builder_that_is_told_nothing_gives_flinks_defaults() -> None:

@@ -46,7 +46,7 @@ from flinkray.testing import (
     TwoInputHarness,
     Watermark,
 )
-from flinkray.types import MAX_TIMESTAMP
+from flinkray.types.records import MAX_TIMESTAMP
 
 LATE = OutputTag("late")
 END = Watermark(MAX_TIMESTAMP)

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flinkray.batch import Batch
-from flinkray.connectors.collection import ArrowSource
+from flinkray.batches.batch import Batch
+from flinkray.batches.row_codec import decode
+from flinkray.connectors.collection.source import ArrowSource
 from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceProgress
 from flinkray.connectors.split_list import SplitListReader
 from flinkray.errors import InvalidProgramError
-from flinkray.row_codec import decode
 from flinkray.testing import Active, Crash, Idle, ScriptedCrash, ScriptedSource, Watermark
 from flinkray.testing.scripted_source import Script
 from tests.support.api import SourceRun, SubtaskContext, batch_of

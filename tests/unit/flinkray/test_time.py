@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from flinkray import SlidingEventTimeWindows, Time, TumblingEventTimeWindows, WatermarkStrategy, Window
-from flinkray.durations import to_millis
-from flinkray.types import MIN_TIMESTAMP
-from flinkray.watermarks import WatermarkGenerator
+from flinkray.time.durations import to_millis
+from flinkray.time.watermarks import WatermarkGenerator
+from flinkray.types.records import MIN_TIMESTAMP
 from tests.support.api import batch_of
 
 

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 
 from flinkray.errors import InvalidProgramError
-from flinkray.functions import FlatMapFunction, MapFunction
-from flinkray.type_hints import arrow_type, from_annotation, record_type, scalar_type
-from flinkray.type_info import OBJECT_TYPE, Types
-from flinkray.types import Kind, OutputTag, RecordType
+from flinkray.functions.interfaces import FlatMapFunction, MapFunction
+from flinkray.functions.type_hints import arrow_type, from_annotation, record_type, scalar_type
+from flinkray.types.records import Kind, OutputTag, RecordType
+from flinkray.types.type_info import OBJECT_TYPE, Types
 
 
 @dataclasses.dataclass

@@ -12,11 +12,12 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from flinkray import value_columns, value_types
-from flinkray.rows import Row
-from flinkray.type_info import Types
-from flinkray.value_columns import decoded_form, to_array, to_values
-from flinkray.value_types import Misfit, Unholdable, infer_type, merge_types
+from flinkray.batches import value_columns
+from flinkray.batches.value_columns import decoded_form, to_array, to_values
+from flinkray.types import value_types
+from flinkray.types.rows import Row
+from flinkray.types.type_info import Types
+from flinkray.types.value_types import Misfit, Unholdable, infer_type, merge_types
 
 MICROS = datetime.datetime(2020, 1, 1, 0, 0, 0, 999999)
 NANOS = pd.Timestamp("2020-01-01 00:00:00.000000001")

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flinkray.value_types import infer_type, merge_types
+from flinkray.types.value_types import infer_type, merge_types
 
 D128, D256 = pa.decimal128, pa.decimal256
 

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from flinkray.connectors.collection import TableSource
-from flinkray.connectors.datagen import DataGenSource, SequenceField
+from flinkray.connectors.collection.source import TableSource
+from flinkray.connectors.datagen.source import DataGenSource, SequenceField
 from flinkray.connectors.source import Source, SourceBatch
 
 WIDE = {f"c{index}": lambda rows: rows * 0.5 for index in range(200)}

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flinkray.batch import Batch
-from flinkray.types import Kind
+from flinkray.batches.batch import Batch
+from flinkray.types.records import Kind
 
 MAKERS: list[Any] = [
     lambda chance, n: pa.array([chance.randrange(-(2**63), 2**63) for _ in range(n)], pa.int64()),

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from flinkray import Configuration, InvalidProgramError, StreamExecutionEnvironment, WatermarkStrategy
+from flinkray.config.options import CHECKPOINT_INTERVAL, RUNTIME_MODE
 from flinkray.connectors.source import Boundedness
-from flinkray.operator_factories import ChainingStrategy, SourceFactory
-from flinkray.options import CHECKPOINT_INTERVAL, RUNTIME_MODE
+from flinkray.transformations.operator_factories import ChainingStrategy, SourceFactory
+from graphs.compiler.stream_graph_generator import generate_stream_graph
 from graphs.job_graph import ResultPartitionType
 from graphs.stream_graph import GlobalExchangeMode, StreamGraph
-from graphs.stream_graph_generator import generate_stream_graph
 from tests.support.graphs import NumberSource, Program
 
 

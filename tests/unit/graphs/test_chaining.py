@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from flinkray.keys import ColumnKey
-from flinkray.operator_factories import ChainingStrategy, MapFactory
-from flinkray.partitioning import (
+from flinkray.transformations.operator_factories import ChainingStrategy, MapFactory
+from flinkray.transformations.partitioning import (
     BroadcastPartitioner,
     GlobalPartitioner,
     RebalancePartitioner,
     RescalePartitioner,
     ShufflePartitioner,
 )
-from flinkray.transformations import Transformation
+from flinkray.transformations.transformation import Transformation
+from flinkray.types.keys import ColumnKey
 from graphs.job_graph import SourceInput, TaskKind
 from tests.support.graphs import Program, vertex_named, vertex_names
 

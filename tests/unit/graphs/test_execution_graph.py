@@ -10,8 +10,8 @@ from msgspec import structs
 from flinkray.connectors.source import Source
 from flinkray.errors import InvalidProgramError
 from flinkray.execution import JobStatus
-from flinkray.keys import ColumnKey
-from flinkray.partitioning import BroadcastPartitioner, RescalePartitioner, ShufflePartitioner
+from flinkray.transformations.partitioning import BroadcastPartitioner, RescalePartitioner, ShufflePartitioner
+from flinkray.types.keys import ColumnKey
 from graphs.edge_manager import EdgeManager, ExecutionVertexId, ResultPartitionKey, spread
 from graphs.execution_graph import AttemptId, Execution, ExecutionGraph, ExecutionVertex
 from graphs.job_graph import DataSetId, DistributionPattern, JobGraph, JobVertexId, ResultPartitionType

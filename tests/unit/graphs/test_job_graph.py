@@ -9,14 +9,14 @@ import pytest
 from msgspec import structs
 
 from flinkray.errors import InvalidProgramError, NotSerializableError
-from flinkray.functions import MapFunction
-from flinkray.keys import ColumnKey, FunctionKey
-from flinkray.operator_factories import MapFactory, SinkFactory, SourceFactory
-from flinkray.partitioning import CustomPartitioner, KeyGroupPartitioner, ShufflePartitioner
-from flinkray.transformations import ResourceSpec
-from flinkray.types import JobId, OutputTag
+from flinkray.functions.interfaces import MapFunction
+from flinkray.transformations.operator_factories import MapFactory, SinkFactory, SourceFactory
+from flinkray.transformations.partitioning import CustomPartitioner, KeyGroupPartitioner, ShufflePartitioner
+from flinkray.transformations.transformation import ResourceSpec
+from flinkray.types.keys import ColumnKey, FunctionKey
+from flinkray.types.records import JobId, OutputTag
+from graphs.compiler.job_graph_generator import generate_job_graph, job_graph_of
 from graphs.job_graph import JobVertex, JobVertexId, NetworkInput, OperatorCode
-from graphs.job_graph_generator import generate_job_graph, job_graph_of
 from graphs.topology import sort_topologically
 from graphs.user_code import pickle_user_code
 from tests.support.graphs import DiscardingSink, NumberSource, Program, vertex_named, vertex_names

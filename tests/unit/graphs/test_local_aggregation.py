@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from flinkray.aggregates import (
+from flinkray.transformations.operator_factories import ChainingStrategy, LocalWindowAggregateFactory, WindowFactory
+from flinkray.transformations.partitioning import CustomPartitioner, KeyGroupPartitioner, RebalancePartitioner
+from flinkray.transformations.transformation import Transformation
+from flinkray.types.keys import ColumnKey, FunctionKey
+from flinkray.types.records import Millis, OutputTag
+from flinkray.windows.aggregates import (
     Aggregate,
     ArgMax,
     Avg,
@@ -20,21 +25,16 @@ from flinkray.aggregates import (
     Sum,
     TopN,
 )
-from flinkray.evictors import CountEvictor
-from flinkray.keys import ColumnKey, FunctionKey
-from flinkray.operator_factories import ChainingStrategy, LocalWindowAggregateFactory, WindowFactory
-from flinkray.partitioning import CustomPartitioner, KeyGroupPartitioner, RebalancePartitioner
-from flinkray.transformations import Transformation
-from flinkray.triggers import CountTrigger, EventTimeTrigger
-from flinkray.types import Millis, OutputTag
-from flinkray.windowing import (
+from flinkray.windows.assigners import (
     EventTimeSessionWindows,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
 )
+from flinkray.windows.evictors import CountEvictor
+from flinkray.windows.triggers import CountTrigger, EventTimeTrigger
+from graphs.compiler.stream_graph_generator import generate_stream_graph
 from graphs.job_graph import JobGraph
-from graphs.stream_graph_generator import generate_stream_graph
 from tests.support.graphs import Program, ids_by_name, node_named, vertex_names
 
 TUMBLING = TumblingEventTimeWindows.of(10)

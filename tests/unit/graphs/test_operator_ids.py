@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flinkray.errors import InvalidProgramError
-from flinkray.partitioning import ShufflePartitioner
+from flinkray.transformations.partitioning import ShufflePartitioner
 from tests.support.graphs import Program, ids_by_name
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -8,12 +8,17 @@ import pytest
 
 from flinkray.errors import InvalidProgramError
 from flinkray.execution import Pipeline
-from flinkray.operator_factories import ChainingStrategy
-from flinkray.partitioning import BroadcastPartitioner, Partitioner, RescalePartitioner, ShufflePartitioner
+from flinkray.transformations.operator_factories import ChainingStrategy
+from flinkray.transformations.partitioning import (
+    BroadcastPartitioner,
+    Partitioner,
+    RescalePartitioner,
+    ShufflePartitioner,
+)
+from graphs.compiler.stream_graph_generator import generate_stream_graph
 from graphs.job_graph import ResultPartitionType
 from graphs.passes.result_types import result_type
 from graphs.stream_graph import GlobalExchangeMode
-from graphs.stream_graph_generator import generate_stream_graph
 from tests.support.graphs import Program, vertex_named
 
 PIPELINED, BLOCKING = ResultPartitionType.PIPELINED_BOUNDED, ResultPartitionType.BLOCKING

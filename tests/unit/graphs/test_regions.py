@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flinkray.partitioning import ForwardPartitioner, RescalePartitioner, ShufflePartitioner
-from flinkray.transformations import Transformation
+from flinkray.transformations.partitioning import ForwardPartitioner, RescalePartitioner, ShufflePartitioner
+from flinkray.transformations.transformation import Transformation
 from graphs.execution_graph import ConsumedPartitionGroup, ExecutionGraph, ExecutionVertexId, ResultPartitionKey
 from graphs.regions import PartitionReleaseStrategy, PipelinedRegion, RegionTopology, pipelined_regions
 from tests.support.graphs import Program

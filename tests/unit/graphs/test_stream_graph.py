@@ -4,23 +4,23 @@ from typing import Any
 
 import pytest
 
-from flinkray.config import Configuration
+from flinkray.config.configuration import Configuration
 from flinkray.errors import InvalidProgramError
 from flinkray.execution import Pipeline
-from flinkray.keys import ColumnKey
-from flinkray.operator_factories import ChainingStrategy
-from flinkray.partitioning import (
+from flinkray.transformations.operator_factories import ChainingStrategy
+from flinkray.transformations.partitioning import (
     ForwardPartitioner,
     KeyGroupPartitioner,
     RebalancePartitioner,
     RescalePartitioner,
     ShufflePartitioner,
 )
-from flinkray.transformations import Transformation, UnionTransformation
-from flinkray.types import OutputTag
+from flinkray.transformations.transformation import Transformation, UnionTransformation
+from flinkray.types.keys import ColumnKey
+from flinkray.types.records import OutputTag
+from graphs.compiler.stream_graph_generator import generate_stream_graph
 from graphs.job_graph import TaskKind
 from graphs.stream_graph import ExchangeMode
-from graphs.stream_graph_generator import generate_stream_graph
 from tests.support.graphs import Program, node_named
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from actors.high_availability.fenced_log import FencedLog, LeadershipLostError, Record, decode, encode
+from actors.storage.fenced_log import FencedLog, LeadershipLostError, Record, decode, encode
 from flinkray.errors import CheckpointError
 from tests.support.high_availability import FilesInTurns, Turns
 

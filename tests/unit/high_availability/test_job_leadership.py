@@ -8,9 +8,9 @@ import pytest
 
 from actors.high_availability.directories import high_availability_directory
 from actors.high_availability.pointers import CheckpointPointers, JobLeadership, LeadershipLostError
-from flinkray.config import Configuration
+from flinkray.config.configuration import Configuration
 from flinkray.errors import CheckpointError
-from flinkray.types import JobId
+from flinkray.types.records import JobId
 
 JOB = JobId("job")
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from actors.control_messages import JobDetails
-from actors.high_availability.fenced_log import LeadershipLostError
 from actors.high_availability.job_store import JobStore, StoreCorruptedError, StoredJob
 from actors.high_availability.pointers import JobLeadership
-from actors.messages import SessionId
-from actors.ports import Address
-from actors.sealed import Sealed
+from actors.protocol.control_messages import JobDetails
+from actors.protocol.data_messages import SessionId
+from actors.protocol.ports import Address
+from actors.protocol.serialized_value import Sealed
+from actors.storage.fenced_log import LeadershipLostError
 from flinkray.execution import JobStatus
 from tests.support.control import JOB, four_vertices
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-from actors.high_availability.record_files import LocalRecordFiles, RecordFiles, SharedRecordFiles, record_files
 from actors.hosts.simulation.storage import new_storage
+from actors.storage.record_files import LocalRecordFiles, RecordFiles, SharedRecordFiles, record_files
 from flinkray import filesystems
 from flinkray.errors import CheckpointError
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from actors.high_availability.fenced_log import LeadershipLostError
 from actors.high_availability.store_queue import StoreQueue, StoreRetryDue, StoreWorkDone
+from actors.storage.fenced_log import LeadershipLostError
 from flinkray.errors import CheckpointError
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.hosts.ray.dataset_columns import plain_schema, with_schema
+from actors.hosts.ray.datasets.dataset_columns import plain_schema, with_schema
 from flinkray.errors import InvalidProgramError
 
 MATRICES = pa.FixedShapeTensorArray.from_numpy_ndarray(np.arange(12, dtype=np.int32).reshape(2, 2, 3))

@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from actors.messages import AcknowledgeCheckpoint
-from actors.sealed import Sealed
+from actors.protocol.data_messages import AcknowledgeCheckpoint
+from actors.protocol.serialized_value import Sealed
 
 ARROW = ("pyarrow", "numpy")
-API = ("graphs.job_graph", "flinkray.operator_factories", "flinkray.functions")
+API = ("graphs.job_graph", "flinkray.transformations.operator_factories", "flinkray.functions.interfaces")
 
 
 def loaded_by(module: str, names: tuple[str, ...]) -> list[str]:
@@ -34,7 +34,7 @@ def test_who_starts_a_cluster_does_not_load_its_components() -> None:
 
 def test_what_is_sealed_is_unpickled_where_it_is_opened_and_nowhere_before() -> None:
     code = (
-        "import pickle, sys; from actors.sealed import Sealed; import decimal as first\n"
+        "import pickle, sys; from actors.protocol.serialized_value import Sealed; import decimal as first\n"
         "content = pickle.dumps(Sealed(first.Decimal(7))); sys.modules.pop('decimal')\n"
         "there = pickle.loads(pickle.dumps(pickle.loads(content)))\n"
         "print('decimal' in sys.modules, repr(there).startswith('<sealed'), there.open(), 'decimal' in sys.modules)"

@@ -10,7 +10,7 @@ import pytest
 
 from actors.hosts.local import LocalHost
 from actors.hosts.runtime import ThreadTimers
-from actors.ports import (
+from actors.protocol.ports import (
     Address,
     Endpoint,
     EndpointContext,

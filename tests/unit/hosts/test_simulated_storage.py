@@ -16,7 +16,7 @@ from pyarrow import fs
 from actors.hosts.simulation.faults import Faults, StorageFaults
 from actors.hosts.simulation.host import SimulationHost
 from actors.hosts.simulation.storage import SimulatedStorage, new_storage
-from actors.ports import Address, Endpoint, EndpointSpec, Payloads
+from actors.protocol.ports import Address, Endpoint, EndpointSpec, Payloads
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from actors.hosts.simulation.confinement import ThreadInSimulationError
 from actors.hosts.simulation.faults import Faults
 from actors.hosts.simulation.host import SimulationError, SimulationHost
 from actors.mailbox.processor import MailboxProcessor
-from actors.ports import Address, Endpoint, EndpointSpec, Payloads
+from actors.protocol.ports import Address, Endpoint, EndpointSpec, Payloads
 from tests.support.endpoints import Recorder, recorder
 
 SEEDS = range(20)

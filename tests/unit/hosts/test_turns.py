@@ -11,7 +11,7 @@ import pytest
 
 from actors.hosts.local import LocalHost
 from actors.hosts.turns import Turns, usable_cores
-from actors.ports import Address, Endpoint, EndpointContext, EndpointSpec
+from actors.protocol.ports import Address, Endpoint, EndpointContext, EndpointSpec
 from tests.support.waiting import eventually
 
 DEADLINE_S = 20.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.network.availability import Availability
+from actors.network.flow.availability import Availability
 
 
 def test_a_listener_is_called_at_once_where_it_is_available() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from actors.elements import EndOfPartition, Event, Watermark
-from actors.network.blocking_partition import BlockingResultPartition, ResultMemory
-from actors.network.subpartition import NextKind
+from actors.network.producer.blocking_partition import BlockingResultPartition, ResultMemory
+from actors.network.producer.subpartition import NextKind
+from actors.protocol.elements import EndOfPartition, Event, Watermark
 from flinkray.errors import FlinkrayError, PartitionError
-from flinkray.types import Timestamp
+from flinkray.types.records import Timestamp
 from tests.support.network import numbers, partition_descriptor, values_of
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.elements import CheckpointBarrier, CheckpointOptions, EndOfData, Watermark
-from actors.network.buffers import Buffer, Coalescer
-from flinkray.batch import Batch
-from flinkray.types import Timestamp
+from actors.network.flow.buffers import Buffer, Coalescer
+from actors.protocol.elements import CheckpointBarrier, CheckpointOptions, EndOfData, Watermark
+from flinkray.batches.batch import Batch
+from flinkray.types.records import Timestamp
 from tests.support.network import FakeStore, numbers, values_of
 
 

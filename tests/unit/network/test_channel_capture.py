@@ -7,9 +7,9 @@ from collections import deque
 
 import pytest
 
-from actors.elements import CheckpointBarrier, Element
-from actors.network.capture import ChannelCapture
-from flinkray.batch import Batch
+from actors.network.consumer.capture import ChannelCapture
+from actors.protocol.elements import CheckpointBarrier, Element
+from flinkray.batches.batch import Batch
 from tests.support.network import END, numbers, values_of
 
 

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from actors.network.credit import ByteBudget, FloatingBuffers, ReceiverCredit, SenderCredit
+from actors.network.flow.credit import ByteBudget, FloatingBuffers, ReceiverCredit, SenderCredit
 from flinkray.errors import PartitionError
 
 PLENTY = 1 << 30

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.network.debloating import FIRST_ROWS, BufferDebloater, debloater, first_buffer_rows
-from flinkray.config import Configuration
+from actors.network.flow.debloating import FIRST_ROWS, BufferDebloater, debloater, first_buffer_rows
+from flinkray.config.configuration import Configuration
 
 MOST = 10_000
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from actors.elements import CheckpointBarrier, CheckpointOptions
-from actors.network.input_gate import InputGate, SingleInputGate, UnionInputGate
-from actors.network.result_partition import ResultPartition
-from flinkray.batch import Batch
-from flinkray.config import Configuration
+from actors.network.consumer.input_gate import InputGate, SingleInputGate, UnionInputGate
+from actors.network.producer.result_partition import ResultPartition
+from actors.protocol.elements import CheckpointBarrier, CheckpointOptions
+from flinkray.batches.batch import Batch
+from flinkray.config.configuration import Configuration
+from flinkray.config.options import BATCH_ROWS
 from flinkray.errors import PartitionError
-from flinkray.options import BATCH_ROWS
 from tests.support.network import END, World, numbers, partition_descriptor, values_of
 
 BARRIER = CheckpointBarrier(1, 0)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.keys import key_groups, key_owners
-from actors.network import key_owners as tables
-from actors.network.key_owners import KeyOwners
+from actors.keys.hashes import key_groups, key_owners
+from actors.network.producer import key_owners as tables
+from actors.network.producer.key_owners import KeyOwners
 
 OWNERS = np.arange(128).astype(np.uint8) % 5
 HIGHEST = 2**63 - 1

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.keys import hashable_keys, key_columns, key_groups, key_hashes, key_values
-from flinkray.batch import Batch
+from actors.keys.hashes import hashable_keys, key_columns, key_groups, key_hashes, key_values
+from flinkray.batches.batch import Batch
 from flinkray.errors import TypeMismatchError, UnknownColumnError, UserFunctionError
-from flinkray.keys import ColumnKey, FunctionKey
-from flinkray.rows import Row
-from flinkray.type_hints import record_type
-from flinkray.types import Kind, RecordType
+from flinkray.functions.type_hints import record_type
+from flinkray.types.keys import ColumnKey, FunctionKey
+from flinkray.types.records import Kind, RecordType
+from flinkray.types.rows import Row
 
 ONE = 0xE5FDC025E13EEED5
 ZERO = 0x9CA066F1A4AB2EEA

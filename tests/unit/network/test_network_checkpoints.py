@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from actors.elements import CheckpointBarrier, CheckpointOptions
-from actors.messages import BufferEntry, Buffers, ChannelId, ResumeConsumption
-from actors.network.input_gate import SingleInputGate
-from actors.network.remote_channel import RemoteInputChannel
-from actors.network.result_partition import ResultPartition
-from actors.ports import Address
-from flinkray.batch import Batch
-from flinkray.config import Configuration
+from actors.network.consumer.input_gate import SingleInputGate
+from actors.network.consumer.remote_channel import RemoteInputChannel
+from actors.network.producer.result_partition import ResultPartition
+from actors.protocol.data_messages import BufferEntry, Buffers, ChannelId, ResumeConsumption
+from actors.protocol.elements import CheckpointBarrier, CheckpointOptions
+from actors.protocol.ports import Address
+from flinkray.batches.batch import Batch
+from flinkray.config.configuration import Configuration
 from flinkray.errors import PartitionError
 from tests.support.checkpoint_exchange import assert_nothing_left
 from tests.support.network import END, World, drain, numbers, partition_descriptor, values_of

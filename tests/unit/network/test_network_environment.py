@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from actors.elements import CheckpointBarrier, Watermark
-from actors.messages import (
+from actors.network.connections.sender import ANNOUNCE_AFTER_MS
+from actors.network.consumer.input_gate import SingleInputGate
+from actors.network.flow.debloating import FIRST_ROWS
+from actors.network.producer.result_partition import ResultPartition
+from actors.protocol.data_messages import (
     AddCredit,
     AnnounceBacklog,
     BufferEntry,
@@ -19,14 +22,11 @@ from actors.messages import (
     RequestSubpartition,
     SubpartitionError,
 )
-from actors.network.debloating import FIRST_ROWS
-from actors.network.input_gate import SingleInputGate
-from actors.network.result_partition import ResultPartition
-from actors.network.sender import ANNOUNCE_AFTER_MS
-from actors.ports import Address, DeliveryFailed
-from flinkray.config import Configuration
+from actors.protocol.elements import CheckpointBarrier, Watermark
+from actors.protocol.ports import Address, DeliveryFailed
+from flinkray.config.configuration import Configuration
 from flinkray.errors import PartitionError
-from flinkray.types import Timestamp
+from flinkray.types.records import Timestamp
 from tests.support.network import END, World, drain, numbers, partition_descriptor
 
 BARRIER = CheckpointBarrier(1, 0)
@@ -491,7 +491,7 @@ def test_a_channel_that_stalls_is_reported_once_by_each_end_that_holds_data(capl
     pair = Pair(exclusive=1)
     pair.put(1)
     pair.put(2)
-    with caplog.at_level(logging.WARNING, logger="actors.network.environment"):
+    with caplog.at_level(logging.WARNING, logger="actors.network.connections.environment"):
         for _ in range(20):
             pair.world.settle()
             pair.world.time.advance(5_000)
@@ -505,7 +505,7 @@ def test_a_channel_that_stalls_is_reported_once_by_each_end_that_holds_data(capl
 
 def test_a_channel_that_moves_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
     pair = Pair(exclusive=1)
-    with caplog.at_level(logging.WARNING, logger="actors.network.environment"):
+    with caplog.at_level(logging.WARNING, logger="actors.network.connections.environment"):
         for number in range(20):
             pair.put(number)
             drain(pair.world, pair.gate)
@@ -518,7 +518,7 @@ def test_a_channel_that_moves_is_not_reported(caplog: pytest.LogCaptureFixture) 
 def test_rows_that_linger_for_ever_are_no_stall(caplog: pytest.LogCaptureFixture) -> None:
     pair = Pair(frame=100)
     pair.partition.emit(0, numbers(1, 2))
-    with caplog.at_level(logging.WARNING, logger="actors.network.environment"):
+    with caplog.at_level(logging.WARNING, logger="actors.network.connections.environment"):
         for _ in range(20):
             pair.world.settle()
             pair.world.time.advance(5_000)

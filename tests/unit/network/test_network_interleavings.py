@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from actors.elements import CheckpointBarrier, Event, LatencyMarker, Watermark
-from actors.network.input_gate import SingleInputGate
-from actors.network.record_writer import RecordWriter
-from actors.network.remote_channel import RemoteInputChannel
-from flinkray.batch import Batch
-from flinkray.config import Configuration
-from flinkray.keys import ColumnKey
-from flinkray.partitioning import (
+from actors.network.consumer.input_gate import SingleInputGate
+from actors.network.consumer.remote_channel import RemoteInputChannel
+from actors.network.producer.record_writer import RecordWriter
+from actors.protocol.elements import CheckpointBarrier, Event, LatencyMarker, Watermark
+from flinkray.batches.batch import Batch
+from flinkray.config.configuration import Configuration
+from flinkray.transformations.partitioning import (
     BroadcastPartitioner,
     KeyGroupPartitioner,
     Partitioner,
     RebalancePartitioner,
     ShufflePartitioner,
 )
-from flinkray.types import Timestamp
+from flinkray.types.keys import ColumnKey
+from flinkray.types.records import Timestamp
 from tests.support.network import END, World, numbers, partition_descriptor, values_of
 
 SLOTS = ("a", "b", "c")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from actors.network.network_loop import DEEPEST_HELP, STEPS_OF_HELP, NetworkLoop
+from actors.network.connections.network_loop import DEEPEST_HELP, STEPS_OF_HELP, NetworkLoop
 
 DEADLINE_S = 10.0
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from actors.elements import CheckpointBarrier, CheckpointOptions, EndOfPartition
-from actors.network.environment import NetworkEnvironment
-from actors.network.input_gate import SingleInputGate
-from actors.network.record_writer import RecordWriter
-from actors.ports import Address
-from flinkray.batch import Batch
-from flinkray.config import Configuration
-from flinkray.partitioning import RebalancePartitioner
+from actors.network.connections.environment import NetworkEnvironment
+from actors.network.consumer.input_gate import SingleInputGate
+from actors.network.producer.record_writer import RecordWriter
+from actors.protocol.elements import CheckpointBarrier, CheckpointOptions, EndOfPartition
+from actors.protocol.ports import Address
+from flinkray.batches.batch import Batch
+from flinkray.config.configuration import Configuration
+from flinkray.transformations.partitioning import RebalancePartitioner
 from tests.support.network import World, numbers, partition_descriptor, values_of
 
 DEADLINE = 20.0

@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.keys import key_groups
-from actors.network.partitioners import ChannelSelector, create_selector
-from flinkray.batch import Batch
+from actors.keys.hashes import key_groups
+from actors.network.producer.partitioners import ChannelSelector, create_selector
+from flinkray.batches.batch import Batch
 from flinkray.errors import TypeMismatchError, UserFunctionError
-from flinkray.keys import ColumnKey, FunctionKey
-from flinkray.partitioning import (
+from flinkray.transformations.partitioning import (
     BroadcastPartitioner,
     CustomPartitioner,
     ForwardPartitioner,
@@ -27,7 +26,8 @@ from flinkray.partitioning import (
     RescalePartitioner,
     ShufflePartitioner,
 )
-from flinkray.types import Kind
+from flinkray.types.keys import ColumnKey, FunctionKey
+from flinkray.types.records import Kind
 from graphs.key_groups import subtask_for_key_group
 from tests.support.network import numbers, values_of
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from actors.elements import LatencyMarker, Watermark
-from actors.network.record_writer import RecordWriter
-from actors.network.result_partition import ResultPartition
+from actors.network.producer.record_writer import RecordWriter
+from actors.network.producer.result_partition import ResultPartition
+from actors.protocol.elements import LatencyMarker, Watermark
 from flinkray.errors import PartitionError
-from flinkray.partitioning import (
+from flinkray.transformations.partitioning import (
     BroadcastPartitioner,
     ForwardPartitioner,
     GlobalPartitioner,
@@ -20,7 +20,7 @@ from flinkray.partitioning import (
     RebalancePartitioner,
     ShufflePartitioner,
 )
-from flinkray.types import Timestamp
+from flinkray.types.records import Timestamp
 from tests.support.network import ManualTime, numbers, partition, values_of
 
 

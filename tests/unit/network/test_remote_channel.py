@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.elements import CheckpointBarrier, CheckpointOptions, Element
-from actors.messages import BufferEntry, ChannelDescriptor, ChannelId
-from actors.network.credit import ByteBudget, FloatingBuffers
-from actors.network.remote_channel import RemoteInputChannel
-from actors.ports import Address
+from actors.network.consumer.remote_channel import RemoteInputChannel
+from actors.network.flow.credit import ByteBudget, FloatingBuffers
+from actors.protocol.data_messages import BufferEntry, ChannelDescriptor, ChannelId
+from actors.protocol.elements import CheckpointBarrier, CheckpointOptions, Element
+from actors.protocol.ports import Address
 from graphs.execution_graph import PartitionId
 from tests.support.network import numbers
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from actors.elements import CheckpointBarrier, CheckpointOptions, EndOfPartition, Watermark
-from actors.network.result_partition import ResultPartition, SubpartitionView
-from flinkray.batch import Batch
+from actors.network.producer.result_partition import ResultPartition, SubpartitionView
+from actors.protocol.elements import CheckpointBarrier, CheckpointOptions, EndOfPartition, Watermark
+from flinkray.batches.batch import Batch
 from flinkray.errors import PartitionError
-from flinkray.types import Timestamp
+from flinkray.types.records import Timestamp
 from tests.support.network import numbers, partition, values_of
 
 MARK = Watermark(Timestamp(1))

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.elements import CheckpointBarrier, CheckpointOptions, EndOfData, Watermark
-from actors.network.buffers import Buffer
-from actors.network.subpartition import NextKind, PipelinedSubpartition, QueueLimit
-from flinkray.batch import Batch
-from flinkray.types import Timestamp
+from actors.network.flow.buffers import Buffer
+from actors.network.producer.subpartition import NextKind, PipelinedSubpartition, QueueLimit
+from actors.protocol.elements import CheckpointBarrier, CheckpointOptions, EndOfData, Watermark
+from flinkray.batches.batch import Batch
+from flinkray.types.records import Timestamp
 from tests.support.network import numbers, values_of
 
 BARRIER = CheckpointBarrier(1, 0)

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.taking import take_rows
-from flinkray.batch import Batch
-from flinkray.types import Kind
+from actors.columns.take import take_rows
+from flinkray.batches.batch import Batch
+from flinkray.types.records import Kind
 
 ROWS = 3000
 PLACES = np.random.default_rng(7).permutation(ROWS)[:2000]

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from actors.text_words import WORDS_AT_ONCE, TextWords
+from actors.columns.text_words import WORDS_AT_ONCE, TextWords
 
 
 @pytest.mark.parametrize("count", [1, 100, WORDS_AT_ONCE + 1])

@@ -12,10 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators.accumulators import AggregateColumns
-from actors.operators.entry_accumulators import ListAccumulator
-from actors.operators.keyed_tables import StateRows
-from flinkray.aggregates import (
+from actors.keys.state_tables import StateRows
+from actors.operators.aggregates.aggregate_columns import AggregateColumns
+from actors.operators.aggregates.entries import ListAccumulator
+from flinkray.errors import InvalidProgramError, TypeMismatchError, UnknownColumnError
+from flinkray.expressions.tree import col
+from flinkray.windows.aggregates import (
     Aggregate,
     ArgMax,
     ArgMin,
@@ -30,8 +32,6 @@ from flinkray.aggregates import (
     Sum,
     TopN,
 )
-from flinkray.errors import InvalidProgramError, TypeMismatchError, UnknownColumnError
-from flinkray.expressions import col
 
 WHERE = "window (1/2)"
 ALL: dict[str, Aggregate] = {
@@ -464,7 +464,7 @@ def test_merging_states_of_different_widths_widens_both() -> None:
 
 
 def test_entries_that_no_longer_matter_are_dropped_while_rows_come_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.operators.entry_accumulators._APPENDED_BEFORE_REDUCING", 100)
+    monkeypatch.setattr("actors.operators.aggregates.entries._APPENDED_BEFORE_REDUCING", 100)
     table = Table(top=TopN("x", 2), distinct=CountDistinct("x"), first=First("s"))
     for number in range(300):
         table.add({"x": [number % 7], "s": [str(number)]})

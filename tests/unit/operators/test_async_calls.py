@@ -12,15 +12,16 @@ from typing import Any, ClassVar
 import pytest
 
 from actors.hosts.runtime import SystemClock
-from actors.operators import async_calls, async_event_loop
-from actors.operators.async_calls import MOST_THREADS, BlockingCalls, Call, CoroutineCalls, create_calls
-from actors.operators.async_queue import InFlight
-from actors.operators.async_wait import AsyncWaitOperator
-from actors.ports import Loop
-from flinkray.async_functions import NO_RETRY_STRATEGY, AsyncFunction
+from actors.operators.asynchronous import calls as async_calls
+from actors.operators.asynchronous import event_loop as async_event_loop
+from actors.operators.asynchronous.calls import MOST_THREADS, BlockingCalls, Call, CoroutineCalls, create_calls
+from actors.operators.asynchronous.operator import AsyncWaitOperator
+from actors.operators.asynchronous.queue import InFlight
+from actors.protocol.ports import Loop
 from flinkray.errors import TypeMismatchError, UserFunctionError
-from flinkray.operator_factories import AsyncFactory
-from flinkray.types import Millis
+from flinkray.functions.asynchronous import NO_RETRY_STRATEGY, AsyncFunction
+from flinkray.transformations.operator_factories import AsyncFactory
+from flinkray.types.records import Millis
 from tests.support.operators import FakeContext, OperatorHarness, code
 from tests.support.waiting import eventually
 

@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.elements import Watermark, WatermarkStatus
-from actors.operators.async_queue import AsyncQueue, InFlight
-from flinkray.batch import Batch
-from flinkray.row_codec import decode
-from flinkray.types import Kind, Timestamp
+from actors.operators.asynchronous.queue import AsyncQueue, InFlight
+from actors.protocol.elements import Watermark, WatermarkStatus
+from flinkray.batches.batch import Batch
+from flinkray.batches.row_codec import decode
+from flinkray.types.records import Kind, Timestamp
 
 CASES = 400
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from actors.elements import CheckpointOptions, LatencyMarker, StopMode, Watermark, WatermarkStatus
-from flinkray.async_functions import AsyncRetryStrategy, empty_result_predicate, exception_type_predicate
+from actors.protocol.elements import CheckpointOptions, LatencyMarker, StopMode, Watermark, WatermarkStatus
 from flinkray.errors import TypeMismatchError, UserFunctionError
-from flinkray.rows import Row
+from flinkray.functions.asynchronous import AsyncRetryStrategy, empty_result_predicate, exception_type_predicate
+from flinkray.types.rows import Row
 from tests.support.async_calls import HeldOperator, Lookup, Strict, restored
 from tests.support.operators import decode
 

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from actors.operators.cancellation import TaskCanceled
+from actors.operators.contract.cancellation import TaskCanceled
 from actors.operators.registry import create_operator
 from flinkray.errors import InvalidProgramError, TypeMismatchError, UserFunctionError
-from flinkray.functions import Function, RuntimeContext
-from flinkray.operator_factories import MapBatchesFactory
-from flinkray.types import Kind, RecordType
+from flinkray.functions.interfaces import Function, RuntimeContext
+from flinkray.transformations.operator_factories import MapBatchesFactory
+from flinkray.types.records import Kind, RecordType
 from tests.support.operators import OperatorHarness, code
 
 COLUMNS = {"a": [1, 2, 3], "s": ["x", "y", None]}

@@ -8,16 +8,21 @@ from typing import Any
 
 import pytest
 
-from actors.elements import Watermark
 from actors.operators.registry import create_operator
+from actors.protocol.elements import Watermark
 from actors.state.backends import create_keyed_state
-from actors.state.options import StateOptions
+from actors.state.keyed.options import StateOptions
 from actors.testing.context import HarnessContext
 from flinkray import KeyedProcessFunction, ListStateDescriptor, RuntimeContext, Types, ValueStateDescriptor
-from flinkray.aggregates import Count, Sum
-from flinkray.operator_factories import ProcessFactory, ReduceFactory, RunningAggregateFactory, WindowFactory
-from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP
-from flinkray.windowing import (
+from flinkray.transformations.operator_factories import (
+    ProcessFactory,
+    ReduceFactory,
+    RunningAggregateFactory,
+    WindowFactory,
+)
+from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP
+from flinkray.windows.aggregates import Count, Sum
+from flinkray.windows.assigners import (
     CountTumblingWindowAssigner,
     EventTimeSessionWindows,
     ProcessingTimeSessionWindows,

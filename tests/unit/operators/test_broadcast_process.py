@@ -9,12 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.elements import Watermark
-from actors.operators.base import Operator
-from actors.operators.broadcast_process import BroadcastProcessOperator
+from actors.operators.contract.operator import Operator
+from actors.operators.functions.broadcast_process import BroadcastProcessOperator
 from actors.operators.registry import create_operator
-from actors.state.options import StateOptions
-from flinkray.broadcast_functions import (
+from actors.protocol.elements import Watermark
+from actors.state.keyed.options import StateOptions
+from flinkray.errors import IncompatibleStateError, InvalidProgramError, UserFunctionError
+from flinkray.functions.broadcast import (
     BaseBroadcastProcessFunction,
     BroadcastContext,
     BroadcastProcessFunction,
@@ -24,18 +25,17 @@ from flinkray.broadcast_functions import (
     OnTimerBroadcastContext,
     ReadOnlyBroadcastContext,
 )
-from flinkray.errors import IncompatibleStateError, InvalidProgramError, UserFunctionError
-from flinkray.functions import RuntimeContext, TimeDomain
-from flinkray.keys import ColumnKey
-from flinkray.operator_factories import BroadcastProcessFactory
-from flinkray.state import (
+from flinkray.functions.interfaces import RuntimeContext, TimeDomain
+from flinkray.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from flinkray.types import MIN_TIMESTAMP, OutputTag
+from flinkray.transformations.operator_factories import BroadcastProcessFactory
+from flinkray.types.keys import ColumnKey
+from flinkray.types.records import MIN_TIMESTAMP, OutputTag
 from tests.support.keyed_state import BACKENDS, Mean
 from tests.support.operators import OperatorHarness, code
 from tests.support.rescaling import Subtasks

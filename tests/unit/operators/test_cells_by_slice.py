@@ -8,9 +8,9 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from actors.operators import cells_by_slice
-from actors.operators.accumulator_base import Cells
-from actors.operators.cells_by_slice import CellsBySlice, Run
+from actors.operators.aggregates.base import Cells
+from actors.operators.windows.aligned import slice_runs as cells_by_slice
+from actors.operators.windows.aligned.slice_runs import CellsBySlice, Run
 
 
 def nothing(_: Run) -> Cells:

@@ -9,16 +9,18 @@ from typing import Any
 import pytest
 
 import actors.operators
-from actors.elements import CheckpointOptions
-from actors.operators import process, window_calls, window_general
-from actors.operators.base import Operator
+from actors.operators.contract.operator import Operator
+from actors.operators.functions import process
 from actors.operators.registry import create_operator
-from actors.operators.window_operator import create_window_operator
+from actors.operators.windows.choice import create_window_operator
+from actors.operators.windows.general import operator as window_general
+from actors.operators.windows.user_functions import calls as window_calls
+from actors.protocol.elements import CheckpointOptions
 from actors.state.backends import create_keyed_state
-from actors.state.options import StateOptions
-from flinkray.functions import CoFlatMapFunction, CoMapFunction, KeyedCoProcessFunction, KeyedProcessFunction
-from flinkray.keys import ColumnKey
-from flinkray.operator_factories import (
+from actors.state.keyed.options import StateOptions
+from flinkray.functions.interfaces import CoFlatMapFunction, CoMapFunction, KeyedCoProcessFunction, KeyedProcessFunction
+from flinkray.state.descriptors import ValueStateDescriptor
+from flinkray.transformations.operator_factories import (
     CoFlatMapFactory,
     CoMapFactory,
     CoProcessFactory,
@@ -26,9 +28,9 @@ from flinkray.operator_factories import (
     ProcessFactory,
     WindowFactory,
 )
-from flinkray.state import ValueStateDescriptor
-from flinkray.triggers import EventTimeTrigger, PurgingTrigger
-from flinkray.windowing import EventTimeSessionWindows, TumblingEventTimeWindows
+from flinkray.types.keys import ColumnKey
+from flinkray.windows.assigners import EventTimeSessionWindows, TumblingEventTimeWindows
+from flinkray.windows.triggers import EventTimeTrigger, PurgingTrigger
 from tests.support.operators import OperatorHarness, code
 from tests.support.state import MemoryStateWriter, write_snapshot
 
@@ -117,9 +119,9 @@ def harness_of(name: str, directory: Path) -> OperatorHarness:
 
 
 def test_all_modules_whose_operators_have_keyed_state_are_tested_here() -> None:
-    sources = Path(actors.operators.__path__[0]).glob("*.py")
-    assert {source.stem for source in sources if "create_keyed_state" in source.read_text()} == {
-        module.__name__.split(".")[-1] for module in MODULES
+    sources = Path(actors.operators.__path__[0]).rglob("*.py")
+    assert {source for source in sources if "create_keyed_state" in source.read_text()} == {
+        Path(module.__file__) for module in MODULES
     }
 
 

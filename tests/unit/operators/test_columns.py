@@ -13,14 +13,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.operators.columns import evaluate
-from actors.operators.expression_kernels import KERNELS
+from actors.operators.expressions.column_operators import evaluate
+from actors.operators.expressions.kernels import KERNELS
 from actors.operators.registry import create_operator
-from flinkray.batch import Batch
+from flinkray.batches.batch import Batch
 from flinkray.errors import InvalidProgramError, RecordError, TypeMismatchError, UnknownColumnError
-from flinkray.expressions import Expression, coalesce, col, greatest, if_else, least, lit, when
-from flinkray.operator_factories import DropFactory, OperatorFactory, ProjectFactory, RenameFactory, WhereFactory
-from flinkray.types import Kind
+from flinkray.expressions.tree import Expression, coalesce, col, greatest, if_else, least, lit, when
+from flinkray.transformations.operator_factories import (
+    DropFactory,
+    OperatorFactory,
+    ProjectFactory,
+    RenameFactory,
+    WhereFactory,
+)
+from flinkray.types.records import Kind
 from tests.support.operators import OperatorHarness, as_batch, code
 
 i, j, f, s, t, b = col("i"), col("j"), col("f"), col("s"), col("t"), col("b")

@@ -13,14 +13,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators import count_columnar, count_store
-from actors.operators.base import Operator
-from actors.operators.count_columnar import ColumnarCountOperator
-from actors.operators.count_windows import CountWindows, count_windows_of
-from actors.operators.window_columnar import ColumnarWindowOperator
-from actors.operators.window_general import GeneralWindowOperator
-from actors.operators.window_operator import create_window_operator
-from flinkray.aggregates import (
+from actors.operators.contract.operator import Operator
+from actors.operators.windows.aligned.aggregate_operator import ColumnarWindowOperator
+from actors.operators.windows.choice import create_window_operator
+from actors.operators.windows.counts import operator as count_columnar
+from actors.operators.windows.counts import store as count_store
+from actors.operators.windows.counts.arithmetic import CountWindows, count_windows_of
+from actors.operators.windows.counts.operator import ColumnarCountOperator
+from actors.operators.windows.general.operator import GeneralWindowOperator
+from flinkray.errors import CheckpointError, IncompatibleStateError, InvalidProgramError, UnknownColumnError
+from flinkray.transformations.operator_factories import WindowFactory
+from flinkray.types.keys import ColumnKey, FunctionKey
+from flinkray.types.records import MAX_TIMESTAMP, Millis, OutputTag
+from flinkray.windows.aggregates import (
     Aggregate,
     ArgMax,
     ArgMin,
@@ -35,19 +40,15 @@ from flinkray.aggregates import (
     Sum,
     TopN,
 )
-from flinkray.errors import CheckpointError, IncompatibleStateError, InvalidProgramError, UnknownColumnError
-from flinkray.evictors import CountEvictor, Evictor
-from flinkray.keys import ColumnKey, FunctionKey
-from flinkray.operator_factories import WindowFactory
-from flinkray.triggers import CountTrigger, EventTimeTrigger, PurgingTrigger, Trigger
-from flinkray.types import MAX_TIMESTAMP, Millis, OutputTag
-from flinkray.windowing import (
+from flinkray.windows.assigners import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
     GlobalWindows,
     TumblingEventTimeWindows,
     WindowAssigner,
 )
+from flinkray.windows.evictors import CountEvictor, Evictor
+from flinkray.windows.triggers import CountTrigger, EventTimeTrigger, PurgingTrigger, Trigger
 from tests.support.operators import OperatorHarness, RecordedOutput, code
 from tests.support.rescaling import Subtasks
 from tests.support.state import restored_from, write_snapshot

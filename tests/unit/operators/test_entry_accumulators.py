@@ -14,10 +14,21 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators.accumulator_base import Rows, is_fixed_width
-from actors.operators.accumulators import AggregateColumns
-from actors.operators.entry_accumulators import TopAccumulator
-from flinkray.aggregates import Aggregate, ArgMax, ArgMin, CollectList, CountDistinct, First, Last, Max, Min, TopN
+from actors.operators.aggregates.aggregate_columns import AggregateColumns
+from actors.operators.aggregates.base import Rows, is_fixed_width
+from actors.operators.aggregates.entries import TopAccumulator
+from flinkray.windows.aggregates import (
+    Aggregate,
+    ArgMax,
+    ArgMin,
+    CollectList,
+    CountDistinct,
+    First,
+    Last,
+    Max,
+    Min,
+    TopN,
+)
 
 FLOATS = [0.0, -0.0, 1.5, -1.5, 1e300, -1e300, 5e-324, math.inf, -math.inf, math.nan, -math.nan, 3.0]
 KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -146,9 +157,9 @@ def shown(value: Any) -> Any:
 @pytest.mark.parametrize("kind", KINDS)
 def test_results_are_those_of_the_model(kind: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
-    monkeypatch.setattr("actors.operators.entry_accumulators._APPENDED_BEFORE_REDUCING", chance.choice((5, 65_536)))
-    monkeypatch.setattr("actors.operators.entry_accumulators._MOST_RANGES", chance.choice((1, 64)))
-    monkeypatch.setattr("actors.large_columns._MOST_BYTES", chance.choice((10, 1 << 30)))
+    monkeypatch.setattr("actors.operators.aggregates.entries._APPENDED_BEFORE_REDUCING", chance.choice((5, 65_536)))
+    monkeypatch.setattr("actors.operators.aggregates.entries._MOST_RANGES", chance.choice((1, 64)))
+    monkeypatch.setattr("actors.columns.large_columns._MOST_BYTES", chance.choice((10, 1 << 30)))
     both = Both(kind, chance)
     steps = [both.add, both.add, both.clear, both.move, both.combine, both.copy, both.check_some, both.check_some]
     for _ in range(40):

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.operators.columns import evaluate
+from actors.operators.expressions.column_operators import evaluate
 from flinkray.errors import InvalidProgramError, RecordError, TypeMismatchError
-from flinkray.expressions import Expression, coalesce, col, greatest, least, lit, when
+from flinkray.expressions.tree import Expression, coalesce, col, greatest, least, lit, when
 
 UTC = dt.UTC
 n, x, b, s, large = col("n"), col("x"), col("b"), col("s"), col("large")

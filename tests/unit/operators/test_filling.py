@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from actors.operators.registry import create_operator
-from flinkray.batch import Batch
-from flinkray.keys import ColumnKey
-from flinkray.operator_factories import FlatMapFactory, OperatorFactory, ProcessFactory, WindowFactory
+from flinkray.batches.batch import Batch
 from flinkray.testing.clock import ManualClock
-from flinkray.types import OutputTag
-from flinkray.windowing import TumblingEventTimeWindows
+from flinkray.transformations.operator_factories import FlatMapFactory, OperatorFactory, ProcessFactory, WindowFactory
+from flinkray.types.keys import ColumnKey
+from flinkray.types.records import OutputTag
+from flinkray.windows.assigners import TumblingEventTimeWindows
 from tests.support.operators import OperatorHarness, code
 
 KEY = ColumnKey(("key",))

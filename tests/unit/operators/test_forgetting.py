@@ -10,19 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from actors.operators.cancellation import Cancellation
-from actors.operators.pace import PieceLimit
+from actors.operators.contract.cancellation import Cancellation
+from actors.operators.contract.chunking import PieceLimit
 from actors.operators.registry import create_operator
-from flinkray.aggregates import Avg, Count, Max, Sum
-from flinkray.keys import ColumnKey
-from flinkray.operator_factories import (
+from flinkray.transformations.operator_factories import (
     LocalWindowAggregateFactory,
     ReduceFactory,
     RunningAggregateFactory,
     WindowCoGroupFactory,
     WindowFactory,
 )
-from flinkray.windowing import (
+from flinkray.types.keys import ColumnKey
+from flinkray.windows.aggregates import Avg, Count, Max, Sum
+from flinkray.windows.assigners import (
     CountSlidingWindowAssigner,
     EventTimeSessionWindows,
     SlidingEventTimeWindows,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from actors.operators.group_array import GroupArray
+from actors.operators.aggregates.group_array import GroupArray
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.bool_, object])

@@ -12,14 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators import interval_join, interval_join_buffer
-from actors.operators.interval_join import IntervalJoinOperator
-from flinkray.batch import Batch
+from actors.operators.joins import interval_buffer as interval_join_buffer
+from actors.operators.joins import interval_operator as interval_join
+from actors.operators.joins.interval_operator import IntervalJoinOperator
+from flinkray.batches.batch import Batch
 from flinkray.errors import InvalidProgramError, NullTimestampError, TypeMismatchError, UserFunctionError
-from flinkray.functions import ProcessJoinContext, ProcessJoinFunction, RuntimeContext
-from flinkray.keys import ColumnKey, FunctionKey, KeySelector
-from flinkray.operator_factories import IntervalJoinFactory
-from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Kind, Millis, OutputTag
+from flinkray.functions.interfaces import ProcessJoinContext, ProcessJoinFunction, RuntimeContext
+from flinkray.transformations.operator_factories import IntervalJoinFactory
+from flinkray.types.keys import ColumnKey, FunctionKey, KeySelector
+from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, Kind, Millis, OutputTag
 from tests.support.joins import Event, IntervalJoinModel, Mark, Pair, Rows, Status, Step, columns_of, random_steps
 from tests.support.operators import OperatorHarness, code
 from tests.support.rescaling import Subtasks
@@ -428,7 +429,7 @@ def test_the_columns_and_the_function_agree_with_a_nested_loop(seed: int, monkey
     if seed % 3 == 0:  # as if the times of a run were too far apart for their distance to be a rank
         monkeypatch.setattr(interval_join_buffer, "_MOST_CODES", 0)
     if seed % 4 == 0:  # as if the text of a run had no room in one array
-        monkeypatch.setattr("actors.large_columns._MOST_BYTES", 30)
+        monkeypatch.setattr("actors.columns.large_columns._MOST_BYTES", 30)
     key_type, keys = chance.choice(KEY_SETS)
     lower, upper = chance.choice(BOUNDS)
     steps = random_steps(chance, keys, chance.choice((3, 40, 500)) if len(keys) > 10 else 30)
@@ -456,7 +457,7 @@ def test_the_columns_and_the_function_agree_with_a_nested_loop(seed: int, monkey
 @pytest.mark.parametrize("seed", range(40))
 def test_the_join_goes_on_from_a_snapshot_at_any_parallelism(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
-    monkeypatch.setattr("actors.large_columns._MOST_BYTES", (1 << 30, 30)[seed % 2])
+    monkeypatch.setattr("actors.columns.large_columns._MOST_BYTES", (1 << 30, 30)[seed % 2])
     key_type, keys = chance.choice(KEY_SETS)
     lower, upper = chance.choice(BOUNDS)
     function = chance.choice((None, as_tuple))

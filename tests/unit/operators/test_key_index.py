@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.keys import key_hashes
-from actors.state.key_index import KeyIndex
+from actors.keys.hashes import key_hashes
+from actors.keys.index import KeyIndex
 from flinkray.errors import TypeMismatchError
 
 VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
@@ -73,7 +73,7 @@ def one(values: Any, arrow_type: pa.DataType | None = None) -> pa.RecordBatch:
 
 
 def test_keys_that_have_no_room_in_one_array_are_several(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.large_columns._MOST_BYTES", 100)
+    monkeypatch.setattr("actors.columns.large_columns._MOST_BYTES", 100)
     index = KeyIndex()
     texts = [f"key {number}" for number in range(60)]
     for start in range(0, 60, 3):
@@ -91,7 +91,7 @@ def test_keys_that_have_no_room_in_one_array_are_several(monkeypatch: pytest.Mon
 
 
 def test_a_long_key_that_is_asked_for_often_comes_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.large_columns._MOST_BYTES", 100)
+    monkeypatch.setattr("actors.columns.large_columns._MOST_BYTES", 100)
     index = KeyIndex()
     index.ids(one(["a long key " * 5, "short"]))
     found = index.take(np.array([0, 1, 0, 0])).column(0)

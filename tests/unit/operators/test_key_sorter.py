@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.operators.key_sorter import KeySorter
-from flinkray.batch import Batch
+from actors.tasks.inputs.key_sorter import KeySorter
+from flinkray.batches.batch import Batch
 from flinkray.errors import FlinkrayError
-from flinkray.keys import ColumnKey, KeySelector
-from flinkray.types import Kind
+from flinkray.types.keys import ColumnKey, KeySelector
+from flinkray.types.records import Kind
 
 KEY = ColumnKey(("key",))
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from actors.operators import window_columnar
-from actors.operators.accumulator_base import number_of
-from actors.operators.merged_slices import MergedSlices, Piece
-from actors.operators.window_columnar import ColumnarWindowOperator
-from flinkray.aggregates import Aggregate, Avg, CollectList, Count, First, Last, Max, Sum
-from flinkray.keys import ColumnKey
-from flinkray.operator_factories import WindowFactory
-from flinkray.types import MAX_TIMESTAMP, Millis
-from flinkray.windowing import (
+from actors.operators.aggregates.base import number_of
+from actors.operators.windows.aligned import aggregate_operator as window_columnar
+from actors.operators.windows.aligned.aggregate_operator import ColumnarWindowOperator
+from actors.operators.windows.aligned.merged_slices import MergedSlices, Piece
+from flinkray.transformations.operator_factories import WindowFactory
+from flinkray.types.keys import ColumnKey
+from flinkray.types.records import MAX_TIMESTAMP, Millis
+from flinkray.windows.aggregates import Aggregate, Avg, CollectList, Count, First, Last, Max, Sum
+from flinkray.windows.assigners import (
     AlignedWindows,
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,

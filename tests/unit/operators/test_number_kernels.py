@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.operators.columns import evaluate
+from actors.operators.expressions.column_operators import evaluate
 from flinkray.errors import RecordError
-from flinkray.expressions import Expression, col, lit
+from flinkray.expressions.tree import Expression, col, lit
 
 a, b = col("a"), col("b")
 COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)

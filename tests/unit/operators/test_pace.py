@@ -9,9 +9,9 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from actors.operators.pace import FIRST_SIZE, TARGET_MS, Pace, PieceLimit, rows_of
-from flinkray.batch import Batch
-from flinkray.types import Kind
+from actors.operators.contract.chunking import FIRST_SIZE, TARGET_MS, Pace, PieceLimit, rows_of
+from flinkray.batches.batch import Batch
+from flinkray.types.records import Kind
 
 BATCH = 131_072
 

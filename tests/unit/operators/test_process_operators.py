@@ -10,17 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.elements import Watermark
-from actors.keys import key_groups
-from actors.operators.base import Operator
-from actors.operators.co_process import CoProcessOperator, CoRowOperator
-from actors.operators.process import ProcessOperator
+from actors.keys.hashes import key_groups
+from actors.operators.contract.operator import Operator
+from actors.operators.functions.co_process import CoProcessOperator, CoRowOperator
+from actors.operators.functions.process import ProcessOperator
 from actors.operators.registry import create_operator
-from actors.state.options import StateOptions
-from actors.user_code import TaskRuntimeContext, UserFunctions
-from flinkray.batch import Batch
+from actors.protocol.elements import Watermark
+from actors.state.keyed.options import StateOptions
+from actors.user_code.functions import TaskRuntimeContext, UserFunctions
+from flinkray.batches.batch import Batch
 from flinkray.errors import InvalidProgramError, TypeMismatchError, UserFunctionError
-from flinkray.functions import (
+from flinkray.functions.interfaces import (
     CheckpointedFunction,
     CoFlatMapFunction,
     CoMapFunction,
@@ -35,10 +35,10 @@ from flinkray.functions import (
     RuntimeContext,
     TimeDomain,
 )
-from flinkray.keys import ColumnKey, FunctionKey
-from flinkray.operator_factories import CoFlatMapFactory, CoMapFactory, CoProcessFactory, ProcessFactory
-from flinkray.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from flinkray.types import MIN_TIMESTAMP, OutputTag
+from flinkray.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from flinkray.transformations.operator_factories import CoFlatMapFactory, CoMapFactory, CoProcessFactory, ProcessFactory
+from flinkray.types.keys import ColumnKey, FunctionKey
+from flinkray.types.records import MIN_TIMESTAMP, OutputTag
 from graphs.key_groups import key_group_ranges
 from tests.support.operators import FakeContext, OperatorHarness, code, scalar
 from tests.support.rescaling import Subtasks

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.operators.registry import create_operator
+from flinkray.batches.row_codec import RowEncoder
 from flinkray.errors import InvalidProgramError, UserFunctionError
-from flinkray.functions import ReduceFunction
-from flinkray.keys import ColumnKey, FunctionKey
-from flinkray.operator_factories import MultipleInputFactory, ProjectFactory, ReduceFactory
-from flinkray.row_codec import RowEncoder
-from flinkray.rows import Row
-from flinkray.type_info import Types
+from flinkray.functions.interfaces import ReduceFunction
+from flinkray.transformations.operator_factories import MultipleInputFactory, ProjectFactory, ReduceFactory
+from flinkray.types.keys import ColumnKey, FunctionKey
+from flinkray.types.rows import Row
+from flinkray.types.type_info import Types
 from tests.support.operators import OperatorHarness, code
 from tests.support.state import restored_from
 

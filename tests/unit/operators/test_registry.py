@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.operators import registry
-from flinkray.operator_factories import OperatorFactory
+from flinkray.transformations.operator_factories import OperatorFactory
 
 
 def all_factories(base: type[OperatorFactory]) -> set[type[OperatorFactory]]:

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.operators.cancellation import TaskCanceled
+from actors.operators.contract.cancellation import TaskCanceled
 from actors.operators.registry import create_operator
-from flinkray.batch import Batch
+from flinkray.batches.batch import Batch
 from flinkray.errors import InvalidProgramError, TypeMismatchError, UserFunctionError
-from flinkray.functions import (
+from flinkray.functions.interfaces import (
     CheckpointedFunction,
     FilterFunction,
     FlatMapFunction,
@@ -28,10 +28,10 @@ from flinkray.functions import (
     MapFunction,
     RuntimeContext,
 )
-from flinkray.operator_factories import FilterFactory, FlatMapFactory, MapFactory, OperatorFactory
-from flinkray.rows import Row
-from flinkray.state import ListStateDescriptor, ValueStateDescriptor
-from flinkray.types import Kind, RecordType
+from flinkray.state.descriptors import ListStateDescriptor, ValueStateDescriptor
+from flinkray.transformations.operator_factories import FilterFactory, FlatMapFactory, MapFactory, OperatorFactory
+from flinkray.types.records import Kind, RecordType
+from flinkray.types.rows import Row
 from tests.support.operators import FakeContext, OperatorHarness, RecordedOutput, code, scalar
 from tests.support.state import restored_from
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.row_sizes import row_sizes
+from actors.columns.row_sizes import row_sizes
 
 COLUMNS = {
     "number": pa.array([1, None, 3]),

@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flinkray.batch import concat
+from flinkray.batches.batch import concat
+from flinkray.batches.row_codec import RowEncoder, as_row, decode
 from flinkray.errors import TypeMismatchError
-from flinkray.row_codec import RowEncoder, as_row, decode
-from flinkray.rows import Row, row_class
-from flinkray.types import Kind, RecordType
+from flinkray.types.records import Kind, RecordType
+from flinkray.types.rows import Row, row_class
 
 UTC = dt.UTC
 

@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators.keyed_rows import KeyedRows
-from actors.operators.row_buffer import RowBuffer
-from actors.operators.rows_by_slice import SlicedRun, merged_runs
-from actors.operators.windowed_rows import Found, WindowedRows, found_in, put_in_order
-from flinkray.types import Kind
+from actors.operators.windows.buffers.buffered_rows import KeyedRows
+from actors.operators.windows.buffers.row_buffer import RowBuffer
+from actors.operators.windows.buffers.sliced_runs import SlicedRun, merged_runs
+from actors.operators.windows.buffers.window_lookup import Found, WindowedRows, found_in, put_in_order
+from flinkray.types.records import Kind
 
 
 def rows_of(positions: list[int], fired_until: int | None = None) -> KeyedRows:

@@ -14,7 +14,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from actors.operators.registry import create_operator
-from flinkray.aggregates import (
+from flinkray.errors import InvalidProgramError, TypeMismatchError, UnknownColumnError
+from flinkray.expressions.tree import col
+from flinkray.transformations.operator_factories import RunningAggregateFactory, RunningColumnFactory
+from flinkray.types.keys import ColumnKey, FunctionKey
+from flinkray.windows.aggregates import (
     Aggregate,
     ArgMax,
     ArgMin,
@@ -29,10 +33,6 @@ from flinkray.aggregates import (
     Sum,
     TopN,
 )
-from flinkray.errors import InvalidProgramError, TypeMismatchError, UnknownColumnError
-from flinkray.expressions import col
-from flinkray.keys import ColumnKey, FunctionKey
-from flinkray.operator_factories import RunningAggregateFactory, RunningColumnFactory
 from tests.support.operators import OperatorHarness, as_batch, code
 from tests.support.state import restored_from
 

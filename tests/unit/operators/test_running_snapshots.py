@@ -12,9 +12,17 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
-from actors.operators.base import Operator
+from actors.operators.contract.operator import Operator
 from actors.operators.registry import create_operator
-from flinkray.aggregates import (
+from flinkray.errors import CheckpointError
+from flinkray.transformations.operator_factories import (
+    OperatorFactory,
+    ReduceFactory,
+    RunningAggregateFactory,
+    RunningColumnFactory,
+)
+from flinkray.types.keys import ColumnKey, FunctionKey, KeySelector
+from flinkray.windows.aggregates import (
     ArgMax,
     ArgMin,
     Avg,
@@ -28,9 +36,6 @@ from flinkray.aggregates import (
     Sum,
     TopN,
 )
-from flinkray.errors import CheckpointError
-from flinkray.keys import ColumnKey, FunctionKey, KeySelector
-from flinkray.operator_factories import OperatorFactory, ReduceFactory, RunningAggregateFactory, RunningColumnFactory
 from tests.support.operators import OperatorHarness, code
 from tests.support.rescaling import Subtasks
 from tests.support.state import restored_from, write_snapshot
@@ -96,7 +101,7 @@ def check_chain(make: Callable[[], Operator], key: KeySelector, batches: list[An
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("values", VALUES)
 def test_aggregates_go_on_at_any_parallelism(values: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.large_columns._MOST_BYTES", (1 << 30, 3)[seed % 2])
+    monkeypatch.setattr("actors.columns.large_columns._MOST_BYTES", (1 << 30, 3)[seed % 2])
     chance = random.Random(f"{values} {seed}")
     keys = chance.choice(list(KEYS))
     batches = [random_batch(chance, keys, values) for _ in range(10)]
@@ -108,7 +113,7 @@ def test_aggregates_go_on_at_any_parallelism(values: str, seed: int, monkeypatch
 def test_rows_with_a_running_column_go_on_at_any_parallelism(
     mode: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.large_columns._MOST_BYTES", (1 << 30, 3)[seed % 2])
+    monkeypatch.setattr("actors.columns.large_columns._MOST_BYTES", (1 << 30, 3)[seed % 2])
     chance = random.Random(f"{mode} {seed}")
     keys = chance.choice(list(KEYS))
     values = chance.choice([*VALUES] if mode != "sum" else ["integers", "doubles", "booleans"])
@@ -143,7 +148,7 @@ def test_reduce_goes_on_at_any_parallelism_also_with_values_that_the_function_ch
 
 @pytest.mark.parametrize("seed", range(2))
 def test_reduce_of_rows_goes_on_at_any_parallelism(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.large_columns._MOST_BYTES", (1 << 30, 3)[seed % 2])
+    monkeypatch.setattr("actors.columns.large_columns._MOST_BYTES", (1 << 30, 3)[seed % 2])
     chance = random.Random(seed)
     keys = chance.choice(list(KEYS))
     batches = [random_batch(chance, keys, chance.choice(["text", "doubles"])) for _ in range(10)]

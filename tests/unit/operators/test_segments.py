@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators.accumulator_base import AggregateTypeError
-from actors.operators.running_aggregates import create_running
-from actors.operators.segments import Segments
-from flinkray.aggregates import Avg, Count, Sum
+from actors.operators.aggregates.base import AggregateTypeError
+from actors.operators.aggregates.running import create_running
+from actors.operators.aggregates.segments import Segments
+from flinkray.windows.aggregates import Avg, Count, Sum
 
 FUNCTIONS = {"add": np.add, "min": np.fmin, "max": np.maximum}
 SHAPES = ("each its own", "one", "two", "few", "many", "skewed", "harmonic", "more than 16 bits", "more than 24 bits")

@@ -9,14 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators import session_intervals, session_store
-from actors.operators.session_columnar import ColumnarSessionOperator
-from flinkray.aggregates import ArgMax, CollectList, Count, CountDistinct, First, Last, Max, Sum
+from actors.operators.windows.sessions import intervals as session_intervals
+from actors.operators.windows.sessions import store as session_store
+from actors.operators.windows.sessions.aggregate_operator import ColumnarSessionOperator
 from flinkray.errors import NullTimestampError, UserFunctionError
-from flinkray.keys import ColumnKey
-from flinkray.operator_factories import WindowFactory
-from flinkray.types import MAX_TIMESTAMP, Millis, OutputTag
-from flinkray.windowing import EventTimeSessionWindows, ProcessingTimeSessionWindows, SessionWindows
+from flinkray.transformations.operator_factories import WindowFactory
+from flinkray.types.keys import ColumnKey
+from flinkray.types.records import MAX_TIMESTAMP, Millis, OutputTag
+from flinkray.windows.aggregates import ArgMax, CollectList, Count, CountDistinct, First, Last, Max, Sum
+from flinkray.windows.assigners import EventTimeSessionWindows, ProcessingTimeSessionWindows, SessionWindows
 from tests.support.operators import FakeContext, ManualClock, OperatorHarness
 from tests.support.rescaling import Subtasks
 from tests.support.window_cases import SessionModel, random_case
@@ -270,7 +271,7 @@ AGGREGATES = (
 @pytest.mark.parametrize("seed", range(15))
 def test_sessions_go_on_at_any_parallelism(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
-    monkeypatch.setattr("actors.large_columns._MOST_BYTES", (1 << 30, 30)[seed % 2])
+    monkeypatch.setattr("actors.columns.large_columns._MOST_BYTES", (1 << 30, 30)[seed % 2])
     case = random_case(1000 + seed, 120)
     lateness = chance.choice((0, 30))
     factory = WindowFactory(

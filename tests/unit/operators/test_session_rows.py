@@ -9,32 +9,33 @@ from typing import Any
 import numpy as np
 import pytest
 
-from actors.operators import session_intervals, session_store
-from actors.operators.cancellation import TaskCanceled
-from actors.operators.session_columnar import ColumnarSessionOperator
-from actors.operators.session_contents import FoldedSessions, FrozenContents
-from actors.operators.session_rows import RowSessionOperator
-from actors.operators.window_columnar import ColumnarWindowOperator
-from actors.operators.window_contents import fold_of
-from actors.operators.window_general import GeneralWindowOperator
-from actors.operators.window_join import CoGroupOperator
-from actors.operators.window_process import ProcessWindowOperator
-from actors.operators.window_rows import RowWindowOperator
-from actors.state.options import StateOptions
-from actors.state.pickling import loads
-from flinkray.aggregates import Count
+from actors.operators.contract.cancellation import TaskCanceled
+from actors.operators.joins.window_operator import CoGroupOperator
+from actors.operators.windows.aligned.aggregate_operator import ColumnarWindowOperator
+from actors.operators.windows.aligned.function_operator import RowWindowOperator
+from actors.operators.windows.aligned.process_operator import ProcessWindowOperator
+from actors.operators.windows.general.operator import GeneralWindowOperator
+from actors.operators.windows.sessions import intervals as session_intervals
+from actors.operators.windows.sessions import store as session_store
+from actors.operators.windows.sessions.aggregate_operator import ColumnarSessionOperator
+from actors.operators.windows.sessions.contents import FoldedSessions, FrozenContents
+from actors.operators.windows.sessions.function_operator import RowSessionOperator
+from actors.operators.windows.user_functions.contents import fold_of
+from actors.state.keyed.options import StateOptions
+from actors.state.snapshots.pickling import loads
 from flinkray.errors import IncompatibleStateError, InvalidProgramError, TypeMismatchError, UserFunctionError
-from flinkray.functions import AggregateFunction, ProcessWindowFunction, WindowContext
-from flinkray.keys import ColumnKey, FunctionKey, KeySelector
-from flinkray.operator_factories import WindowCoGroupFactory, WindowFactory
-from flinkray.state import ValueStateDescriptor
-from flinkray.types import MAX_TIMESTAMP, Millis, OutputTag
-from flinkray.windowing import (
+from flinkray.functions.interfaces import AggregateFunction, ProcessWindowFunction, WindowContext
+from flinkray.state.descriptors import ValueStateDescriptor
+from flinkray.time.windows import Window
+from flinkray.transformations.operator_factories import WindowCoGroupFactory, WindowFactory
+from flinkray.types.keys import ColumnKey, FunctionKey, KeySelector
+from flinkray.types.records import MAX_TIMESTAMP, Millis, OutputTag
+from flinkray.windows.aggregates import Count
+from flinkray.windows.assigners import (
     EventTimeSessionWindows,
     ProcessingTimeSessionWindows,
     SessionWindows,
     TumblingEventTimeWindows,
-    Window,
 )
 from tests.support.operators import FakeContext, ManualClock, OperatorHarness, as_batch
 from tests.support.rescaling import Subtasks

@@ -12,15 +12,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators import session_index, session_store, sessions_by_key
-from actors.operators.accumulator_base import Cells
-from actors.operators.session_columnar import ColumnarSessionOperator
-from actors.operators.session_index import SessionIndex
-from flinkray.aggregates import CollectList, Count, Sum
-from flinkray.keys import ColumnKey
-from flinkray.operator_factories import WindowFactory
-from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Millis, OutputTag
-from flinkray.windowing import EventTimeSessionWindows
+from actors.operators.aggregates.base import Cells
+from actors.operators.windows.sessions import lookup as sessions_by_key
+from actors.operators.windows.sessions import store as session_store
+from actors.operators.windows.sessions import time_index as session_index
+from actors.operators.windows.sessions.aggregate_operator import ColumnarSessionOperator
+from actors.operators.windows.sessions.time_index import SessionIndex
+from flinkray.transformations.operator_factories import WindowFactory
+from flinkray.types.keys import ColumnKey
+from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, Millis, OutputTag
+from flinkray.windows.aggregates import CollectList, Count, Sum
+from flinkray.windows.assigners import EventTimeSessionWindows
 from tests.support.operators import OperatorHarness
 from tests.support.rescaling import Subtasks
 from tests.support.window_cases import SessionModel

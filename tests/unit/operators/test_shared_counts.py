@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators import accumulator_base
-from actors.operators.accumulator_base import Counts
-from actors.operators.accumulators import AggregateColumns
-from actors.operators.keyed_tables import StateRows
-from flinkray.aggregates import Aggregate, Avg, Count, Sum
+from actors.keys.state_tables import StateRows
+from actors.operators.aggregates import base as accumulator_base
+from actors.operators.aggregates.aggregate_columns import AggregateColumns
+from actors.operators.aggregates.base import Counts
+from flinkray.windows.aggregates import Aggregate, Avg, Count, Sum
 
 AGGREGATES: tuple[tuple[str, Aggregate], ...] = (
     ("rows", Count()),

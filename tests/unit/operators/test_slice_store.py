@@ -12,14 +12,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators import arriving_cells, cells_by_slice, placed_cells
-from actors.operators.accumulator_base import listed, number_of
-from actors.operators.arriving_cells import AppendedCells, LookedUpCells
-from actors.operators.keyed_tables import KeyedTables, StateRows, state_rows
-from actors.operators.placed_cells import PlacedCells
-from actors.operators.slice_store import SliceStore
-from actors.taking import contiguous
-from flinkray.aggregates import Aggregate, Count, First, Max, Sum
+from actors.columns.take import contiguous
+from actors.keys.state_tables import KeyedTables, StateRows, state_rows
+from actors.operators.aggregates.base import listed, number_of
+from actors.operators.windows.aligned import dense_index as placed_cells
+from actors.operators.windows.aligned import slice_runs as cells_by_slice
+from actors.operators.windows.aligned import sparse_index as arriving_cells
+from actors.operators.windows.aligned.dense_index import PlacedCells
+from actors.operators.windows.aligned.slice_store import SliceStore
+from actors.operators.windows.aligned.sparse_index import AppendedCells, LookedUpCells
+from flinkray.windows.aggregates import Aggregate, Count, First, Max, Sum
 
 AGGREGATES = (
     ("count", Count()),

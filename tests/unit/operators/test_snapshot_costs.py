@@ -10,22 +10,22 @@ from typing import Any
 
 import pytest
 
-from actors.operators.base import Operator
+from actors.operators.contract.operator import Operator
+from actors.operators.functions.shared_values import SharedValues
+from actors.operators.joins.window_operator import create_co_group_operator
 from actors.operators.registry import create_operator
-from actors.operators.shared_values import SharedValues
-from actors.operators.window_join import create_co_group_operator
-from actors.operators.window_operator import create_window_operator
-from flinkray.aggregates import ArgMax, Avg, CollectList, Count, CountDistinct, First, Last, Max, Min, Sum, TopN
-from flinkray.functions import AggregateFunction
-from flinkray.keys import ColumnKey, FunctionKey
-from flinkray.operator_factories import (
+from actors.operators.windows.choice import create_window_operator
+from flinkray.functions.interfaces import AggregateFunction
+from flinkray.transformations.operator_factories import (
     ReduceFactory,
     RunningAggregateFactory,
     RunningColumnFactory,
     WindowCoGroupFactory,
     WindowFactory,
 )
-from flinkray.windowing import CountSlidingWindowAssigner, SlidingEventTimeWindows
+from flinkray.types.keys import ColumnKey, FunctionKey
+from flinkray.windows.aggregates import ArgMax, Avg, CollectList, Count, CountDistinct, First, Last, Max, Min, Sum, TopN
+from flinkray.windows.assigners import CountSlidingWindowAssigner, SlidingEventTimeWindows
 from tests.support.operators import OperatorHarness, code
 from tests.support.state import restored_from, write_snapshot
 

@@ -8,10 +8,10 @@ from itertools import count
 import pyarrow as pa
 import pytest
 
-from actors.operators.source_gathering import Given, Polled, gathered
-from flinkray.batch import FEW_ROWS, Batch
+from actors.operators.sources.coalescing import Given, Polled, gathered
+from flinkray.batches.batch import FEW_ROWS, Batch
 from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceProgress
-from flinkray.types import Timestamp
+from flinkray.types.records import Timestamp
 
 NOTHING = ReaderStatus.NOTHING_AVAILABLE
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.state import text_index
-from actors.state.text_index import TextIndex
+from actors.keys import text_index
+from actors.keys.text_index import TextIndex
 
 TYPES = [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view()]
 

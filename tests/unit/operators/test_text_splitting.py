@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.operators import text_splitting
+from actors.operators.functions import text_splitting
+from actors.operators.functions.text_splitting import is_split, split_texts
 from actors.operators.registry import create_operator
-from actors.operators.text_splitting import is_split, split_texts
-from flinkray.batch import Batch
+from flinkray.batches.batch import Batch
 from flinkray.errors import UserFunctionError
-from flinkray.operator_factories import FlatMapFactory, MapFactory
-from flinkray.types import Kind
+from flinkray.transformations.operator_factories import FlatMapFactory, MapFactory
+from flinkray.types.records import Kind
 from tests.support.operators import OperatorHarness, code, scalar
 
 SPACES = "".join(chr(code) for code in range(128) if chr(code).isspace())

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.operators.timers import InternalTimerService, Timer, TimerQueue
-from actors.state.snapshot import OperatorSnapshot
-from flinkray.types import MIN_TIMESTAMP, Timestamp
+from actors.operators.time.timers import InternalTimerService, Timer, TimerQueue
+from actors.state.snapshots.snapshot import OperatorSnapshot
+from flinkray.types.records import MIN_TIMESTAMP, Timestamp
 from tests.support.operators import FakeContext
 from tests.support.state import restored_from
 

@@ -9,8 +9,8 @@ import pytest
 from actors.mailbox.executor import MailboxExecutor
 from actors.mailbox.mail import Mail
 from actors.mailbox.task_mailbox import TaskMailbox
-from actors.operators.timers import InternalTimerService, Timer
-from actors.tasks.timers import TaskTimers
+from actors.operators.time.timers import InternalTimerService, Timer
+from actors.tasks.chain.timers import TaskTimers
 from tests.support.operators import FakeContext
 
 

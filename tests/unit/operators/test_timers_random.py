@@ -9,14 +9,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.operators.base import Operator
-from actors.operators.process import ProcessOperator
-from actors.state.options import StateOptions
-from flinkray.functions import KeyedProcessFunction, OnTimerContext, ProcessContext, RuntimeContext, TimeDomain
-from flinkray.keys import ColumnKey
-from flinkray.operator_factories import ProcessFactory
-from flinkray.state import ValueStateDescriptor
-from flinkray.types import MIN_TIMESTAMP
+from actors.operators.contract.operator import Operator
+from actors.operators.functions.process import ProcessOperator
+from actors.state.keyed.options import StateOptions
+from flinkray.functions.interfaces import (
+    KeyedProcessFunction,
+    OnTimerContext,
+    ProcessContext,
+    RuntimeContext,
+    TimeDomain,
+)
+from flinkray.state.descriptors import ValueStateDescriptor
+from flinkray.transformations.operator_factories import ProcessFactory
+from flinkray.types.keys import ColumnKey
+from flinkray.types.records import MIN_TIMESTAMP
 from tests.support.operators import ManualClock, code
 from tests.support.rescaling import Subtasks
 

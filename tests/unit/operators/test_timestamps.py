@@ -11,21 +11,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.elements import Watermark, WatermarkStatus
-from actors.operators.split_watermarks import SplitWatermarks
-from actors.operators.timestamps import (
+from actors.operators.sources.split_watermarks import SplitWatermarks
+from actors.operators.time.timestamps import (
     Progress,
     TimestampsAndWatermarksOperator,
     WatermarkTracker,
     assign_timestamps,
     with_event_time,
 )
-from flinkray.batch import Batch
+from actors.protocol.elements import Watermark, WatermarkStatus
+from flinkray.batches.batch import Batch
 from flinkray.errors import NullTimestampError, TypeMismatchError, UnknownColumnError, UserFunctionError
-from flinkray.expressions import col
-from flinkray.operator_factories import TimestampsAndWatermarksFactory
-from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
-from flinkray.watermarks import WatermarkGenerator, WatermarkStrategy
+from flinkray.expressions.tree import col
+from flinkray.time.watermarks import WatermarkGenerator, WatermarkStrategy
+from flinkray.transformations.operator_factories import TimestampsAndWatermarksFactory
+from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from tests.support.operators import FakeContext, OperatorHarness, as_batch, code
 
 WHERE = "flights (1/2)"

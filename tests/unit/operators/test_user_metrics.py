@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from actors.tasks.metrics import OperatorFigures
-from actors.user_code import TaskRuntimeContext
+from actors.tasks.metrics.figures import OperatorFigures
+from actors.user_code.functions import TaskRuntimeContext
 from flinkray.errors import InvalidProgramError
 from tests.support.operators import FakeContext
 

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from actors.elements import ACTIVE, IDLE, CheckpointOptions, Watermark
-from actors.messages import ReaderRegistered, WatermarkLimited, WatermarkReported
-from actors.operators.input_status import InputStatus
-from actors.operators.source import SourceOperator
-from actors.operators.timestamps import TimestampsAndWatermarksOperator, WatermarkTracker, assign_timestamps
+from actors.operators.contract.input_status import InputStatus
+from actors.operators.sources.operator import SourceOperator
+from actors.operators.time.timestamps import TimestampsAndWatermarksOperator, WatermarkTracker, assign_timestamps
+from actors.protocol.data_messages import ReaderRegistered, WatermarkLimited, WatermarkReported
+from actors.protocol.elements import ACTIVE, IDLE, CheckpointOptions, Watermark
 from flinkray import DataStream, KeyedProcessFunction, KeyedStream, OutputTag, TimeDomain, TumblingEventTimeWindows
-from flinkray.batch import Batch
+from flinkray.batches.batch import Batch
 from flinkray.connectors.source import (
     Boundedness,
     ReaderStatus,
@@ -29,10 +29,10 @@ from flinkray.connectors.source import (
     SplitEnumeratorContext,
 )
 from flinkray.errors import InvalidProgramError, NullTimestampError, UserFunctionError
-from flinkray.operator_factories import SourceFactory, TimestampsAndWatermarksFactory
 from flinkray.testing import KeyedHarness
-from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
-from flinkray.watermarks import WatermarkGenerator, WatermarkStrategy
+from flinkray.time.watermarks import WatermarkGenerator, WatermarkStrategy
+from flinkray.transformations.operator_factories import SourceFactory, TimestampsAndWatermarksFactory
+from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from tests.support.operators import OperatorHarness, as_batch, code
 
 LATE = OutputTag("late")

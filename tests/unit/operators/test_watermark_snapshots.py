@@ -12,13 +12,13 @@ import cloudpickle
 import pyarrow as pa
 import pytest
 
-from actors.elements import Watermark
-from actors.operators.split_watermarks import SplitWatermarks
-from actors.operators.timestamps import TimestampsAndWatermarksOperator, WatermarkTracker
-from flinkray.batch import Batch
-from flinkray.operator_factories import TimestampsAndWatermarksFactory
-from flinkray.types import MIN_TIMESTAMP, Timestamp
-from flinkray.watermarks import WatermarkGenerator, WatermarkStrategy
+from actors.operators.sources.split_watermarks import SplitWatermarks
+from actors.operators.time.timestamps import TimestampsAndWatermarksOperator, WatermarkTracker
+from actors.protocol.elements import Watermark
+from flinkray.batches.batch import Batch
+from flinkray.time.watermarks import WatermarkGenerator, WatermarkStrategy
+from flinkray.transformations.operator_factories import TimestampsAndWatermarksFactory
+from flinkray.types.records import MIN_TIMESTAMP, Timestamp
 from tests.support.operators import OperatorHarness, as_batch, code
 from tests.support.state import restored_from
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.elements import ACTIVE, IDLE, Watermark
-from actors.operators.watermark_valve import StatusWatermarkValve
-from flinkray.types import MIN_TIMESTAMP
+from actors.operators.time.watermark_valve import StatusWatermarkValve
+from actors.protocol.elements import ACTIVE, IDLE, Watermark
+from flinkray.types.records import MIN_TIMESTAMP
 
 
 def test_output_is_the_minimum_over_the_channels_and_only_when_it_rises() -> None:

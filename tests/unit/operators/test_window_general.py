@@ -8,37 +8,26 @@ from typing import Any
 
 import pytest
 
-from actors.operators.session_rows import RowSessionOperator
-from actors.operators.window_columnar import ColumnarWindowOperator
-from actors.operators.window_general import GeneralWindowOperator
-from actors.operators.window_operator import columnar_operator, create_window_operator
-from actors.operators.window_process import ProcessWindowOperator
-from actors.operators.window_rows import RowWindowOperator
-from flinkray.aggregates import Count, Sum
-from flinkray.continuous_triggers import ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger
+from actors.operators.windows.aligned.aggregate_operator import ColumnarWindowOperator
+from actors.operators.windows.aligned.function_operator import RowWindowOperator
+from actors.operators.windows.aligned.process_operator import ProcessWindowOperator
+from actors.operators.windows.choice import columnar_operator, create_window_operator
+from actors.operators.windows.general.operator import GeneralWindowOperator
+from actors.operators.windows.sessions.function_operator import RowSessionOperator
 from flinkray.errors import InvalidProgramError, NullTimestampError, TypeMismatchError, UserFunctionError
-from flinkray.evictors import CountEvictor, Evictor
-from flinkray.functions import AggregateFunction, ProcessWindowFunction, WindowContext
-from flinkray.keys import ColumnKey
-from flinkray.operator_factories import WindowFactory
-from flinkray.state import (
+from flinkray.functions.interfaces import AggregateFunction, ProcessWindowFunction, WindowContext
+from flinkray.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from flinkray.triggers import (
-    CountTrigger,
-    EventTimeTrigger,
-    ProcessingTimeoutTrigger,
-    ProcessingTimeTrigger,
-    PurgingTrigger,
-    QuietTrigger,
-    Trigger,
-    TriggerResult,
-)
-from flinkray.types import MAX_TIMESTAMP, Millis, OutputTag
-from flinkray.windowing import (
+from flinkray.time.windows import Window
+from flinkray.transformations.operator_factories import WindowFactory
+from flinkray.types.keys import ColumnKey
+from flinkray.types.records import MAX_TIMESTAMP, Millis, OutputTag
+from flinkray.windows.aggregates import Count, Sum
+from flinkray.windows.assigners import (
     CountSlidingWindowAssigner,
     CountTumblingWindowAssigner,
     EventTimeSessionWindows,
@@ -48,8 +37,19 @@ from flinkray.windowing import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
-    Window,
     WindowAssigner,
+)
+from flinkray.windows.continuous_triggers import ContinuousEventTimeTrigger, ContinuousProcessingTimeTrigger
+from flinkray.windows.evictors import CountEvictor, Evictor
+from flinkray.windows.triggers import (
+    CountTrigger,
+    EventTimeTrigger,
+    ProcessingTimeoutTrigger,
+    ProcessingTimeTrigger,
+    PurgingTrigger,
+    QuietTrigger,
+    Trigger,
+    TriggerResult,
 )
 from tests.support.operators import FakeContext, OperatorHarness, code
 from tests.support.state import restored_from

@@ -9,22 +9,22 @@ from typing import Any
 
 import pytest
 
-from actors.operators.window_general import GeneralWindowOperator
-from flinkray.aggregates import CollectList, Count, First, Last, Max, Sum
-from flinkray.continuous_triggers import ContinuousEventTimeTrigger
-from flinkray.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
-from flinkray.functions import AggregateFunction, ProcessWindowFunction, WindowContext
-from flinkray.keys import ColumnKey, FunctionKey, KeySelector
-from flinkray.operator_factories import WindowFactory
-from flinkray.triggers import CountTrigger, DeltaTrigger, EventTimeTrigger, PurgingTrigger, Trigger
-from flinkray.types import Millis, OutputTag
-from flinkray.windowing import (
+from actors.operators.windows.general.operator import GeneralWindowOperator
+from flinkray.functions.interfaces import AggregateFunction, ProcessWindowFunction, WindowContext
+from flinkray.transformations.operator_factories import WindowFactory
+from flinkray.types.keys import ColumnKey, FunctionKey, KeySelector
+from flinkray.types.records import Millis, OutputTag
+from flinkray.windows.aggregates import CollectList, Count, First, Last, Max, Sum
+from flinkray.windows.assigners import (
     EventTimeSessionWindows,
     GlobalWindows,
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
     WindowAssigner,
 )
+from flinkray.windows.continuous_triggers import ContinuousEventTimeTrigger
+from flinkray.windows.evictors import CountEvictor, DeltaEvictor, Evictor, TimeEvictor
+from flinkray.windows.triggers import CountTrigger, DeltaTrigger, EventTimeTrigger, PurgingTrigger, Trigger
 from tests.support.general_windows import (
     END,
     Beyond,

@@ -11,18 +11,15 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
-from actors.operators.base import Operator
-from actors.operators.window_join import create_co_group_operator
-from flinkray.batch import Batch
+from actors.operators.contract.operator import Operator
+from actors.operators.joins.window_operator import create_co_group_operator
+from flinkray.batches.batch import Batch
 from flinkray.errors import InvalidProgramError, TypeMismatchError, UserFunctionError
-from flinkray.evictors import CountEvictor, DeltaEvictor
-from flinkray.functions import CoGroupFunction, JoinFunction, RuntimeContext
-from flinkray.keys import ColumnKey, FunctionKey
-from flinkray.operator_factories import WindowCoGroupFactory
-from flinkray.tagged_union import TaggedUnion
-from flinkray.triggers import CountTrigger, EventTimeTrigger, PurgingTrigger, Trigger
-from flinkray.types import MAX_TIMESTAMP, Kind, Millis, OutputTag
-from flinkray.windowing import (
+from flinkray.functions.interfaces import CoGroupFunction, JoinFunction, RuntimeContext
+from flinkray.transformations.operator_factories import WindowCoGroupFactory
+from flinkray.types.keys import ColumnKey, FunctionKey
+from flinkray.types.records import MAX_TIMESTAMP, Kind, Millis, OutputTag
+from flinkray.windows.assigners import (
     EventTimeSessionWindows,
     GlobalWindows,
     ProcessingTimeSessionWindows,
@@ -32,6 +29,9 @@ from flinkray.windowing import (
     TumblingProcessingTimeWindows,
     WindowAssigner,
 )
+from flinkray.windows.evictors import CountEvictor, DeltaEvictor
+from flinkray.windows.tagged_union import TaggedUnion
+from flinkray.windows.triggers import CountTrigger, EventTimeTrigger, PurgingTrigger, Trigger
 from tests.support.joins import Group, Mark, Rows, Status, Step, TwoInputs, UnionWindowModel, columns_of
 from tests.support.joins import random_steps as random_joined_steps
 from tests.support.operators import OperatorHarness, code
@@ -594,7 +594,7 @@ def test_aligned_windows_agree_with_a_nested_loop_with_inputs_that_go_on_indepen
 ) -> None:
     """Columns, pairs and co-groups; a late row fires its window once per batch."""
     chance = random.Random(seed)
-    monkeypatch.setattr("actors.large_columns._MOST_BYTES", (1 << 30, 30)[seed % 2])
+    monkeypatch.setattr("actors.columns.large_columns._MOST_BYTES", (1 << 30, 30)[seed % 2])
     size = chance.choice((5, 20, 100))
     slide = chance.choice((size, max(1, size // 2), size // 3))
     offset, lateness = chance.randrange(-slide + 1, slide), chance.choice((0, 0, 25))

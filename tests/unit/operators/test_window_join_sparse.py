@@ -14,14 +14,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators import window_groups
-from actors.operators.window_join import ColumnarJoinOperator, TwoInputWindowOperator, create_co_group_operator
-from actors.operators.window_times import WindowTimes
-from flinkray.batch import Batch
-from flinkray.keys import ColumnKey
-from flinkray.operator_factories import WindowCoGroupFactory
-from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Kind, Millis
-from flinkray.windowing import AlignedWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from actors.operators.joins.window_operator import (
+    ColumnarJoinOperator,
+    TwoInputWindowOperator,
+    create_co_group_operator,
+)
+from actors.operators.windows.base.times import WindowTimes
+from actors.operators.windows.buffers import firing_batches as window_groups
+from flinkray.batches.batch import Batch
+from flinkray.transformations.operator_factories import WindowCoGroupFactory
+from flinkray.types.keys import ColumnKey
+from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, Kind, Millis
+from flinkray.windows.assigners import AlignedWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from tests.support.operators import OperatorHarness, code
 from tests.support.state import restored_from
 from tests.support.windows import Event, Firing, WindowModel

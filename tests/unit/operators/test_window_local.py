@@ -11,21 +11,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.keys import key_hashes
-from actors.network.buffers import Coalescer
-from actors.operators import arriving_cells, window_local
-from actors.operators.group_sample import GroupSample
-from actors.operators.partial_aggregates import is_partial, rows_behind
+from actors.keys.hashes import key_hashes
+from actors.network.flow.buffers import Coalescer
+from actors.operators.aggregates.group_sample import GroupSample
+from actors.operators.aggregates.partial import is_partial, rows_behind
 from actors.operators.registry import create_operator
-from actors.operators.window_operator import create_window_operator
-from flinkray.aggregates import Aggregate, Avg, Count, Max, Min, Sum
-from flinkray.batch import Batch
+from actors.operators.windows.aligned import local_operator as window_local
+from actors.operators.windows.aligned import sparse_index as arriving_cells
+from actors.operators.windows.choice import create_window_operator
+from flinkray.batches.batch import Batch
 from flinkray.errors import InvalidProgramError, NullTimestampError, TypeMismatchError, UnknownColumnError
-from flinkray.expressions import col
-from flinkray.keys import ColumnKey
-from flinkray.operator_factories import LocalWindowAggregateFactory, WindowFactory
-from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Millis
-from flinkray.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
+from flinkray.expressions.tree import col
+from flinkray.transformations.operator_factories import LocalWindowAggregateFactory, WindowFactory
+from flinkray.types.keys import ColumnKey
+from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, Millis
+from flinkray.windows.aggregates import Aggregate, Avg, Count, Max, Min, Sum
+from flinkray.windows.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
 from tests.support.operators import OperatorHarness, as_batch, code
 from tests.support.rescaling import Subtasks
 from tests.support.window_cases import WindowCase, random_case

@@ -12,12 +12,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.operators import arriving_cells, cells_by_slice, window_cells, window_columnar
-from actors.operators.accumulators import AggregateColumns
-from actors.operators.cells_by_slice import CellsBySlice
-from actors.operators.window_columnar import ColumnarWindowOperator
-from actors.operators.window_operator import create_window_operator
-from flinkray.aggregates import (
+from actors.operators.aggregates.aggregate_columns import AggregateColumns
+from actors.operators.windows.aligned import aggregate_operator as window_columnar
+from actors.operators.windows.aligned import firing as window_cells
+from actors.operators.windows.aligned import slice_runs as cells_by_slice
+from actors.operators.windows.aligned import sparse_index as arriving_cells
+from actors.operators.windows.aligned.aggregate_operator import ColumnarWindowOperator
+from actors.operators.windows.aligned.slice_runs import CellsBySlice
+from actors.operators.windows.choice import create_window_operator
+from flinkray.batches.batch import Batch
+from flinkray.functions.interfaces import WindowContext
+from flinkray.transformations.operator_factories import WindowFactory
+from flinkray.types.keys import ColumnKey
+from flinkray.types.records import Kind, Millis, OutputTag
+from flinkray.windows.aggregates import (
     Aggregate,
     ArgMax,
     ArgMin,
@@ -32,12 +40,7 @@ from flinkray.aggregates import (
     Sum,
     TopN,
 )
-from flinkray.batch import Batch
-from flinkray.functions import WindowContext
-from flinkray.keys import ColumnKey
-from flinkray.operator_factories import WindowFactory
-from flinkray.types import Kind, Millis, OutputTag
-from flinkray.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
+from flinkray.windows.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
 from tests.support.operators import OperatorHarness, code
 from tests.support.windows import Event, Firing, WindowModel, random_steps
 

@@ -8,24 +8,24 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.operators import window_kept_rows
-from actors.operators.window_general import GeneralWindowOperator
-from actors.operators.window_join import create_co_group_operator
-from actors.operators.window_operator import create_window_operator
-from actors.operators.window_process import ProcessWindowOperator
-from actors.operators.window_rows import RowWindowOperator
-from flinkray.functions import ProcessWindowFunction, WindowContext
-from flinkray.keys import ColumnKey, FunctionKey
-from flinkray.operator_factories import WindowCoGroupFactory, WindowFactory
-from flinkray.rows import row_class
-from flinkray.state import ValueStateDescriptor
-from flinkray.types import MAX_TIMESTAMP, Millis
-from flinkray.windowing import (
+from actors.operators.joins.window_operator import create_co_group_operator
+from actors.operators.windows.aligned.function_operator import RowWindowOperator
+from actors.operators.windows.aligned.process_operator import ProcessWindowOperator
+from actors.operators.windows.buffers import buffering_operator as window_kept_rows
+from actors.operators.windows.choice import create_window_operator
+from actors.operators.windows.general.operator import GeneralWindowOperator
+from flinkray.functions.interfaces import ProcessWindowFunction, WindowContext
+from flinkray.state.descriptors import ValueStateDescriptor
+from flinkray.time.windows import Window
+from flinkray.transformations.operator_factories import WindowCoGroupFactory, WindowFactory
+from flinkray.types.keys import ColumnKey, FunctionKey
+from flinkray.types.records import MAX_TIMESTAMP, Millis
+from flinkray.types.rows import row_class
+from flinkray.windows.assigners import (
     SlidingEventTimeWindows,
     SlidingProcessingTimeWindows,
     TumblingEventTimeWindows,
     TumblingProcessingTimeWindows,
-    Window,
     WindowAssigner,
 )
 from tests.support.operators import FakeContext, ManualClock, OperatorHarness, code

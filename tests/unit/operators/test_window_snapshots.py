@@ -10,11 +10,17 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from actors.operators.base import Operator
-from actors.operators.window_join import create_co_group_operator
-from actors.operators.window_kept_rows import KeptRowsOperator
-from actors.operators.window_operator import create_window_operator
-from flinkray.aggregates import (
+from actors.operators.contract.operator import Operator
+from actors.operators.joins.window_operator import create_co_group_operator
+from actors.operators.windows.buffers.buffering_operator import KeptRowsOperator
+from actors.operators.windows.choice import create_window_operator
+from flinkray.errors import CheckpointError
+from flinkray.functions.interfaces import AggregateFunction, ProcessWindowFunction, WindowContext
+from flinkray.state.descriptors import ValueStateDescriptor
+from flinkray.transformations.operator_factories import WindowCoGroupFactory, WindowFactory
+from flinkray.types.keys import ColumnKey, FunctionKey, KeySelector
+from flinkray.types.records import Millis, OutputTag
+from flinkray.windows.aggregates import (
     ArgMax,
     ArgMin,
     Avg,
@@ -28,13 +34,7 @@ from flinkray.aggregates import (
     Sum,
     TopN,
 )
-from flinkray.errors import CheckpointError
-from flinkray.functions import AggregateFunction, ProcessWindowFunction, WindowContext
-from flinkray.keys import ColumnKey, FunctionKey, KeySelector
-from flinkray.operator_factories import WindowCoGroupFactory, WindowFactory
-from flinkray.state import ValueStateDescriptor
-from flinkray.types import Millis, OutputTag
-from flinkray.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
+from flinkray.windows.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
 from tests.support.operators import OperatorHarness, code
 from tests.support.rescaling import Subtasks
 from tests.support.state import restored_from, write_snapshot
@@ -145,7 +145,7 @@ def columns(events: list[Event], key_type: pa.DataType, chance: random.Random) -
 @pytest.mark.parametrize("shape", SHAPES)
 def test_windows_go_on_at_any_parallelism(shape: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(f"{shape} {seed}")
-    monkeypatch.setattr("actors.large_columns._MOST_BYTES", (1 << 30, 30)[seed % 2])
+    monkeypatch.setattr("actors.columns.large_columns._MOST_BYTES", (1 << 30, 30)[seed % 2])
     monkeypatch.setattr(KeptRowsOperator, "_VALUES_AT_ONCE", (1 << 14, 3)[seed % 2])
     selector = SELECTORS[seed % len(SELECTORS)]
     key_type, keys = chance.choice(KEYS)
@@ -189,7 +189,7 @@ JOINS = {"columnar": (None, True), "function": (pair, True), "co-group": (both_l
 @pytest.mark.parametrize("shape", JOINS)
 def test_joins_go_on_at_any_parallelism(shape: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(f"{shape} {seed}")
-    monkeypatch.setattr("actors.large_columns._MOST_BYTES", (1 << 30, 30)[seed % 2])
+    monkeypatch.setattr("actors.columns.large_columns._MOST_BYTES", (1 << 30, 30)[seed % 2])
     monkeypatch.setattr(KeptRowsOperator, "_VALUES_AT_ONCE", (1 << 14, 3)[seed % 2])
     selectors = [SELECTORS[seed % 2], KEY]
     # A function's times would come in microseconds, so that the two inputs would not meet.

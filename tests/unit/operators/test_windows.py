@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators import arriving_cells, placed_cells
-from actors.operators.placed_cells import PlacedCells
-from actors.operators.window_calls import WindowCalls
-from actors.operators.window_columnar import ColumnarWindowOperator
-from actors.operators.window_operator import create_window_operator
-from actors.operators.window_process import ProcessWindowOperator
-from actors.operators.window_times import WindowTimes
-from actors.state.keyed_state import NO_GROUP
-from flinkray.aggregates import CollectList, Count, Sum
+from actors.operators.windows.aligned import dense_index as placed_cells
+from actors.operators.windows.aligned import sparse_index as arriving_cells
+from actors.operators.windows.aligned.aggregate_operator import ColumnarWindowOperator
+from actors.operators.windows.aligned.dense_index import PlacedCells
+from actors.operators.windows.aligned.process_operator import ProcessWindowOperator
+from actors.operators.windows.base.times import WindowTimes
+from actors.operators.windows.choice import create_window_operator
+from actors.operators.windows.user_functions.calls import WindowCalls
+from actors.state.keyed.backend import NO_GROUP
 from flinkray.errors import (
     InvalidProgramError,
     NullTimestampError,
@@ -26,11 +26,13 @@ from flinkray.errors import (
     UnknownColumnError,
     UserFunctionError,
 )
-from flinkray.functions import AggregateFunction, ProcessWindowFunction, WindowContext
-from flinkray.keys import ColumnKey, FunctionKey
-from flinkray.operator_factories import WindowFactory
-from flinkray.types import MAX_TIMESTAMP, MIN_TIMESTAMP, Millis, OutputTag
-from flinkray.windowing import SlidingEventTimeWindows, TumblingEventTimeWindows, Window, WindowAssigner
+from flinkray.functions.interfaces import AggregateFunction, ProcessWindowFunction, WindowContext
+from flinkray.time.windows import Window
+from flinkray.transformations.operator_factories import WindowFactory
+from flinkray.types.keys import ColumnKey, FunctionKey
+from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, Millis, OutputTag
+from flinkray.windows.aggregates import CollectList, Count, Sum
+from flinkray.windows.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows, WindowAssigner
 from tests.support.operators import FakeContext, OperatorHarness, code
 from tests.support.rescaling import Subtasks
 from tests.support.state import restored_from

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from actors.control_messages import ClusterOverview, ResourceProfile
-from actors.messages import AllocationId
-from actors.scheduling.restart_strategies import FixedDelayRestart
+from actors.protocol.control_messages import ClusterOverview, ResourceProfile
+from actors.protocol.data_messages import AllocationId
+from actors.scheduling.failover.restart_strategies import FixedDelayRestart
 from actors.scheduling.scheduler import DeclareSlots, DeployTask, ReleasePartitions, ReleaseSlot, SlotsTimedOut
 from flinkray.errors import ErrorInfo, PartitionError
 from flinkray.execution import JobStatus

@@ -7,9 +7,15 @@ import random
 
 import pytest
 
-from actors.scheduling.failover import RestartAll, RestartRegions, failover_strategy_of, unreadable_partition
-from actors.scheduling.failure_history import HISTORY_SIZE, FailureHistory, TaskFailure
-from flinkray.config import Configuration
+from actors.protocol.failure_records import TaskFailure
+from actors.scheduling.failover.failover_strategies import (
+    RestartAll,
+    RestartRegions,
+    failover_strategy_of,
+    unreadable_partition,
+)
+from actors.scheduling.failover.failure_history import HISTORY_SIZE, FailureHistory
+from flinkray.config.configuration import Configuration
 from flinkray.errors import (
     ConfigurationError,
     ErrorInfo,
@@ -18,8 +24,8 @@ from flinkray.errors import (
     PartitionError,
     UserFunctionError,
 )
-from flinkray.partitioning import ForwardPartitioner, ShufflePartitioner
-from flinkray.transformations import Transformation
+from flinkray.transformations.partitioning import ForwardPartitioner, ShufflePartitioner
+from flinkray.transformations.transformation import Transformation
 from graphs.execution_graph import ExecutionGraph, ExecutionVertexId, ResultPartitionKey
 from graphs.regions import RegionTopology
 from tests.support.graphs import Program

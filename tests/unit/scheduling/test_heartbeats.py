@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors.ports import Address
-from actors.scheduling.heartbeats import HeartbeatMonitor
+from actors.protocol.ports import Address
+from actors.scheduling.liveness.heartbeats import HeartbeatMonitor
 
 PEER = Address("c/te-1")
 

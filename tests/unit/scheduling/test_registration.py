@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors.messages import SessionId
-from actors.scheduling.registration import Registration
+from actors.protocol.data_messages import SessionId
+from actors.scheduling.liveness.registration import Registration
 
 FIRST, SECOND = SessionId("first"), SessionId("second")
 

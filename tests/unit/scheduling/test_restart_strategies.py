@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from actors.scheduling.restart_strategies import (
+from actors.scheduling.failover.restart_strategies import (
     ExponentialDelayRestart,
     FailureRateRestart,
     FixedDelayRestart,
@@ -14,7 +14,7 @@ from actors.scheduling.restart_strategies import (
     RestartStrategy,
     strategy_of,
 )
-from flinkray.config import Configuration
+from flinkray.config.configuration import Configuration
 from flinkray.errors import ConfigurationError
 
 

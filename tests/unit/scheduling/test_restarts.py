@@ -8,12 +8,12 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from actors.checkpoints.handles import TaskRestore
-from actors.messages import AllocationId, TaskMetrics, TaskStateChanged
-from actors.ports import Address
-from actors.scheduling.failover import RestartAll
-from actors.scheduling.job_metrics import JobMetrics
-from actors.scheduling.restart_strategies import FixedDelayRestart
+from actors.jobs.job_metrics import JobMetrics
+from actors.protocol.checkpoint_handles import TaskRestore
+from actors.protocol.data_messages import AllocationId, TaskMetrics, TaskStateChanged
+from actors.protocol.ports import Address
+from actors.scheduling.failover.failover_strategies import RestartAll
+from actors.scheduling.failover.restart_strategies import FixedDelayRestart
 from actors.scheduling.scheduler import (
     CANCEL_TIMEOUT_MS,
     CancelAttempt,
@@ -27,8 +27,8 @@ from actors.scheduling.scheduler import (
 )
 from flinkray.errors import ConfigurationError, ErrorInfo, PartitionError
 from flinkray.execution import JobStatus
-from flinkray.partitioning import ForwardPartitioner, RebalancePartitioner
-from flinkray.types import Millis
+from flinkray.transformations.partitioning import ForwardPartitioner, RebalancePartitioner
+from flinkray.types.records import Millis
 from graphs.execution_graph import ExecutionVertex
 from graphs.job_graph import CheckpointSettings, JobGraph
 from tests.support.control import JOB, four_vertices

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from actors.control_messages import ClusterOverview
-from actors.messages import AllocationId, TaskStateChanged
-from actors.ports import Address
+from actors.protocol.control_messages import ClusterOverview
+from actors.protocol.data_messages import AllocationId, TaskStateChanged
+from actors.protocol.ports import Address
 from actors.scheduling.scheduler import (
     CANCEL_TIMEOUT_MS,
     CancelAttempt,
@@ -22,7 +22,7 @@ from actors.scheduling.scheduler import (
 )
 from flinkray.errors import ErrorInfo, PartitionError
 from flinkray.execution import JobStatus
-from flinkray.partitioning import RebalancePartitioner
+from flinkray.transformations.partitioning import RebalancePartitioner
 from graphs.execution_graph import AttemptId, Execution
 from graphs.job_graph import JobGraph
 from tests.support.control import JOB, four_vertices

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from actors.control_messages import ResourceProfile, SlotReport, SlotRequest
-from actors.messages import AllocationId, SessionId
-from actors.ports import Address
-from actors.scheduling.slot_manager import (
+from actors.protocol.control_messages import ResourceProfile, SlotReport, SlotRequest
+from actors.protocol.data_messages import AllocationId, SessionId
+from actors.protocol.ports import Address
+from actors.scheduling.slots.slot_manager import (
     GIVEN_UP_MS,
     ROOM_TIMEOUT_MS,
     AllocateSlot,
@@ -22,7 +22,7 @@ from actors.scheduling.slot_manager import (
     SlotManager,
     StartTaskExecutor,
 )
-from flinkray.types import JobId
+from flinkray.types.records import JobId
 
 CPU = ResourceProfile(1.0)
 JOB = JobTarget(JobId("job"), Address("c/job-master"), SessionId("s"))
@@ -469,7 +469,7 @@ def test_a_task_executor_that_comes_costs_no_look_at_each_slot_for_each_request(
         looks += 1
         return slot.allocation_id is None
 
-    monkeypatch.setattr("actors.scheduling.slot_manager._Slot.is_free", property(is_free))
+    monkeypatch.setattr("actors.scheduling.slots.slot_manager._Slot.is_free", property(is_free))
     for address in coming:
         assert len(manager.register(address, reports(1), 1)) == 1
     assert looks < 60 * 200

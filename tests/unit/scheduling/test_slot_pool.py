@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.control_messages import ResourceProfile, SlotOffer, SlotRequest
-from actors.messages import AllocationId
-from actors.ports import Address
-from actors.scheduling.slot_pool import SlotPool
+from actors.protocol.control_messages import ResourceProfile, SlotOffer, SlotRequest
+from actors.protocol.data_messages import AllocationId
+from actors.protocol.ports import Address
+from actors.scheduling.slots.slot_pool import SlotPool
 
 TE = Address("c/te-1")
 

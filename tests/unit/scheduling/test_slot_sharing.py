@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from actors.control_messages import ResourceProfile
-from actors.scheduling.slot_sharing import MAX_LABEL_LENGTH, SharedSlot, _unique, share_slots
-from flinkray.partitioning import RescalePartitioner
-from flinkray.transformations import ResourceSpec
+from actors.protocol.control_messages import ResourceProfile
+from actors.scheduling.slots.slot_sharing import MAX_LABEL_LENGTH, SharedSlot, _unique, share_slots
+from flinkray.transformations.partitioning import RescalePartitioner
+from flinkray.transformations.transformation import ResourceSpec
 from graphs.execution_graph import ExecutionGraph
 from tests.support.control import four_vertices
 from tests.support.graphs import Program

@@ -13,9 +13,9 @@ from actors.blocks.sink import BlockSink, Committable, checkpoints, committed
 from actors.spark import delivery
 from actors.spark.delivery import Delivery, after_commit, due_groups
 from actors.spark.spill import SpillBlockStore
-from flinkray.batch import Batch
+from flinkray.batches.batch import Batch
 from flinkray.errors import FlinkrayError, InvalidProgramError
-from flinkray.types import Kind
+from flinkray.types.records import Kind
 from tests.support.spark_io import WriterContext, write_all
 
 NONE: frozenset[str] = frozenset()

@@ -15,9 +15,9 @@ pytest.importorskip("pyspark")
 from actors.spark.staged_source import EnumeratorState, SparkQueryError, StagedSource, look_for_batches
 from actors.spark.staging import JobProgress, Staging, StagingError, remove_covered, unread_batches
 from actors.spark.stream import ENDED_SECONDS, SILENCE_SECONDS, JobWatch, failure_text
-from flinkray.connectors.spark_stream import StreamStaging
+from flinkray.connectors.spark.stream import StreamStaging
 from flinkray.errors import InvalidProgramError
-from flinkray.types import Kind, RecordType
+from flinkray.types.records import Kind, RecordType
 from tests.support.staged_streams import QUERY, InlineExecutor, Stage, StagedRun, clean_up, staged_source
 
 NOTHING_KNOWN = EnumeratorState(None, None, ())

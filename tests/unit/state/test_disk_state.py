@@ -17,18 +17,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from actors.checkpoints.handles import OperatorSubtaskState, PartKind, SharedFile
-from actors.elements import CheckpointOptions
-from actors.state import disk_store
-from actors.state.disk_files import UploadedFiles
-from actors.state.disk_states import Codec, pickled_length
-from actors.state.disk_store import DiskStore, load_rocksdict
-from actors.state.keyed_state import KeyedStateBackend
-from actors.state.pickling import KeyPickler, dumps, loads
-from actors.state.snapshot import OperatorSnapshot
+from actors.protocol.checkpoint_handles import OperatorSubtaskState, PartKind, SharedFile
+from actors.protocol.elements import CheckpointOptions
+from actors.state.keyed.backend import KeyedStateBackend
+from actors.state.rocksdb import store as disk_store
+from actors.state.rocksdb.checkpoint_files import UploadedFiles
+from actors.state.rocksdb.states import Codec, pickled_length
+from actors.state.rocksdb.store import DiskStore, load_rocksdict
+from actors.state.snapshots.pickling import KeyPickler, dumps, loads
+from actors.state.snapshots.snapshot import OperatorSnapshot
 from flinkray.errors import MissingDependencyError
-from flinkray.rows import Row
-from flinkray.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from flinkray.state.descriptors import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from flinkray.types.rows import Row
 from graphs.key_groups import key_group_range
 from tests.support.keyed_state import CHECKPOINT, MAX_PARALLELISM, SAVEPOINT, BackendFactory, group_of, snapshot_of
 from tests.support.operators import ManualClock

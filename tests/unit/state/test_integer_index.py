@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from actors.state.integer_index import IntegerIndex, PairIndex
+from actors.keys.integer_index import IntegerIndex, PairIndex
 
 SHAPES: dict[str, Callable[[np.random.Generator, int], int]] = {
     "together": lambda generator, _: int(generator.integers(0, 300)),

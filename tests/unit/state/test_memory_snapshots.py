@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from actors.state.keyed_parts import StateFacts, pieces_of
-from actors.state.memory_backend import HashMapKeyedState
-from actors.state.snapshot import OperatorSnapshot
+from actors.state.hashmap.backend import HashMapKeyedState
+from actors.state.snapshots.keyed_parts import StateFacts, pieces_of
+from actors.state.snapshots.snapshot import OperatorSnapshot
 from flinkray.errors import InvalidProgramError
-from flinkray.state import (
+from flinkray.state.descriptors import (
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
@@ -18,7 +18,7 @@ from flinkray.state import (
     TtlUpdateType,
     ValueStateDescriptor,
 )
-from flinkray.types import Millis
+from flinkray.types.records import Millis
 from tests.support.keyed_state import CHECKPOINT
 from tests.support.operators import ManualClock
 from tests.support.state import restored_from, write_snapshot
@@ -129,7 +129,7 @@ def test_a_key_of_another_subtask_is_an_error_that_says_so() -> None:
 
 @pytest.mark.parametrize("value_type", [str, None])
 def test_a_piece_of_large_values_has_few_of_them(value_type: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.state.keyed_parts._BYTES_PER_PIECE", 100_000)
+    monkeypatch.setattr("actors.state.snapshots.keyed_parts._BYTES_PER_PIECE", 100_000)
     facts = StateFacts.of(ValueStateDescriptor("v", value_type), "value")
     rows = [(3, b"key", None, "x" * 1000, None)] * 300 + [(3, b"key", None, "x", None)] * 4000
     pieces = list(pieces_of(facts, "operator 'op'", iter(rows)))

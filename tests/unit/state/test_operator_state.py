@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from actors.state.operator_state import OperatorStateStore
-from actors.state.snapshot import OperatorSnapshot
+from actors.state.snapshots.snapshot import OperatorSnapshot
 from flinkray.errors import CheckpointError, InvalidProgramError
-from flinkray.state import ListStateDescriptor, MapStateDescriptor
+from flinkray.state.descriptors import ListStateDescriptor, MapStateDescriptor
 from tests.support.state import restored_from
 
 GROUPS = range(128)

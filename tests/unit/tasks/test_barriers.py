@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from actors.elements import CheckpointBarrier
-from actors.tasks.barriers import (
+from actors.protocol.elements import CheckpointBarrier
+from actors.tasks.checkpoints.barriers import (
     AbortCheckpoint,
     BarrierHandler,
     Command,

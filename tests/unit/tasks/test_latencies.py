@@ -8,13 +8,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from actors.elements import LatencyMarker, Watermark
-from actors.messages import TaskMetrics
-from actors.tasks.latencies import Granularity, Histogram, OperatorLatencies
-from actors.tasks.metrics import OperatorFigures
-from actors.tasks.outputs import BroadcastingOutput
+from actors.protocol.data_messages import TaskMetrics
+from actors.protocol.elements import LatencyMarker, Watermark
+from actors.tasks.chain.outputs import BroadcastingOutput
+from actors.tasks.metrics.figures import OperatorFigures
+from actors.tasks.metrics.latencies import Granularity, Histogram, OperatorLatencies
 from actors.testing.context import RecordingOutput
-from flinkray.types import MAX_TIMESTAMP, Timestamp
+from flinkray.types.records import MAX_TIMESTAMP, Timestamp
 from tests.support.tasks import Node, Probe, TaskHarness
 
 

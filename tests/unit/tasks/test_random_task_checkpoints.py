@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from actors.checkpoints.handles import TaskSnapshot
-from actors.elements import CancelCheckpointMarker, CheckpointBarrier, Element, EndOfData, EndOfPartition
-from actors.operators import pace
-from flinkray.batch import Batch
+from actors.operators.contract import chunking as pace
+from actors.protocol.checkpoint_handles import TaskSnapshot
+from actors.protocol.elements import CancelCheckpointMarker, CheckpointBarrier, Element, EndOfData, EndOfPartition
+from flinkray.batches.batch import Batch
 from tests.support.task_checkpoints import barrier, in_flight_of, items_of, restore_of
 from tests.support.tasks import LOG, Node, TaskHarness, numbers
 from tests.unit.tasks.test_task_checkpoints import Counting

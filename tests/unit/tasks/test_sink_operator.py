@@ -7,27 +7,27 @@ from typing import Any
 
 import pytest
 
-from actors.elements import IDLE, LatencyMarker, Watermark
-from actors.messages import RowsCollected, RowsTaken
-from actors.operators.collect_writer import COLLECT_WINDOW, CollectWriter
-from actors.operators.sink import SinkOperator
-from actors.state.snapshot import OperatorSnapshot
-from flinkray.batch import Batch
-from flinkray.config import Configuration
-from flinkray.connectors.collect import CollectSink
+from actors.operators.sinks.collect_writer import COLLECT_WINDOW, CollectWriter
+from actors.operators.sinks.operator import SinkOperator
+from actors.protocol.data_messages import RowsCollected, RowsTaken
+from actors.protocol.elements import IDLE, LatencyMarker, Watermark
+from actors.state.snapshots.snapshot import OperatorSnapshot
+from flinkray.batches.batch import Batch
+from flinkray.config.configuration import Configuration
+from flinkray.connectors.collect.sink import CollectSink
+from flinkray.connectors.functions.sink_function import SinkFunctionSink
 from flinkray.connectors.sink import Committer, Sink, SinkWriter, SinkWriterContext
-from flinkray.connectors.sink_function import SinkFunctionSink
 from flinkray.errors import UserFunctionError
-from flinkray.functions import (
+from flinkray.functions.interfaces import (
     CheckpointedFunction,
     FunctionInitializationContext,
     FunctionSnapshotContext,
     RuntimeContext,
     SinkFunction,
 )
-from flinkray.operator_factories import SinkFactory
-from flinkray.state import ListStateDescriptor
-from flinkray.types import MAX_TIMESTAMP
+from flinkray.state.descriptors import ListStateDescriptor
+from flinkray.transformations.operator_factories import SinkFactory
+from flinkray.types.records import MAX_TIMESTAMP
 from tests.support.operators import FakeContext, OperatorHarness, RecordedOutput, code
 from tests.support.state import restored_from
 from tests.support.tasks import END, Node, TaskHarness, numbers
@@ -334,7 +334,7 @@ def test_small_batches_that_wait_for_the_driver_go_together() -> None:
 def test_a_driver_that_takes_nothing_holds_the_task_and_not_more_than_a_messages_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("actors.operators.collect_writer.COLLECT_ROWS", 3)
+    monkeypatch.setattr("actors.operators.sinks.collect_writer.COLLECT_ROWS", 3)
     task = collecting()
     task.put(*(numbers(value) for value in range(20)))
     task.run_until_idle()

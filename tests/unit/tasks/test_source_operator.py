@@ -10,8 +10,8 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from actors.elements import CheckpointOptions, LatencyMarker, Watermark
-from actors.messages import (
+from actors.operators.sources.operator import SourceOperator
+from actors.protocol.data_messages import (
     AddSplits,
     NoMoreSplits,
     ReaderRegistered,
@@ -20,10 +20,10 @@ from actors.messages import (
     WatermarkLimited,
     WatermarkReported,
 )
-from actors.operators.source import SourceOperator
-from actors.state.snapshot import OperatorSnapshot
-from flinkray.batch import Batch
-from flinkray.config import Configuration
+from actors.protocol.elements import CheckpointOptions, LatencyMarker, Watermark
+from actors.state.snapshots.snapshot import OperatorSnapshot
+from flinkray.batches.batch import Batch
+from flinkray.config.configuration import Configuration
 from flinkray.connectors.source import (
     Boundedness,
     ReaderStatus,
@@ -36,10 +36,10 @@ from flinkray.connectors.source import (
     SplitEnumeratorContext,
 )
 from flinkray.errors import UserFunctionError
-from flinkray.operator_factories import SourceFactory
 from flinkray.testing.clock import ManualClock
-from flinkray.types import MAX_TIMESTAMP, Timestamp
-from flinkray.watermarks import WatermarkStrategy
+from flinkray.time.watermarks import WatermarkStrategy
+from flinkray.transformations.operator_factories import SourceFactory
+from flinkray.types.records import MAX_TIMESTAMP, Timestamp
 from tests.support.operators import FakeContext, OperatorHarness, RecordedOutput, code
 from tests.support.state import restored_from
 from tests.support.tasks import END, LOG, Node, Probe, TaskHarness, events_of, numbers, plain

@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from actors.elements import ACTIVE, IDLE, EndOfData, EndOfPartition, LatencyMarker, Watermark
-from actors.operators.broadcast_process import BroadcastProcessOperator
-from flinkray.broadcast_functions import BroadcastContext, BroadcastProcessFunction, ReadOnlyBroadcastContext
-from flinkray.cached_files import pack
-from flinkray.config import Configuration
+from actors.operators.functions.broadcast_process import BroadcastProcessOperator
+from actors.protocol.elements import ACTIVE, IDLE, EndOfData, EndOfPartition, LatencyMarker, Watermark
+from flinkray.config.configuration import Configuration
 from flinkray.errors import PartitionError
-from flinkray.operator_factories import BroadcastProcessFactory
-from flinkray.state import MapStateDescriptor
-from flinkray.types import MAX_TIMESTAMP, OutputTag, Timestamp
+from flinkray.functions.broadcast import BroadcastContext, BroadcastProcessFunction, ReadOnlyBroadcastContext
+from flinkray.functions.cached_files import pack
+from flinkray.state.descriptors import MapStateDescriptor
+from flinkray.transformations.operator_factories import BroadcastProcessFactory
+from flinkray.types.records import MAX_TIMESTAMP, OutputTag, Timestamp
 from tests.support.operators import code
 from tests.support.tasks import END, LOG, Node, Probe, TaskHarness, numbers, plain
 

@@ -9,8 +9,9 @@ from typing import Any
 import cloudpickle
 import pytest
 
-from actors.checkpoints.handles import TaskRestore
-from actors.elements import (
+from actors.protocol.checkpoint_handles import TaskRestore
+from actors.protocol.data_messages import AddSplits, DeclineCheckpoint, EndOfDataReached, NoMoreSplits
+from actors.protocol.elements import (
     CancelCheckpointMarker,
     CheckpointOptions,
     EndOfData,
@@ -18,12 +19,11 @@ from actors.elements import (
     StopMode,
     Watermark,
 )
-from actors.messages import AddSplits, DeclineCheckpoint, EndOfDataReached, NoMoreSplits
-from actors.state.snapshot import OperatorSnapshot, RestoredState
-from flinkray.connectors.sequence import NumberRange, SequenceSource
-from flinkray.operator_factories import SourceFactory
-from flinkray.types import MAX_TIMESTAMP
-from flinkray.watermarks import WatermarkStrategy
+from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
+from flinkray.connectors.sequence.source import NumberRange, SequenceSource
+from flinkray.time.watermarks import WatermarkStrategy
+from flinkray.transformations.operator_factories import SourceFactory
+from flinkray.types.records import MAX_TIMESTAMP
 from tests.support.task_checkpoints import barrier, in_flight_of, items_of, restore_of
 from tests.support.tasks import END, LOG, Node, Probe, TaskHarness, numbers, plain
 

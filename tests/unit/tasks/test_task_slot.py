@@ -12,10 +12,10 @@ import cloudpickle
 import pytest
 from msgspec.structs import replace
 
-from actors.checkpoints.handles import InlineState, TaskSnapshot
-from actors.elements import CheckpointBarrier, CheckpointOptions
 from actors.hosts.local import LocalObjectStore, MemoryMetrics
-from actors.messages import (
+from actors.operators.contract.operator import Operator
+from actors.protocol.checkpoint_handles import InlineState, TaskSnapshot
+from actors.protocol.data_messages import (
     AcknowledgeCheckpoint,
     AddSplits,
     AllocationId,
@@ -38,20 +38,20 @@ from actors.messages import (
     TaskStateChanged,
     TriggerCheckpoint,
 )
-from actors.operators.base import Operator
-from actors.ports import Address, BatchesRef, Cancellable, DeliveryFailed, Loop, MetricSink
-from actors.sealed import Sealed
-from actors.state.snapshot import OperatorSnapshot, RestoredState, read_list
+from actors.protocol.elements import CheckpointBarrier, CheckpointOptions
+from actors.protocol.ports import Address, BatchesRef, Cancellable, DeliveryFailed, Loop, MetricSink
+from actors.protocol.serialized_value import Sealed
+from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState, read_list
 from actors.task_slot import TaskSlot
-from flinkray.batch import Batch
-from flinkray.config import Configuration
-from flinkray.connectors.collect import CollectSink
-from flinkray.connectors.sequence import SequenceSource
+from flinkray.batches.batch import Batch
+from flinkray.config.configuration import Configuration
+from flinkray.connectors.collect.sink import CollectSink
+from flinkray.connectors.sequence.source import SequenceSource
 from flinkray.errors import FlinkrayError
-from flinkray.operator_factories import MapFactory, OperatorFactory, SinkFactory, SourceFactory
-from flinkray.partitioning import RebalancePartitioner
-from flinkray.types import JobId, OperatorId
-from flinkray.watermarks import WatermarkStrategy
+from flinkray.time.watermarks import WatermarkStrategy
+from flinkray.transformations.operator_factories import MapFactory, OperatorFactory, SinkFactory, SourceFactory
+from flinkray.transformations.partitioning import RebalancePartitioner
+from flinkray.types.records import JobId, OperatorId
 from graphs.execution_graph import AttemptId, PartitionId
 from graphs.job_graph import JobVertexId, ResultPartitionType, TaskKind
 from tests.support.tasks import STEPS, ManualTime, Node, configs, numbers

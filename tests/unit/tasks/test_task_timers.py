@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.mailbox.processor import MailboxProcessor
-from actors.tasks.timers import TaskTimers
+from actors.tasks.chain.timers import TaskTimers
 from actors.testing.context import HarnessContext
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from flinkray.batch import Batch
-from flinkray.connectors.file_sink import FileSink
+from flinkray.batches.batch import Batch
+from flinkray.connectors.files.sink import FileSink
 from flinkray.connectors.sink import Committer, Sink, SinkWriter, SinkWriterContext
 from flinkray.filesystems import join
 

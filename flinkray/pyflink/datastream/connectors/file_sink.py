@@ -11,8 +11,8 @@ from typing import NoReturn
 
 import pyarrow as pa
 
-from flinkray.batch import Batch
-from flinkray.connectors.file_paths import PathLike
+from flinkray.batches.batch import Batch
+from flinkray.connectors.files.paths import PathLike
 from flinkray.errors import InvalidProgramError, TypeMismatchError
 from flinkray.filesystems import absolute
 from flinkray.pyflink.common.serialization import BulkWriterFactory, Encoder

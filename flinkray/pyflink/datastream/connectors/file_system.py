@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from flinkray.connectors import file_source
-from flinkray.connectors.file_paths import PathLike
+from flinkray.connectors.files import source as file_source
+from flinkray.connectors.files.paths import PathLike
 from flinkray.errors import InvalidProgramError
 from flinkray.pyflink.common.serialization import BulkWriterFactory
 from flinkray.pyflink.datastream.connectors.file_sink import (

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from flinkray.connectors.sequence import SequenceSource as NumberSequenceSource
+from flinkray.connectors.sequence.source import SequenceSource as NumberSequenceSource
 
 __all__ = ["NumberSequenceSource"]

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from flinkray.errors import InvalidProgramError
+from flinkray.functions.type_hints import arrow_type, record_type
 from flinkray.pyflink.common.serialization import BulkWriterFactory, DeserializationSchema, SerializationSchema
 from flinkray.pyflink.datastream.connectors.stream_formats import StreamFormat
-from flinkray.rows import Row
-from flinkray.type_hints import arrow_type, record_type
-from flinkray.type_info import TypeInformation
+from flinkray.types.rows import Row
+from flinkray.types.type_info import TypeInformation
 
 __all__ = [
     "CsvBulkWriters",

@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 from flinkray.pyflink.common.serialization import DeserializationSchema, SerializationSchema
-from flinkray.rows import Row
-from flinkray.type_info import TypeInformation
+from flinkray.types.rows import Row
+from flinkray.types.type_info import TypeInformation
 
 __all__ = ["JsonRowDeserializationSchema", "JsonRowSerializationSchema"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from flinkray.functions.type_hints import record_type
 from flinkray.pyflink.common.serialization import BulkWriterFactory
 from flinkray.pyflink.datastream.connectors.stream_formats import BulkFormat
 from flinkray.pyflink.unavailable import unavailable
-from flinkray.type_hints import record_type
 
 __all__ = ["ParquetBulkWriters", "ParquetColumnarRowInputFormat"]
 

@@ -1,0 +1,597 @@
+"""Decides when a checkpoint is taken, who takes part, and whether it is complete (Flink's CheckpointCoordinator).
+
+Events go in as method calls, commands come out of `take_commands`. All times are epoch milliseconds.
+
+The life of a checkpoint:
+
+    triggered -> operator coordinators snapshotted -> acknowledged by every task -> stored -> complete
+       any of them but `stored` may instead lead to -> aborted: what tasks had written is dropped
+
+While the metadata of one is being written (`is_storing`), nobody can tell whether the job would recover from it. So
+whatever happens to the tasks, that checkpoint goes on to its end, and a restart waits for it before it chooses one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from msgspec import Struct
+
+from actors.checkpoints.coordination.commands import (
+    Command,
+    CoordinatorsNotified,
+    DropState,
+    FailJob,
+    SavepointDone,
+    SendAborted,
+    SendComplete,
+    SendTrigger,
+    SnapshotCoordinators,
+    StoreCheckpoint,
+)
+from actors.checkpoints.coordination.completed import CompletedCheckpoint
+from actors.checkpoints.coordination.failures import (
+    CheckpointFailure,
+    FailureCounter,
+    FailureReason,
+    StoppingFailedError,
+)
+from actors.checkpoints.coordination.pending import (
+    Acknowledgement,
+    PendingCheckpoint,
+    first_not_running,
+    is_starting,
+    plan_checkpoint,
+)
+from actors.checkpoints.coordination.statistics import (
+    CheckpointKind,
+    CheckpointOverview,
+    CheckpointStatistics,
+    CheckpointStatus,
+    CheckpointTracker,
+    RestoredCheckpoint,
+)
+from actors.protocol.data_messages import AcknowledgeCheckpoint, DeclineCheckpoint, EndOfDataReached
+from actors.protocol.elements import CheckpointOptions, StopMode
+from flinkray.errors import CheckpointError, ErrorInfo
+from flinkray.execution import JobStatus
+from flinkray.types.records import OperatorId
+from graphs.execution_graph import AttemptId, Execution, ExecutionGraph
+from graphs.job_graph import CheckpointSettings
+from graphs.states import ExecutionState
+
+Directories = Callable[[int, bool, str], tuple[str, str]]
+"""(checkpoint id, whether it is a savepoint, the directory that its request names or "") -> (URI of its own directory,
+URI of the directory for shared files), as in CheckpointOptions. Raises CheckpointError where there is none to use."""
+
+# Between two attempts at the checkpoint that a job ends with, which waits for no interval.
+FINAL_RETRY_MS = 500
+
+# An acknowledgement that comes a second time must not look like one of a checkpoint that was aborted.
+_REMEMBERED = 1_000
+
+
+class _SavepointRequest(Struct, frozen=True):
+    request_id: str
+    target: str
+    stop: StopMode
+
+
+class _Stop(Struct):
+    """A savepoint that is to end the job."""
+
+    request_id: str
+    directory: str | None = None
+    """Once it is complete: the tasks are about to finish."""
+
+
+class CheckpointCoordinator:
+    """See the module. Not thread-safe. It follows the job's status and its executions by itself.
+
+    Args:
+        first_id: above every id that the job has ever used.
+    """
+
+    def __init__(
+        self, graph: ExecutionGraph, settings: CheckpointSettings, directories: Directories, first_id: int = 1
+    ) -> None:
+        self._graph = graph
+        self._settings = settings
+        self._directories = directories
+        self._next_id = first_id
+        self._pending: dict[int, PendingCheckpoint] = {}
+        """Ascending."""
+        self._snapshotting: int | None = None
+        self._storing: int | None = None
+        self._requests: deque[_SavepointRequest] = deque()
+        self._stop: _Stop | None = None
+        self._periodic_due: int | None = None
+        self._final_not_before = 0
+        self._last_completed_ms: int | None = None
+        self._at_end: set[AttemptId] = set()
+        self._covered: set[AttemptId] = set()
+        """Those at their end for which a checkpoint has been completed since: they finish."""
+        self._completed: deque[int] = deque(maxlen=_REMEMBERED)
+        self._failures = FailureCounter(settings.tolerable_failures)
+        self._tracker = CheckpointTracker()
+        self._commands: list[Command] = []
+        graph.status.add_listener(self._on_status)
+        graph.add_execution_listener(self._on_execution)
+
+    def take_commands(self) -> list[Command]:
+        """What to do now, in this order; each command is given once. Look after each event of the scheduler, too."""
+        commands, self._commands = self._commands, []
+        return commands
+
+    # -- events: the job -----------------------------------------------------------------------------------------
+
+    def restored(self, checkpoint: CompletedCheckpoint, now: int) -> None:
+        """The job starts, or goes on, from that one: ids go on above it."""
+        self._next_id = max(self._next_id, checkpoint.checkpoint_id + 1)
+        restored = RestoredCheckpoint(checkpoint.checkpoint_id, now, checkpoint.is_savepoint, checkpoint.directory)
+        self._tracker.restored(restored)
+
+    def tick(self, now: int) -> None:
+        """To be called at `next_due`; earlier or more often does no harm."""
+        for pending in self._abortable():
+            if now >= self._expires_at(pending):
+                self._abort(pending, self._expiry(pending), now)
+        if self._periodic_due is not None and now >= self._periodic_due:
+            self._on_periodic(now)
+        self._go_on(now)
+
+    def next_due(self) -> int | None:
+        """When `tick` has something to do next, as things are now; None: not before another event."""
+        due = [self._expires_at(pending) for pending in self._abortable()]
+        if self._periodic_due is not None:
+            due.append(self._periodic_due)
+        if self._wants_final() and self._has_room():
+            due.append(self._final_not_before)
+        return min(due, default=None)
+
+    def _on_status(self, _former: JobStatus, status: JobStatus, now: int) -> None:
+        """The job's listener. Of what is under way when it stops running, only what is being stored goes on."""
+        if status is JobStatus.RUNNING:
+            self._schedule_periodic(now)
+            return
+        reason = f"the job is {status.name}"
+        self._periodic_due = None
+        for pending in self._abortable():
+            self._abort(pending, CheckpointFailure(FailureReason.JOB_STOPPED_RUNNING, reason), now)
+        while self._requests:
+            self._refuse(self._requests.popleft().request_id, reason, now)
+        self._break_stop(reason, now)
+
+    # -- events: savepoints --------------------------------------------------------------------------------------
+
+    def trigger_savepoint(self, request_id: str, target: str, stop: StopMode, now: int) -> None:
+        """SavepointDone will answer.
+
+        As in Flink, savepoints obey neither the pause nor the limit of concurrent checkpoints, except for a job with
+        unaligned checkpoints, where they wait in turn. Once one is to stop the job, all others are refused.
+
+        Args:
+            target: where the savepoint goes; empty: where the configuration says.
+        """
+        if self._stop is not None:
+            self._refuse(request_id, "the job is being stopped with a savepoint already", now)
+        elif self._settings.impossible_because:
+            self._refuse(request_id, f"no savepoint is possible: {self._settings.impossible_because}", now)
+        elif not self._is_running:
+            status = self._graph.status.current.name
+            self._refuse(request_id, f"no savepoint is possible: the job is {status}; ask again when it runs", now)
+        else:
+            if stop is not StopMode.GO_ON:
+                self._stop = _Stop(request_id)
+                self._periodic_due = None
+            self._requests.append(_SavepointRequest(request_id, target, stop))
+            self._go_on(now)
+
+    # -- events: what the shell has done -------------------------------------------------------------------------
+
+    def coordinators_snapshotted(self, checkpoint_id: int, states: Mapping[OperatorId, bytes], now: int) -> None:
+        """Answers SnapshotCoordinators; the triggers follow."""
+        pending = self._take_snapshotting(checkpoint_id)
+        if pending is not None:
+            pending.coordinators = dict(states)
+            pending.are_triggers_sent = True
+            for attempt in pending.plan.to_trigger:
+                self._commands.append(SendTrigger(attempt, checkpoint_id, pending.triggered_ms, pending.options))
+            self._go_on(now)
+
+    def coordinators_failed(self, checkpoint_id: int, error: ErrorInfo, now: int) -> None:
+        """Answers SnapshotCoordinators where a coordinator raised."""
+        pending = self._take_snapshotting(checkpoint_id)
+        if pending is not None:
+            self._abort(pending, CheckpointFailure(FailureReason.COORDINATOR_ERROR, error=error), now)
+            self._go_on(now)
+
+    def stored(self, checkpoint_id: int, error: ErrorInfo | None, now: int) -> None:
+        """Answers StoreCheckpoint: the metadata is there, or will never be."""
+        if checkpoint_id != self._storing:
+            return
+        self._storing = None
+        pending = self._pending[checkpoint_id]
+        if error is not None:
+            self._abort(pending, CheckpointFailure(FailureReason.NOT_STORED, error=error), now)
+        else:
+            self._complete(pending, now)
+        self._go_on(now)
+
+    # -- events: tasks -------------------------------------------------------------------------------------------
+
+    def acknowledged(self, message: AcknowledgeCheckpoint, now: int) -> None:
+        """A task has written its part. What comes too late, or from a past attempt, is deleted again."""
+        checkpoint_id = message.checkpoint_id
+        pending = self._pending.get(checkpoint_id)
+        if pending is None:
+            if checkpoint_id not in self._completed:
+                self._commands.append(DropState(checkpoint_id, "", (message.snapshot,)))
+            return
+        answer = pending.acknowledge(message.attempt_id, message.snapshot)
+        if answer is Acknowledgement.UNKNOWN:
+            self._commands.append(DropState(checkpoint_id, "", (message.snapshot,)))
+        elif answer is Acknowledgement.ACCEPTED:
+            self._tracker.acknowledged(checkpoint_id, message.snapshot, message.metrics)
+            operator = pending.partly_finished_union(self._graph) if pending.is_acknowledged else None
+            if operator is not None:
+                failure = CheckpointFailure(FailureReason.PARTLY_FINISHED, f"operator {operator!r}")
+                self._abort(pending, failure, now)
+            self._go_on(now)
+
+    def declined(self, message: DeclineCheckpoint, now: int) -> None:
+        """A task does not take part after all."""
+        pending = self._pending.get(message.checkpoint_id)
+        if pending is None or not pending.waits_for(message.attempt_id):
+            return
+        reason = FailureReason.DECLINED if message.error is None else FailureReason.TASK_ERROR
+        detail = f"{self._graph.executions[message.attempt_id].vertex.name}: {message.reason}"
+        self._abort(pending, CheckpointFailure(reason, detail, message.error, message.attempt_id), now)
+        self._go_on(now)
+
+    def end_of_data(self, message: EndOfDataReached, now: int) -> None:
+        """A task has processed all its rows, and finishes with the next checkpoint that is triggered from now on."""
+        execution = self._graph.executions.get(message.attempt_id)
+        if execution is not None and execution.state is ExecutionState.RUNNING:
+            self._at_end.add(message.attempt_id)
+            self._go_on(now)
+
+    def _on_execution(self, execution: Execution, _former: ExecutionState, now: int) -> None:
+        """The graph's listener."""
+        attempt, state = execution.attempt_id, execution.state
+        if state is ExecutionState.RUNNING:
+            # A savepoint may have waited for it.
+            self._go_on(now)
+            return
+        is_lost = state in (ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.FAILED)
+        if not is_lost and state is not ExecutionState.FINISHED:
+            return
+        self._at_end.discard(attempt)
+        self._covered.discard(attempt)
+        reason = FailureReason.TASK_LOST if is_lost else FailureReason.TASK_FINISHED
+        failure = CheckpointFailure(reason, f"{execution.vertex.name} is {state.name}")
+        for pending in self._abortable():
+            if pending.waits_for(attempt) or (is_lost and attempt in pending.plan.to_acknowledge):
+                self._abort(pending, failure, now)
+        if is_lost:
+            self._break_stop(str(failure), now)
+        elif not self._covered:
+            # A last checkpoint that was declined by tasks which were about to finish will be by no other.
+            self._final_not_before = now
+        self._end_stop()
+        self._go_on(now)
+
+    # -- looking at it -------------------------------------------------------------------------------------------
+
+    @property
+    def is_storing(self) -> bool:
+        """Metadata is being written. Until `stored`, nothing may be restored: see the module."""
+        return self._storing is not None
+
+    @property
+    def next_id(self) -> int:
+        """Of the next checkpoint."""
+        return self._next_id
+
+    @property
+    def pending_ids(self) -> tuple[int, ...]:
+        """Checkpoints under way, oldest first."""
+        return tuple(self._pending)
+
+    def overview(self) -> CheckpointOverview:
+        return self._tracker.overview()
+
+    def check(self) -> None:
+        """What always holds between two events."""
+        assert list(self._pending) == sorted(self._pending), "checkpoints out of order"
+        assert all(each < self._next_id for each in self._pending), "an id is above the counter"
+        assert self._pending.keys() == self._tracker.in_progress(), "the statistics have others"
+        assert self._storing is None or self._pending[self._storing].is_acknowledged, "stored before acknowledged"
+        settled = [each.checkpoint_id for each in self._pending.values() if self._may_store(each)]
+        assert not settled or self._storing is not None, "acknowledged by all, and nothing is stored"
+        for pending in self._pending.values():
+            for attempt in filter(pending.waits_for, pending.plan.to_acknowledge):
+                execution = self._graph.executions.get(attempt)
+                is_there = execution is not None and execution.state is ExecutionState.RUNNING
+                assert is_there, f"checkpoint {pending.checkpoint_id} waits for {attempt}, which does not run"
+        if not self._is_running:
+            assert not self._abortable(), "a checkpoint of a job that does not run"
+            assert not self._requests, "a savepoint is wanted of a job that does not run"
+            assert self._periodic_due is None, "a checkpoint is due in a job that does not run"
+        elif self._settings.is_periodic and self._stop is None and not self._graph.all_finished:
+            assert self._periodic_due is not None, "no checkpoint will be triggered any more"
+        waits = self._pending or self._covered or is_starting(self._graph)
+        assert not self._requests or waits, "a savepoint waits for nothing"
+        if self._stop is not None and self._stop.directory is None:
+            is_queued = any(request.request_id == self._stop.request_id for request in self._requests)
+            is_pending = any(pending.stops_job for pending in self._pending.values())
+            assert is_queued or is_pending, "the savepoint that is to stop the job is not there"
+
+    # -- inside: triggering --------------------------------------------------------------------------------------
+
+    @property
+    def _is_running(self) -> bool:
+        return self._graph.status.current is JobStatus.RUNNING
+
+    def _schedule_periodic(self, now: int) -> None:
+        interval = self._settings.interval_ms
+        if interval is not None and self._is_running and self._stop is None:
+            self._periodic_due = now + interval
+
+    def _on_periodic(self, now: int) -> None:
+        """One that cannot be taken now is left out; the next is due an interval later, or when the pause is over."""
+        due, interval = self._periodic_due or now, self._settings.interval_ms or 0
+        self._schedule_periodic(due if due + interval > now else now)
+        resumes = now if self._last_completed_ms is None else self._last_completed_ms + self._settings.min_pause_ms
+        if now < resumes:
+            self._periodic_due = resumes
+        elif self._snapshotting is None and self._has_room() and not self._is_ending():
+            self._trigger(None, now)
+
+    def _go_on(self, now: int) -> None:
+        """Begins what has become possible. Each checkpoint snapshots the operator coordinators before the next."""
+        self._store_next(now)
+        while self._is_running and self._snapshotting is None:
+            if self._requests and self._may_save():
+                self._trigger(self._requests.popleft(), now)
+            elif self._wants_final() and self._has_room() and now >= self._final_not_before:
+                if not self._trigger(None, now):
+                    self._final_not_before = now + FINAL_RETRY_MS
+            else:
+                return
+
+    def _may_save(self) -> bool:
+        """Tasks that are about to finish would not answer any more, and a savepoint that is to stop the job is not
+        begun again; it has only to wait until they have. Tasks that are being started answer as soon as they run:
+        a job is RUNNING before all of them are."""
+        storing = None if self._storing is None else self._pending[self._storing]
+        if self._covered or _lets_finish(storing) or is_starting(self._graph):
+            return False
+        return self._has_room() or not self._settings.is_unaligned
+
+    def _has_room(self) -> bool:
+        return len(self._pending) < self._settings.max_concurrent
+
+    def _is_ending(self) -> bool:
+        """Every task has processed all its rows."""
+        executions = self._graph.executions.values()
+        return bool(self._at_end) and all(
+            each.attempt_id in self._at_end or each.state is ExecutionState.FINISHED for each in executions
+        )
+
+    def _wants_final(self) -> bool:
+        """All tasks wait for one more checkpoint, and it is not under way."""
+        settings = self._settings
+        if not (settings.is_periodic and settings.has_final and self._is_running and self._stop is None):
+            return False
+        waiting = self._at_end - self._covered
+        if not waiting or not self._is_ending():
+            return False
+        return not any(waiting <= pending.at_end and not pending.is_savepoint for pending in self._pending.values())
+
+    def _trigger(self, request: _SavepointRequest | None, now: int) -> bool:
+        """Begins a checkpoint. A savepoint that is impossible is answered at once, any other is left out."""
+        checkpoint_id = self._next_id
+        unready = first_not_running(self._graph)
+        if unready is not None or self._graph.all_finished:
+            state = "all tasks have finished" if unready is None else f"{unready.vertex.name} is {unready.state.name}"
+            if request is not None:
+                self._refuse(request.request_id, f"no savepoint is possible now: {state}", now)
+            return False
+        try:
+            options = self._options(checkpoint_id, request)
+        except CheckpointError as error:
+            # Only a savepoint's directory depends on anything but the configuration.
+            if request is None:
+                raise
+            self._answer_with_error(request.request_id, ErrorInfo.of(error), now)
+            return False
+        pending = PendingCheckpoint(
+            checkpoint_id,
+            plan_checkpoint(self._graph),
+            options,
+            now,
+            request_id=None if request is None else request.request_id,
+            at_end=frozenset(self._at_end),
+        )
+        self._next_id += 1
+        self._pending[checkpoint_id] = pending
+        self._snapshotting = checkpoint_id
+        self._tracker.triggered(_statistics_of(pending))
+        self._commands.append(SnapshotCoordinators(checkpoint_id))
+        return True
+
+    def _options(self, checkpoint_id: int, request: _SavepointRequest | None) -> CheckpointOptions:
+        settings = self._settings
+        target = "" if request is None else request.target
+        directory, shared_directory = self._directories(checkpoint_id, request is not None, target)
+        may_overtake = settings.is_unaligned and settings.exactly_once and request is None
+        timeout = settings.aligned_timeout_ms
+        return CheckpointOptions(
+            is_savepoint=request is not None,
+            is_exactly_once=settings.exactly_once,
+            is_unaligned=may_overtake and timeout == 0,
+            aligned_timeout_ms=timeout if may_overtake and timeout > 0 else None,
+            stop=StopMode.GO_ON if request is None else request.stop,
+            directory=directory,
+            shared_directory=shared_directory,
+        )
+
+    def _take_snapshotting(self, checkpoint_id: int) -> PendingCheckpoint | None:
+        if checkpoint_id != self._snapshotting:
+            return None  # it was aborted meanwhile
+        self._snapshotting = None
+        return self._pending[checkpoint_id]
+
+    # -- inside: the end of a checkpoint -------------------------------------------------------------------------
+
+    def _store_next(self, now: int) -> None:
+        """One at a time, so that the one that was stored last is the newest."""
+        pending = next(filter(self._may_store, self._pending.values()), None) if self._storing is None else None
+        if pending is not None:
+            self._storing = pending.checkpoint_id
+            self._commands.append(StoreCheckpoint(pending.complete(self._graph, now)))
+
+    def _may_store(self, pending: PendingCheckpoint) -> bool:
+        """Tasks that finish once it is complete first get the trigger of a savepoint that has begun."""
+        begun = None if self._snapshotting is None else self._pending[self._snapshotting]
+        waits = begun is not None and begun.is_savepoint and _lets_finish(pending)
+        return pending.is_acknowledged and not waits
+
+    def _complete(self, pending: PendingCheckpoint, now: int) -> None:
+        checkpoint_id = pending.checkpoint_id
+        del self._pending[checkpoint_id]
+        self._completed.append(checkpoint_id)
+        self._failures.succeeded(checkpoint_id)
+        self._tracker.completed(checkpoint_id, now)
+        self._last_completed_ms = now
+        if pending.stops_job:
+            self._complete_stop(pending, now)
+        elif pending.request_id is not None:
+            # As in Flink, it commits nothing: the job does not recover from it, and would commit again.
+            self._commands.append(SavepointDone(pending.request_id, pending.options.directory, None))
+        else:
+            self._notify_complete(pending)
+        for older in self._abortable():
+            if older.checkpoint_id < checkpoint_id and not older.is_savepoint:
+                self._abort(older, CheckpointFailure(FailureReason.SUBSUMED, f"checkpoint {checkpoint_id}"), now)
+
+    def _notify_complete(self, pending: PendingCheckpoint) -> None:
+        running = self._running(pending)
+        self._covered.update(pending.finishing.intersection(running))
+        self._commands.extend(SendComplete(each, pending.checkpoint_id) for each in running)
+        self._commands.append(CoordinatorsNotified(pending.checkpoint_id, is_complete=True))
+
+    def _abort(self, pending: PendingCheckpoint, failure: CheckpointFailure, now: int) -> None:
+        """The caller goes on with `_go_on` when it has aborted all that it wants to."""
+        checkpoint_id = pending.checkpoint_id
+        del self._pending[checkpoint_id]
+        if self._snapshotting == checkpoint_id:
+            self._snapshotting = None
+        self._tracker.failed(checkpoint_id, str(failure), now)
+        if pending.are_triggers_sent:
+            self._commands.extend(SendAborted(each, checkpoint_id) for each in self._running(pending))
+        self._commands.append(CoordinatorsNotified(checkpoint_id, is_complete=False))
+        self._commands.append(DropState(checkpoint_id, pending.options.directory, pending.snapshots))
+        if self._at_end and self._at_end <= pending.at_end:
+            self._final_not_before = now + FINAL_RETRY_MS
+        is_too_much = self._failures.failed(checkpoint_id, pending.is_savepoint, failure)
+        if pending.request_id is not None:
+            self._refuse(pending.request_id, f"savepoint {checkpoint_id} failed: {failure}", now)
+        if is_too_much:
+            self._fail_job(self._failures.error(checkpoint_id, failure), failure.attempt_id)
+        elif pending.stops_job and pending.are_triggers_sent and failure.reason is not FailureReason.TASK_LOST:
+            # Tasks may have stopped at its barrier, and only go on after a restart, as in Flink.
+            text = f"savepoint {checkpoint_id}, which was to stop the job, failed: {failure}"
+            self._fail_job(ErrorInfo.of(CheckpointError(text)), failure.attempt_id)
+
+    def _abortable(self) -> list[PendingCheckpoint]:
+        return [each for each in self._pending.values() if each.checkpoint_id != self._storing]
+
+    def _running(self, pending: PendingCheckpoint) -> list[AttemptId]:
+        """Those who take part, and still run."""
+        executions = self._graph.executions
+        attempts = pending.plan.to_acknowledge
+        return [each for each in attempts if each in executions and executions[each].state is ExecutionState.RUNNING]
+
+    def _expires_at(self, pending: PendingCheckpoint) -> int:
+        return pending.triggered_ms + self._settings.timeout_ms
+
+    def _expiry(self, pending: PendingCheckpoint) -> CheckpointFailure:
+        tasks = len(pending.plan.to_acknowledge)
+        missing = [attempt for attempt in pending.plan.to_acknowledge if pending.waits_for(attempt)]
+        text = f"{self._settings.timeout_ms} ms (execution.checkpointing.timeout), and "
+        if missing:
+            first = self._graph.executions[missing[0]].vertex.name
+            text += f"{len(missing)} of {tasks} tasks had not acknowledged, among them {first}"
+        else:
+            text += "an earlier one was still being stored"
+        return CheckpointFailure(FailureReason.EXPIRED, text)
+
+    def _fail_job(self, error: ErrorInfo, attempt_id: AttemptId | None) -> None:
+        if self._is_running:
+            self._commands.append(FailJob(error, attempt_id))
+
+    # -- inside: savepoints that stop the job --------------------------------------------------------------------
+
+    def _complete_stop(self, pending: PendingCheckpoint, now: int) -> None:
+        """It is stored; where no task has been lost meanwhile, it is committed, and the tasks finish."""
+        assert self._stop is not None
+        directory = pending.options.directory
+        executions = self._graph.executions
+        fit = (ExecutionState.RUNNING, ExecutionState.FINISHED)
+        attempts = pending.plan.to_acknowledge
+        if self._is_running and all(each in executions and executions[each].state in fit for each in attempts):
+            self._stop.directory = directory
+            self._notify_complete(pending)
+            self._end_stop()
+        else:
+            self._commands.append(CoordinatorsNotified(pending.checkpoint_id, is_complete=False))
+            text = f"the job did not run any more when savepoint {directory} was complete; nothing of it is committed"
+            self._refuse(self._stop.request_id, text, now)
+
+    def _end_stop(self) -> None:
+        stop = self._stop
+        if stop is not None and stop.directory is not None and self._graph.all_finished:
+            self._stop = None
+            self._commands.append(SavepointDone(stop.request_id, stop.directory, None))
+
+    def _break_stop(self, reason: str, now: int) -> None:
+        """The job fails, or is cancelled, between the savepoint's completion and its end."""
+        stop = self._stop
+        if stop is not None and stop.directory is not None:
+            error = ErrorInfo.of(
+                StoppingFailedError(
+                    f"the job did not end after savepoint {stop.directory}: {reason}; the savepoint is complete, but "
+                    "perhaps not everything is committed: start the job from it"
+                )
+            )
+            self._answer_with_error(stop.request_id, error, now)
+            self._fail_job(error, None)
+
+    def _refuse(self, request_id: str, text: str, now: int) -> None:
+        self._answer_with_error(request_id, ErrorInfo.of(CheckpointError(text)), now)
+
+    def _answer_with_error(self, request_id: str, error: ErrorInfo, now: int) -> None:
+        self._commands.append(SavepointDone(request_id, None, error))
+        if self._stop is not None and self._stop.request_id == request_id:
+            self._stop = None
+            self._schedule_periodic(now)
+
+
+def _lets_finish(pending: PendingCheckpoint | None) -> bool:
+    """Whether tasks finish once it is complete."""
+    return pending is not None and not pending.is_savepoint and bool(pending.finishing)
+
+
+def _statistics_of(pending: PendingCheckpoint) -> CheckpointStatistics:
+    kind = CheckpointKind.SAVEPOINT if pending.is_savepoint else CheckpointKind.CHECKPOINT
+    return CheckpointStatistics(
+        pending.checkpoint_id,
+        CheckpointKind.STOP if pending.stops_job else kind,
+        CheckpointStatus.IN_PROGRESS,
+        pending.triggered_ms,
+        len(pending.plan.to_acknowledge),
+        pending.options.directory,
+    )

@@ -1,0 +1,99 @@
+"""Collects how the checkpoints of a job go, as values that clients can be shown (flinkray.state.checkpoint_statistics).
+
+After Flink's CheckpointStatsTracker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from actors.protocol.checkpoint_handles import CheckpointMetrics, TaskSnapshot
+from flinkray.state.checkpoint_statistics import (
+    CheckpointCounts,
+    CheckpointKind,
+    CheckpointOverview,
+    CheckpointStatistics,
+    CheckpointStatus,
+    RestoredCheckpoint,
+    Spread,
+)
+
+__all__ = [
+    "CheckpointCounts",
+    "CheckpointKind",
+    "CheckpointOverview",
+    "CheckpointStatistics",
+    "CheckpointStatus",
+    "CheckpointTracker",
+    "RestoredCheckpoint",
+    "Spread",
+]
+
+HISTORY = 10
+"""Flink's default of web.checkpoints.history."""
+
+
+@dataclass
+class CheckpointTracker:
+    """Collects what the coordinator sees."""
+
+    history_size: int = HISTORY
+    _entries: dict[int, CheckpointStatistics] = field(default_factory=dict)
+    """In progress, and the last ones that are not; ascending."""
+    _overview: CheckpointOverview = CheckpointOverview()
+
+    def triggered(self, entry: CheckpointStatistics) -> None:
+        self._entries[entry.checkpoint_id] = entry
+        self._count(triggered=1, in_progress=1)
+
+    def acknowledged(self, checkpoint_id: int, snapshot: TaskSnapshot, metrics: CheckpointMetrics) -> None:
+        entry = self._entries[checkpoint_id]
+        self._entries[checkpoint_id] = replace(
+            entry,
+            acknowledged=entry.acknowledged + 1,
+            nbytes=entry.nbytes + snapshot.nbytes,
+            in_flight_bytes=entry.in_flight_bytes + metrics.in_flight_bytes,
+            start_delay_ms=entry.start_delay_ms.with_value(metrics.start_delay_ms),
+            alignment_ms=entry.alignment_ms.with_value(metrics.alignment_ms),
+            sync_ms=entry.sync_ms.with_value(metrics.sync_ms),
+            async_ms=entry.async_ms.with_value(metrics.async_ms),
+        )
+
+    def completed(self, checkpoint_id: int, now: int) -> None:
+        entry = replace(self._entries[checkpoint_id], status=CheckpointStatus.COMPLETED, ended_ms=now)
+        self._end(entry)
+        self._count(completed=1, in_progress=-1)
+        if entry.kind is CheckpointKind.CHECKPOINT:
+            self._overview = replace(self._overview, latest_completed=entry)
+        else:
+            self._overview = replace(self._overview, latest_savepoint=entry)
+
+    def failed(self, checkpoint_id: int, failure: str, now: int) -> None:
+        entry = self._entries[checkpoint_id]
+        entry = replace(entry, status=CheckpointStatus.FAILED, ended_ms=now, failure=failure)
+        self._end(entry)
+        self._count(failed=1, in_progress=-1)
+        self._overview = replace(self._overview, latest_failed=entry)
+
+    def restored(self, restored: RestoredCheckpoint) -> None:
+        self._count(restored=1)
+        self._overview = replace(self._overview, latest_restored=restored)
+
+    def overview(self) -> CheckpointOverview:
+        newest_first = sorted(self._entries.values(), key=lambda entry: -entry.checkpoint_id)
+        return replace(self._overview, history=tuple(newest_first))
+
+    def in_progress(self) -> frozenset[int]:
+        """Their ids."""
+        return frozenset(each for each, entry in self._entries.items() if entry.ended_ms is None)
+
+    def _end(self, entry: CheckpointStatistics) -> None:
+        self._entries[entry.checkpoint_id] = entry
+        ended = [each for each, found in self._entries.items() if found.ended_ms is not None]
+        for checkpoint_id in ended[: max(0, len(ended) - self.history_size)]:
+            del self._entries[checkpoint_id]
+
+    def _count(self, **increases: int) -> None:
+        counts = self._overview.counts
+        sums = {name: getattr(counts, name) + increase for name, increase in increases.items()}
+        self._overview = replace(self._overview, counts=replace(counts, **sums))

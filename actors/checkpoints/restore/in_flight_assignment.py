@@ -1,0 +1,139 @@
+"""Who processes the rows that an unaligned barrier has overtaken, when the job is restored. Pure.
+
+A task saves the rows that waited at its gates ("gate <gate index>") and those on their way out ("result <result
+index>/<subpartition>"). All of them are given to consumers: what an exchange has let through was meant for one. So
+each subtask of a consumer starts with the rows that waited at its gates, and then those that were to come after them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from actors.checkpoints.coordination.completed import CompletedCheckpoint, OperatorState
+from actors.checkpoints.restore.matching import MatchedVertex
+from actors.protocol.checkpoint_handles import PartKind, RestoredPart, StatePart
+from flinkray.errors import CheckpointError
+from flinkray.transformations.partitioning import KeyGroupPartitioner
+from flinkray.types.records import OperatorId
+from graphs.edge_manager import spread
+from graphs.execution_graph import ExecutionVertexId
+from graphs.job_graph import JobEdge, JobVertexId
+from graphs.key_groups import key_group_range, subtask_for_key_group
+
+
+class _Rows(Struct, frozen=True):
+    """A part, and the former subtask of the consumer that was to process it."""
+
+    part: StatePart
+    consumer: int
+
+
+def assign_in_flight(
+    checkpoint: CompletedCheckpoint, vertices: Mapping[JobVertexId, MatchedVertex]
+) -> dict[ExecutionVertexId, list[RestoredPart]]:
+    """For the head operators of subtasks, as parts named "gate <gate index>", by gate and then oldest first.
+
+    Of a keyed exchange that was rescaled, a part goes to every subtask that may own some of its rows, and each keeps
+    those of its key groups.
+
+    Raises:
+        CheckpointError: rows were in flight on an exchange that the program does not have any more.
+    """
+    given: dict[ExecutionVertexId, list[RestoredPart]] = defaultdict(list)
+    rows = _rows_by_gate(checkpoint, vertices)
+    for vertex_id, gate_index in sorted(rows):
+        matched = vertices[vertex_id]
+        edge = _edge_of(matched, gate_index)
+        former = _parallelism(matched)
+        for each in rows[vertex_id, gate_index]:
+            part = RestoredPart(replace(each.part, name=f"gate {gate_index}"))
+            for index in _takers(each.consumer, former, edge, matched):
+                given[ExecutionVertexId(vertex_id, index)].append(part)
+    return given
+
+
+def _takers(consumer: int, former: int, edge: JobEdge, matched: MatchedVertex) -> Iterator[int]:
+    """The subtasks that get what was meant for a former one."""
+    now, groups = matched.vertex.parallelism, matched.vertex.max_parallelism
+    if now == former:
+        yield consumer
+    elif edge.is_broadcast:
+        # Everything went to all, so each goes on where one of the former subtasks was.
+        yield from (index for index in range(now) if index % former == consumer)
+    elif edge.ship_strategy == KeyGroupPartitioner.name and edge.is_keyed:
+        owned = key_group_range(consumer, former, groups)
+        first, last = (subtask_for_key_group(each, now, groups) for each in (owned[0], owned[-1]))
+        yield from range(first, last + 1)
+    else:
+        yield consumer % now
+
+
+def _rows_by_gate(
+    checkpoint: CompletedCheckpoint, vertices: Mapping[JobVertexId, MatchedVertex]
+) -> dict[tuple[JobVertexId, int], list[_Rows]]:
+    """By consumer and gate. Rows at gates come first, as producers had sent them before those that they still had."""
+    rows: dict[tuple[JobVertexId, int], list[_Rows]] = defaultdict(list)
+    for matched in vertices.values():
+        for operator_id, subtask, part in _parts(matched, "gate "):
+            if operator_id != matched.vertex.job_vertex.head.operator_id:
+                raise _changed(checkpoint, matched)
+            gate_index = int(part.name.removeprefix("gate "))
+            rows[matched.vertex.id, gate_index].append(_Rows(part, subtask))
+    for matched in vertices.values():
+        for _, subtask, part in _parts(matched, "result "):
+            result_index, subpartition = map(int, part.name.removeprefix("result ").split("/"))
+            edge = _consuming_edge(checkpoint, matched, result_index)
+            consumers = _parallelism(vertices[edge.target])
+            consumer = _first_consumer(edge, subtask, _parallelism(matched), consumers) + subpartition
+            rows[edge.target, edge.gate_index].append(_Rows(part, consumer))
+    for vertex_id, gate_index in rows:
+        matched = vertices[vertex_id]
+        if not any(edge.gate_index == gate_index for edge in matched.vertex.job_vertex.inputs):
+            raise _changed(checkpoint, matched)
+    return rows
+
+
+def _parts(matched: MatchedVertex, prefix: str) -> Iterator[tuple[OperatorId, int, StatePart]]:
+    for operator_id, state in matched.states.items():
+        for subtask in sorted(state.subtasks):
+            for part in state.subtasks[subtask].parts:
+                if part.kind is PartKind.IN_FLIGHT and part.name.startswith(prefix):
+                    yield operator_id, subtask, part
+
+
+def _parallelism(matched: MatchedVertex) -> int:
+    """What the vertex had; what it has if the checkpoint does not know it."""
+    states: Iterator[OperatorState] = iter(matched.states.values())
+    return next((state.parallelism for state in states), matched.vertex.parallelism)
+
+
+def _consuming_edge(checkpoint: CompletedCheckpoint, producer: MatchedVertex, result_index: int) -> JobEdge:
+    results = producer.vertex.results
+    edges = results[result_index].consumer_edges if result_index < len(results) else []
+    if len(edges) != 1:
+        raise _changed(checkpoint, producer)
+    return edges[0]
+
+
+def _edge_of(matched: MatchedVertex, gate_index: int) -> JobEdge:
+    return next(edge for edge in matched.vertex.job_vertex.inputs if edge.gate_index == gate_index)
+
+
+def _first_consumer(edge: JobEdge, producer: int, producers: int, consumers: int) -> int:
+    """The former subtask that subpartition 0 of the producer went to."""
+    for first, end, first_consumer, _ in spread(producers, consumers, edge.pattern):
+        if first <= producer < end:
+            return first_consumer
+    raise AssertionError(f"producer {producer} of {producers} feeds nobody")
+
+
+def _changed(checkpoint: CompletedCheckpoint, matched: MatchedVertex) -> CheckpointError:
+    return CheckpointError(
+        f"checkpoint {checkpoint.directory or checkpoint.checkpoint_id} has rows in flight from or to "
+        f"{matched.vertex.name!r} on an exchange that this program does not have: a program that was changed starts "
+        "from a savepoint, which has no rows in flight"
+    )

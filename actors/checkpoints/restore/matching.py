@@ -1,0 +1,143 @@
+"""Finds for each operator of a program its state in a checkpoint, or says why it cannot start from it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from actors.checkpoints.coordination.completed import CompletedCheckpoint, OperatorState
+from actors.protocol.checkpoint_handles import PartKind
+from flinkray.errors import CheckpointError
+from flinkray.transformations.operator_factories import LocalWindowAggregateFactory
+from flinkray.types.records import OperatorId
+from graphs.execution_graph import ExecutionGraph, ExecutionJobVertex
+from graphs.job_graph import JobVertexId
+
+_COMPILERS_OWN = (LocalWindowAggregateFactory.__name__,)
+"""Operators without state that the compiler puts into a program, or leaves out, as parallelism and options say."""
+
+_IGNORE = "set execution.state-recovery.ignore-unclaimed-state (allow_non_restored_state) to leave it behind"
+
+
+class MatchedVertex(Struct, frozen=True):
+    """A vertex of the program with what the checkpoint has of its operators."""
+
+    vertex: ExecutionJobVertex
+    states: Mapping[OperatorId, OperatorState]
+    """By the id that the operator has now; only those that the checkpoint knows."""
+    is_finished: bool
+    """All subtasks of all its operators had finished."""
+
+
+def match(
+    checkpoint: CompletedCheckpoint, graph: ExecutionGraph, *, allow_non_restored_state: bool
+) -> dict[JobVertexId, MatchedVertex]:
+    """Every vertex of the program, in topological order.
+
+    Operators are found by their id, else by one of those that they would have had before (without a uid hash).
+
+    Raises:
+        CheckpointError: as `assign`.
+    """
+    what = _name_of(checkpoint)
+    by_current_id = _states(checkpoint, graph)
+    claimed = {state.operator_id for state in by_current_id.values()}
+    if checkpoint.operators and not claimed:
+        raise CheckpointError(
+            f"{what} is of job {checkpoint.job_name!r} ({checkpoint.job_id}), and none of its operators is in this "
+            "program: start from one of this job's own, or give operators the uids that they had"
+        )
+    if not allow_non_restored_state:
+        _refuse_unclaimed(what, [state for id, state in checkpoint.operators.items() if id not in claimed])
+    vertices: dict[JobVertexId, MatchedVertex] = {}
+    for vertex in graph.job_vertices.values():
+        ids = [operator.operator_id for operator in vertex.job_vertex.operators]
+        states = {each: by_current_id[each] for each in ids if each in by_current_id}
+        _check_parallelism(what, vertex, states)
+        vertices[vertex.id] = MatchedVertex(vertex, states, _is_finished(what, vertex, states))
+    _check_finished(what, vertices)
+    return vertices
+
+
+def has_state(state: OperatorState) -> bool:
+    return state.coordinator is not None or any(subtask.parts for subtask in state.subtasks.values())
+
+
+def _states(checkpoint: CompletedCheckpoint, graph: ExecutionGraph) -> dict[OperatorId, OperatorState]:
+    """By current id. An id of now wins over one of former times, so that no state is given to two operators."""
+    operators = [each for vertex in graph.job_vertices.values() for each in vertex.job_vertex.operators]
+    current = {each.operator_id for each in operators}
+    found: dict[OperatorId, OperatorState] = {}
+    claimed: set[OperatorId] = set()
+    for operator in operators:
+        former = (each for each in operator.alternative_ids if each not in current)
+        for candidate in (operator.operator_id, *former):
+            if candidate in checkpoint.operators and candidate not in claimed:
+                claimed.add(candidate)
+                found[operator.operator_id] = checkpoint.operators[candidate]
+                break
+    return found
+
+
+def _refuse_unclaimed(what: str, states: list[OperatorState]) -> None:
+    unclaimed = [state for state in states if has_state(state)]
+    if not unclaimed:
+        return
+    first = unclaimed[0]
+    identity = f"uid {first.uid!r}" if first.uid is not None else f"id {first.operator_id}"
+    more = f", and of {len(unclaimed) - 1} more operators," if len(unclaimed) > 1 else ""
+    raise CheckpointError(
+        f"{what} has state of operator {first.name!r} ({identity}){more} that is not in this program: give the "
+        f"operator that has taken its place that uid, as uid_hash where it is an id, or {_IGNORE}"
+    )
+
+
+def _check_parallelism(what: str, vertex: ExecutionJobVertex, states: Mapping[OperatorId, OperatorState]) -> None:
+    if vertex.parallelism > vertex.max_parallelism:
+        raise CheckpointError(
+            f"{vertex.name!r} cannot start from {what}: its parallelism, {vertex.parallelism}, is above its max "
+            f"parallelism, {vertex.max_parallelism}; lower it"
+        )
+    for state in states.values():
+        is_keyed = any(
+            part.kind in (PartKind.KEYED, PartKind.NATIVE) for each in state.subtasks.values() for part in each.parts
+        )
+        if is_keyed and state.max_parallelism != vertex.max_parallelism:
+            raise CheckpointError(
+                f"operator {state.name!r} cannot start from {what}: its state was taken at max parallelism "
+                f"{state.max_parallelism}, the program has {vertex.max_parallelism}, and keys would belong to other "
+                f"key groups; set_max_parallelism({state.max_parallelism})"
+            )
+
+
+def _is_finished(what: str, vertex: ExecutionJobVertex, states: Mapping[OperatorId, OperatorState]) -> bool:
+    finished = {each for each, state in states.items() if state.is_finished}
+    unfinished = [
+        each.name
+        for each in vertex.job_vertex.operators
+        if each.operator_id not in finished and each.factory_name not in _COMPILERS_OWN
+    ]
+    if finished and unfinished:
+        names = ", ".join(repr(states[each].name) for each in sorted(finished))
+        raise CheckpointError(
+            f"{vertex.name!r} cannot start from {what}: {names} had finished there, but {unfinished[0]!r}, which "
+            "shares a task with it, had not; do not chain what has finished with what has not, or is new"
+        )
+    return bool(finished)
+
+
+def _check_finished(what: str, vertices: Mapping[JobVertexId, MatchedVertex]) -> None:
+    for matched in vertices.values():
+        for edge in matched.vertex.job_vertex.inputs if matched.is_finished else ():
+            producer = vertices[edge.source_vertex]
+            if not producer.is_finished:
+                raise CheckpointError(
+                    f"{matched.vertex.name!r} had finished in {what}, and would drop what now comes to it from "
+                    f"{producer.vertex.name!r}, which had not; give one of them another uid"
+                )
+
+
+def _name_of(checkpoint: CompletedCheckpoint) -> str:
+    kind = "savepoint" if checkpoint.is_savepoint else "checkpoint"
+    return f"{kind} {checkpoint.directory or checkpoint.checkpoint_id}"

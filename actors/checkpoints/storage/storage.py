@@ -1,0 +1,158 @@
+"""Where checkpoints are, and how they come and go as a whole.
+
+    <directory>/<job id>/chk-<n>/_metadata, and the state files of its subtasks
+    <directory>/<job id>/shared/     files of incremental checkpoints
+    <directory>/savepoint-<first 6 of the job id>-<random>/
+
+Everything that reads, writes or removes blocks, and is for threads that may. It can be done twice.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import random
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyarrow import fs
+
+from actors.checkpoints.coordination.completed import CompletedCheckpoint
+from actors.checkpoints.storage.metadata import METADATA, SHARED, encode
+from actors.checkpoints.storage.state_writers import INLINE_FILE, FileStateWriter, MemoryStateWriter, create_writer
+from actors.storage.files import (
+    is_missing,
+    reason,
+    remove_directory,
+    remove_files,
+    resolve_for_checkpoint,
+    write_atomically,
+)
+from flinkray.errors import CheckpointError
+from flinkray.filesystems import absolute, join
+from flinkray.types.records import JobId
+
+__all__ = [
+    "CheckpointDirectories",
+    "FileStateWriter",
+    "MemoryStateWriter",
+    "create_writer",
+    "delete_files",
+    "discard",
+    "discard_directory",
+    "remove_leftovers",
+    "write_metadata",
+]
+
+_CHECKPOINT = re.compile(r"chk-[0-9]+")
+
+
+@dataclass(frozen=True)
+class CheckpointDirectories:
+    """Names the directories of one job's checkpoints and savepoints; creates none. Pure but for `random`."""
+
+    job_id: JobId
+    directory: str
+    """Of the checkpoints of all jobs; empty: the JobMaster keeps them in memory."""
+    savepoint_directory: str
+    """For savepoints that are given none."""
+    random: random.Random
+
+    def __call__(self, checkpoint_id: int, is_savepoint: bool, target: str = "") -> tuple[str, str]:
+        """URI of the checkpoint's directory, and of the one for the files that it shares with others, "" for none.
+
+        Args:
+            target: where the savepoint is wanted.
+
+        Raises:
+            CheckpointError: nobody said where savepoints go.
+        """
+        if is_savepoint:
+            return self._savepoint(target or self.savepoint_directory), ""
+        if not self.directory:
+            return "", ""
+        return join(self.of_job, f"chk-{checkpoint_id}"), join(self.of_job, SHARED)
+
+    @property
+    def of_job(self) -> str:
+        """Where the checkpoints of the job are; "" for nowhere."""
+        return join(absolute(self.directory), self.job_id) if self.directory else ""
+
+    def _savepoint(self, target: str) -> str:
+        if not target:
+            raise CheckpointError(
+                "there is no directory for the savepoint: name one, or set execution.checkpointing.savepoint-dir"
+            )
+        return join(absolute(target), f"savepoint-{self.job_id[:6]}-{self.random.getrandbits(48):012x}")
+
+
+def write_metadata(checkpoint: CompletedCheckpoint) -> None:
+    """Makes the checkpoint complete: from here on a job can start from it. Nothing to do for one in memory.
+
+    Raises:
+        CheckpointError: names the file, and why it cannot be written.
+    """
+    if not checkpoint.directory:
+        return
+    system, directory = resolve_for_checkpoint(checkpoint.directory)
+    path = posixpath.join(directory, METADATA)
+    try:
+        system.create_dir(directory, recursive=True)
+        write_atomically(system, path, encode(checkpoint, directory))
+    except (OSError, pa.ArrowException) as error:
+        failure = CheckpointError(
+            f"checkpoint {checkpoint.checkpoint_id} cannot be completed: {path} cannot be written: {reason(error)}"
+        )
+        for note in getattr(error, "__notes__", ()):
+            failure.add_note(note)
+        raise failure from error
+
+
+def discard(checkpoint: CompletedCheckpoint) -> None:
+    """Deletes what the checkpoint has for itself; of the files that it shares with others, none.
+
+    Raises:
+        CheckpointError: names what cannot be deleted, and why.
+    """
+    discard_directory(checkpoint.directory)
+
+
+def discard_directory(directory: str) -> None:
+    """Deletes the directory of a checkpoint, complete or not. Nothing to do for one in memory. Raises as `discard`."""
+    if not directory:
+        return
+    system, path = resolve_for_checkpoint(directory)
+    # First what makes it a checkpoint: nobody is to start from one that is half gone.
+    remove_files(system, [posixpath.join(path, METADATA)])
+    remove_directory(system, path)
+
+
+def delete_files(directory: str, paths: Iterable[str]) -> None:
+    """Deletes files by their paths within the file system that `directory` (URI) is in.
+
+    Raises:
+        CheckpointError: some cannot be deleted, of which it names the first; the others are.
+    """
+    in_files = [path for path in paths if not path.startswith(INLINE_FILE)]
+    if in_files:
+        remove_files(resolve_for_checkpoint(directory)[0], in_files)
+
+
+def remove_leftovers(job_directory: str) -> None:
+    """After the end of a job, when nobody writes there any more: deletes checkpoints that were never completed, and
+    the job's directory unless it has complete ones. Raises as `discard`."""
+    if not job_directory:
+        return
+    system, path = resolve_for_checkpoint(job_directory)
+    try:
+        below = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
+        for info in below:
+            is_checkpoint = _CHECKPOINT.fullmatch(info.base_name) is not None
+            if is_checkpoint and is_missing(system, posixpath.join(info.path, METADATA)):
+                remove_directory(system, info.path)
+        left = system.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
+    except (OSError, pa.ArrowException) as error:
+        raise CheckpointError(f"cannot tidy up {job_directory}: {reason(error)}") from error
+    if not any(info.type is fs.FileType.File for info in left):
+        remove_directory(system, path)

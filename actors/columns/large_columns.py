@@ -1,0 +1,202 @@
+"""Columns of text or bytes of more than 2 GiB, which is as much as one of Arrow's arrays of `string` or `binary` holds.
+
+State may have more than that in a column. Inside it is of the types with wide offsets, or in several chunks; what goes
+out is of the type that was declared, in chunks where one array has no room for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from actors.columns.ordering import order_by
+from actors.columns.take import take
+from flinkray.batches.batch import Batch
+from flinkray.batches.fixed_width import from_numpy
+from flinkray.types.records import Kind
+
+_MOST_BYTES = 1 << 30
+"""Of text in one array: half of what fits."""
+
+Column: TypeAlias = pa.Array | pa.ChunkedArray
+"""Of the declared type; in chunks where one array has no room for it."""
+
+Columns: TypeAlias = pa.RecordBatch | pa.Table
+"""A table where one batch has no room for them."""
+
+_LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+
+
+def fits(nbytes: int) -> bool:
+    """Whether there is room for so many bytes of text in one array."""
+    return nbytes <= _MOST_BYTES
+
+
+def enlarged(values: Any) -> Any:
+    """Text or bytes (an array, chunked or not) in the type with wide offsets; others as they are."""
+    return values.cast(enlarged_type(values.type)) if values.type in _LARGE else values
+
+
+def enlarged_type(arrow_type: pa.DataType) -> pa.DataType:
+    return _LARGE.get(arrow_type, arrow_type)
+
+
+def narrowed(values: pa.Array, arrow_type: pa.DataType) -> Column:
+    """The way back from `enlarged`: in chunks where one array has no room for them."""
+    if values.type.equals(arrow_type):
+        return values
+    offsets = _offsets(values)
+    if fits(offsets[-1]):
+        return values.cast(arrow_type)
+    pieces = [_narrow(values, begin, end, arrow_type) for begin, end in _cuts(offsets)]
+    return pa.chunked_array(pieces, arrow_type)
+
+
+def narrowed_lists(
+    offsets: npt.NDArray[np.int64], items: pa.Array, is_null: npt.NDArray[np.bool_], item_type: pa.DataType
+) -> Column:
+    """Lists, which begin and end at these offsets, of what `enlarged` gave of `item_type`; chunked as `narrowed`."""
+    if items.type.equals(item_type):
+        return _lists(offsets, items, is_null)
+    ends = _offsets(items)
+    if fits(ends[-1]):
+        return _lists(offsets, items.cast(item_type), is_null)
+    pieces = []
+    for begin, end in _cuts(ends[offsets]):
+        some = _narrow(items, int(offsets[begin]), int(offsets[end]), item_type)
+        pieces.append(_lists(offsets[begin : end + 1] - offsets[begin], some, is_null[begin:end]))
+    return pa.chunked_array(pieces, pa.list_(item_type))
+
+
+def _lists(offsets: npt.NDArray[np.int64], items: pa.Array, is_null: npt.NDArray[np.bool_]) -> pa.Array:
+    mask = from_numpy(is_null) if is_null.any() else None
+    narrow = from_numpy(offsets.astype(np.int32))
+    return pa.ListArray.from_arrays(narrow, items, type=pa.list_(items.type), mask=mask)
+
+
+def _narrow(values: pa.Array, begin: int, end: int, arrow_type: pa.DataType) -> pa.Array:
+    """Copied, since what lies behind the first bytes of a larger array cannot be cast where it is."""
+    return pa.concat_arrays([values.slice(begin, end - begin)]).cast(arrow_type)
+
+
+def _offsets(values: pa.Array) -> npt.NDArray[np.int64]:
+    """Of large text: where each value begins, and the last one ends."""
+    if not len(values):
+        return np.zeros(1, np.int64)
+    return np.frombuffer(values.buffers()[1], np.int64, len(values) + 1, values.offset * 8)
+
+
+def _cuts(offsets: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """(begin, end) of pieces of what begins and ends at these bytes: none is too large but for a value alone."""
+    begin = 0
+    while begin < len(offsets) - 1:
+        fitting = int(np.searchsorted(offsets, offsets[begin] + _MOST_BYTES, "right")) - 1
+        end = max(begin + 1, fitting)
+        yield begin, end
+        begin = end
+
+
+def taken(values: Any, places: npt.NDArray[np.int64]) -> Column:
+    """The values (an array, chunked or not) at these places, each of which must be there."""
+    return narrowed(taken_enlarged(values, places), values.type)
+
+
+def taken_enlarged(values: Any, places: npt.NDArray[np.int64]) -> pa.Array:
+    """As `enlarged` makes them, the values (an array, chunked or not) at these places, each of which must be there."""
+    if not isinstance(values, pa.ChunkedArray):
+        return take(enlarged(values), from_numpy(places))
+    if values.num_chunks < 2:
+        return taken_enlarged(values.chunk(0) if values.num_chunks else values.combine_chunks(), places)
+    return _from_parts(values.chunks, places, taken_enlarged, pa.concat_arrays)
+
+
+def _from_parts(
+    parts: Sequence[Any],
+    places: npt.NDArray[np.int64],
+    take_from: Callable[[Any, npt.NDArray[np.int64]], Any],
+    concat: Callable[[list[Any]], Any],
+) -> Any:
+    """What is at these places of all parts, one behind the other, given how to take from one and to put together."""
+    sizes = np.array([len(part) for part in parts])
+    ends = np.cumsum(sizes)
+    which = np.searchsorted(ends, places, "right")
+    order = order_by(which)
+    bounds = np.searchsorted(which[order], np.arange(len(ends) + 1))
+    taken_parts = [
+        take_from(part, places[order[begin:end]] - start)
+        for part, start, (begin, end) in zip(parts, ends - sizes, pairwise(bounds), strict=True)
+    ]
+    back = np.empty(len(order), np.int64)
+    back[order] = np.arange(len(order))
+    return take(concat(taken_parts), from_numpy(back))
+
+
+def picked_rows(data: Columns, places: npt.NDArray[np.int64]) -> Columns:
+    """As `taken_rows`, of distinct places, which one batch has room for where it has for all rows."""
+    return taken_rows(data, places) if isinstance(data, pa.Table) else take(data, from_numpy(places))
+
+
+def repeated_rows(data: Columns, places: npt.NDArray[np.int64]) -> Columns:
+    """The rows at these places, each of which must be there, and may be several times; a table where one batch may have
+    no room for them."""
+    if isinstance(data, pa.RecordBatch):
+        text = max((column.nbytes for column in data.columns if column.type in _LARGE), default=0)
+        if not text or fits(text * int(np.bincount(places, minlength=1).max())):
+            return take(data, from_numpy(places))
+    return taken_rows(data, places)
+
+
+def taken_rows(data: Columns, places: npt.NDArray[np.int64]) -> pa.Table:
+    """The rows at these places, each of which must be there."""
+    return pa.Table.from_arrays([taken(column, places) for column in data.columns], schema=data.schema)
+
+
+def whole(table: pa.Table) -> Columns:
+    """The table, as a batch where it is in one chunk; one without columns gives a batch without rows."""
+    batches = table.to_batches()
+    if len(batches) > 1:
+        return table
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+
+
+def taken_batch(data: Columns, places: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    """The rows at these places, each of which must be there, for which a batch must have room."""
+    if not isinstance(data, pa.Table):
+        return take(data, from_numpy(places))
+    return _from_parts(data.to_batches(), places, lambda part, at: take(part, from_numpy(at)), pa.concat_batches)
+
+
+def put_together(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    """The rows of batches of one schema, in their order, in as few batches as have room for them."""
+    if len(batches) < 2:
+        return list(batches)
+    groups: list[list[pa.RecordBatch]] = [[]]
+    room = _MOST_BYTES
+    for batch in batches:
+        nbytes = max((column.nbytes for column in batch.columns if column.type in _LARGE), default=0)
+        if nbytes > room and groups[-1]:
+            groups.append([])
+            room = _MOST_BYTES
+        groups[-1].append(batch)
+        room -= nbytes
+    return [group[0] if len(group) == 1 else pa.concat_batches(group) for group in groups]
+
+
+def batches_of(columns: Sequence[Column], names: Sequence[str]) -> list[pa.RecordBatch]:
+    """The columns as one batch, or as several where some are in chunks."""
+    if any(isinstance(column, pa.ChunkedArray) for column in columns):
+        return pa.Table.from_arrays(columns, names=names).to_batches()  # type: ignore[no-any-return]
+    return [pa.RecordBatch.from_arrays(columns, names=names)]
+
+
+def timed(parts: Iterable[pa.RecordBatch], times: pa.Array | int) -> Iterator[Batch]:
+    """The parts of some rows with the event times of all: one for each, or one number."""
+    first = 0
+    for data in parts:
+        yield Batch(data, Kind.ROW, times if isinstance(times, int) else times.slice(first, data.num_rows))
+        first += data.num_rows

@@ -1,0 +1,183 @@
+"""What the API asks of Ray Data, behind the plug-in name "ray-dataset": Datasets in, Datasets out.
+
+A Dataset is computed by Ray Data when the job is submitted, and its rows are put into blocks that the job's readers
+fetch. Rows come back as blocks that become the tables of a new Dataset. Both ways they stay in Ray's object store, also
+where the job itself runs in the driver's process.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import ray
+
+from actors.blocks.sink import BlockSink, committed, common_schema
+from actors.blocks.source import BlockSource
+from actors.blocks.store import BLOCK_BYTES, Block, coalesce
+from actors.hosts.ray.cluster import ensure_ray
+from actors.hosts.ray.datasets.block_store import RayBlockStore
+from actors.hosts.ray.datasets.dataset_columns import plain_schema, with_schema
+from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
+from flinkray.connectors.source import (
+    Boundedness,
+    Source,
+    SourceReader,
+    SourceReaderContext,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from flinkray.errors import InvalidProgramError, MissingDependencyError
+from flinkray.types.records import Kind, RecordType
+
+# What one task takes on: Datasets may have hundreds of tiny blocks, and each task may take a process of its own.
+_GROUP_BYTES = 4 * BLOCK_BYTES
+
+
+class RayDatasetBridge:
+    """Datasets as sources, and sinks that become Datasets. Only the driver uses it."""
+
+    def source(self, dataset: Any) -> Source:
+        """The Dataset's rows, in its order. Ray Data runs it when the job is submitted, once per submission.
+
+        Raises:
+            InvalidProgramError: it is no Dataset.
+        """
+        if not isinstance(dataset, _ray_data().Dataset):
+            raise InvalidProgramError(f"from_ray_dataset takes a ray.data.Dataset, not {dataset!r}")
+        return RayDatasetSource(dataset)
+
+    def sink(self, output_type: RecordType | None = None) -> tuple[Sink, Callable[[Any], Any]]:
+        """A sink, and a function that gives its rows as a Dataset once the job has finished.
+
+        Without rows the Dataset has the columns of `output_type`, or none.
+        """
+        _ray_data()  # missing packages are to be named before the job runs, not after
+        sink = _CollectingSink()
+
+        def finish(_result: Any = None) -> Any:
+            if sink.store is None:
+                raise InvalidProgramError("this sink was not part of the job that was run")
+            return _dataset(sink.store, output_type)
+
+        return sink, finish
+
+
+class RayDatasetSource(Source):
+    """A Dataset, in the driver; what is shipped is the BlockSource that `prepare` gives."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+        self._type: RecordType | None = None
+
+    @property
+    def boundedness(self) -> Boundedness:
+        return Boundedness.BOUNDED
+
+    @property
+    def output_type(self) -> RecordType | None:
+        """None where Ray Data would have to run the Dataset to know."""
+        if self._type is None:
+            schema = self._dataset.schema(fetch_if_missing=False)
+            columns = None if schema is None else schema.base_schema
+            if isinstance(columns, pa.Schema):
+                self._type = RecordType(Kind.ROW, plain_schema(columns))
+        return self._type
+
+    def prepare(self) -> Source:
+        """Runs the Dataset: its rows are then in a store that outlives this process."""
+        ensure_ray()
+        dataset = self._dataset.materialize()
+        tables = dataset.to_arrow_refs()
+        schema = plain_schema(_arrow_schema(dataset, tables))
+        store = RayBlockStore.create(outlives_driver=True)
+        try:
+            groups = _groups(tables, _GROUP_BYTES * max(1, len(tables)) // max(1, dataset.size_bytes()))
+            writing = [_write.remote(schema, store, number, *group) for number, group in enumerate(groups)]
+            blocks = [block for written in ray.get(writing) for block in written]
+        except BaseException:
+            store.close()
+            raise
+        return BlockSource(store, blocks, RecordType(Kind.ROW, schema), is_ordered=True)
+
+    def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
+        raise TypeError("a Dataset stays in the driver: ship what prepare() gives")
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
+        raise TypeError("a Dataset stays in the driver: ship what prepare() gives")
+
+
+class _CollectingSink(Sink):
+    """Stays in the driver; `prepare` gives the BlockSink that is shipped."""
+
+    def __init__(self) -> None:
+        self.store: RayBlockStore | None = None
+        """Of the latest submission; freed with this object, or when its rows have become a Dataset."""
+
+    def prepare(self) -> Sink:
+        ensure_ray()
+        self.store = RayBlockStore.create(outlives_driver=False)
+        weakref.finalize(self, self.store.close)
+        return BlockSink(self.store)
+
+    def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
+        raise TypeError("a Dataset is made in the driver: ship what prepare() gives")
+
+
+def _arrow_schema(dataset: Any, tables: Sequence[Any]) -> pa.Schema:
+    """Of a materialized Dataset: from its metadata where that is Arrow's, else (pandas) from its rows as tables."""
+    for data in (dataset, _ray_data().from_arrow_refs(list(tables))):
+        schema = data.schema()
+        if schema is None:
+            return pa.schema([])
+        if isinstance(schema.base_schema, pa.Schema):
+            return schema.base_schema
+    raise InvalidProgramError(f"from_ray_dataset: the columns of {dataset!r} have no Arrow types")
+
+
+def _groups(references: Sequence[Any], size: int) -> list[Sequence[Any]]:
+    step = max(1, size)
+    return [references[start : start + step] for start in range(0, len(references), step)]
+
+
+@ray.remote
+def _write(schema: pa.Schema, store: RayBlockStore, number: int, *tables: pa.Table) -> list[Block]:
+    """Puts the rows of neighbouring tables into the store, in blocks of our size."""
+    batches = (batch for table in tables for batch in with_schema(table, schema).to_batches())
+    blocks = []
+    for part, batch in enumerate(coalesce(batches)):
+        block = Block.of(f"{number:06d}-{part:06d}", batch)
+        store.put(block.block_id, batch)
+        blocks.append(block)
+    return blocks
+
+
+def _dataset(store: RayBlockStore, output_type: RecordType | None) -> Any:
+    data = _ray_data()
+    blocks = [block for committable in committed(store) for block in committable.blocks]
+    schema = common_schema(blocks, output_type)
+    if not blocks:
+        return data.from_arrow(schema.empty_table())
+    groups = _groups([store.reference(block.block_id) for block in blocks], _GROUP_BYTES // BLOCK_BYTES)
+    tables = [_table.remote(schema, *group) for group in groups]
+    dataset = data.from_arrow_refs(tables)  # waits for the tables
+    store.close()
+    return dataset
+
+
+@ray.remote
+def _table(schema: pa.Schema, *blocks: pa.RecordBatch) -> pa.Table:
+    """The rows of neighbouring blocks as one table, which belongs to the driver."""
+    return pa.concat_tables([with_schema(pa.Table.from_batches([block]), schema) for block in blocks])
+
+
+def _ray_data() -> Any:
+    try:
+        import ray.data
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"Ray Data cannot be imported ({error}): install it with pip install 'flinkray[ray-data]'"
+        ) from error
+    return ray.data

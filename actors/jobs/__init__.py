@@ -1,0 +1,5 @@
+"""One job at its JobMaster: scheduler, coordinators and checkpoints together, with the work that blocks.
+
+Open `running_job.py` first. `job_checkpoints.py` carries out what the checkpoint coordinator decides, `recovery.py`
+finds the checkpoint that a job goes on from.
+"""

@@ -1,0 +1,409 @@
+"""The checkpoints of one job at its JobMaster: messages and storage around what the CheckpointCoordinator decides."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from actors.checkpoints.coordination.commands import (
+    Command,
+    CoordinatorsNotified,
+    DropState,
+    FailJob,
+    SavepointDone,
+    SendAborted,
+    SendComplete,
+    SendTrigger,
+    SnapshotCoordinators,
+    StoreCheckpoint,
+)
+from actors.checkpoints.coordination.completed import CompletedCheckpoint
+from actors.checkpoints.coordination.coordinator import CheckpointCoordinator
+from actors.checkpoints.coordination.retained import CompletedCheckpoints, Deletions
+from actors.checkpoints.restore.assignment import Assignment, assign
+from actors.checkpoints.storage.storage import CheckpointDirectories, delete_files, discard_directory, remove_leftovers
+from actors.coordinators.job_coordinators import JobCoordinators
+from actors.high_availability.pointers import CheckpointPointers, JobLeadership, LeadershipLostError
+from actors.jobs.recovery import RESERVED_IDS, Recovered
+from actors.jobs.storing import Lane, RunBlocking, Storing, delete_now
+from actors.protocol.control_messages import SavepointResult, TriggerSavepoint
+from actors.protocol.data_messages import (
+    AcknowledgeCheckpoint,
+    AllocationId,
+    DeclineCheckpoint,
+    EndOfDataReached,
+    NotifyCheckpointAborted,
+    NotifyCheckpointComplete,
+    SessionId,
+    TriggerCheckpoint,
+)
+from actors.protocol.ports import Cancellable, Clock
+from flinkray.errors import CheckpointError, ErrorInfo
+from flinkray.execution import JobStatus
+from graphs.execution_graph import AttemptId, ExecutionGraph, ExecutionVertex
+from graphs.job_graph import CheckpointSettings
+
+log = logging.getLogger(__name__)
+
+# How long the end of a job waits until what it does not leave behind is deleted.
+TIDY_UP_TIMEOUT_MS = 10_000.0
+
+# Ids are reserved anew when so few are left.
+_FEW_IDS = RESERVED_IDS // 2
+
+_RESERVE_RETRY_MS = 1_000.0
+
+_REMEMBERED = 64
+
+
+class CheckpointShell(Protocol):
+    """What the JobMaster does for its checkpoints. `go_on` of JobCheckpoints follows everything that it runs."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    def tell_task(self, attempt_id: AttemptId, message: Callable[[SessionId, AllocationId], Any]) -> None:
+        """Sends what `message` gives for the attempt's slot; nothing where it has none."""
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Cancellable:
+        """Runs `callback` in the JobMaster's thread."""
+
+    @property
+    def run_blocking(self) -> RunBlocking:
+        """Runs work on another thread, then what is to be done about its result in the JobMaster's."""
+
+    def fail_job(self, error: ErrorInfo) -> None:
+        """The restart strategy has its say."""
+
+    def give_up(self, error: BaseException) -> None:
+        """This JobMaster must not do anything more, and ends."""
+
+
+class JobCheckpoints:
+    """See the module. For the JobMaster's thread; `go_on` is to be called after everything that happens to the job."""
+
+    def __init__(
+        self,
+        shell: CheckpointShell,
+        graph: ExecutionGraph,
+        settings: CheckpointSettings,
+        directories: CheckpointDirectories,
+        coordinators: JobCoordinators,
+        leadership: JobLeadership | None,
+        recovered: Recovered,
+    ) -> None:
+        self._shell = shell
+        self._graph = graph
+        self._settings = settings
+        self._directories = directories
+        self._coordinators = coordinators
+        self._leadership = leadership
+        self._generation = recovered.generation
+        self._coordinator = CheckpointCoordinator(graph, settings, directories, recovered.first_id)
+        self._store = CompletedCheckpoints(settings.retained)
+        self._lane = Lane(shell.run_blocking)
+        self._reserved_id = recovered.first_id + RESERVED_IDS
+        """All below are recorded as used."""
+        self._is_reserving = False
+        self._assignment: Assignment | None = None
+        self._restored: CompletedCheckpoint | None = None
+        self._requested: set[str] = set()
+        self._savepoints: deque[SavepointResult] = deque(maxlen=_REMEMBERED)
+        self._dropped: dict[int, str] = {}
+        """Directories of the last checkpoints that were given up."""
+        self._timer: tuple[int, Cancellable] | None = None
+        if recovered.initial is not None:
+            self._store.start_from(recovered.initial)
+        for checkpoint in reversed(recovered.checkpoints):
+            self._delete(self._store.add(checkpoint))
+
+    # -- what happens --------------------------------------------------------------------------------------------
+
+    def on_message(self, message: AcknowledgeCheckpoint | DeclineCheckpoint | EndOfDataReached) -> None:
+        now = self._now()
+        match message:
+            case AcknowledgeCheckpoint():
+                if message.checkpoint_id in self._coordinator.pending_ids:
+                    states = message.snapshot.operators.values()
+                    self._store.register(message.checkpoint_id, (f for state in states for f in state.shared_files()))
+                self._coordinator.acknowledged(message, now)
+            case DeclineCheckpoint():
+                self._coordinator.declined(message, now)
+            case EndOfDataReached():
+                self._coordinator.end_of_data(message, now)
+
+    def trigger_savepoint(self, request: TriggerSavepoint) -> None:
+        if request.request_id not in self._requested:
+            self._requested.add(request.request_id)
+            self._coordinator.trigger_savepoint(request.request_id, request.target, request.stop, self._now())
+
+    def go_on(self) -> None:
+        """Does what the coordinator has decided by now."""
+        while commands := self._coordinator.take_commands():
+            for command in commands:
+                self._run(command)
+        self._reserve_ids()
+        self._set_timer()
+
+    # -- restarts ------------------------------------------------------------------------------------------------
+
+    @property
+    def is_storing(self) -> bool:
+        """Nothing can be restored now: see the CheckpointCoordinator."""
+        return self._coordinator.is_storing
+
+    def restore(self) -> Assignment | None:
+        """What the job starts from, or starts again from, from now on; None: without state.
+
+        Raises:
+            CheckpointError: the program cannot start from it.
+        """
+        latest = self._store.latest
+        self._assignment, self._restored = None, latest
+        if latest is not None:
+            allows = self._settings.allow_non_restored_state
+            self._assignment = assign(latest, self._graph, allow_non_restored_state=allows)
+            self._coordinator.restored(latest, self._now())
+        return self._assignment
+
+    @property
+    def restored_id(self) -> int | None:
+        """Of the checkpoint that `restore` has chosen."""
+        return None if self._restored is None else self._restored.checkpoint_id
+
+    def restore_of(self, vertex: ExecutionVertex) -> Any:
+        """The TaskRestore of a subtask that is deployed now, or None."""
+        return None if self._assignment is None else self._assignment.tasks.get(vertex.id)
+
+    def on_damaged(self, error: ErrorInfo) -> bool:
+        """A task found the checkpoint damaged that it was to start from; whether there is another one."""
+        if self._restored is not None:
+            log.warning("%s; it is not used any more, what sinks committed with it may be committed again", error)
+            self._store.set_aside(self._restored)
+        return self._store.latest is not None
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def end(self, status: JobStatus, ended: bytes, then: Callable[[], None]) -> None:
+        """Nothing is being stored any more, and the job has ended: deletes what it does not leave behind.
+
+        Args:
+            ended: as CheckpointPointers has it.
+            then: called once, when that is done, or takes too long.
+        """
+        deletions = self._store.at_job_end(status, self._settings.retention)
+        leadership, pointers = self._leadership, self._pointers(self._own_directories(), ended)
+
+        def tidy_up() -> None:
+            if leadership is not None:
+                leadership.record(pointers)
+            delete_now(self._directories.of_job, deletions)
+            remove_leftovers(self._directories.of_job)
+
+        once = _Once(then)
+
+        def done(_result: Any, error: BaseException | None) -> None:
+            if error is not None:
+                log.warning("job %r: not everything of its checkpoints is deleted", self._graph.name, exc_info=error)
+            once()
+
+        if leadership is None and not self._directories.of_job:
+            then()
+            return
+        self._shell.call_later(TIDY_UP_TIMEOUT_MS, once)
+        self._lane.run(tidy_up, done)
+
+    # -- looking at it -------------------------------------------------------------------------------------------
+
+    @property
+    def coordinator(self) -> CheckpointCoordinator:
+        return self._coordinator
+
+    @property
+    def savepoints(self) -> tuple[SavepointResult, ...]:
+        """The last ones that were asked for, oldest first."""
+        return tuple(self._savepoints)
+
+    def check(self) -> None:
+        """What always holds between two messages."""
+        self._coordinator.check()
+        self._store.check()
+
+    # -- commands ------------------------------------------------------------------------------------------------
+
+    def _run(self, command: Command) -> None:
+        match command:
+            case SnapshotCoordinators():
+                self._snapshot_coordinators(command.checkpoint_id)
+            case SendTrigger() | SendComplete() | SendAborted():
+                self._shell.tell_task(command.attempt_id, lambda session, slot: _task_message(command, session, slot))
+            case CoordinatorsNotified():
+                self._coordinators.notify(command.checkpoint_id, command.is_complete)
+            case StoreCheckpoint():
+                self._begin_to_store(command.checkpoint)
+            case DropState():
+                self._drop(command)
+            case FailJob():
+                self._shell.fail_job(command.error)
+            case SavepointDone():
+                self._savepoints.append(SavepointResult(command.request_id, command.directory, command.error))
+
+    def _snapshot_coordinators(self, checkpoint_id: int) -> None:
+        try:
+            states = self._coordinators.snapshot(checkpoint_id)
+        except Exception as error:
+            self._coordinator.coordinators_failed(checkpoint_id, ErrorInfo.of(error), self._now())
+        else:
+            self._coordinator.coordinators_snapshotted(checkpoint_id, states, self._now())
+
+    def _begin_to_store(self, checkpoint: CompletedCheckpoint) -> None:
+        if not checkpoint.directory:
+            self._stored(checkpoint, None)
+            return
+        leadership = None if checkpoint.is_savepoint else self._leadership
+        own = self._own_directories()
+        pointers = self._pointers((checkpoint.directory, *own)[: self._settings.retained])
+        storing = Storing(checkpoint, leadership, pointers, before=self._pointers(own))
+        timeout_ms = self._settings.timeout_ms
+        overdue = self._shell.call_later(timeout_ms, lambda: self._on_overdue(storing))
+
+        def done(_result: Any, error: BaseException | None) -> None:
+            overdue.cancel()
+            if error is not None and (storing.is_in_doubt or isinstance(error, LeadershipLostError)):
+                self._shell.give_up(error)
+            elif not storing.is_given_up:
+                if error is None and leadership is not None:
+                    self._reserved_id = max(self._reserved_id, pointers.next_id)
+                self._stored(checkpoint, error)
+
+        self._lane.run(storing.run, done)
+
+    def _on_overdue(self, storing: Storing) -> None:
+        waited = f"{self._settings.timeout_ms} ms (execution.checkpointing.timeout)"
+        error = CheckpointError(f"{storing.checkpoint.directory} could not be completed within {waited}")
+        if storing.give_up():
+            self._stored(storing.checkpoint, error)
+        else:
+            # Nobody can tell whether it counts, and so not what the job would recover from.
+            self._shell.give_up(error)
+
+    def _stored(self, checkpoint: CompletedCheckpoint, error: BaseException | None) -> None:
+        if error is None and not checkpoint.is_savepoint:
+            self._delete(self._store.add(checkpoint))
+        elif error is None:
+            self._delete(self._store.abandon(checkpoint.checkpoint_id))
+        info = None if error is None else ErrorInfo.of(error)
+        self._coordinator.stored(checkpoint.checkpoint_id, info, self._now())
+
+    def _drop(self, command: DropState) -> None:
+        checkpoint_id = command.checkpoint_id
+        states = [state for snapshot in command.snapshots for state in snapshot.operators.values()]
+        self._store.register(checkpoint_id, (file for state in states for file in state.shared_files()))
+        is_over = checkpoint_id not in self._coordinator.pending_ids
+        shared = self._store.abandon(checkpoint_id) if is_over else Deletions()
+        directory = command.directory or self._dropped.get(checkpoint_id, self._directories.of_job)
+        if command.directory:
+            self._dropped[checkpoint_id] = command.directory
+            while len(self._dropped) > _REMEMBERED:
+                del self._dropped[next(iter(self._dropped))]
+        files = [path for state in states for path in state.files()]
+        of_job = self._directories.of_job
+
+        def drop() -> None:
+            delete_files(directory, files)
+            delete_now(of_job, shared)
+            if command.directory:
+                discard_directory(command.directory)
+
+        if files or shared or command.directory:
+            self._shell.run_blocking(drop, self._on_deleted)
+
+    # -- inside --------------------------------------------------------------------------------------------------
+
+    def _delete(self, deletions: Deletions) -> None:
+        of_job = self._directories.of_job
+        if deletions and of_job:
+            self._shell.run_blocking(lambda: delete_now(of_job, deletions), self._on_deleted)
+
+    def _on_deleted(self, _result: Any, error: BaseException | None) -> None:
+        if error is not None:
+            log.warning("job %r: files of old checkpoints are left", self._graph.name, exc_info=error)
+
+    def _own_directories(self) -> tuple[str, ...]:
+        return tuple(each.directory for each in self._store.own if each.directory)
+
+    def _pointers(self, directories: Iterable[str], ended: bytes = b"") -> CheckpointPointers:
+        next_id = self._coordinator.next_id + RESERVED_IDS
+        return CheckpointPointers(self._generation, next_id, tuple(directories), ended)
+
+    def _reserve_ids(self) -> None:
+        """Completed checkpoints do that too; this is for when none is completed for long."""
+        leadership, left = self._leadership, self._reserved_id - self._coordinator.next_id
+        if leadership is None or self._is_reserving or left > _FEW_IDS:
+            return
+        if left <= 0:
+            text = f"no checkpoint id of job {self._graph.name!r} could be recorded as used for long"
+            self._shell.give_up(CheckpointError(text))
+            return
+        self._is_reserving = True
+        pointers = self._pointers(self._own_directories())
+
+        def done(_result: Any, error: BaseException | None) -> None:
+            if isinstance(error, LeadershipLostError):
+                self._shell.give_up(error)
+            elif error is not None:
+                log.warning("job %r: %s; %d checkpoint ids are left", self._graph.name, error, left)
+                self._shell.call_later(_RESERVE_RETRY_MS, again)
+            else:
+                self._is_reserving = False
+                self._reserved_id = max(self._reserved_id, pointers.next_id)
+
+        def again() -> None:
+            self._is_reserving = False
+
+        self._lane.run(lambda: leadership.record(pointers), done)
+
+    def _set_timer(self) -> None:
+        due = self._coordinator.next_due()
+        if self._timer is not None:
+            if due is not None and due >= self._timer[0]:
+                return  # it looks again then
+            self._timer[1].cancel()
+            self._timer = None
+        if due is not None:
+            delay = max(0, due - self._now())
+            self._timer = (due, self._shell.call_later(delay, self._on_due))
+
+    def _on_due(self) -> None:
+        self._timer = None
+        self._coordinator.tick(self._now())
+
+    def _now(self) -> int:
+        return self._shell.clock.now_ms()
+
+
+def _task_message(command: SendTrigger | SendComplete | SendAborted, session: SessionId, slot: AllocationId) -> Any:
+    attempt_id, checkpoint_id = command.attempt_id, command.checkpoint_id
+    match command:
+        case SendTrigger():
+            return TriggerCheckpoint(session, slot, attempt_id, checkpoint_id, command.timestamp_ms, command.options)
+        case SendComplete():
+            return NotifyCheckpointComplete(session, slot, attempt_id, checkpoint_id)
+        case SendAborted():
+            return NotifyCheckpointAborted(session, slot, attempt_id, checkpoint_id)
+
+
+@dataclass
+class _Once:
+    """Passes on the first call."""
+
+    then: Callable[[], None]
+    is_called: bool = False
+
+    def __call__(self) -> None:
+        if not self.is_called:
+            self.is_called = True
+            self.then()

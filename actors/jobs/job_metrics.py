@@ -1,0 +1,111 @@
+"""The figures of a job, put together from those of its tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from actors.protocol.control_messages import JobDetails, SubtaskDetails, VertexDetails
+from actors.protocol.data_messages import TaskMetrics
+from actors.scheduling.scheduler import Scheduler
+from flinkray.execution import JobProgress
+from graphs.execution_graph import AttemptId, ExecutionGraph, ExecutionJobVertex, ExecutionVertex, ExecutionVertexId
+from graphs.job_graph import SourceInput, TaskKind
+
+_NOTHING = TaskMetrics()
+
+
+class JobMetrics:
+    """What the current attempts of a job's tasks have reported. Not thread-safe."""
+
+    def __init__(self, graph: ExecutionGraph) -> None:
+        self._graph = graph
+        self._reported: dict[ExecutionVertexId, tuple[AttemptId, TaskMetrics]] = {}
+
+    def report(self, metrics: Mapping[AttemptId, TaskMetrics]) -> None:
+        """Newer figures; those of attempts that are not current are ignored."""
+        for attempt, figures in metrics.items():
+            execution = self._graph.executions.get(attempt)
+            if execution is not None:
+                self._reported[execution.vertex.id] = attempt, figures
+
+    def of(self, subtask: ExecutionVertex) -> TaskMetrics:
+        """The last report of the subtask's current attempt."""
+        attempt, figures = self._reported.get(subtask.id, (None, _NOTHING))
+        return figures if attempt == subtask.current.attempt_id else _NOTHING
+
+    def accumulators(self) -> dict[str, int | float]:
+        """Summed over all subtasks: the final ones of tasks that have ended, the last reported ones of others."""
+        totals: dict[str, int | float] = {}
+        for subtask in self._graph.vertices.values():
+            final = subtask.current.accumulators if subtask.current.state.is_terminal else {}
+            for name, value in (final or self.of(subtask).accumulators).items():
+                totals[name] = totals.get(name, 0) + value
+        return totals
+
+    def progress(self) -> JobProgress:
+        """Sums over sources and sinks. A task counts what its sources make as in, and what its sinks take as out."""
+        vertices = self._graph.job_vertices.values()
+        sources = [self.of(subtask) for vertex in vertices if _reads_source(vertex) for subtask in vertex.subtasks]
+        sinks = [vertex for vertex in vertices if not vertex.results]
+        return JobProgress(
+            status=self._graph.status.current,
+            records_in=sum(figures.records_in for figures in sources),
+            records_out=sum(self.of(subtask).records_out for vertex in sinks for subtask in vertex.subtasks),
+            watermark=_lowest(self.of(subtask).watermark for vertex in sinks for subtask in vertex.subtasks),
+        )
+
+
+def job_details(scheduler: Scheduler, metrics: JobMetrics) -> JobDetails:
+    """The job as it is now, as a value that can leave the JobMaster."""
+    graph = scheduler.graph
+    progress = metrics.progress()
+    times = sorted(graph.status.timestamps.items(), key=lambda entry: entry[1])
+    return JobDetails(
+        job_id=graph.job_id,
+        name=graph.name,
+        status=graph.status.current,
+        status_times=tuple(times),
+        vertices=tuple(_vertex_details(vertex, scheduler, metrics) for vertex in graph.job_vertices.values()),
+        accumulators=metrics.accumulators(),
+        records_in=progress.records_in,
+        records_out=progress.records_out,
+        watermark=progress.watermark,
+        error=scheduler.failure,
+        restarts=scheduler.restarts,
+        failures=scheduler.failures,
+    )
+
+
+def _vertex_details(vertex: ExecutionJobVertex, scheduler: Scheduler, metrics: JobMetrics) -> VertexDetails:
+    return VertexDetails(
+        vertex_id=vertex.id,
+        name=vertex.name,
+        parallelism=vertex.parallelism,
+        max_parallelism=vertex.max_parallelism,
+        inputs=tuple((edge.source_vertex, edge.ship_strategy) for edge in vertex.job_vertex.inputs),
+        subtasks=tuple(_subtask_details(subtask, scheduler, metrics) for subtask in vertex.subtasks),
+    )
+
+
+def _subtask_details(subtask: ExecutionVertex, scheduler: Scheduler, metrics: JobMetrics) -> SubtaskDetails:
+    execution = subtask.current
+    return SubtaskDetails(
+        subtask_index=subtask.subtask_index,
+        attempt_id=execution.attempt_id,
+        attempt_number=execution.attempt_number,
+        state=execution.state.name,
+        slot=scheduler.slot_of(execution),
+        metrics=metrics.of(subtask),
+        error=execution.error,
+    )
+
+
+def _reads_source(vertex: ExecutionJobVertex) -> bool:
+    chained = any(isinstance(i, SourceInput) for operator in vertex.job_vertex.operators for i in operator.inputs)
+    return chained or vertex.job_vertex.kind is TaskKind.SOURCE
+
+
+def _lowest(watermarks: Iterable[int | None]) -> int | None:
+    """None as long as one of them is not known."""
+    known = list(watermarks)
+    return None if not known or None in known else min(mark for mark in known if mark is not None)

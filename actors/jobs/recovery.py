@@ -1,0 +1,70 @@
+"""What a JobMaster finds out before it starts its job: which checkpoint the job goes on from. Blocks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from actors.checkpoints.coordination.completed import CompletedCheckpoint
+from actors.checkpoints.storage.metadata import load
+from actors.high_availability.pointers import CheckpointPointers, JobLeadership
+from flinkray.errors import CheckpointError, DamagedCheckpointError
+from graphs.job_graph import CheckpointSettings
+
+log = logging.getLogger(__name__)
+
+RESERVED_IDS = 1_000
+"""So many checkpoint ids at a time are recorded as used, so that no JobMaster uses those of another."""
+
+
+class Recovered(Struct, frozen=True):
+    """What the job starts with."""
+
+    generation: int = 0
+    """JobMasters before this one."""
+    first_id: int = 1
+    """Above every id that the job has used, and that of what it starts from."""
+    checkpoints: tuple[CompletedCheckpoint, ...] = ()
+    """The job's own, newest first."""
+    initial: CompletedCheckpoint | None = None
+    """What the user has named."""
+    ended: bytes = b""
+    """As CheckpointPointers.ended: there is nothing to start any more."""
+
+
+def recover(settings: CheckpointSettings, leadership: JobLeadership | None) -> Recovered:
+    """Takes the job over, and reads the metadata of what it can start from.
+
+    A damaged checkpoint of the job's own is passed over for an older one, with a warning: what sinks committed with
+    it may be committed once more.
+
+    Raises:
+        CheckpointError: the job had checkpoints, or the user has named one, and none can be read.
+    """
+    pointers = CheckpointPointers() if leadership is None else leadership.take()
+    if pointers.ended:
+        return Recovered(pointers.generation, pointers.next_id, ended=pointers.ended)
+    checkpoints = tuple(_readable(pointers.directories, may_be_none=bool(settings.restore_path)))
+    # Not looked at where the job has gone on from it: it is the user's, who may have removed it since.
+    initial = load(settings.restore_path) if settings.restore_path and not checkpoints else None
+    first_id = pointers.next_id if initial is None else max(pointers.next_id, initial.checkpoint_id + 1)
+    if leadership is not None:
+        leadership.record(replace(pointers, next_id=first_id + RESERVED_IDS))
+    return Recovered(pointers.generation, first_id, checkpoints, initial)
+
+
+def _readable(directories: Iterable[str], may_be_none: bool) -> Iterable[CompletedCheckpoint]:
+    first: CheckpointError | None = None
+    found = False
+    for directory in directories:
+        try:
+            yield load(directory)
+            found = True
+        except DamagedCheckpointError as error:
+            log.warning("%s; an older one is tried", error)
+            first = first or error
+    if first is not None and not found and not may_be_none:
+        raise first

@@ -1,0 +1,360 @@
+"""A job that has been set up: its scheduler, coordinators and checkpoints, and how they act together."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import logging
+import pickle
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from actors.checkpoints.storage.storage import CheckpointDirectories
+from actors.coordinators.base import CoordinatorContext
+from actors.coordinators.job_coordinators import JobCoordinators
+from actors.high_availability.pointers import JobLeadership
+from actors.jobs.job_checkpoints import JobCheckpoints
+from actors.jobs.job_metrics import JobMetrics, job_details
+from actors.jobs.recovery import Recovered
+from actors.jobs.storing import Done, RunBlocking
+from actors.protocol.control_messages import (
+    Collected,
+    JobDetails,
+    ResourceProfile,
+    SavepointResult,
+    TakeCollected,
+    TriggerSavepoint,
+)
+from actors.protocol.data_messages import (
+    AcknowledgeCheckpoint,
+    AllocationId,
+    DeclineCheckpoint,
+    DeliverOperatorEvent,
+    EndOfDataReached,
+    OperatorEventSent,
+    SessionId,
+    TaskMetrics,
+    TaskStateChanged,
+)
+from actors.protocol.failure_records import TaskFailure
+from actors.protocol.ports import Address, Cancellable, Clock, EndpointContext
+from actors.protocol.serialized_value import Sealed
+from actors.scheduling.failover.failover_strategies import failover_strategy_of
+from actors.scheduling.failover.restart_strategies import strategy_of
+from actors.scheduling.scheduler import Command, Scheduler, SubtasksReset, SubtaskStarted
+from flinkray.config.options import SLOT_CPUS, SLOT_IDLE_TIMEOUT, SLOT_REQUEST_TIMEOUT
+from flinkray.errors import DamagedCheckpointError, ErrorInfo, FlinkrayError
+from flinkray.execution import JobProgress, JobStatus
+from flinkray.types.records import OperatorId
+from graphs.execution_graph import AttemptId, Execution, ExecutionGraph, ExecutionVertexId
+from graphs.job_graph import JobGraph, JobVertexId
+from graphs.states import ExecutionState
+
+log = logging.getLogger(__name__)
+
+
+class Call(Struct, frozen=True):
+    """To the JobMaster itself: what a part of the job wants to run in its thread."""
+
+    callback: Callable[[], None]
+
+
+class RunningJob:
+    """See the module. For the JobMaster's thread, which calls `go_on` after everything that happens.
+
+    It implements `actors.jobs.job_checkpoints.CheckpointShell`.
+    """
+
+    def __init__(
+        self,
+        context: EndpointContext,
+        session: SessionId,
+        job_graph: JobGraph,
+        checkpoint_directory: str,
+        leadership: JobLeadership | None,
+        recovered: Recovered,
+        carry_out: Callable[[Command], None],
+    ) -> None:
+        """
+        Args:
+            context: the JobMaster's; `Call`s that it tells itself are to be run.
+            checkpoint_directory: of the checkpoints of all jobs; empty: they are kept in memory.
+            recovered: what the job starts from.
+            carry_out: does what the scheduler wants of others.
+
+        Raises:
+            FlinkrayError: the job cannot be set up, or not start from that.
+        """
+        settings, configuration = job_graph.checkpoint_settings, job_graph.configuration
+        self._context = context
+        self._session = session
+        self._carry_out = carry_out
+        self._has_checkpoints = settings.is_periodic
+        self._generation = recovered.generation
+        self._reset: SubtasksReset | None = None
+        """Subtasks that are to start again, once it is known what from."""
+        graph = ExecutionGraph.from_job_graph(job_graph, generation=recovered.generation, now_ms=context.clock.now_ms())
+        self._coordinators = JobCoordinators(graph, self._context_of, settings.is_periodic, settings.retained)
+        directories = CheckpointDirectories(
+            job_graph.job_id, checkpoint_directory, settings.savepoint_directory, context.random("savepoints")
+        )
+        self._checkpoints = JobCheckpoints(
+            self, graph, settings, directories, self._coordinators, leadership, recovered
+        )
+        self._metrics = JobMetrics(graph)
+        self.scheduler = Scheduler(
+            graph,
+            ResourceProfile(configuration.get(SLOT_CPUS)),
+            configuration.get(SLOT_REQUEST_TIMEOUT),
+            configuration.get(SLOT_IDLE_TIMEOUT),
+            restart_strategy=strategy_of(configuration, settings.is_periodic, context.random("restarts")),
+            failover_strategy=failover_strategy_of(configuration),
+            restore_of=self._checkpoints.restore_of,
+        )
+        assignment = self._checkpoints.restore()
+        self._coordinators.start({} if assignment is None else assignment.coordinators)
+        self._undrained = {each.collect_id for each in self._coordinators.collectors}
+        """Collect ids whose rows the driver does not all have yet."""
+        self._job_name = job_graph.name
+        self._told_failure: TaskFailure | None = None
+        """The last one that is in the log."""
+
+    # -- the life of the job -------------------------------------------------------------------------------------
+
+    def go_on(self) -> None:
+        """Does what has been decided, by the scheduler first, then about checkpoints."""
+        commands = self.scheduler.take_commands()
+        while True:
+            for command in commands:
+                self._run(command)
+            self._checkpoints.go_on()
+            self._restart_subtasks()
+            commands = self.scheduler.take_commands()
+            if not commands:
+                break
+        self._tell_failures()
+
+    def _tell_failures(self) -> None:
+        """To the log, as a job may restart for ever; what ends it, who waits for it gets as an error."""
+        told, failures = self._told_failure, self.scheduler.failures
+        if not failures or failures[-1].root is told:
+            return
+        self._told_failure = failures[-1].root
+        if self.scheduler.status not in (JobStatus.RUNNING, JobStatus.RESTARTING):
+            return
+        new = list(itertools.takewhile(lambda record: record.root is not told, reversed(failures)))
+        for record in reversed(new):
+            root = record.root
+            what = "" if root.task_name is None else f"; {root.task_name} failed"
+            log.warning("job %r %s%s: %s", self._job_name, record.decision, what, root.error)
+
+    @property
+    def is_over(self) -> bool:
+        """It is in a terminal status, and nothing of it is in doubt."""
+        return self.scheduler.status.is_terminal and not self._checkpoints.is_storing
+
+    def end(self, then: Callable[[JobDetails], None]) -> None:
+        """It is over: lets go of what it has, and calls `then` when nothing is left that should not be."""
+        self._coordinators.close()
+        details = self.details()
+        self._checkpoints.end(details.status, pickle.dumps(details), lambda: then(details))
+
+    def check(self) -> None:
+        """What always holds between two messages."""
+        self.scheduler.check()
+        self._checkpoints.check()
+        assert self._reset is None or self._checkpoints.is_storing, "a restart waits for nothing"
+
+    def _run(self, command: Command) -> None:
+        match command:
+            case SubtaskStarted():
+                self._coordinators.subtask_started(command.vertex_id, command.subtask_index)
+            case SubtasksReset():
+                self._reset = command
+            case _:
+                self._carry_out(command)
+
+    def _restart_subtasks(self) -> None:
+        """Says what subtasks start again from, as soon as that can be told."""
+        reset = self._reset
+        if reset is None or self._checkpoints.is_storing:
+            return
+        self._reset = None
+        try:
+            assignment = self._checkpoints.restore()
+            if reset.is_global:
+                states = {} if assignment is None else assignment.coordinators
+                self._coordinators.restart(states, self._checkpoints.restored_id)
+            else:
+                self._coordinators.subtasks_failed(reset.vertices, self._checkpoints.restored_id)
+        except Exception as error:
+            self.fail_job(ErrorInfo.of(error))
+        else:
+            self.scheduler.deploy_restarted(reset.restart, self.clock.now_ms())
+
+    # -- tasks ---------------------------------------------------------------------------------------------------
+
+    def on_task_state(self, message: TaskStateChanged) -> None:
+        error = message.error
+        is_damaged = error is not None and self._has_found_damage(message.attempt_id, error)
+        if error is not None and is_damaged and not self._checkpoints.on_damaged(error):
+            # It will not be restored the next time either.
+            message = replace(message, error=dataclasses.replace(error, is_recoverable=False))
+        # Coordinators have forgotten what they gave out before the damaged one: they go back to the older one as well.
+        if not self.scheduler.change_task_state(message, self.clock.now_ms(), fails_job=is_damaged):
+            log.debug("ignored %s of %s", message.state, message.attempt_id)
+
+    def _has_found_damage(self, attempt_id: AttemptId, error: ErrorInfo) -> bool:
+        """The task cannot be restored from the checkpoint that it was to start from."""
+        execution = self._execution(attempt_id)
+        if execution is None or error.type_name != DamagedCheckpointError.__name__:
+            return False
+        return execution.state in (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING)
+
+    def on_operator_event(self, message: OperatorEventSent) -> None:
+        """For an operator's coordinator; those of past attempts are ignored."""
+        execution = self._execution(message.attempt_id)
+        if execution is None or execution.state.is_terminal or self.scheduler.status.is_terminal:
+            log.debug("ignored an event of %s", message.attempt_id)
+            return
+        try:
+            self._coordinators.handle_event(message.operator_id, execution.vertex.subtask_index, message.event)
+        except Exception as error:
+            self.fail_job(ErrorInfo.of(error))
+
+    def on_checkpoint_message(self, message: AcknowledgeCheckpoint | DeclineCheckpoint | EndOfDataReached) -> None:
+        self._checkpoints.on_message(message)
+
+    def on_metrics(self, metrics: Mapping[AttemptId, TaskMetrics]) -> None:
+        self._metrics.report(metrics)
+
+    def _execution(self, attempt_id: AttemptId) -> Execution | None:
+        return self.scheduler.graph.executions.get(attempt_id)
+
+    # -- for clients ---------------------------------------------------------------------------------------------
+
+    def progress(self) -> JobProgress:
+        return self._metrics.progress()
+
+    def details(self) -> JobDetails:
+        """The job as it is now, as a value that can leave the JobMaster."""
+        details = job_details(self.scheduler, self._metrics)
+        overview = self._checkpoints.coordinator.overview()
+        return replace(details, checkpoints=overview, savepoints=self._checkpoints.savepoints)
+
+    def trigger_savepoint(self, request: TriggerSavepoint) -> None:
+        self._checkpoints.trigger_savepoint(request)
+
+    def savepoint(self, request_id: str) -> SavepointResult | None:
+        """What became of the request; None: it is under way, or was never made."""
+        return next((each for each in self._checkpoints.savepoints if each.request_id == request_id), None)
+
+    def take(self, request: TakeCollected) -> Collected:
+        """
+        Raises:
+            FlinkrayError: there is no such sink, or the driver would get rows twice.
+        """
+        coordinator = self._coordinators.collector(request.collect_id)
+        if self._generation and not self._has_checkpoints and any(request.positions):
+            raise FlinkrayError(
+                f"job {self.scheduler.graph.name!r} began again with a new JobMaster after some of its rows had been "
+                "handed to the driver, which would now get them twice; run it again, with checkpoints "
+                "(execution.checkpointing.interval)"
+            )
+        batches, is_end = coordinator.take(request.max_batches, request.positions)
+        return Collected(tuple(batches), is_end, coordinator.positions)
+
+    def received(self, collect_id: str) -> None:
+        """The driver has all the rows that it wants."""
+        self._undrained.discard(collect_id)
+
+    @property
+    def has_rows_to_take(self) -> bool:
+        return bool(self._undrained)
+
+    # -- what its parts may use ----------------------------------------------------------------------------------
+
+    @property
+    def clock(self) -> Clock:
+        return self._context.clock
+
+    def tell_task(self, attempt_id: AttemptId, message: Callable[[SessionId, AllocationId], Any]) -> None:
+        """Sends what `message` gives to the attempt, unless it has ended or has no slot."""
+        execution = self._execution(attempt_id)
+        if execution is not None and not execution.state.is_terminal and execution.location is not None:
+            allocation_id = AllocationId(execution.allocation_id or "")
+            self._context.tell(Address(execution.location), message(self._session, allocation_id))
+
+    def send_event(self, vertex: ExecutionVertexId, operator_id: OperatorId, event: Any) -> None:
+        """A coordinator's event, to the current attempt of a subtask; dropped where none runs."""
+        execution = self.scheduler.graph.vertices[vertex].current
+        if execution.state not in (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING):
+            log.debug("dropped an event for %s", execution)
+            return
+        attempt_id = execution.attempt_id
+        self.tell_task(
+            attempt_id,
+            lambda session, slot: DeliverOperatorEvent(session, slot, attempt_id, operator_id, Sealed(event)),
+        )
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Cancellable:
+        """Runs `callback` in the JobMaster's thread."""
+        return self._context.tell_self_later(delay_ms, Call(callback))
+
+    @property
+    def run_blocking(self) -> RunBlocking:
+        return blocking(self._context)
+
+    def fail_job(self, error: ErrorInfo) -> None:
+        """The job as a whole has failed: it is restarted, or ends."""
+        self.scheduler.fail(error, self.clock.now_ms())
+
+    def break_job(self, error: BaseException) -> None:
+        """A coordinator cannot go on. Comes back as a message, since the scheduler may be in the middle of a move."""
+        info = ErrorInfo.of(error)
+        self._context.tell_self(Call(lambda: self.fail_job(info)))
+
+    def give_up(self, error: BaseException) -> None:
+        """The JobMaster's process ends; another one has the job, or will."""
+        self._context.fatal(error)
+
+    def _context_of(self, operator_id: OperatorId, vertex: JobVertexId, parallelism: int) -> CoordinatorContext:
+        return _CoordinatorContext(self, operator_id, vertex, parallelism)
+
+
+def blocking(context: EndpointContext) -> RunBlocking:
+    """Work on another thread, and then a `Call` in the endpoint's own."""
+
+    def run(work: Callable[[], Any], done: Done) -> None:
+        context.run_blocking(work, lambda result, error: Call(lambda: done(result, error)))
+
+    return run
+
+
+class _CoordinatorContext:
+    """Implements `actors.coordinators.base.CoordinatorContext`."""
+
+    def __init__(self, job: RunningJob, operator_id: OperatorId, vertex: JobVertexId, parallelism: int) -> None:
+        self._job = job
+        self._operator_id = operator_id
+        self._vertex = vertex
+        self._parallelism = parallelism
+
+    @property
+    def parallelism(self) -> int:
+        return self._parallelism
+
+    def now_ms(self) -> int:
+        return self._job.clock.now_ms()
+
+    def send_event(self, subtask_index: int, event: Any) -> None:
+        self._job.send_event(ExecutionVertexId(self._vertex, subtask_index), self._operator_id, event)
+
+    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Cancellable:
+        return self._job.call_later(delay_ms, callback)
+
+    def fail_job(self, error: BaseException) -> None:
+        self._job.break_job(error)

@@ -1,0 +1,417 @@
+"""The key of each row: its columns, its values, its hash and its key group.
+
+The hash is part of the state format: it decides in which key group, and so in which file of a savepoint, a key's state
+is. It depends on nothing but the values (no seed of a process, no byte order, no version of a library) and must never
+change; `tests/unit/network/test_keys.py` holds golden values.
+"""
+
+from __future__ import annotations
+
+import decimal
+import enum
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from actors.columns.text_words import WORD_BYTES, WORDS_AT_ONCE, TextWords, Words
+from actors.state.snapshots.pickling import with_one_nan
+from actors.user_code.functions import raise_attributed, short_repr
+from flinkray.batches.batch import Batch
+from flinkray.batches.fixed_width import as_numpy, fixed_width
+from flinkray.batches.row_codec import decode
+from flinkray.batches.value_columns import to_array, to_values
+from flinkray.errors import TypeMismatchError, UnknownColumnError
+from flinkray.types.keys import ColumnKey, FunctionKey, KeySelector
+from flinkray.types.records import Kind, RecordType
+from flinkray.types.value_types import Misfit, Unholdable, infer_type, with_rows
+
+Hashes = npt.NDArray[np.uint64]
+KeyGroups = npt.NDArray[np.int32]
+
+KEY_COLUMN = "key"
+"""Column of a key that a function gave; a tuple's columns are `key_0`, `key_1`, ..."""
+
+# All constants below are part of the state format: with others, keys go to other key groups and their state is not
+# found. The multipliers are those of MurmurHash3's finaliser, the increment is 2**64 divided by the golden ratio.
+_MIX_1 = np.uint64(0xFF51AFD7ED558CCD)
+_MIX_2 = np.uint64(0xC4CEB9FE1A85EC53)
+_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
+_WORD = np.uint64(0x87C37B91114253D5)
+_NULL = np.uint64(0x6E756C6C6B657921)
+_NAN_BITS = np.uint64(0x7FF8000000000000)
+_LONG_VALUE_BYTES = 256
+"""Longer strings are hashed one by one: the vectorised loop runs as often as the longest value has words."""
+
+_SHIFT_33 = np.uint64(33)
+_SHIFT_32 = np.uint64(32)
+
+
+# -- columns and values ------------------------------------------------------------------------------------------
+
+
+def key_columns(batch: Batch, selector: KeySelector, where: str) -> pa.RecordBatch:
+    """The key of each row as columns: those named by the selector, or `key` (`key_0` ...) for a function's.
+
+    Args:
+        where: names the operator in errors, for example "map (1/2)".
+    Raises:
+        UnknownColumnError: the batch has no such column.
+        UserFunctionError: the key function raised.
+        TypeMismatchError: its results do not fit one Arrow type.
+    """
+    if isinstance(selector, ColumnKey):
+        return _select(batch.data, selector, where)
+    return batch.keys if batch.keys is not None else _computed(batch, selector, where)
+
+
+def key_values(columns: pa.RecordBatch) -> list[Any]:
+    """Each row's key as a Python value: the bare value of a single column, a tuple of several. Every NaN is NAN, also
+    within tuples."""
+    lists = [_one_nan(to_values(column), column.type) for column in columns.columns]
+    return lists[0] if len(lists) == 1 else list(zip(*lists, strict=True))
+
+
+def hashable_keys(columns: pa.RecordBatch, where: str) -> list[Any]:
+    """As `key_values`, of keys that state, timers and windows can be kept by.
+
+    Raises:
+        TypeMismatchError: a key is or holds a list or dict.
+    """
+    keys = key_values(columns)
+    if any(pa.types.is_nested(column.type) for column in columns.columns):
+        for key in keys:
+            try:
+                hash(key)
+            except TypeError:
+                names = ", ".join(columns.schema.names)
+                raise TypeMismatchError(
+                    f"{where}: the key {short_repr(key)} ({names}) has a list or dict in it, so no state can be kept "
+                    "by it; key by a function that makes text, a number or a tuple of it"
+                ) from None
+    return keys
+
+
+def _one_nan(values: list[Any], arrow_type: pa.DataType) -> list[Any]:
+    held = arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
+    may_have_nan = pa.types.is_floating(held) or pa.types.is_nested(held)
+    return [with_one_nan(value) for value in values] if may_have_nan else values
+
+
+def _select(data: pa.RecordBatch, selector: ColumnKey, where: str) -> pa.RecordBatch:
+    numbers = [data.schema.get_field_index(column) for column in selector.columns]
+    if -1 in numbers:
+        raise UnknownColumnError(selector.columns[numbers.index(-1)], data.schema.names, where)
+    return data.select(numbers)
+
+
+def _computed(batch: Batch, selector: FunctionKey, where: str) -> pa.RecordBatch:
+    function = selector.function
+    keys: list[Any] = []
+    value: Any = None
+    try:
+        for value in decode(batch):
+            keys.append(function(value))
+    except BaseException as error:
+        raise_attributed(f"{where}, key function {selector}", "", value, error)
+    return _as_columns(keys, selector, where)
+
+
+def _as_columns(keys: list[Any], selector: FunctionKey, where: str) -> pa.RecordBatch:
+    key_type = selector.key_type
+    types: Sequence[Any] = list(key_type.schema.types) if key_type is not None else []
+    if not _is_wide(keys, key_type):
+        if key_type is not None and key_type.kind is Kind.ROW:
+            types = [with_rows(pa.struct(list(key_type.schema)))]
+        column = _as_array(keys, types[0] if types else None, selector, where)
+        return pa.RecordBatch.from_arrays([column], names=[KEY_COLUMN])
+    width = len(types) or len(keys[0])
+    for key in keys:
+        if not isinstance(key, tuple | list) or len(key) != width:
+            raise TypeMismatchError(
+                f"{where}: the key function {selector} must give a tuple of {width} values for every row, "
+                f"not {short_repr(key)}"
+            )
+    columns = zip(*keys, strict=True) if keys else ([] for _ in range(width))
+    arrays = [
+        _as_array(list(column), types[index] if types else None, selector, where)
+        for index, column in enumerate(columns)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, names=[f"{KEY_COLUMN}_{index}" for index in range(width)])
+
+
+def _is_wide(keys: list[Any], key_type: RecordType | None) -> bool:
+    """Whether the keys are tuples, of which each value gets a column: also named tuples and Rows, not dataclasses."""
+    if key_type is None:
+        return bool(keys) and isinstance(keys[0], tuple) and len(keys[0]) > 0
+    has_tuples = key_type.kind is Kind.ROW and any(isinstance(key, tuple | list) for key in keys)
+    return has_tuples or key_type.kind is Kind.TUPLE
+
+
+def _as_array(values: list[Any], arrow_type: Any, selector: FunctionKey, where: str) -> pa.Array:
+    try:
+        return to_array(values, arrow_type if arrow_type is not None else _inferred(values))
+    except Misfit as error:
+        problem = f"{short_repr(error.value)} is not {error.expected}"
+    except Unholdable as error:
+        culprit = error.args[0]
+        way_out = "; return its .name" if isinstance(culprit, enum.Enum) else ""
+        problem = f"Arrow cannot hold {short_repr(culprit)} ({type(culprit).__name__}){way_out}"
+    raise TypeMismatchError(
+        f"{where}: the keys that {selector} gives must have one Arrow type: {problem}. Return numbers, text, bytes, "
+        "times, UUIDs, or a tuple or dataclass of them, or say the type with key_by(..., key_type=...)"
+    )
+
+
+def _inferred(keys: list[Any]) -> pa.DataType:
+    found = infer_type(keys)
+    has_dict = any(isinstance(key, dict) for key in keys)
+    return found if has_dict or not pa.types.is_struct(found) else with_rows(found)  # no dict can be a key
+
+
+# -- hashes ------------------------------------------------------------------------------------------------------
+
+
+def key_groups(columns: pa.RecordBatch, max_parallelism: int) -> KeyGroups:
+    """The key group of each row, in [0, max_parallelism)."""
+    return _key_groups(columns, max_parallelism).astype(np.int32)
+
+
+def key_owners(columns: pa.RecordBatch, owners: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """`owners[key group]` of each row, where `owners` has an entry per key group."""
+    groups = _key_groups(columns, len(owners))
+    rows: npt.NDArray[Any] = owners.take(groups, mode="clip")  # each is there, so that clipping costs nothing
+    return rows
+
+
+def _key_groups(columns: pa.RecordBatch, max_parallelism: int) -> npt.NDArray[np.int64]:
+    hashes = key_hashes(columns)
+    if max_parallelism & (max_parallelism - 1):
+        hashes %= np.uint64(max_parallelism)
+    else:  # several times as fast as a division
+        hashes &= np.uint64(max_parallelism - 1)
+    return hashes.view(np.int64)
+
+
+def key_hashes(columns: pa.RecordBatch) -> Hashes:
+    """A stable 64-bit hash of each row's key.
+
+    Equal values hash equal, whatever holds them: any width of integer, a float or decimal with a whole value, -0.0 and
+    0.0, every NaN, `string` and `large_string`, a dictionary and its values, a time or duration in any unit. Null has a
+    hash of its own. Several columns are combined in order.
+
+    Raises:
+        TypeMismatchError: a column's type cannot be a key; names the column.
+    """
+    hashed = [_hash_column(columns.column(index), name) for index, name in enumerate(columns.schema.names)]
+    return hashed[0] if len(hashed) == 1 else _combine(hashed, columns.num_rows)
+
+
+def _combine(parts: Sequence[Hashes], rows: int) -> Hashes:
+    combined = np.full(rows, _INCREMENT)
+    for part in parts:
+        combined *= _WORD
+        _mix(np.add(combined, part, out=combined))
+    return combined
+
+
+def _mix(values: Hashes) -> Hashes:
+    """MurmurHash3's finaliser, in place: every input bit changes every output bit with probability one half."""
+    scratch = np.empty(min(len(values), WORDS_AT_ONCE), np.uint64)
+    for start in range(0, len(values), WORDS_AT_ONCE):
+        words = values[start : start + WORDS_AT_ONCE]
+        shifted = scratch[: len(words)]
+        words ^= np.right_shift(words, _SHIFT_33, out=shifted)
+        words *= _MIX_1
+        words ^= np.right_shift(words, _SHIFT_33, out=shifted)
+        words *= _MIX_2
+        words ^= np.right_shift(words, _SHIFT_33, out=shifted)
+    return values
+
+
+class _NoStableHashError(Exception):
+    """There are no keys of that type."""
+
+
+def _hash_column(column: pa.Array, name: str) -> Hashes:
+    try:
+        return _hash_array(column)
+    except (_NoStableHashError, pa.ArrowNotImplementedError) as error:
+        raise TypeMismatchError(
+            f"column {name!r} of type {column.type} cannot be a key: {error}; key by a function of it instead"
+        ) from error
+
+
+def _hash_array(array: pa.Array) -> Hashes:
+    if len(array) == 0:
+        return np.empty(0, dtype=np.uint64)
+    if array.null_count == len(array):
+        return np.full(len(array), _NULL)
+    hashes = _hash_values(array)
+    if array.null_count:
+        hashes[as_numpy(array.is_null())] = _NULL
+    return hashes
+
+
+def _hash_values(array: pa.Array) -> Hashes:
+    """Hashes of an array that is not empty; what it gives for nulls means nothing."""
+    types, arrow_type = pa.types, array.type
+    if types.is_boolean(arrow_type):
+        return _hash_integers(fixed_width(array.cast(pa.uint8()), np.dtype(np.uint8)))
+    if types.is_integer(arrow_type):
+        return _hash_integers(fixed_width(array, np.dtype(arrow_type.to_pandas_dtype())))
+    if types.is_floating(arrow_type):
+        return _hash_floats(fixed_width(array, np.dtype(arrow_type.to_pandas_dtype())))
+    if types.is_temporal(arrow_type) and not types.is_interval(arrow_type):
+        return _hash_times(array)
+    if types.is_decimal(arrow_type):
+        return _hash_decimals(array)
+    if types.is_string_view(arrow_type) or types.is_binary_view(arrow_type):
+        array = array.cast(pa.large_string() if types.is_string_view(arrow_type) else pa.large_binary())
+        return _hash_variable_width(array)
+    if any(is_type(arrow_type) for is_type in _VARIABLE_WIDTH):
+        return _hash_variable_width(array)
+    if types.is_fixed_size_binary(arrow_type):
+        return _hash_variable_width(array.cast(pa.large_binary()))
+    return _hash_nested(array)
+
+
+_VARIABLE_WIDTH = (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary)
+
+
+def _hash_nested(array: pa.Array) -> Hashes:
+    types, arrow_type = pa.types, array.type
+    if types.is_dictionary(arrow_type):
+        indices = as_numpy(array.indices.fill_null(0))
+        hashes: Hashes = _hash_array(array.dictionary)[indices]
+        return hashes
+    if types.is_struct(arrow_type):
+        return _combine([_hash_array(field) for field in array.flatten()], len(array))
+    if types.is_map(arrow_type):
+        entries = _combine([_hash_array(array.keys), _hash_array(array.items)], len(array.keys))
+        return _hash_lists(entries, as_numpy(array.offsets))
+    if types.is_list(arrow_type) or types.is_large_list(arrow_type):
+        return _hash_lists(_hash_array(array.values), as_numpy(array.offsets))
+    if types.is_fixed_size_list(arrow_type):
+        size = arrow_type.list_size
+        offsets = (np.arange(len(array) + 1, dtype=np.int64) + array.offset) * size
+        return _hash_lists(_hash_array(array.values), offsets)
+    if isinstance(arrow_type, pa.BaseExtensionType):
+        return _hash_array(array.storage)
+    raise _NoStableHashError("its values have no stable hash")
+
+
+def _hash_integers(values: npt.NDArray[Any]) -> Hashes:
+    # A narrower signed integer is sign-extended, so that equal values of any width become equal words.
+    words = values.astype(np.int64 if values.dtype.kind == "i" else np.uint64, copy=False).view(np.uint64)
+    return _mix(words + _INCREMENT)
+
+
+def _hash_times(array: pa.Array) -> Hashes:
+    """By their nanoseconds modulo 2^64, so that times hash equal in whatever unit they are stored."""
+    arrow_type = array.type
+    stored = fixed_width(array, np.dtype(f"int{arrow_type.bit_width}")).astype(np.int64, copy=False)
+    unit = "day" if pa.types.is_date32(arrow_type) else getattr(arrow_type, "unit", "ms")  # date64 has milliseconds
+    return _hash_integers(stored.view(np.uint64) * _NANOSECONDS[unit])
+
+
+_NANOSECONDS = {
+    unit: np.uint64(count)
+    for unit, count in {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "day": 86_400 * 10**9}.items()
+}
+
+
+def _hash_floats(values: npt.NDArray[Any]) -> Hashes:
+    doubles = values.astype(np.float64)
+    words = doubles.view(np.uint64).copy()
+    words[np.isnan(doubles)] = _NAN_BITS
+    is_whole = (np.trunc(doubles) == doubles) & (np.abs(doubles) < 2.0**63)
+    words[is_whole] = doubles[is_whole].astype(np.int64).view(np.uint64)
+    words += _INCREMENT
+    return _mix(words)
+
+
+def _hash_decimals(array: pa.Array) -> Hashes:
+    """By value, not by scale: the scale that Arrow infers differs from batch to batch. A whole number of 64 bits hashes
+    as that number."""
+    encoded = array.dictionary_encode()
+    parts = [_without_scale(value) for value in encoded.dictionary.to_pylist()]
+    is_word = np.array([not scale and -(2**63) <= number < 2**63 for number, scale in parts], np.bool_)
+    hashes = np.empty(len(parts), np.uint64)
+    words = [number for (number, _), each in zip(parts, is_word, strict=True) if each]
+    hashes[is_word] = _hash_integers(np.array(words, np.int64))
+    texts = [f"{number}e-{scale}" for (number, scale), each in zip(parts, is_word, strict=True) if not each]
+    if texts:
+        hashes[~is_word] = _hash_variable_width(pa.array(texts, pa.large_string()))
+    rows: Hashes = hashes[as_numpy(encoded.indices.fill_null(0))]
+    return rows
+
+
+def _without_scale(value: decimal.Decimal) -> tuple[int, int]:
+    """The number's digits without zeros at its end, and how many of them are behind the point."""
+    sign, digits, exponent = value.as_tuple()
+    scale, number = -int(exponent), int("".join(map(str, digits)))
+    while scale > 0 and number % 10 == 0:
+        number, scale = number // 10, scale - 1
+    return (-number if sign else number) * 10 ** max(0, -scale), max(0, scale)
+
+
+def _hash_lists(elements: Hashes, offsets: npt.NDArray[Any]) -> Hashes:
+    """A list hashes like the bytes of its elements' hashes."""
+    starts = offsets.astype(np.int64) * 8
+    return _hash_slices(elements.astype("<u8").view(np.uint8), starts[:-1], np.diff(starts))
+
+
+def _hash_variable_width(array: pa.Array) -> Hashes:
+    is_large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    dtype = np.dtype(np.int64 if is_large else np.int32)
+    _, offsets_buffer, data_buffer = array.buffers()
+    start = array.offset * dtype.itemsize
+    offsets = np.frombuffer(offsets_buffer, dtype=dtype, count=len(array) + 1, offset=start)
+    data = np.frombuffer(data_buffer, dtype=np.uint8) if data_buffer is not None else np.empty(0, dtype=np.uint8)
+    first, last = int(offsets[0]), int(offsets[-1])
+    return _hash_slices(data[first:last], offsets[:-1], offsets[1:] - offsets[:-1], first)
+
+
+def _hash_slices(
+    data: npt.NDArray[np.uint8], starts: npt.NDArray[Any], lengths: npt.NDArray[Any], base: int = 0
+) -> Hashes:
+    """The hash of data[start - base : start - base + length] for each row."""
+    words = TextWords(data, base)
+    hashes = np.empty(len(lengths), np.uint64)
+    for first in range(0, len(lengths), WORDS_AT_ONCE):
+        some = slice(first, first + WORDS_AT_ONCE)
+        hashes[some] = _hash_some(words, starts[some], lengths[some])
+    long_rows = np.flatnonzero(lengths > _LONG_VALUE_BYTES)
+    if len(long_rows):
+        places = zip((starts[long_rows] - base).tolist(), lengths[long_rows].tolist(), strict=True)
+        digests = [hashlib.blake2b(data[at : at + length].tobytes(), digest_size=8).digest() for at, length in places]
+        hashes[long_rows] = _mix(np.frombuffer(b"".join(digests), "<u8").astype(np.uint64))
+    return hashes
+
+
+def _hash_some(words: TextWords, starts: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Hashes:
+    """Eight bytes of every row at a time; what it gives for long ones means nothing."""
+    hashes = lengths.astype(np.uint64)
+    hashes *= _MIX_2
+    hashes += _INCREMENT
+    shortest, longest = int(lengths.min()), min(int(lengths.max()), _LONG_VALUE_BYTES)
+    for offset in range(0, longest, WORD_BYTES):
+        if offset < shortest:
+            _absorb(hashes, words.at(starts + offset, lengths - offset) if offset else words.at(starts, lengths))
+        else:
+            rows = np.flatnonzero(lengths > offset)
+            some = hashes[rows]
+            _absorb(some, words.at(starts[rows] + offset, lengths[rows] - offset))
+            hashes[rows] = some
+    return _mix(hashes)
+
+
+def _absorb(hashes: Hashes, words: Words) -> None:
+    """Takes the next word of each row in; `words` are used up."""
+    hashes ^= words
+    hashes *= _WORD
+    hashes ^= np.right_shift(hashes, _SHIFT_32, out=words)

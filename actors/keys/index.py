@@ -1,0 +1,301 @@
+"""Dense numbers for keys: 0 for the first key that came, 1 for the next, the same ones batch after batch.
+
+Columnar operators keep their accumulators in arrays by these numbers. Whole columns are looked up at once: fixed-width
+keys in a table of numpy arrays, texts by their hashes, others by the distinct values of each batch, several
+columns by numbering each and then their pairs (exact: no two keys ever share a number).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from actors.columns.casting import stored, stored_type
+from actors.columns.large_columns import Columns, fits, put_together, taken_rows
+from actors.columns.ordering import order_by
+from actors.columns.row_sizes import row_sizes
+from actors.columns.take import contiguous, take
+from actors.keys.integer_index import Ids as Ids
+from actors.keys.integer_index import IntegerIndex, PairIndex
+from actors.keys.text_index import TextIndex
+from flinkray.batches.fixed_width import as_numpy, fixed_width, from_numpy
+from flinkray.batches.merged_columns import cast_merged
+from flinkray.batches.value_columns import to_values
+from flinkray.errors import TypeMismatchError
+from flinkray.types.value_types import merge_types
+
+
+class KeyIndex:
+    """Numbers keys of one or several columns. Null is a key of its own, NaN equals NaN, and -0.0 equals 0.0.
+
+    Column types may widen between batches (int64 to double, null to anything); a key keeps its number. Belongs to one
+    thread. The keys are copied, so that no received batch stays alive.
+    """
+
+    def __init__(self) -> None:
+        self._columns: list[_ColumnIndex] = []
+        self._pairs: list[PairIndex] = []
+        self._types: list[pa.DataType] = []
+        self._chunks: list[pa.RecordBatch] = []
+        self._longest = 0
+        """Bytes of a key, at most."""
+        self._size = 0
+        self._places: Ids | None = None
+        """The numbers of the keys by what the columns' indices found, where these are not the same: of texts with one
+        hash in a batch, all but the first are found behind the batch's other keys."""
+
+    def __len__(self) -> int:
+        """How many keys there are; their numbers are 0 ... len - 1."""
+        return self._size
+
+    def ids(self, columns: pa.RecordBatch) -> Ids:
+        """The number of each row's key; keys that are new get the next numbers, in order of arrival.
+
+        Raises:
+            TypeMismatchError: a column's type cannot hold both its new and its old values; names the column.
+        """
+        if not columns.num_rows:
+            return np.empty(0, np.int64)
+        columns = self._adapt(columns)
+        found = self._found(columns)
+        if self._found_size() > self._size:
+            self._remember(columns, found)
+        return found if self._places is None else self._places[found]
+
+    def _found(self, columns: pa.RecordBatch) -> Ids:
+        ids = self._columns[0].ids(columns.column(0))
+        for number, pairs in enumerate(self._pairs, 1):
+            index = self._columns[number]
+            ids = pairs.ids(ids, index.ids(columns.column(number)), index.size)
+        return ids
+
+    def _found_size(self) -> int:
+        return (self._pairs[-1] if self._pairs else self._columns[0]).size
+
+    def key_columns(self) -> Columns | None:
+        """All keys in the order of their numbers: what `ids` of a new index restores. None before the first."""
+        self._chunks = put_together(self._chunks)
+        if len(self._chunks) > 1:
+            return pa.Table.from_batches(self._chunks)
+        return self._chunks[0] if self._chunks else None
+
+    def take(self, ids: Ids | slice) -> Columns:
+        """The keys with these numbers, one row for each; there must be some key."""
+        keys = self.key_columns()
+        if keys is None:
+            raise ValueError("no key has been numbered yet")
+        where = ids if isinstance(ids, slice) else contiguous(ids)
+        if isinstance(where, slice):
+            return keys.slice(where.start, where.stop - where.start)
+        if isinstance(keys, pa.Table) or not fits(self._longest * len(where)):
+            return taken_rows(keys, where)
+        return take(keys, from_numpy(where))
+
+    def retain(self, ids: Ids) -> None:
+        """Forgets all other keys, and numbers these distinct ones anew: ids[0] becomes 0, ids[1] becomes 1, ..."""
+        if self._size:
+            self._rebuild(self.take(ids), self._types)
+
+    def _remember(self, columns: pa.RecordBatch, found: Ids) -> None:
+        """Numbers the keys that are new among those found, and keeps them."""
+        size = self._found_size()
+        rows = np.flatnonzero(found >= self._size)[::-1]
+        first_rows = np.empty(size - self._size, np.int64)
+        first_rows[found[rows] - self._size] = rows  # the last write wins, which is the first row of each
+        if self._places is not None or np.any(first_rows[1:] < first_rows[:-1]):
+            order = order_by(first_rows)
+            places = np.empty(size, np.int64)
+            places[: self._size] = np.arange(self._size) if self._places is None else self._places
+            places[self._size + order] = np.arange(self._size, size)
+            self._places, first_rows = places, first_rows[order]
+        kept = columns.take(from_numpy(first_rows))
+        # Without what a schema says besides: that may change from batch to batch.
+        self._chunks.append(pa.RecordBatch.from_arrays(kept.columns, names=kept.schema.names))
+        self._longest = max(self._longest, int(np.max(row_sizes(kept))))
+        self._size = size
+
+    # -- types
+
+    def _adapt(self, columns: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns in the types of the index, which is widened first where it has to be."""
+        if columns.schema.types == self._types:  # of which none is a dictionary
+            return columns
+        plain = [_plain(column) for column in columns.columns]
+        types = [column.type for column in plain]
+        if not self._columns:
+            self._build(types)
+        elif types != self._types:
+            names = columns.schema.names
+            merged = [self._merged(*both) for both in zip(names, self._types, types, strict=True)]
+            if merged != self._types:
+                self._widen(merged)
+            plain = [_cast(*both) for both in zip(plain, merged, names, strict=True)]
+        return pa.RecordBatch.from_arrays(plain, names=columns.schema.names)
+
+    def _merged(self, name: str, old: pa.DataType, new: pa.DataType) -> pa.DataType:
+        merged = merge_types(old, new)
+        if merged is None:
+            raise TypeMismatchError(
+                f"key column {name!r} was {old} and is {new} now: keys of both cannot be compared; cast the column "
+                "to one type before key_by"
+            )
+        return merged
+
+    def _build(self, types: list[pa.DataType]) -> None:
+        self._places = None
+        self._types = types
+        self._columns = [_column_index(arrow_type) for arrow_type in types]
+        self._pairs = [PairIndex() for _ in types[1:]]
+
+    def _widen(self, types: list[pa.DataType]) -> None:
+        keys = self.key_columns()
+        if keys is None:
+            self._build(types)
+            return
+        names = keys.schema.names
+        cast = [_cast(*both) for both in zip(keys.columns, types, names, strict=True)]
+        self._rebuild(type(keys).from_arrays(cast, names=names), types)
+
+    def _rebuild(self, keys: Columns, types: list[pa.DataType]) -> None:
+        self._build(types)
+        self._chunks, self._size, self._longest = [], 0, 0
+        for batch in keys.to_batches() if isinstance(keys, pa.Table) else [keys]:
+            self.ids(batch)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _cast(column: pa.Array, target: pa.DataType, name: str) -> pa.Array:
+    try:
+        return cast_merged(column, target)
+    except pa.ArrowException as error:
+        raise TypeMismatchError(f"key column {name!r} of {column.type} does not fit {target}: {error}") from error
+
+
+class _ColumnIndex(Protocol):
+    """Numbers the values of one column."""
+
+    @property
+    def size(self) -> int: ...
+
+    def ids(self, column: pa.Array) -> Ids: ...
+
+
+def _column_index(arrow_type: pa.DataType) -> _ColumnIndex:
+    if isinstance(arrow_type, pa.BaseExtensionType):
+        return _Stored(arrow_type)
+    words = _words_of(arrow_type)
+    if words is not None:
+        return _Words(words)
+    return TextIndex() if any(is_text(arrow_type) for is_text in _TEXTS) else _Values(arrow_type)
+
+
+_TEXTS = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_string_view,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+    pa.types.is_fixed_size_binary,
+)
+
+
+def _words_of(arrow_type: pa.DataType) -> Callable[[pa.Array], Ids] | None:
+    """A function that gives equal values of the type, and only these, equal 64-bit words; None: it has none."""
+    types = pa.types
+    if types.is_null(arrow_type):
+        return lambda column: np.zeros(len(column), np.int64)
+    if types.is_boolean(arrow_type):
+        return lambda column: _fixed(column.cast(pa.uint8()), np.dtype(np.uint8))
+    if types.is_float16(arrow_type) or types.is_float32(arrow_type) or types.is_float64(arrow_type):
+        dtype = np.dtype(arrow_type.to_pandas_dtype())
+        return lambda column: _float_words(fixed_width(column, dtype))
+    if types.is_integer(arrow_type):
+        integer = np.dtype(arrow_type.to_pandas_dtype())
+        return lambda column: _fixed(column, integer)
+    if types.is_temporal(arrow_type) and not types.is_interval(arrow_type):
+        stored = np.dtype(f"int{arrow_type.bit_width}")
+        return lambda column: _fixed(column, stored)
+    return None
+
+
+def _fixed(column: pa.Array, dtype: np.dtype[Any]) -> Ids:
+    return fixed_width(column, dtype).astype(np.int64, copy=False)
+
+
+def _float_words(values: npt.NDArray[Any]) -> Ids:
+    doubles = values.astype(np.float64) + 0.0  # -0.0 + 0.0 is 0.0
+    words = doubles.view(np.int64)
+    words[np.isnan(doubles)] = np.array(np.nan).view(np.int64)
+    return words
+
+
+class _Words:
+    """Numbers fixed-width values."""
+
+    def __init__(self, words: Callable[[pa.Array], Ids]) -> None:
+        self._words = words
+        self._integers = IntegerIndex()
+
+    @property
+    def size(self) -> int:
+        return self._integers.size
+
+    def ids(self, column: pa.Array) -> Ids:
+        nulls = as_numpy(column.is_null()) if column.null_count else None
+        return self._integers.ids(self._words(column), nulls)
+
+
+class _Stored:
+    """Numbers values of an extension type by what they are stored as."""
+
+    def __init__(self, arrow_type: pa.BaseExtensionType) -> None:
+        self._index = _column_index(stored_type(arrow_type))
+
+    @property
+    def size(self) -> int:
+        return self._index.size
+
+    def ids(self, column: pa.Array) -> Ids:
+        return self._index.ids(stored(column))
+
+
+class _Values:
+    """Numbers values of any other type, by the distinct ones of each batch."""
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        self._numbers: defaultdict[Any, int] = defaultdict()
+        self._numbers.default_factory = self._numbers.__len__
+        self._can_encode = not pa.types.is_nested(arrow_type)
+
+    @property
+    def size(self) -> int:
+        return len(self._numbers)
+
+    def ids(self, column: pa.Array) -> Ids:
+        if not self._can_encode:
+            hashable = map(_hashable, to_values(column))
+            return np.fromiter(map(self._numbers.__getitem__, hashable), np.int64, len(column))
+        encoded = column.dictionary_encode(null_encoding="encode")
+        values = encoded.dictionary.to_pylist()
+        distinct = np.fromiter(map(self._numbers.__getitem__, values), np.int64, len(values))
+        numbers: Ids = distinct[as_numpy(encoded.indices)]
+        return numbers
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, list):
+        return ("list", *map(_hashable, value))
+    if isinstance(value, dict):
+        return ("dict", *((_hashable(key), _hashable(item)) for key, item in value.items()))
+    if isinstance(value, tuple):
+        return tuple(map(_hashable, value))
+    return "NaN of a float" if value != value else value

@@ -1,0 +1,81 @@
+"""How many rows the buffers to a task should have. Pure. After Flink's buffer debloating (FLIP-183).
+
+An aligned barrier waits behind the rows that are on their way to a task. So a buffer begins small, and grows as far as
+its rows go through the task in good time: the consumer finds out, and tells its producers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from flinkray.config.configuration import Configuration
+from flinkray.config.options import BATCH_ROWS, BUFFER_DEBLOAT_ENABLED, RUNTIME_MODE
+
+FIRST_ROWS = 4
+"""Of a buffer, while its consumer has said nothing: as many as that takes at first (`FIRST_SIZE` of its pace)."""
+
+BUFFER_MS = 100.0
+"""How long a task may wait for room because of one buffer."""
+
+# So much waiting, or so many buffers without, are enough to go by: credit comes in halves, and waiting in lumps.
+_ENOUGH_MS = 500.0
+_ENOUGH_BUFFERS = 32
+
+
+class BufferDebloater:
+    """Learns how many rows a task can take at a time. Belongs to its thread.
+
+    Args:
+        first_rows: what its producers begin with.
+        most_rows: of a buffer, where rows are quick.
+        waited_ms: how long the task has waited for room at its outputs so far.
+    """
+
+    def __init__(self, first_rows: int, most_rows: int, waited_ms: Callable[[], float]) -> None:
+        self.rows = first_rows
+        """That its buffers should have."""
+        self._most_rows = most_rows
+        self._waited_ms = waited_ms
+        self._passed = 0
+        self._waited_before_ms = 0.0
+        self._rows_in_time = math.inf
+        """That those behind the task take in BUFFER_MS."""
+
+    def passed(self, rows: int, quick_rows: int) -> bool:
+        """Whether `rows` is something else than before, now that so many rows (not none) have gone through.
+
+        Args:
+            quick_rows: how many pass its operators quickly enough (see `Pace.buffer_rows`).
+        """
+        self._passed += rows
+        waited_ms = self._waited_ms()
+        waited = waited_ms - self._waited_before_ms
+        if waited >= _ENOUGH_MS or self._passed >= _ENOUGH_BUFFERS * self.rows:
+            self._rows_in_time = BUFFER_MS * self._passed / waited if waited else math.inf
+            self._passed, self._waited_before_ms = 0, waited_ms
+        before, self.rows = self.rows, self._wanted(quick_rows)
+        return self.rows != before
+
+    def _wanted(self, quick_rows: int) -> int:
+        rows = min(quick_rows, self._rows_in_time)
+        if rows >= self._most_rows:
+            return self._most_rows
+        return 1 << (int(max(1.0, rows)).bit_length() - 1)  # and not another number after each measurement
+
+
+def debloater(configuration: Configuration, waited_ms: Callable[[], float]) -> BufferDebloater | None:
+    """For an input of a task; None: its buffers are to be full. In batch mode no barrier waits."""
+    if not _is_enabled(configuration):
+        return None
+    return BufferDebloater(first_buffer_rows(configuration), configuration.get(BATCH_ROWS), waited_ms)
+
+
+def first_buffer_rows(configuration: Configuration) -> int:
+    """Rows that buffers aim at until their consumer says something else."""
+    rows = configuration.get(BATCH_ROWS)
+    return min(FIRST_ROWS, rows) if _is_enabled(configuration) else rows
+
+
+def _is_enabled(configuration: Configuration) -> bool:
+    return configuration.get(BUFFER_DEBLOAT_ENABLED) and configuration.get(RUNTIME_MODE) != "batch"

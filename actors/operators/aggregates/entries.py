@@ -1,0 +1,434 @@
+"""Accumulators that keep entries: values of any Arrow type, or several of them, per cell.
+
+An accumulator is a table of (cell, position, columns). A batch's rows are reduced first, to what may still matter (the
+n largest of each cell, its different values, ...), and appended; from time to time the whole table is reduced again.
+Text has wide offsets there, since all of it may come to more than 2 GiB.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from actors.columns.casting import comparable
+from actors.columns.large_columns import Column, enlarged, narrowed, narrowed_lists
+from actors.columns.ordering import is_other_than_before, order_by, partners_of
+from actors.operators.aggregates.base import (
+    AggregateTypeError,
+    Cells,
+    ColumnAccumulator,
+    Places,
+    Rows,
+    cast_exactly,
+    listed,
+)
+from flinkray.batches.fixed_width import as_numpy, from_numpy
+
+_CELL = "cell"
+_POSITION = "position"
+_VALUE = "value"
+_BY = "by"
+
+# Below this many appended entries reducing the whole table again costs more than it saves.
+_APPENDED_BEFORE_REDUCING = 65_536
+# So many bytes of them are reduced however few they are: large texts, say, of which one per cell matters.
+_APPENDED_BYTES_BEFORE_REDUCING = 16 << 20
+
+# Of cleared cells; for more of them looking whether one is read costs more than forgetting their entries.
+_MOST_RANGES = 64
+
+_LARGEST = np.iinfo(np.int64).max
+
+
+class EntryAccumulator(ColumnAccumulator):
+    """Base: subclasses say how to reduce entries, and make results of them."""
+
+    def __init__(self) -> None:
+        self._chunks: list[pa.Table] = []
+        self._cleared: list[slice] = []
+        """Of these cells entries may still be there, which nobody reads."""
+        self._reduced_rows = self._reduced_bytes = 0
+        self._appended_rows = self._appended_bytes = 0
+
+    def grow(self, size: int) -> None:
+        """Nothing to do: cells without entries take no room."""
+
+    def add(self, rows: Rows) -> None:
+        self._append(self._table(rows))
+
+    def merge(self, other: EntryAccumulator, cells: Cells, targets: Cells) -> None:
+        self._append(other._entries_of(cells, targets))
+
+    def move(self, cells: Cells, targets: Cells, size: int) -> None:
+        self._keep(self._reduced(self._entries_of(cells, targets)))
+        self._cleared = []
+
+    def clear(self, cells: slice) -> None:
+        if not self._chunks:
+            return
+        if self._cleared and self._cleared[-1].stop == cells.start:
+            cells = slice(self._cleared.pop().start, cells.stop)
+        self._cleared.append(cells)
+        if len(self._cleared) > _MOST_RANGES:
+            self._forget_cleared()
+
+    def _forget_cleared(self) -> None:
+        if self._cleared and self._chunks:
+            table = self._together()
+            entry_cells = table.column(_CELL).to_numpy()
+            is_kept = np.ones(len(entry_cells), np.bool_)
+            for cells in self._cleared:
+                is_kept &= (entry_cells < cells.start) | (entry_cells >= cells.stop)
+            self._keep(table.filter(from_numpy(is_kept)))
+        self._cleared = []
+
+    def _together(self) -> pa.Table:
+        """All entries, of which there are some, in one chunk: what is mostly read several times in a row."""
+        if len(self._chunks) > 1:
+            self._chunks = [pa.concat_tables(self._chunks).combine_chunks()]
+        return self._chunks[0]
+
+    def _keep(self, entries: pa.Table) -> None:
+        self._chunks, self._reduced_rows, self._reduced_bytes = [entries], entries.num_rows, entries.nbytes
+        self._appended_rows = self._appended_bytes = 0
+
+    def widened(self, arrow_type: pa.DataType) -> EntryAccumulator:
+        self._forget_cleared()
+        wider = self._of_type(arrow_type)
+        schema = wider._no_entries().schema
+        for chunk in self._chunks:
+            columns = [cast_exactly(*both) for both in zip(chunk.columns, schema.types, strict=True)]
+            wider._chunks.append(pa.table(columns, schema=schema))
+        wider._reduced_rows, wider._reduced_bytes = self._reduced_rows, self._reduced_bytes
+        wider._appended_rows, wider._appended_bytes = self._appended_rows, self._appended_bytes
+        return wider
+
+    @abstractmethod
+    def _of_type(self, arrow_type: pa.DataType) -> EntryAccumulator:
+        """Empty, for that type of what `add` gets."""
+
+    def results(self, cells: Places) -> Column:
+        cells = listed(cells)
+        targets = np.arange(len(cells), dtype=np.int64)
+        return self._finish(self._reduced(self._entries_of(cells, targets)), len(cells))
+
+    # -- snapshots
+
+    def copy(self, size: int) -> EntryAccumulator:
+        copied = copy.copy(self)
+        copied._chunks, copied._cleared = list(self._chunks), list(self._cleared)
+        return copied
+
+    def columns(self, cells: Places) -> dict[str, pa.Array]:
+        """A list of entries per cell, one column for each column of theirs."""
+        cells = listed(cells)
+        entries = self._reduced(self._entries_of(cells, np.arange(len(cells), dtype=np.int64)))
+        entry_cells = entries.column(_CELL).to_numpy()
+        offsets = np.zeros(len(cells) + 1, np.int64)
+        np.cumsum(np.bincount(entry_cells, minlength=len(cells)), out=offsets[1:])
+        return {
+            name: pa.LargeListArray.from_arrays(from_numpy(offsets), _one_chunk(entries.column(name)))
+            for name in entries.column_names
+            if name != _CELL
+        }
+
+    def load(self, columns: Mapping[str, pa.Array]) -> None:
+        lengths = np.diff(as_numpy(columns[_POSITION].offsets))
+        cells = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
+        table = pa.table({_CELL: cells} | {name: enlarged(column.flatten()) for name, column in columns.items()})
+        if table.num_rows:
+            self._keep(table)
+
+    def _columns(self, rows: Rows) -> dict[str, Any]:
+        return {_CELL: rows.cells, _POSITION: rows.positions, _VALUE: rows.values}
+
+    def _reduced(self, entries: pa.Table) -> pa.Table:
+        """What still matters, sorted by cell (and within a cell as `_finish` wants it)."""
+        cells = entries.column(_CELL).to_numpy()
+        # Where each has a cell of its own, in order, as cells of keys with few rows mostly are, all of them matter.
+        return entries if (cells[1:] > cells[:-1]).all() else self._reduce(entries)
+
+    @abstractmethod
+    def _reduce(self, entries: pa.Table) -> pa.Table:
+        """As `_reduced`, copied; some cells have several entries, or they are in no order."""
+
+    @abstractmethod
+    def _finish(self, entries: pa.Table, size: int) -> Column:
+        """The results of the cells 0 ... size - 1 from reduced entries."""
+
+    def _append(self, entries: pa.Table) -> None:
+        if not entries.num_rows:
+            return
+        self._forget_cleared()
+        reduced = self._reduced(entries)
+        if reduced is entries:  # the memory of a batch that was received must not be kept
+            reduced = entries.take(from_numpy(np.arange(entries.num_rows)))
+        self._chunks.append(reduced)
+        self._appended_rows += reduced.num_rows
+        self._appended_bytes += reduced.nbytes
+        if self._appended_rows > max(_APPENDED_BEFORE_REDUCING, self._reduced_rows) or (
+            self._appended_bytes > max(_APPENDED_BYTES_BEFORE_REDUCING, self._reduced_bytes)
+        ):
+            self._keep(self._reduced(self._together()))
+
+    def _entries_of(self, cells: Cells, targets: Cells) -> pa.Table:
+        """The entries of `cells[i]` as entries of `targets[i]`, for all i."""
+        if not self._chunks or not len(cells):
+            return self._no_entries()
+        lowest, highest = int(cells.min()), int(cells.max())
+        if any(cleared.start <= highest and cleared.stop > lowest for cleared in self._cleared):
+            self._forget_cleared()
+        table = self._together()
+        entry_cells = table.column(_CELL).to_numpy()
+        near = np.flatnonzero((entry_cells >= lowest) & (entry_cells <= highest))
+        order, starts, counts = partners_of(cells - lowest, entry_cells[near] - lowest, highest - lowest + 1)
+        before = np.cumsum(counts) - counts
+        picked = np.arange(int(counts.sum()), dtype=np.int64) + np.repeat(starts - before, counts)
+        taken = table.take(from_numpy(near[order[picked]]))
+        return taken.set_column(0, _CELL, from_numpy(np.repeat(targets, counts)))
+
+    def _no_entries(self) -> pa.Table:
+        return self._table(Rows(np.empty(0, np.int64), 0, self._empty_values()))
+
+    def _table(self, rows: Rows) -> pa.Table:
+        columns = self._columns(rows)
+        return pa.table(
+            {
+                name: from_numpy(column) if isinstance(column, np.ndarray) else enlarged(column)
+                for name, column in columns.items()
+            }
+        )
+
+    @abstractmethod
+    def _empty_values(self) -> pa.Array:
+        """No values, of the type that `add` gets."""
+
+
+class _OfType(EntryAccumulator):
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        super().__init__()
+        self._type = arrow_type
+
+    def _empty_values(self) -> pa.Array:
+        return pa.nulls(0, self._type)
+
+
+class ListAccumulator(_OfType):
+    """All values, in order of arrival."""
+
+    def fresh(self) -> ListAccumulator:
+        return ListAccumulator(self._type)
+
+    def _of_type(self, arrow_type: pa.DataType) -> ListAccumulator:
+        return ListAccumulator(arrow_type)
+
+    def _reduce(self, entries: pa.Table) -> pa.Table:
+        return _sorted(entries, (_POSITION, "ascending"))
+
+    def _finish(self, entries: pa.Table, size: int) -> Column:
+        return _as_lists(entries, size, self._type)
+
+
+class TopAccumulator(_OfType):
+    """The n largest values, largest first."""
+
+    def __init__(self, arrow_type: pa.DataType, n: int) -> None:
+        super().__init__(arrow_type)
+        self._n = n
+
+    def fresh(self) -> TopAccumulator:
+        return TopAccumulator(self._type, self._n)
+
+    def _of_type(self, arrow_type: pa.DataType) -> TopAccumulator:
+        return TopAccumulator(arrow_type, self._n)
+
+    def _reduce(self, entries: pa.Table) -> pa.Table:
+        ordered = _sorted(entries, (_VALUE, "descending"), (_POSITION, "ascending"))
+        return ordered.filter(from_numpy(_places_in_cells(ordered) < self._n))
+
+    def _finish(self, entries: pa.Table, size: int) -> Column:
+        return _as_lists(entries, size, self._type)
+
+
+class BestAccumulator(EntryAccumulator):
+    """One value per cell: that of the row which sorts first by `by` (or by itself, or by arrival).
+
+    Args:
+        by: "ascending" or "descending" by the `by` column if `by_type` is given, else by the value; None: by arrival.
+        is_last: by arrival, the last instead of the first.
+    """
+
+    def __init__(
+        self, arrow_type: pa.DataType, by: str | None, by_type: pa.DataType | None = None, is_last: bool = False
+    ) -> None:
+        super().__init__()
+        self._type = arrow_type
+        self._by = by
+        self._by_type = by_type
+        self._is_last = is_last
+
+    def fresh(self) -> BestAccumulator:
+        return BestAccumulator(self._type, self._by, self._by_type, self._is_last)
+
+    def _of_type(self, arrow_type: pa.DataType) -> BestAccumulator:
+        if self._by_type is None:
+            return BestAccumulator(arrow_type, self._by, is_last=self._is_last)
+        return BestAccumulator(arrow_type.field(0).type, self._by, arrow_type.field(1).type)
+
+    def _columns(self, rows: Rows) -> dict[str, Any]:
+        columns = {_CELL: rows.cells, _POSITION: rows.positions}
+        if self._by_type is None:
+            return columns | {_VALUE: rows.values}
+        return columns | {_VALUE: pc.struct_field(rows.values, 0), _BY: pc.struct_field(rows.values, 1)}
+
+    def _empty_values(self) -> pa.Array:
+        if self._by_type is None:
+            return pa.nulls(0, self._type)
+        return pa.nulls(0, pa.struct([(_VALUE, self._type), (_BY, self._by_type)]))
+
+    def _reduce(self, entries: pa.Table) -> pa.Table:
+        by = [] if self._by is None else [(_VALUE if self._by_type is None else _BY, self._by)]
+        ordered = _sorted(entries, *by, (_POSITION, "descending" if self._is_last else "ascending"))
+        return ordered.filter(from_numpy(_places_in_cells(ordered) == 0))
+
+    def _finish(self, entries: pa.Table, size: int) -> Column:
+        return narrowed(_one_each(entries, size), self._type)
+
+
+class DistinctAccumulator(_OfType):
+    """How many different values."""
+
+    def fresh(self) -> DistinctAccumulator:
+        return DistinctAccumulator(self._type)
+
+    def _of_type(self, arrow_type: pa.DataType) -> DistinctAccumulator:
+        return DistinctAccumulator(arrow_type)
+
+    def _columns(self, rows: Rows) -> dict[str, Any]:
+        values = comparable(rows.values)
+        if pa.types.is_floating(values.type):
+            values = pc.add(values, pa.scalar(0.0, values.type))  # -0.0 + 0.0 is 0.0: both are one value
+        return {_CELL: rows.cells, _POSITION: np.zeros(len(rows.cells), np.int64), _VALUE: values}
+
+    def _reduce(self, entries: pa.Table) -> pa.Table:
+        cells, values = entries.column(_CELL).to_numpy(), _numbers(entries.column(_VALUE))
+        order = order_by(cells, values)
+        is_other = is_other_than_before(cells.take(order)) | is_other_than_before(values.take(order))
+        return entries.take(from_numpy(order[is_other]))
+
+    def _finish(self, entries: pa.Table, size: int) -> pa.Array:
+        return from_numpy(np.bincount(entries.column(_CELL).to_numpy(), minlength=size).astype(np.int64))
+
+
+class DecimalSumAccumulator(_OfType):
+    """Exact sums of decimals: decimal128(38, scale), or decimal256(76, scale) for decimal256.
+
+    Added up with 76 digits, so that it shows when 38 are not enough.
+    """
+
+    takes_narrower = True
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        super().__init__(arrow_type)
+        is_wide = pa.types.is_decimal256(arrow_type)
+        self._sum_type = pa.decimal256(76, arrow_type.scale)
+        self._result_type = self._sum_type if is_wide else pa.decimal128(38, arrow_type.scale)
+
+    def fresh(self) -> DecimalSumAccumulator:
+        return DecimalSumAccumulator(self._type)
+
+    def _of_type(self, arrow_type: pa.DataType) -> DecimalSumAccumulator:
+        return DecimalSumAccumulator(arrow_type)
+
+    def _columns(self, rows: Rows) -> dict[str, Any]:
+        return {**super()._columns(rows), _VALUE: cast_exactly(rows.values, self._sum_type)}
+
+    def _reduce(self, entries: pa.Table) -> pa.Table:
+        sums = entries.group_by([_CELL], use_threads=False).aggregate([(_POSITION, "min"), (_VALUE, "sum")])
+        return pa.table(
+            {
+                _CELL: sums.column(_CELL),
+                _POSITION: sums.column(f"{_POSITION}_min"),
+                _VALUE: sums.column(f"{_VALUE}_sum").cast(self._sum_type),
+            }
+        )
+
+    def _finish(self, entries: pa.Table, size: int) -> pa.Array:
+        sums = _one_each(entries, size)
+        try:
+            return sums.cast(self._result_type)
+        except pa.ArrowInvalid as error:
+            raise AggregateTypeError(
+                f"a sum does not fit {self._result_type} ({error}); cast the column to double before summing"
+            ) from error
+
+
+def _sorted(entries: pa.Table, *keys: tuple[str, str]) -> pa.Table:
+    """Sorted by cell, then `keys`; copies."""
+    columns = {name: comparable(entries.column(name)) for name, _ in keys}
+    if all(map(_has_ranks, columns.values())):
+        ranks = [_ranks(columns[name], direction) for name, direction in keys]
+        order = from_numpy(order_by(entries.column(_CELL).to_numpy(), *ranks))
+    else:
+        columns[_CELL] = entries.column(_CELL)
+        order = pc.sort_indices(pa.table(columns), sort_keys=[(_CELL, "ascending"), *keys])
+    return entries.take(order)
+
+
+def _has_ranks(values: pa.ChunkedArray) -> bool:
+    return bool(pa.types.is_integer(values.type) or pa.types.is_float64(values.type))
+
+
+def _ranks(values: pa.ChunkedArray, direction: str) -> npt.NDArray[Any]:
+    """Integers that sort as these numbers do in that direction, NaN last; none is null."""
+    numbers: npt.NDArray[Any] = values.to_numpy()
+    if not pa.types.is_float64(values.type):
+        return numbers if direction == "ascending" else ~numbers
+    ranks: npt.NDArray[Any] = (numbers + 0.0).view(np.int64)  # -0.0 + 0.0 is 0.0: both are one value
+    ranks ^= ranks >> 63 & _LARGEST  # of negative numbers, whose bits ascend as they descend
+    if direction == "descending":
+        ranks = ~ranks
+    ranks[np.isnan(numbers)] = _LARGEST
+    return ranks
+
+
+def _numbers(values: pa.ChunkedArray) -> npt.NDArray[Any]:
+    """Integers that are the same where the values are; none is null."""
+    if _has_ranks(values):
+        return _ranks(values, "ascending")
+    numbers: npt.NDArray[Any] = as_numpy(_one_chunk(values).dictionary_encode().indices)
+    return numbers
+
+
+def _places_in_cells(ordered: pa.Table) -> npt.NDArray[np.int64]:
+    """The place of each entry within its cell: 0, 1, ..."""
+    cells = ordered.column(_CELL).to_numpy()
+    starts = np.flatnonzero(np.diff(cells, prepend=-1))
+    lengths = np.diff(starts, append=len(cells))
+    return np.arange(len(cells), dtype=np.int64) - np.repeat(starts, lengths)
+
+
+def _as_lists(entries: pa.Table, size: int, arrow_type: pa.DataType) -> Column:
+    """Entries, sorted by cell, as one list per cell; null where there is none."""
+    counts = np.bincount(entries.column(_CELL).to_numpy(), minlength=size)
+    offsets = np.zeros(size + 1, np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    return narrowed_lists(offsets, _one_chunk(entries.column(_VALUE)), counts == 0, arrow_type)
+
+
+def _one_each(entries: pa.Table, size: int) -> pa.Array:
+    """At most one entry per cell: its value, or null."""
+    rows = np.full(size, -1, np.int64)
+    rows[entries.column(_CELL).to_numpy()] = np.arange(entries.num_rows)
+    return _one_chunk(entries.column(_VALUE)).take(from_numpy(rows, is_null=rows < 0))
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()  # which copies a single one, too

@@ -1,0 +1,511 @@
+"""The built-in aggregates as running ones: a result per row, over the rows of its key so far. State is per group, in
+columns; one call of a kernel per batch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from actors.columns.casting import stored, stored_type
+from actors.columns.large_columns import Columns, batches_of, enlarged_type, narrowed, taken_enlarged
+from actors.columns.ordering import order_by
+from actors.keys.index import KeyIndex
+from actors.operators.aggregates.base import (
+    AggregateTypeError,
+    cast_exactly,
+    grown,
+    is_fixed_width,
+    numpy_type,
+    to_arrow,
+)
+from actors.operators.aggregates.group_array import GroupArray
+from actors.operators.aggregates.group_columns import (
+    Choice,
+    GroupColumn,
+    Improvements,
+    State,
+    extreme_of,
+    numbers_of,
+    valid_flags,
+)
+from actors.operators.aggregates.segments import Flags, Ints, Segments, Values
+from flinkray.batches.fixed_width import as_numpy, from_numpy
+from flinkray.batches.value_columns import to_array, to_values
+from flinkray.types.value_types import merge_types
+from flinkray.windows import aggregates as described
+
+
+class Running(ABC):
+    """One aggregate of one column type. Groups are 0 ... size - 1; new ones are empty."""
+
+    takes_narrower: ClassVar[bool] = False
+    """Whether `add` also takes values of types from which its own was merged; else they are cast before."""
+
+    @abstractmethod
+    def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
+        """The result at each row, in the batch's order. `values`: the column in the batch's order."""
+
+    @abstractmethod
+    def capture(self, size: int) -> Callable[[], State]:
+        """The state of the groups as it is now. Quick; what it gives makes columns, once, on any thread."""
+
+    @abstractmethod
+    def restore(self, state: State) -> None:
+        """Takes the place of all state; the columns are as `capture` gave them for the same type."""
+
+
+_NONE_EMPTY = np.zeros(0, np.bool_)
+
+# -- counts and sums ---------------------------------------------------------------------------------------------
+
+
+class RunningCount(Running):
+    def __init__(self) -> None:
+        self._counts = GroupArray(np.int64, 0)
+
+    def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
+        self._counts.grow(size)
+        return from_numpy(segments.unsort(_counted(self._counts, segments, values)))
+
+    def capture(self, size: int) -> Callable[[], State]:
+        counts = self._counts.capture(size)
+        return lambda: {"count": from_numpy(counts())}
+
+    def restore(self, state: State) -> None:
+        self._counts.replace(as_numpy(state["count"]).copy())
+
+
+class RunningSum(Running):
+    """Integers (checked), booleans as 0 and 1, floats and durations; with `is_mean`, means of any numbers."""
+
+    takes_narrower = True
+
+    def __init__(self, arrow_type: pa.DataType, is_mean: bool = False) -> None:
+        types = pa.types
+        is_integer = any(of(arrow_type) for of in (types.is_integer, types.is_boolean, types.is_duration))
+        self._dtype: Any = np.dtype(np.int64 if is_integer and not is_mean else np.float64)
+        keeps_type = pa.types.is_duration(arrow_type) or (pa.types.is_null(arrow_type) and not is_mean)
+        self._result_type = arrow_type if keeps_type else pa.from_numpy_dtype(self._dtype)
+        self._is_mean = is_mean
+        self._sums = GroupArray(self._dtype, 0)
+        self._counts = GroupArray(np.int64, 0)
+
+    def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
+        self._sums.grow(size)
+        self._counts.grow(size)
+        sums = self._summed(segments, segments.sort(self._addends(values)))
+        if not values.null_count and not self._is_mean:
+            self._counts[segments.groups] = self._counts[segments.groups] + segments.lengths
+            return to_arrow(segments.unsort(sums), self._result_type, _NONE_EMPTY)
+        counts = _counted(self._counts, segments, values)
+        if pa.types.is_null(self._result_type):
+            return pa.nulls(len(values))
+        results = sums / np.maximum(counts, 1) if self._is_mean else sums
+        return to_arrow(segments.unsort(results), self._result_type, segments.unsort(counts == 0))
+
+    def _summed(self, segments: Segments, addends: Values) -> Values:
+        """The sum at each row, sorted like the addends."""
+        carried = self._sums[segments.groups]
+        if self._dtype.kind == "i":
+            sums = segments.sum_exactly(addends, carried)
+            if not _cannot_overflow(addends, carried):
+                _check_overflow(addends, sums)
+        else:
+            with np.errstate(all="ignore"):  # inf - inf is NaN, as in Python
+                sums = segments.scan(np.add, addends, carried)
+        self._sums[segments.groups] = sums[segments.ends]
+        return sums
+
+    def _addends(self, values: pa.Array) -> Values:
+        if self._dtype.kind == "f":
+            as_double = values if pa.types.is_float64(values.type) else values.cast(pa.float64(), safe=False)
+            if values.null_count:
+                as_double = as_double.fill_null(pa.scalar(0.0))
+            return as_numpy(as_double)
+        try:
+            return numbers_of(values.cast(pa.int64()))
+        except pa.ArrowInvalid as error:
+            raise AggregateTypeError(
+                f"a value does not fit an int64 sum ({error}); cast the column to double"
+            ) from error
+
+    def capture(self, size: int) -> Callable[[], State]:
+        captured_sums, captured_counts = self._sums.capture(size), self._counts.capture(size)
+
+        def make() -> State:
+            sums, counts = captured_sums(), captured_counts()
+            return {"sum": from_numpy(sums, is_null=counts == 0), "count": from_numpy(counts)}
+
+        return make
+
+    def restore(self, state: State) -> None:
+        self._sums.replace(numbers_of(state["sum"]).astype(self._dtype))
+        self._counts.replace(as_numpy(state["count"]).copy())
+
+
+def _counted(counts: GroupArray, segments: Segments, values: pa.Array) -> Ints:
+    """How many values that are not null, at each row, sorted; adds them to the groups' counts."""
+    carried: Ints = counts[segments.groups]
+    if values.null_count:
+        counted = segments.count(segments.sort(valid_flags(values)), carried)
+    else:
+        counted = segments.count_rows(carried)
+    counts[segments.groups] = counted[segments.ends]
+    return counted
+
+
+def _cannot_overflow(addends: Ints, carried: Ints) -> bool:
+    """Whether no sum can, whatever is added to what; quick to tell, and mostly so."""
+    largest = max(abs(int(bound(values))) for values in (addends, carried) for bound in (np.min, np.max))
+    return largest * (len(addends) + 1) < 2**63
+
+
+def _check_overflow(addends: Ints, sums: Ints) -> None:
+    before = sums - addends  # wraps back to the exact sum before, also where the sum wrapped
+    if np.any(((before ^ sums) & (addends ^ sums)) < 0):
+        raise AggregateTypeError("an int64 sum overflows; cast the column to double or decimal128 before summing")
+
+
+class RunningDecimalSum(Running):
+    """Exact sums of decimals, as limbs of 32 bits: the limbs of a whole batch add up without overflow."""
+
+    takes_narrower = True
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        is_wide = pa.types.is_decimal256(arrow_type)
+        self._result_type = pa.decimal256(76, arrow_type.scale) if is_wide else pa.decimal128(38, arrow_type.scale)
+        self._limb_count = 8 if is_wide else 4
+        self._sums = GroupColumn(self._result_type)
+
+    def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
+        self._sums.grow(size)
+        carried = self._sums.get(segments.groups)
+        limbs = self._limbs(values)[segments.order]
+        first = self._limbs(carried)
+        totals = np.stack([segments.sum_exactly(limbs[:, i], first[:, i]) for i in range(self._limb_count)], axis=1)
+        has_value = (
+            segments.count(segments.sort(valid_flags(values)), self._sums.is_set(segments.groups).astype(np.int64)) > 0
+        )
+        sums = self._from_limbs(totals, has_value)
+        self._sums.put(segments.groups, sums.take(from_numpy(segments.ends)), size)
+        positions = segments.unsort(np.arange(len(values)))
+        return sums.take(from_numpy(positions))
+
+    def _limbs(self, values: pa.Array) -> npt.NDArray[np.int64]:
+        values = cast_exactly(values, self._result_type).fill_null(pa.scalar(0, self._result_type))
+        buffer = values.buffers()[1]
+        words = np.frombuffer(buffer, np.uint32, len(values) * self._limb_count, values.offset * self._limb_count * 4)
+        limbs = words.reshape(len(values), self._limb_count).astype(np.int64)
+        limbs[:, -1] = limbs[:, -1].astype(np.int32)  # the highest limb carries the sign
+        return limbs
+
+    def _from_limbs(self, limbs: npt.NDArray[np.int64], has_value: Flags) -> pa.Array:
+        for index in range(self._limb_count - 1):
+            limbs[:, index + 1] += limbs[:, index] >> 32
+            limbs[:, index] &= 0xFFFFFFFF
+        highest = limbs[:, -1]
+        fits = bool(np.all(highest == highest.astype(np.int32)))
+        data = pa.py_buffer(np.ascontiguousarray(limbs.astype(np.uint32)).tobytes())
+        validity = from_numpy(has_value).buffers()[1]
+        result = pa.Array.from_buffers(self._result_type, len(limbs), [validity, data])
+        try:
+            result.validate(full=True)
+        except pa.ArrowInvalid:
+            fits = False
+        if not fits:
+            raise AggregateTypeError(
+                f"a sum does not fit {self._result_type}; cast the column to double before summing"
+            )
+        return result
+
+    def capture(self, size: int) -> Callable[[], State]:
+        sums = self._sums.capture(size)
+        return lambda: {"sum": sums()}
+
+    def restore(self, state: State) -> None:
+        sums = cast_exactly(state["sum"], self._result_type)
+        self._sums.put(np.arange(len(sums)), sums, len(sums))
+
+
+# -- one of the values -------------------------------------------------------------------------------------------
+
+
+class RunningExtreme(Running):
+    """Minimum or maximum of a fixed-width column. NaN counts only where there is nothing else, as in Arrow."""
+
+    def __init__(self, arrow_type: pa.DataType, is_max: bool) -> None:
+        self._column = GroupColumn(arrow_type)
+        self._function, self._start = extreme_of(numpy_type(arrow_type), is_max)
+
+    def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
+        self._column.grow(size)
+        groups = segments.groups
+        valid = segments.sort(valid_flags(values))
+        numbers = np.where(valid, segments.sort(numbers_of(values)), self._start)
+        was_set = self._column.is_set(groups)
+        carried = np.where(was_set, numbers_of(self._column.get(groups)), self._start).astype(numbers.dtype)
+        best = segments.scan(self._function, numbers, carried)
+        has_value = segments.count(valid, was_set.astype(np.int64)) > 0
+        result = to_arrow(segments.unsort(best), values.type, segments.unsort(~has_value))
+        self._column.put(groups, to_arrow(best[segments.ends], values.type, ~has_value[segments.ends]), size)
+        return result
+
+    def capture(self, size: int) -> Callable[[], State]:
+        best = self._column.capture(size)
+        return lambda: {"best": best()}
+
+    def restore(self, state: State) -> None:
+        best = cast_exactly(state["best"], self._column.type)
+        self._column.put(np.arange(len(best)), best, len(best))
+
+
+class RunningEnd(Running):
+    """The first or the last value that is not null."""
+
+    def __init__(self, arrow_type: pa.DataType, is_last: bool) -> None:
+        self._is_last = is_last
+        self._choice = Choice([arrow_type])
+        self._has_value = GroupArray(np.bool_, False)
+
+    def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
+        self._has_value.grow(size)
+        valid = segments.sort(valid_flags(values))
+        rows = segments.last_flagged(valid) if self._is_last else segments.first_flagged(valid)
+        had_value = self._has_value[segments.groups]
+        if not self._is_last:
+            rows = np.where(had_value[segments.segment_of], -1, rows)
+        self._has_value[segments.groups] = had_value | (rows[segments.ends] >= 0)
+        return self._choice.take(segments, rows, [values], size)[0]
+
+    def capture(self, size: int) -> Callable[[], State]:
+        has_value, chosen = self._has_value.capture(size), self._choice.capture(size)
+        return lambda: {"has_value": from_numpy(has_value()), **chosen()}
+
+    def restore(self, state: State) -> None:
+        self._has_value.replace(as_numpy(state["has_value"]).copy())
+        self._choice.restore(state)
+
+
+class RunningBest(Running):
+    """The value in the row where `by` is smallest or largest; `values` is a struct of (value, by)."""
+
+    def __init__(self, value_type: pa.DataType, by_type: pa.DataType, is_max: bool) -> None:
+        self._improvements = Improvements(by_type, is_max)
+        self._choice = Choice([value_type])
+
+    def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
+        rows = self._improvements.rows(segments, values.field(1), size)
+        return self._choice.take(segments, rows, [values.field(0)], size)[0]
+
+    def capture(self, size: int) -> Callable[[], State]:
+        best, chosen = self._improvements.capture(size), self._choice.capture(size)
+        return lambda: {"best": best(), **chosen()}
+
+    def restore(self, state: State) -> None:
+        self._improvements.restore(state["best"])
+        self._choice.restore(state)
+
+
+class RunningOrderedExtreme(Running):
+    """Minimum or maximum of a column that is not of fixed width (text, bytes, decimals)."""
+
+    def __init__(self, arrow_type: pa.DataType, is_max: bool) -> None:
+        self._improvements = Improvements(arrow_type, is_max)
+        self._choice = Choice([arrow_type])
+
+    def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
+        rows = self._improvements.rows(segments, values, size)
+        return self._choice.take(segments, rows, [values], size)[0]
+
+    def capture(self, size: int) -> Callable[[], State]:
+        best = self._improvements.capture(size)
+        return lambda: {"best": best()}
+
+    def restore(self, state: State) -> None:
+        self._improvements.restore(state["best"])
+        self._choice.restore({"c0": state["best"]})
+
+
+# -- several values ----------------------------------------------------------------------------------------------
+
+
+class RunningDistinct(Running):
+    """How many different values: a row counts where its (group, value) is new."""
+
+    def __init__(self, arrow_type: pa.DataType) -> None:
+        self._type = arrow_type
+        self._pairs = KeyIndex()
+        self._counts = np.zeros(0, np.int64)
+
+    def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
+        self._counts = grown(self._counts, size, 0)
+        valid = segments.sort(valid_flags(values))
+        groups = segments.groups[segments.segment_of]
+        rows = np.flatnonzero(valid)
+        is_new = np.zeros(len(values), np.bool_)
+        is_new[rows] = self._new_pairs(groups[rows], values.take(from_numpy(segments.order[rows])))
+        counts = segments.count(is_new, self._counts[segments.groups])
+        self._counts[segments.groups] = counts[segments.ends]
+        return from_numpy(segments.unsort(counts))
+
+    def _new_pairs(self, groups: Ints, values: pa.Array) -> Flags:
+        before = len(self._pairs)
+        ids = self._pairs.ids(pa.RecordBatch.from_arrays([from_numpy(groups), values], names=["group", "value"]))
+        is_first = np.zeros(len(ids), np.bool_)
+        new = np.flatnonzero(ids >= before)[::-1]
+        first = np.empty(len(self._pairs) - before, np.int64)
+        first[ids[new] - before] = new  # the last write wins, which is the first row of each
+        is_first[first] = True
+        return is_first
+
+    def capture(self, size: int) -> Callable[[], State]:
+        pairs, arrow_type = self._pairs.key_columns(), self._type
+        return lambda: {"values": _distinct_lists(pairs, size, arrow_type)}
+
+    def restore(self, state: State) -> None:
+        lists = state["values"]
+        lengths = np.diff(as_numpy(lists.offsets))
+        groups = np.repeat(np.arange(len(lists)), lengths)
+        values = narrowed(cast_exactly(lists.flatten(), enlarged_type(self._type)), self._type)
+        for pairs in batches_of([from_numpy(groups), values], ["group", "value"]):
+            self._new_pairs(as_numpy(pairs.column(0)), pairs.column(1))
+        self._counts = lengths.astype(np.int64)
+
+
+def _distinct_lists(pairs: Columns | None, size: int, arrow_type: pa.DataType) -> pa.Array:
+    """The values of each group as a list, as `enlarged` makes them, from (group, value)."""
+    if pairs is None:
+        return pa.array([[]] * size, pa.list_(stored_type(arrow_type))).cast(pa.list_(enlarged_type(arrow_type)))
+    groups = pairs.column(0).to_numpy()
+    order = order_by(groups)
+    offsets = np.zeros(size + 1, np.int32)
+    np.cumsum(np.bincount(groups, minlength=size), out=offsets[1:])
+    values = cast_exactly(taken_enlarged(pairs.column(1), order), enlarged_type(arrow_type))
+    return pa.ListArray.from_arrays(from_numpy(offsets), values)
+
+
+_NO_VALUES: list[Any] = []
+
+
+class RunningList(Running):
+    """All values, or the n largest: a list per row, so the work is in writing the lists out."""
+
+    def __init__(self, arrow_type: pa.DataType, n: int | None) -> None:
+        self._type = arrow_type
+        self._n = n
+        self._lists: list[list[Any]] = []
+        """Replaced, never changed: results and snapshots hold them too."""
+
+    def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
+        self._lists.extend([_NO_VALUES] * (size - len(self._lists)))
+        groups = segments.unsort(segments.groups[segments.segment_of]).tolist()
+        results: list[list[Any] | None] = []
+        for group, value in zip(groups, to_values(stored(values)), strict=True):
+            if value is not None:
+                self._lists[group] = self._with(self._lists[group], value)
+            results.append(self._lists[group] or None)
+        return self._as_column(results)
+
+    def _with(self, kept: list[Any], value: Any) -> list[Any]:
+        if self._n is None:
+            return [*kept, value]
+        # Behind its equals, so that the first to come stays when there are too many; NaN sorts last.
+        at = len(kept) if value != value else bisect_right(kept, _Descending(value), key=_Descending)
+        return [*kept[:at], value, *kept[at:]][: self._n]
+
+    def capture(self, size: int) -> Callable[[], State]:
+        lists = self._lists + [_NO_VALUES] * (size - len(self._lists))
+        return lambda: {"values": self._as_column(lists)}
+
+    def restore(self, state: State) -> None:
+        lists = state["values"]
+        self._lists = to_values(lists.cast(pa.list_(stored_type(lists.type.value_type))))
+
+    def _as_column(self, lists: Sequence[list[Any] | None]) -> pa.Array:
+        return to_array(lists, pa.list_(stored_type(self._type))).cast(pa.list_(self._type))
+
+
+class _Descending:
+    """Orders values the other way round, NaN after all."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __lt__(self, other: _Descending) -> bool:
+        return bool(other._value < self._value or (other._value != other._value and self._value == self._value))
+
+
+# -- from descriptions -------------------------------------------------------------------------------------------
+
+
+def create_running(aggregate: described.Aggregate, arrow_type: pa.DataType) -> Running:
+    """The running form of an aggregate for a column of that type (for ArgMin and ArgMax a struct of (column, by)).
+
+    Raises:
+        AggregateTypeError: the aggregate has no meaning for the type.
+    """
+    match aggregate:
+        case described.Count():
+            return RunningCount()
+        case described.Sum() | described.Avg():
+            return _sum_of(aggregate, arrow_type)
+        case described.Min() | described.Max():
+            is_max = isinstance(aggregate, described.Max)
+            kind: Callable[..., Running] = RunningExtreme if is_fixed_width(arrow_type) else RunningOrderedExtreme
+            check_ordered(arrow_type, _kind(aggregate))
+            return kind(arrow_type, is_max)
+        case described.First() | described.Last():
+            return RunningEnd(arrow_type, isinstance(aggregate, described.Last))
+        case described.ArgMin() | described.ArgMax():
+            value, by = arrow_type.field(0).type, arrow_type.field(1).type
+            check_ordered(by, _kind(aggregate))
+            return RunningBest(value, by, isinstance(aggregate, described.ArgMax))
+        case described.CountDistinct():
+            return RunningDistinct(arrow_type)
+        case described.TopN():
+            check_ordered(arrow_type, _kind(aggregate))
+            return RunningList(arrow_type, aggregate.n)
+        case described.CollectList():
+            return RunningList(arrow_type, None)
+    raise AggregateTypeError(f"{type(aggregate).__name__} has no running form")
+
+
+def _sum_of(aggregate: described.Aggregate, arrow_type: pa.DataType) -> Running:
+    is_mean = isinstance(aggregate, described.Avg)
+    types = pa.types
+    are_numbers = (types.is_integer, types.is_boolean, types.is_floating, types.is_null)
+    is_number = any(of(arrow_type) for of in are_numbers)
+    if types.is_decimal(arrow_type):
+        return RunningSum(arrow_type, is_mean=True) if is_mean else RunningDecimalSum(arrow_type)
+    _need(is_number or (types.is_duration(arrow_type) and not is_mean), _kind(aggregate), arrow_type)
+    return RunningSum(arrow_type, is_mean)
+
+
+def _kind(aggregate: described.Aggregate) -> str:
+    return type(aggregate).__name__
+
+
+def check_ordered(arrow_type: pa.DataType, shown: str) -> None:
+    """Raises AggregateTypeError, which says that `shown` cannot take it, where the type's values have no order."""
+    _need(not pa.types.is_nested(stored_type(arrow_type)), shown, arrow_type)
+
+
+def _need(holds: bool, shown: str, arrow_type: pa.DataType) -> None:
+    if not holds:
+        raise AggregateTypeError(f"{shown} cannot take a column of {arrow_type}")
+
+
+def widened_type(old: pa.DataType, new: pa.DataType) -> pa.DataType:
+    """A type for the values of both batches."""
+    merged = merge_types(old, new)
+    if merged is None:
+        raise AggregateTypeError(f"the column was {old} and is {new} now; cast it to one type")
+    return merged

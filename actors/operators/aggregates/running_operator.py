@@ -1,0 +1,438 @@
+"""Running aggregates of a keyed stream: one result per row, in order of arrival per key; in batch mode only the last of
+each key. Columnar."""
+
+from __future__ import annotations
+
+import functools
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from msgspec import Struct
+
+from actors.keys.hashes import key_columns
+from actors.keys.index import Ids, KeyIndex
+from actors.keys.state_tables import (
+    KeyedTables,
+    StateRows,
+    check_same,
+    state_rows,
+    types_from_bytes,
+    types_to_bytes,
+)
+from actors.operators.aggregates.base import AggregateTypeError, cast_exactly
+from actors.operators.aggregates.group_columns import Choice, Improvements, State
+from actors.operators.aggregates.running import Running, check_ordered, create_running, widened_type
+from actors.operators.aggregates.segments import Segments
+from actors.operators.contract.operator import Operator
+from actors.operators.expressions.column_operators import Evaluator, operator_label
+from actors.protocol.elements import CheckpointOptions
+from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
+from flinkray.batches.batch import Batch
+from flinkray.batches.fixed_width import from_numpy
+from flinkray.errors import CheckpointError, InvalidProgramError, TypeMismatchError, UnknownColumnError
+from flinkray.expressions.tree import Expression, col
+from flinkray.transformations.operator_factories import RunningAggregateFactory, RunningColumnFactory
+from flinkray.types.records import MAX_TIMESTAMP, Kind, Timestamp
+from flinkray.windows.aggregates import Aggregate, ArgMax, ArgMin, Count, Max, Min, Sum
+
+_STATE = "groups"
+
+
+# In batch mode, results that a later one of their key has replaced are kept up to this number.
+_REPLACED_RESULTS_KEPT = 65_536
+
+
+class _LastResults:
+    """In batch mode: of each key the last result, with the event time of its last row.
+
+    (Flink gives these the highest of all times, with which no window after it could do anything.)
+    """
+
+    def __init__(self) -> None:
+        self._results: list[tuple[Ids, Batch]] = []
+        """Keys, each at most once in a batch, and their results."""
+        self._rows = 0
+
+    def add(self, segments: Segments, results: Batch, keys: int) -> None:
+        """`keys`: how many there are in all."""
+        self._results.append((segments.groups, results.take(from_numpy(segments.order[segments.ends]))))
+        self._rows += len(segments.groups)
+        if self._rows > keys + _REPLACED_RESULTS_KEPT:
+            self._drop_replaced(keys)
+
+    def take(self, keys: int) -> list[Batch]:
+        """All, and forgets them."""
+        self._drop_replaced(keys)
+        results, self._results, self._rows = self._results, [], 0
+        return [batch for _, batch in results]
+
+    def _drop_replaced(self, keys: int) -> None:
+        is_seen = np.zeros(keys, np.bool_)
+        kept: list[tuple[Ids, Batch]] = []
+        for groups, results in reversed(self._results):
+            is_last = ~is_seen[groups]
+            is_seen[groups] = True
+            if is_last.any():
+                kept.append((groups[is_last], results.filter(from_numpy(is_last))))
+        self._results = kept[::-1]
+        self._rows = sum(len(groups) for groups, _ in kept)
+
+
+class _RunningOperator(Operator):
+    """Numbers the keys; subclasses make the columns of the result."""
+
+    def setup(self, context: Any, output: Any) -> None:
+        super().setup(context, output)
+        self._label = operator_label(context)
+        self._last_results = _LastResults()
+        self._begin()
+
+    def _begin(self) -> None:
+        """No key is known."""
+        self._index = KeyIndex()
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        if batch.kind is Kind.OBJECT:
+            raise InvalidProgramError(
+                f"{self._label}: these rows are objects that Arrow cannot hold, so they have no columns to aggregate; "
+                "map them to tuples or rows first"
+            )
+        keys = self._keys(batch)
+        before = len(self._index)
+        ids: Ids = self._index.ids(keys)
+        segments = Segments(ids, len(self._index))
+        results = self.results(batch, keys, segments, before)
+        if self.context.is_batch:
+            self._last_results.add(segments, results, len(self._index))
+        else:
+            self.output.emit(results)
+
+    def end_keys(self) -> None:
+        for results in self._last_results.take(len(self._index)):
+            self.output.emit(results)
+        self._begin()
+
+    def on_watermark(self, timestamp: Timestamp) -> None:
+        if self.context.is_batch and timestamp == MAX_TIMESTAMP:
+            self.end_keys()
+        super().on_watermark(timestamp)
+
+    @abstractmethod
+    def results(self, batch: Batch, keys: pa.RecordBatch, segments: Segments, known: int) -> Batch:
+        """A row for each row of the batch. Groups below `known` have been seen in earlier batches."""
+
+    @abstractmethod
+    def capture(self, size: int) -> Callable[[], tuple[dict[str, pa.Array], dict[str, bytes]]]:
+        """The state of the groups 0 ... size - 1 as it is now: gives columns and metadata, on any thread."""
+
+    @abstractmethod
+    def restore(self, parts: Sequence[StateRows]) -> None:
+        """`parts`, at least one: the groups 0, 1, ... in this order."""
+
+    # -- snapshots
+
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
+        keys = self._index.key_columns()
+        if keys is None:
+            return None
+        make, tables = self.capture(len(self._index)), KeyedTables.of(self.context)
+        snapshot = OperatorSnapshot()
+        snapshot.add_keyed(_STATE, lambda: tables.make(keys, None, *make()), tables.owned)
+        return snapshot
+
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        parts = [] if restored is None else state_rows(restored.keyed(_STATE))
+        for part in parts:
+            assert part.keys is not None
+            self._index.ids(part.keys)
+        if parts:
+            self.restore(parts)
+
+    def _keys(self, batch: Batch) -> pa.RecordBatch:
+        selector = self.context.keys[0]
+        if selector is None:
+            raise InvalidProgramError(f"{self._label}: a running aggregate needs key_by before it")
+        return key_columns(batch, selector, self._label)
+
+    def _plain(self, array: pa.Array) -> pa.Array:
+        return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
+
+
+class _Cell:
+    """One aggregate: creates its running form when the column's type is known, and widens it."""
+
+    def __init__(self, name: str, aggregate: Aggregate, label: str) -> None:
+        self.name = name
+        self._aggregate = aggregate
+        self._label = label
+        self._type: pa.DataType | None = None
+        self._running: Running | None = None
+
+    def add(self, values: pa.Array, segments: Segments, size: int, known: int) -> pa.Array:
+        try:
+            running = self._of_type(values.type, known)
+            return running.add(segments, values if running.takes_narrower else cast_exactly(values, self._type), size)
+        except (AggregateTypeError, pa.ArrowInvalid) as error:
+            kind = type(self._aggregate).__name__
+            raise TypeMismatchError(f"{self._label}: {kind} for column {self.name!r}: {error}") from error
+
+    def _of_type(self, arrow_type: pa.DataType, known: int) -> Running:
+        old, running = self._type, self._running
+        if old is None or running is None:
+            self._type, self._running = arrow_type, create_running(self._aggregate, arrow_type)
+            return self._running
+        merged = widened_type(old, arrow_type)
+        if merged != old:
+            wider = create_running(self._aggregate, merged)
+            wider.restore(running.capture(known)())
+            self._type, self._running = merged, wider
+            return wider
+        return running
+
+    # -- state
+
+    def capture(self, size: int) -> _CellState | None:
+        """None: no row has come, so not even the type is known."""
+        if self._type is None or self._running is None:
+            return None
+        return _CellState(self.name, type(self._aggregate).__name__, self._type, self._running.capture(size))
+
+    def restore(self, parts: Sequence[StateRows]) -> None:
+        """`parts`: the groups 0, 1, ... in this order; the column may have another type in each."""
+        types = [types_from_bytes(part.metadata["types"]).get(self.name) for part in parts]
+        known = [arrow_type for arrow_type in types if arrow_type is not None]
+        if not known:
+            return
+        for part, arrow_type in zip(parts, types, strict=True):
+            if arrow_type is not None:
+                check_same(part, f"aggregate {self.name!r}", type(self._aggregate).__name__, self._label)
+        try:
+            merged = functools.reduce(widened_type, known)
+            states = [self._state_of(part, its_type, merged) for part, its_type in zip(parts, types, strict=True)]
+        except (AggregateTypeError, pa.ArrowInvalid) as error:
+            raise CheckpointError(f"{self._label}: aggregate {self.name!r} cannot be restored: {error}") from error
+        self._type, self._running = merged, create_running(self._aggregate, merged)
+        self._running.restore({name: pa.concat_arrays([state[name] for state in states]) for name in states[0]})
+
+    def _state_of(self, part: StateRows, arrow_type: pa.DataType | None, merged: pa.DataType) -> State:
+        """The part's columns as they are for the type `merged`; those of empty groups where it has none."""
+        running = create_running(self._aggregate, merged)
+        if arrow_type is not None:
+            state = part.columns_of(self.name)
+            if arrow_type == merged:
+                return state
+            before = create_running(self._aggregate, arrow_type)
+            before.restore(state)
+            running.restore(before.capture(part.num_rows)())
+        return running.capture(part.num_rows)()
+
+
+class _CellState(Struct, frozen=True):
+    """One aggregate at a barrier."""
+
+    name: str
+    aggregate: str
+    type: pa.DataType
+    make_columns: Callable[[], State]
+
+    def columns(self) -> State:
+        return {f"{self.name}:{name}": column for name, column in self.make_columns().items()}
+
+
+def _cells_metadata(states: Iterable[_CellState]) -> dict[str, bytes]:
+    listed = list(states)
+    kinds = {f"aggregate {state.name!r}": state.aggregate.encode() for state in listed}
+    return {"types": types_to_bytes({state.name: state.type for state in listed})} | kinds
+
+
+class RunningAggregateOperator(_RunningOperator):
+    """The row's key columns, and the aggregates over all rows of that key so far, it included."""
+
+    def __init__(self, factory: RunningAggregateFactory) -> None:
+        self._aggregates = factory.aggregates
+        self._evaluators: dict[int, Evaluator] = {}
+        """By the identity of the columns that the aggregates name, or of their expressions."""
+
+    def _begin(self) -> None:
+        super()._begin()
+        self._cells = [_Cell(name, aggregate, self._label) for name, aggregate in self._aggregates]
+
+    def results(self, batch: Batch, keys: pa.RecordBatch, segments: Segments, known: int) -> Batch:
+        columns = dict(zip(keys.schema.names, keys.columns, strict=True))
+        for cell, (name, aggregate) in zip(self._cells, self._aggregates, strict=True):
+            if name in columns:
+                raise InvalidProgramError(f"{self._label}: two result columns are named {name!r}; rename the aggregate")
+            values = self._argument(batch.data, aggregate)
+            columns[name] = cell.add(values, segments, len(self._index), known)
+        data = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+        return Batch(data, Kind.ROW, batch.times)
+
+    def _argument(self, data: pa.RecordBatch, aggregate: Aggregate) -> pa.Array:
+        """What is aggregated: the column; for ArgMin and ArgMax a struct of (column, by); for Count() every row."""
+        if isinstance(aggregate, ArgMin | ArgMax):
+            both = [self._column(data, aggregate.column), self._column(data, aggregate.by)]
+            return pa.StructArray.from_arrays(both, names=["value", "by"])
+        if aggregate.column is None and isinstance(aggregate, Count):
+            return from_numpy(np.ones(data.num_rows, np.bool_))
+        return self._column(data, aggregate.column)
+
+    def _column(self, data: pa.RecordBatch, column: object) -> pa.Array:
+        evaluator = self._evaluators.get(id(column))
+        if evaluator is None:
+            expression = column if isinstance(column, Expression) else col(column)  # type: ignore[arg-type]
+            evaluator = self._evaluators[id(column)] = Evaluator([expression], self._label)
+        return self._plain(evaluator.arrays(data)[0])
+
+    def capture(self, size: int) -> Callable[[], tuple[dict[str, pa.Array], dict[str, bytes]]]:
+        states = [state for cell in self._cells if (state := cell.capture(size)) is not None]
+        return lambda: (
+            {name: column for state in states for name, column in state.columns().items()},
+            _cells_metadata(states),
+        )
+
+    def restore(self, parts: Sequence[StateRows]) -> None:
+        for cell in self._cells:
+            cell.restore(parts)
+
+
+_MODES: dict[str, type[Aggregate]] = {"sum": Sum, "min": Min, "max": Max}
+
+
+class RunningColumnOperator(_RunningOperator):
+    """sum, min, max: the key's first row with that column replaced by the aggregate so far; min_by, max_by: the row
+    that has the extreme value so far, the first of equal ones. Nulls in the column are left out."""
+
+    def __init__(self, factory: RunningColumnFactory) -> None:
+        if factory.mode not in (*_MODES, "min_by", "max_by"):
+            raise InvalidProgramError(f"unknown running aggregate {factory.mode!r}")
+        self._factory = factory
+
+    def _begin(self) -> None:
+        super()._begin()
+        mode, column = self._factory.mode, self._factory.column
+        self._cell = _Cell(str(column), _MODES[mode](column), self._label) if mode in _MODES else None
+        self._schema: pa.Schema | None = None
+        self._choice = Choice([])
+        self._improvements: Improvements | None = None
+
+    def results(self, batch: Batch, keys: pa.RecordBatch, segments: Segments, known: int) -> Batch:
+        position = self._position(batch.data.schema.names)
+        columns = [self._plain(column) for column in batch.data.columns]
+        columns = self._in_one_schema(batch.data.schema.names, columns, known)
+        size = len(self._index)
+        is_new = segments.groups >= known
+        first = np.where(is_new, segments.starts, -1)[segments.segment_of]
+        if self._cell is None:
+            assert self._improvements is not None
+            best = self._improvements.rows(segments, columns[position], size)
+            results = self._choice.take(segments, np.where(best < 0, first, best), columns, size)
+        else:
+            results = self._choice.take(segments, first, columns, size)
+            results[position] = self._cell.add(columns[position], segments, size, known)
+        data = pa.RecordBatch.from_arrays(results, names=batch.data.schema.names)
+        return Batch(self._declared(data), batch.kind, batch.times)
+
+    def _position(self, names: list[str]) -> int:
+        column = self._factory.column
+        if isinstance(column, int):
+            if not -len(names) <= column < len(names):
+                raise UnknownColumnError(str(column), names, self._label)
+            return column % len(names)
+        if column not in names:
+            raise UnknownColumnError(column, names, self._label)
+        return names.index(column)
+
+    def _in_one_schema(self, names: list[str], columns: list[pa.Array], known: int) -> list[pa.Array]:
+        """The columns in types that hold the rows kept so far too; widens what is kept where needed."""
+        types = [column.type for column in columns]
+        try:
+            if self._schema is None:
+                self._use(pa.schema(list(zip(names, types, strict=True))))
+            assert self._schema is not None
+            if self._schema.types != types or self._schema.names != names:
+                self._widen(names, types, known)
+            return [cast_exactly(*both) for both in zip(columns, self._schema.types, strict=True)]
+        except AggregateTypeError as error:
+            raise TypeMismatchError(f"{self._label}: {error}") from error
+
+    def _widen(self, names: list[str], types: list[pa.DataType], known: int) -> None:
+        assert self._schema is not None
+        if self._schema.names != names:
+            raise TypeMismatchError(
+                f"{self._label}: rows had columns {', '.join(self._schema.names)} and have {', '.join(names)} now"
+            )
+        merged = [widened_type(old, new) for old, new in zip(self._schema.types, types, strict=True)]
+        if merged != self._schema.types:
+            rows, best = self._choice.capture(known)(), self._captured_best(known)
+            self._use(pa.schema(list(zip(names, merged, strict=True))))
+            self._restore_rows(rows, None if best is None else best())
+
+    def _use(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._choice = Choice(schema.types)
+        if self._cell is None:
+            by_type = schema.types[self._position(schema.names)]
+            check_ordered(by_type, self._shown())
+            self._improvements = Improvements(by_type, self._factory.mode == "max_by")
+
+    def _declared(self, data: pa.RecordBatch) -> pa.RecordBatch:
+        declared = self._factory.output_type
+        if declared is None:
+            return data
+        try:
+            return data.rename_columns(declared.schema.names).cast(declared.schema)
+        except (pa.ArrowException, ValueError) as error:
+            raise TypeMismatchError(f"{self._label}: rows do not fit output_type={declared}: {error}") from error
+
+    # -- state
+
+    def _captured_best(self, size: int) -> Callable[[], pa.Array] | None:
+        return None if self._improvements is None else self._improvements.capture(size)
+
+    def _restore_rows(self, rows: State, best: pa.Array | None) -> None:
+        self._choice.restore(rows)
+        if self._improvements is not None and best is not None:
+            self._improvements.restore(best)
+
+    def capture(self, size: int) -> Callable[[], tuple[dict[str, pa.Array], dict[str, bytes]]]:
+        assert self._schema is not None
+        schema, rows, best = self._schema, self._choice.capture(size), self._captured_best(size)
+        cell = None if self._cell is None else self._cell.capture(size)
+        metadata = {"running aggregate": self._shown().encode(), "rows": bytes(schema.serialize())}
+
+        def make() -> tuple[dict[str, pa.Array], dict[str, bytes]]:
+            columns = {f"row:{name}": column for name, column in rows().items()}
+            if best is not None:
+                columns["best"] = best()
+            if cell is not None:
+                columns |= cell.columns()
+            return columns, metadata | _cells_metadata([] if cell is None else [cell])
+
+        return make
+
+    def restore(self, parts: Sequence[StateRows]) -> None:
+        for part in parts:
+            check_same(part, "running aggregate", self._shown(), self._label)
+        schemas = [pa.ipc.read_schema(pa.py_buffer(part.metadata["rows"])) for part in parts]
+        names = schemas[0].names
+        if any(schema.names != names for schema in schemas):
+            raise CheckpointError(f"{self._label}: its former subtasks had rows of different columns: {schemas}")
+        types = [
+            functools.reduce(widened_type, same) for same in zip(*(schema.types for schema in schemas), strict=True)
+        ]
+        self._use(pa.schema(list(zip(names, types, strict=True))))
+        rows = {f"c{index}": _joined(parts, f"row:c{index}", arrow_type) for index, arrow_type in enumerate(types)}
+        best_type = types[self._position(names)]
+        self._restore_rows(rows, None if self._improvements is None else _joined(parts, "best", best_type))
+        if self._cell is not None:
+            self._cell.restore(parts)
+
+    def _shown(self) -> str:
+        return f"{self._factory.mode}({self._factory.column!r})"
+
+
+def _joined(parts: Sequence[StateRows], name: str, arrow_type: pa.DataType) -> pa.Array:
+    return pa.concat_arrays([cast_exactly(part.columns[name], arrow_type) for part in parts])

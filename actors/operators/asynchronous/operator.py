@@ -1,0 +1,314 @@
+"""Asynchronous calls per row, with their results in order or as they come (Flink's AsyncWaitOperator)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from actors.mailbox.task_mailbox import MailboxClosed
+from actors.operators.asynchronous.calls import Call, Calls, Deliver, create_calls, listed
+from actors.operators.asynchronous.queue import AsyncQueue, InFlight
+from actors.operators.contract.operator import Operator, OperatorContext, Output
+from actors.operators.functions.result_collector import ResultCollector
+from actors.protocol.elements import CheckpointOptions, StopMode, Watermark, WatermarkStatus
+from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
+from actors.user_code.functions import (
+    TaskRuntimeContext,
+    UserFunctions,
+    attributed,
+    raise_attributed,
+    short_repr,
+    user_function_error,
+)
+from flinkray.batches.batch import Batch
+from flinkray.batches.row_codec import decode, snapshot
+from flinkray.errors import UserFunctionError
+from flinkray.functions.asynchronous import AsyncFunction
+from flinkray.transformations.operator_factories import AsyncFactory
+from flinkray.types.records import Timestamp
+from graphs.job_graph import OperatorCode
+
+log = logging.getLogger(__name__)
+
+_IN_FLIGHT = "in flight"
+"""Name of the part with lists of (value, event time) of rows that were under way, oldest first."""
+_WAITING = "waiting"
+"""Name of the part with batches of rows that came behind these."""
+
+_MOST_ITEMS = 256
+"""Pieces in which rows under way are saved: each is pickled by itself, and other subtasks may take it."""
+_WAITING_ROWS = 1_024
+"""Rows per piece of what waits."""
+
+CreateCalls = Callable[[Any, OperatorContext, int, Deliver], Calls]
+
+
+class AsyncWaitOperator(Operator):
+    """Calls the function with each row, and emits results when they are there and it is their turn.
+
+    At most `capacity` rows are under way. The rest of a batch waits, and while it does no more input is taken, so
+    nothing waits inside `process_batch`. Watermarks and statuses keep their place behind the rows before them; latency
+    markers pass by. Rows without emitted results are the operator's state, as they came: they are called with again.
+
+    Everything here happens in the task's thread, except for `_deliver`.
+    """
+
+    def __init__(self, code: OperatorCode, create: CreateCalls = create_calls) -> None:
+        factory = code.factory
+        assert isinstance(factory, AsyncFactory)
+        self._factory = factory
+        self._create_calls = create
+        self._retry = factory.retry
+        predicate = factory.retry.get_retry_predicate()
+        self._retries_result = predicate.result_predicate()
+        self._retries_error = predicate.exception_predicate()
+        self._queue = AsyncQueue(factory.capacity, factory.is_ordered, factory.timeout_ms)
+        self._calls: Calls | None = None
+        self._timer: Any = None
+        self._is_suspended = False
+        """A savepoint has been taken with which the job stops: what came after it would be given twice."""
+        self._lock = threading.Lock()
+        self._outcomes: list[tuple[Call, list[Any] | None, BaseException | None]] = []
+        self._is_announced = False
+        self._is_closed = False
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._functions = UserFunctions(context, [self._factory.function], run=self._settle)
+        self._results = ResultCollector(context, output, self._factory.output_type)
+
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        self._functions.initialize_state(restored)
+        if restored is None:
+            return
+        for rows in restored.items(_IN_FLIGHT):
+            self._queue.add_rows([value for value, _ in rows], [time for _, time in rows])
+        for batch in restored.items(_WAITING):
+            self._add(batch)
+
+    def open(self) -> None:
+        self._calls = self._create_calls(self._factory.function, self.context, self._factory.capacity, self._deliver)
+        self._functions.open(TaskRuntimeContext(self.context))
+        self._proceed()
+
+    # -- input ---------------------------------------------------------------------------------------------------
+
+    @property
+    def is_available(self) -> bool:
+        # What comes once the operator is suspended is the end of the input.
+        return self._is_suspended or not self._queue.is_full
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        self._add(batch.without_keys())
+        self._proceed()
+
+    def on_watermark(self, timestamp: Timestamp) -> None:
+        self._queue.add_control(Watermark(timestamp))
+        self._proceed()
+
+    def process_status(self, is_idle: bool, input_index: int = 0) -> None:
+        if self._idle[input_index] is not is_idle:
+            self._idle[input_index] = is_idle
+            self._queue.add_control(WatermarkStatus(is_idle))
+            self._advance()
+            self._proceed()
+
+    def end_input(self, input_index: int) -> None:
+        """Waits for all results: here and not in `finish`, because no timer fires any more then."""
+        self._take_outcomes()
+        while not self._queue.is_empty and not self._is_suspended:
+            self.context.yield_to_mailbox()
+
+    def _add(self, batch: Batch) -> None:
+        times = [None] * batch.num_rows if batch.timestamps is None else batch.timestamps.to_pylist()
+        self._queue.add_rows(decode(batch), times, batch)
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    def _proceed(self) -> None:
+        """Starts and emits whatever can be."""
+        while not self._is_suspended:
+            started = self._queue.start(self.context.clock.monotonic_ms())
+            if started:
+                self._begin(started)
+            if not self._emit() and not started:
+                break
+        self._set_timer()
+
+    def _begin(self, entries: Sequence[InFlight]) -> None:
+        # The function gets copies: what it does to a value must neither reach the next attempt nor the state.
+        calls = [Call(entry, entry.attempt, snapshot(entry.value)) for entry in entries]
+        for call in calls:
+            call.entry.work = call
+        self._opened_calls.begin(calls)
+
+    def _emit(self) -> bool:
+        """Whether there was anything to emit."""
+        has_emitted = False
+        for piece in self._queue.take():
+            has_emitted = True
+            match piece:
+                case InFlight():
+                    for result in piece.results or ():
+                        self._results.add(result, piece.timestamp)
+                    self._results.flush_if_full()
+                case Watermark(timestamp):
+                    self._results.flush()
+                    self.output.emit_watermark(timestamp)
+                case WatermarkStatus(is_idle):
+                    self._results.flush()
+                    self.output.emit_status(is_idle)
+        self._results.flush()
+        return has_emitted
+
+    def _deliver(self, call: Call, results: list[Any] | None, error: BaseException | None) -> None:
+        """On the thread that ran the call. One mail takes all outcomes that have come until it runs."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._outcomes.append((call, results, error))
+            is_announced, self._is_announced = self._is_announced, True
+        if not is_announced:
+            try:
+                self.context.execute(self._take_outcomes, "results of asynchronous calls")
+            except MailboxClosed:
+                log.debug("operator %r is at its end, results come too late", self.context.operator_name)
+
+    def _take_outcomes(self) -> None:
+        with self._lock:
+            outcomes, self._outcomes = self._outcomes, []
+            self._is_announced = False
+        if self._is_suspended:
+            return
+        for call, results, error in outcomes:
+            if self._queue.awaits(call.entry, call.attempt):
+                self._on_outcome(call.entry, results, error)
+        self._proceed()
+
+    def _on_outcome(self, entry: InFlight, results: list[Any] | None, error: BaseException | None) -> None:
+        entry.work = None
+        with self._attributed(entry):
+            is_retried = self._is_to_retry(entry.attempt, results, error)
+        if is_retried:
+            self._call_again_later(entry)
+        elif error is None:
+            assert results is not None, "a call that raised nothing gave results"
+            self._queue.complete(entry, results)
+        elif isinstance(error, Exception):
+            raise_attributed(self.context.operator_name, self.context.subtask, entry.value, error)
+        else:
+            # SystemExit, or a coroutine that cancelled itself: it ended that call, and must not end more than the task.
+            raise user_function_error(self.context.operator_name, self.context.subtask, entry.value, error) from error
+
+    # -- retries and timeouts ------------------------------------------------------------------------------------
+
+    def _is_to_retry(self, attempt: int, results: list[Any] | None, error: BaseException | None) -> bool:
+        if error is None:
+            wanted = self._retries_result is not None and self._retries_result(results or [])
+        else:
+            wanted = self._retries_error is not None and isinstance(error, Exception) and self._retries_error(error)
+        return bool(wanted) and self._retry.can_retry(attempt)
+
+    def _call_again_later(self, entry: InFlight) -> None:
+        with self._attributed(entry):
+            delay_ms = self._retry.get_backoff_time_millis(entry.attempt)
+        entry.attempt += 1
+        self.context.metrics.count("async_retries")
+        entry.work = self.context.call_later(delay_ms, partial(self._call_again, entry), "another asynchronous call")
+
+    def _call_again(self, entry: InFlight) -> None:
+        if entry.results is None and not self._is_suspended:
+            self._begin([entry])
+
+    def _set_timer(self) -> None:
+        # One timer for all: it is set for the row that is first, and no later one can be due before it.
+        deadline_ms = self._queue.next_deadline_ms
+        if self._timer is None and deadline_ms is not None and not self._is_suspended:
+            delay_ms = max(0.0, deadline_ms - self.context.clock.monotonic_ms())
+            self._timer = self.context.call_later(delay_ms, self._on_timer, "asynchronous calls time out")
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._take_outcomes()  # what has come is in time
+        if self._is_suspended:
+            return
+        for entry in self._queue.expired(self.context.clock.monotonic_ms()):
+            self._time_out(entry)
+        self._proceed()
+
+    def _time_out(self, entry: InFlight) -> None:
+        work, entry.work = entry.work, None
+        if isinstance(work, Call):
+            self._opened_calls.cancel(work)
+        elif work is not None:
+            work.cancel()
+        self.context.metrics.count("async_timeouts")
+        function = self._factory.function
+        if not isinstance(function, AsyncFunction) or type(function).timeout is AsyncFunction.timeout:
+            raise UserFunctionError(
+                self.context.operator_name,
+                self.context.subtask,
+                short_repr(entry.value),
+                f"no result within {self._factory.timeout_ms} ms, in {entry.attempt} attempts; allow a longer timeout, "
+                "or let an AsyncFunction's timeout(value) give results",
+            )
+        with self._attributed(entry):
+            where = f"operator {self.context.operator_name!r} (subtask {self.context.subtask})"
+            results = listed(where, function.timeout(snapshot(entry.value)))
+        self._queue.complete(entry, results)
+
+    # -- checkpoints ---------------------------------------------------------------------------------------------
+
+    def prepare_barrier(self, checkpoint_id: int) -> None:
+        """What is there need not be asked for again."""
+        self._take_outcomes()
+
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
+        saved = OperatorSnapshot()
+        self._functions.snapshot_state(checkpoint_id, saved)
+        rows = [(entry.value, entry.timestamp) for entry in self._queue.in_flight] + self._queue.waiting_rows()
+        size = max(1, -(-len(rows) // _MOST_ITEMS))
+        saved.add_list(_IN_FLIGHT, [rows[start : start + size] for start in range(0, len(rows), size)])
+        saved.add_list(_WAITING, _cut(self._queue.waiting_batches()))
+        if options.stop is StopMode.SUSPEND:
+            self._is_suspended = True
+        return saved
+
+    # -- the end -------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            self._outcomes.clear()
+        calls = self._calls
+        if calls is None:
+            return
+        calls.cancel_all()
+        try:
+            self._functions.close()
+        finally:
+            calls.close()
+            self._calls = None
+
+    def forget(self) -> None:
+        """Nothing: calls that could not be ended may still end, and come back here."""
+
+    def _settle(self, call: Callable[[], Any]) -> None:
+        self._opened_calls.settle(call)
+
+    def _attributed(self, entry: InFlight) -> Any:
+        return attributed(self.context, entry.value)
+
+    @property
+    def _opened_calls(self) -> Calls:
+        assert self._calls is not None, "the operator is opened before anything else"
+        return self._calls
+
+
+def _cut(batches: Sequence[Batch]) -> Iterator[Batch]:
+    for batch in batches:
+        for start in range(0, batch.num_rows, _WAITING_ROWS):
+            yield batch.slice(start, _WAITING_ROWS)

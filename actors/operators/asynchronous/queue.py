@@ -1,0 +1,258 @@
+"""Which rows are under way, which wait for a place, and what may be emitted next (Flink's StreamElementQueue)."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from msgspec import Struct, field
+
+from actors.protocol.elements import Watermark, WatermarkStatus
+from flinkray.batches.batch import Batch
+
+Control = Watermark | WatermarkStatus
+"""What keeps its place among the rows."""
+
+
+class InFlight(Struct, eq=False):
+    """A row that is under way: from its first call until its results are emitted."""
+
+    value: Any
+    timestamp: int | None
+    deadline_ms: float
+    attempt: int = 1
+    results: Sequence[Any] | None = None
+    """None: they have not come yet."""
+    segment: _Segment | None = None
+    work: Any = None
+    """Whoever calls the function keeps here what it needs to stop."""
+
+
+class _WaitingRows(Struct, eq=False):
+    values: list[Any]
+    timestamps: Sequence[int | None]
+    source: Batch | None
+    """Where they come from, if not from a checkpoint."""
+    position: int = 0
+    """Rows before it are under way."""
+
+    def __len__(self) -> int:
+        return len(self.values) - self.position
+
+
+class _Segment(Struct, eq=False):
+    """Rows between two controls, which may overtake each other."""
+
+    unfinished: int = 0
+    finished: deque[InFlight] = field(default_factory=deque)
+    end: Control | None = None
+    """None: of the last segment, which goes on."""
+
+
+class AsyncQueue:
+    """Rows and controls in, rows with their results and controls out; nothing is lost or given twice.
+
+    Args:
+        capacity: how many rows are under way at most. Those that are more wait, with all that comes behind them.
+        is_ordered: rows come out as they went in; else as their results come, but none passes a control.
+        timeout_ms: from a row's first call; 0: none.
+    """
+
+    def __init__(self, capacity: int, is_ordered: bool, timeout_ms: float) -> None:
+        self._capacity = capacity
+        self._timeout_ms = timeout_ms
+        self._waiting: deque[_WaitingRows | Control] = deque()
+        self._order: _Ordered | _Unordered = _Ordered() if is_ordered else _Unordered()
+        self._in_flight: dict[InFlight, None] = {}
+        self._unfinished: dict[InFlight, None] = {}
+        """Oldest first, as all have the same timeout."""
+
+    # -- in ------------------------------------------------------------------------------------------------------
+
+    def add_rows(self, values: list[Any], timestamps: Sequence[int | None], source: Batch | None = None) -> None:
+        """Behind all that came before; `start` gives them out."""
+        if values:
+            self._waiting.append(_WaitingRows(values, timestamps, source))
+
+    def add_control(self, control: Control) -> None:
+        """Comes out behind all rows that came before it. Of several watermarks in a row only the last is kept."""
+        if not self._waiting:
+            self._order.put_control(control)
+        elif isinstance(control, Watermark) and isinstance(self._waiting[-1], Watermark):
+            self._waiting[-1] = control
+        else:
+            self._waiting.append(control)
+
+    def start(self, now_ms: float) -> list[InFlight]:
+        """The rows for which there is room now: the function is to be called with each of them."""
+        started: list[InFlight] = []
+        while self._waiting:
+            first = self._waiting[0]
+            if not isinstance(first, _WaitingRows):
+                self._order.put_control(first)
+                self._waiting.popleft()
+                continue
+            room = self._capacity - len(self._in_flight)
+            if not room:
+                break
+            end = min(first.position + room, len(first.values))
+            for position in range(first.position, end):
+                entry = InFlight(first.values[position], first.timestamps[position], now_ms + self._timeout_ms)
+                self._in_flight[entry] = self._unfinished[entry] = None
+                self._order.put(entry)
+                started.append(entry)
+            first.position = end
+            if not len(first):
+                self._waiting.popleft()
+        return started
+
+    # -- results -------------------------------------------------------------------------------------------------
+
+    def awaits(self, entry: InFlight, attempt: int) -> bool:
+        """Whether the outcome of this attempt counts: nothing else has ended it before."""
+        return entry.results is None and entry.attempt == attempt
+
+    def complete(self, entry: InFlight, results: Sequence[Any]) -> None:
+        """All results of the row, once."""
+        assert entry.results is None, "a row is completed once"
+        entry.results = results
+        del self._unfinished[entry]
+        self._order.completed(entry)
+
+    def expired(self, now_ms: float) -> list[InFlight]:
+        """Rows without results whose time is over; they are to be completed otherwise."""
+        if not self._timeout_ms:
+            return []
+        return list(itertools.takewhile(lambda entry: entry.deadline_ms <= now_ms, self._unfinished))
+
+    @property
+    def next_deadline_ms(self) -> float | None:
+        """When to look for expired rows; None: there is nothing to wait for."""
+        if not self._timeout_ms or not self._unfinished:
+            return None
+        return next(iter(self._unfinished)).deadline_ms
+
+    # -- out -----------------------------------------------------------------------------------------------------
+
+    def take(self) -> Iterator[InFlight | Control]:
+        """What may be emitted now, in order; each piece has left the queue when it is given."""
+        while (piece := self._order.take()) is not None:
+            if isinstance(piece, InFlight):
+                del self._in_flight[piece]
+            yield piece
+
+    # -- state ---------------------------------------------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is under way and nothing waits; controls come out as soon as they are asked for."""
+        return not self._in_flight and not self._waiting
+
+    @property
+    def is_full(self) -> bool:
+        """Rows wait for a place."""
+        return bool(self._waiting)
+
+    @property
+    def in_flight(self) -> list[InFlight]:
+        """Under way, oldest first; those too whose results wait for others."""
+        return list(self._in_flight)
+
+    def waiting_rows(self) -> list[tuple[Any, int | None]]:
+        """Rows with their event times that wait and come from a checkpoint; oldest first, before `waiting_batches`."""
+        return [
+            (waiting.values[position], waiting.timestamps[position])
+            for waiting in self._waiting
+            if isinstance(waiting, _WaitingRows) and waiting.source is None
+            for position in range(waiting.position, len(waiting.values))
+        ]
+
+    def waiting_batches(self) -> list[Batch]:
+        """What waits of the batches that came."""
+        return [
+            waiting.source.slice(waiting.position)
+            for waiting in self._waiting
+            if isinstance(waiting, _WaitingRows) and waiting.source is not None
+        ]
+
+    def check(self) -> None:
+        """Raises AssertionError where the parts contradict each other."""
+        assert len(self._in_flight) <= self._capacity
+        assert all(entry in self._in_flight and entry.results is None for entry in self._unfinished)
+        assert all(entry in self._unfinished or entry.results is not None for entry in self._in_flight)
+        assert self._order.rows() == len(self._in_flight)
+        deadlines = [entry.deadline_ms for entry in self._unfinished]
+        assert deadlines == sorted(deadlines)
+        if self._waiting and isinstance(self._waiting[0], _WaitingRows):
+            assert len(self._waiting[0]) > 0
+
+
+class _Ordered:
+    """One after the other."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[InFlight | Control] = deque()
+
+    def put(self, entry: InFlight) -> None:
+        self._pieces.append(entry)
+
+    def put_control(self, control: Control) -> None:
+        if self._pieces and isinstance(control, Watermark) and isinstance(self._pieces[-1], Watermark):
+            self._pieces[-1] = control
+        else:
+            self._pieces.append(control)
+
+    def completed(self, entry: InFlight) -> None:
+        """It comes out when it is the first."""
+
+    def take(self) -> InFlight | Control | None:
+        if not self._pieces:
+            return None
+        first = self._pieces[0]
+        if isinstance(first, InFlight) and first.results is None:
+            return None
+        return self._pieces.popleft()
+
+    def rows(self) -> int:
+        return sum(isinstance(piece, InFlight) for piece in self._pieces)
+
+
+class _Unordered:
+    """As they come, segment after segment."""
+
+    def __init__(self) -> None:
+        self._segments: deque[_Segment] = deque([_Segment()])
+
+    def put(self, entry: InFlight) -> None:
+        entry.segment = self._segments[-1]
+        entry.segment.unfinished += 1
+
+    def put_control(self, control: Control) -> None:
+        last = self._segments[-1]
+        if isinstance(control, Watermark) and len(self._segments) > 1 and not last.unfinished and not last.finished:
+            former = self._segments[-2]
+            if isinstance(former.end, Watermark):
+                former.end = control
+                return
+        last.end = control
+        self._segments.append(_Segment())
+
+    def completed(self, entry: InFlight) -> None:
+        segment = entry.segment
+        assert segment is not None, "it was put into one"
+        segment.unfinished -= 1
+        segment.finished.append(entry)
+
+    def take(self) -> InFlight | Control | None:
+        first = self._segments[0]
+        if first.finished:
+            return first.finished.popleft()
+        if first.unfinished or first.end is None:
+            return None
+        self._segments.popleft()
+        return first.end
+
+    def rows(self) -> int:
+        return sum(segment.unfinished + len(segment.finished) for segment in self._segments)

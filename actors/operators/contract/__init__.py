@@ -1,0 +1,4 @@
+"""What an operator is: the contract between a task and the operators of its chain.
+
+Open `operator.py` first. `chunking.py` cuts a batch so that the task looks at its mailbox in time.
+"""

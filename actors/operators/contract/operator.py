@@ -1,0 +1,298 @@
+"""What an operator is: batches, watermarks and statuses in, the same out. One thread (the task's) calls all of it."""
+
+from __future__ import annotations
+
+import random
+from abc import ABC
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from actors.operators.contract.cancellation import Cancellation
+from actors.operators.contract.chunking import PieceLimit
+from actors.protocol.elements import CheckpointOptions, LatencyMarker
+from actors.protocol.ports import Clock, Loop
+from actors.state.keyed.options import StateOptions
+from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
+from flinkray.batches.batch import Batch
+from flinkray.types.keys import KeySelector
+from flinkray.types.records import MIN_TIMESTAMP, OutputTag, Timestamp
+
+
+class Output(Protocol):
+    """Where an operator's results go: the next operator of the chain, the network, or several of both."""
+
+    def emit(self, batch: Batch) -> None:
+        """Rows for the main output; an empty batch is dropped."""
+
+    def emit_side(self, tag: OutputTag, batch: Batch) -> None:
+        """Rows for a side output; dropped where nobody reads that tag."""
+
+    def emit_watermark(self, timestamp: Timestamp) -> None: ...
+
+    def emit_status(self, is_idle: bool) -> None: ...
+
+    def emit_latency_marker(self, marker: LatencyMarker) -> None: ...
+
+
+class OperatorMetrics(Protocol):
+    """Figures of one operator."""
+
+    def count(self, name: str, increase: float = 1) -> None:
+        """Adds to a counter, for example `late_records_dropped`."""
+
+    def gauge(self, name: str, value: float) -> None: ...
+
+    def gauge_function(self, name: str, read: Callable[[], float | None]) -> None:
+        """A gauge that is read when figures are reported, by another thread; None: there is nothing to report."""
+
+    def watermark_in(self, input_index: int, timestamp: int) -> None:
+        """A watermark came on that input."""
+
+    def watermark_out(self, timestamp: int) -> None:
+        """The operator has given a watermark on."""
+
+    def latency(self, marker: LatencyMarker, latency_ms: float) -> None:
+        """A marker came, that long after it was made."""
+
+
+class OperatorContext(Protocol):
+    """What an operator may use of its task."""
+
+    @property
+    def job_id(self) -> str: ...
+
+    @property
+    def job_name(self) -> str: ...
+
+    @property
+    def operator_id(self) -> str: ...
+
+    @property
+    def operator_name(self) -> str: ...
+
+    @property
+    def subtask_index(self) -> int: ...
+
+    @property
+    def parallelism(self) -> int: ...
+
+    @property
+    def max_parallelism(self) -> int: ...
+
+    @property
+    def attempt_number(self) -> int: ...
+
+    @property
+    def subtask(self) -> str:
+        """ "1 of 2", for errors."""
+
+    @property
+    def keys(self) -> tuple[KeySelector | None, ...]:
+        """Per logical input."""
+
+    @property
+    def key_group_range(self) -> range:
+        """The key groups whose rows come to this subtask, where the operator is keyed."""
+
+    @property
+    def state_options(self) -> StateOptions:
+        """Which state backend to use, and how."""
+
+    @property
+    def has_checkpoints(self) -> bool:
+        """What a sink prepares is committed by checkpoints, of which one follows the end of data."""
+
+    @property
+    def may_restart(self) -> bool:
+        """The job has periodic checkpoints, or a strategy by which it begins again after a failure."""
+
+    @property
+    def is_batch(self) -> bool:
+        """The program runs in stages: rows end, no checkpoints, and event time moves once, at the end."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def metrics(self) -> OperatorMetrics: ...
+
+    @property
+    def batch_rows(self) -> int: ...
+
+    @property
+    def batch_bytes(self) -> int: ...
+
+    @property
+    def auto_watermark_interval_ms(self) -> int: ...
+
+    @property
+    def allows_unaligned_splits(self) -> bool:
+        """Whether a source whose reader cannot hold single splits back may take part in watermark alignment."""
+
+    @property
+    def piece_limit(self) -> PieceLimit:
+        """How many rows the task may take at a time."""
+
+    @property
+    def cancellation(self) -> Cancellation:
+        """True once the task is cancelled. The output looks at it; a loop over what a function gives, which may have no
+        end, has to where nothing comes of it that is emitted."""
+
+    @property
+    def backpressured_ms(self) -> float:
+        """Time that the task has spent so far waiting for room at its outputs."""
+
+    @property
+    def latency_interval_ms(self) -> int:
+        """Time between the latency markers of a source; 0: none."""
+
+    def random(self, name: str) -> random.Random: ...
+
+    def execute(self, mail: Callable[[], None], description: str) -> None:
+        """From any thread: run `mail` in the task's thread."""
+
+    def call_later(self, delay_ms: float, mail: Callable[[], None], description: str) -> Any:
+        """After `delay_ms`, run `mail` in the task's thread; gives a Cancellable. Stops firing when the task ends."""
+
+    def yield_to_mailbox(self) -> None:
+        """Run one other mail of this task (waits for one): how an operator waits for what a mail brings."""
+
+    def run_blocking(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
+        """Runs `work` on another thread, then `done` with its result or error, on one that must not wait."""
+
+    def start_loop(self, name: str, loop: Loop) -> bool:
+        """Runs the loop until it is done; whether on a thread of its own: where there are none, it is stepped."""
+
+    def send_to_coordinator(self, event: Any) -> None:
+        """To this operator's coordinator at the JobMaster; picklable."""
+
+    def add_accumulator(self, name: str, initial: int | float) -> Any:
+        """A flinkray.functions.interfaces.Accumulator."""
+
+    def cached_file(self, name: str) -> str: ...
+
+    @property
+    def job_parameters(self) -> Mapping[str, str]:
+        """Of the user, for functions (pipeline.global-job-parameters)."""
+
+
+def subtask_label(context: OperatorContext) -> str:
+    """How an operator's subtask is called in errors and names, for example "fares (1/2)"."""
+    return f"{context.operator_name} ({context.subtask_index + 1}/{context.parallelism})"
+
+
+class Operator(ABC):
+    """Base of all operators.
+
+    Life cycle: setup; initialize_state and open from the chain's tail to its head; process_...; end_input per
+    input and finish from head to tail at the end of data; close always, also after a failure.
+    """
+
+    context: OperatorContext
+    output: Output
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        """Called once before anything else. Subclasses that override it call this first."""
+        self.context = context
+        self.output = output
+        self._watermarks = [int(MIN_TIMESTAMP)] * max(1, self.number_of_inputs)
+        self._idle = [False] * max(1, self.number_of_inputs)
+        self._combined = int(MIN_TIMESTAMP)
+
+    @property
+    def number_of_inputs(self) -> int:
+        return 1
+
+    @property
+    def inputs_before_others(self) -> tuple[int, ...]:
+        """In batch mode their rows all come before those of the other inputs."""
+        return ()
+
+    @property
+    def is_available(self) -> bool:
+        """Whether more input is wanted; while not, the task gets nothing from its inputs and counts as back-pressured.
+
+        Looked at before each piece of input, and again after each mail of this operator, so that whatever makes it
+        True must happen in one (a coordinator event, `execute`, `call_later`).
+        """
+        return True
+
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        """`restored` has what this subtask gets of the snapshots that the task starts from, if it starts from any.
+
+        The job may have had another parallelism then: keyed state comes by key group, from one or several subtasks.
+        """
+
+    def open(self) -> None: ...
+
+    def recover_finished(self, restored: RestoredState) -> None:
+        """Instead of `initialize_state`, `open` and everything else, in a subtask that had processed all its rows
+        before the checkpoint: does what the checkpoint's completion was to lead to, which may not have happened."""
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        """A non-empty batch on logical input `input_index`."""
+        raise TypeError(f"{type(self).__name__} takes no input")
+
+    def process_watermark(self, timestamp: Timestamp, input_index: int = 0) -> None:
+        """A watermark on one input: the operator's is the lowest of its active inputs, and never goes back."""
+        self._watermarks[input_index] = max(self._watermarks[input_index], timestamp)
+        self._advance()
+
+    def process_status(self, is_idle: bool, input_index: int = 0) -> None:
+        """An input turned idle or active; the operator is idle exactly while all its inputs are."""
+        was_idle = all(self._idle)
+        self._idle[input_index] = is_idle
+        # A watermark travels before IDLE and after ACTIVE: what is idle sends none.
+        if was_idle and not is_idle:
+            self.output.emit_status(is_idle=False)
+        self._advance()
+        if not was_idle and all(self._idle):
+            self.output.emit_status(is_idle=True)
+
+    def _advance(self) -> None:
+        active = [mark for mark, idle in zip(self._watermarks, self._idle, strict=True) if not idle]
+        combined = min(active, default=self._combined)
+        if combined > self._combined:
+            self._combined = combined
+            self.on_watermark(Timestamp(combined))
+
+    def on_watermark(self, timestamp: Timestamp) -> None:
+        """The operator's own watermark rose: fire what is due, then pass it on."""
+        self.output.emit_watermark(timestamp)
+
+    def process_latency_marker(self, marker: LatencyMarker) -> None:
+        self.output.emit_latency_marker(marker)
+
+    def end_keys(self) -> None:
+        """No more rows of any key so far will come: emits what they still have to give, and may drop their state.
+
+        In batch mode, between batches, where the inputs are sorted by key; the last time before the last watermark.
+        """
+
+    def end_input(self, input_index: int) -> None:
+        """No more rows on that input (its last watermark has been processed)."""
+
+    def finish(self) -> None:
+        """No more rows at all: emit what is buffered."""
+
+    def prepare_barrier(self, checkpoint_id: int) -> None:
+        """The barrier comes next: emit what must be before it. From the head to the tail."""
+
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
+        """What `initialize_state` needs to go on from here; None: nothing. Must be quick (see OperatorSnapshot)."""
+        return None
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        """It covers this and all earlier ones; the notice of an earlier one may never come, or come later."""
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None: ...
+
+    def handle_coordinator_event(self, event: Any) -> None:
+        """Something from this operator's coordinator at the JobMaster."""
+
+    def close(self) -> None: ...
+
+    def forget(self) -> None:
+        """Lets go of all that it holds; after `close`, and nothing is called afterwards. Tasks and what is theirs refer
+        to each other in circles: state would stay until a garbage collection comes, beside that of the next attempt."""
+        vars(self).clear()

@@ -1,0 +1,133 @@
+"""Results of user functions on their way out: collected as Python values, encoded once per batch and output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import GeneratorType
+from typing import Any
+
+import pyarrow as pa
+
+from actors.operators.contract.operator import OperatorContext, Output
+from actors.operators.functions.flush_policy import Filling
+from actors.user_code.functions import short_repr
+from flinkray.batches.row_codec import RowEncoder
+from flinkray.errors import TypeMismatchError
+from flinkray.functions.type_hints import record_type
+from flinkray.types.records import OutputTag, RecordType
+from flinkray.types.rows import Row
+
+
+class ResultCollector:
+    """Takes results with their event times, and emits them as batches of at most `batch_rows` rows.
+
+    Main and side results each keep their order. Call `flush` after each batch, firing or watermark's worth of them.
+    """
+
+    def __init__(self, context: OperatorContext, output: Output, declared: RecordType | None) -> None:
+        self._context = context
+        self._output = output
+        encoder = RowEncoder(context.operator_name, context.subtask, declared)
+        self._main = _Buffer(context, encoder, output.emit)
+        self._sides: dict[OutputTag, _Buffer] = {}
+
+    def add(self, value: Any, timestamp: int | None) -> None:
+        """One row for the main output."""
+        self._main.add(value, timestamp)
+
+    def collect(self, results: Any, timestamp: int | None) -> None:
+        """Everything that a process function gave: a generator, an iterable or None.
+
+        A tuple of two of which the first is an OutputTag is a row for that side output. Runs the user's generator,
+        so call it where the user's errors are caught; of many results emits those that are due.
+        """
+        if results is None:
+            return
+        if type(results) is tuple and len(results) == 2 and isinstance(results[0], OutputTag):
+            results = (results,)
+        elif type(results) is not GeneratorType and (
+            isinstance(results, str | bytes | dict | Row) or not isinstance(results, Iterable)
+        ):
+            raise TypeMismatchError(
+                f"operator {self._context.operator_name!r} (subtask {self._context.subtask}): the function must yield "
+                f"its results (or return a list of them, or None), not return {short_repr(results)} "
+                f"({type(results).__name__})"
+            )
+        main = self._main
+        for result in results:
+            buffer = main
+            if type(result) is tuple and len(result) == 2 and isinstance(result[0], OutputTag):
+                buffer, result = self._side(result[0]), result[1]
+            buffer.add(result, timestamp)
+            if len(buffer.values) >= buffer.filling.look_at:  # a generator may have no end
+                self.flush_if_full()
+
+    def flush_if_full(self) -> None:
+        """Emits when a batch has come together, or is long under way: keeps memory bounded while many rows or timers
+        are worked off."""
+        main = self._main
+        is_due = len(main.values) >= main.filling.look_at and main.is_due()
+        if is_due or (self._sides and any(side.is_due() for side in self._sides.values())):
+            self.flush()
+
+    def flush(self) -> None:
+        self._main.flush()
+        for side in self._sides.values():
+            side.flush()
+
+    def _side(self, tag: OutputTag) -> _Buffer:
+        side = self._sides.get(tag)
+        if side is None:
+            declared = None if tag.output_type is None else record_type(tag.output_type)
+            argument = f"OutputTag({tag.name!r}, output_type)"
+            encoder = RowEncoder(self._context.operator_name, self._context.subtask, declared, argument)
+            side = _Buffer(self._context, encoder, lambda batch: self._output.emit_side(tag, batch))
+            self._sides[tag] = side
+        return side
+
+
+class _Buffer:
+    """Rows of one output. In one batch either all rows have an event time or none has."""
+
+    def __init__(self, context: OperatorContext, encoder: RowEncoder, emit: Any) -> None:
+        self._rows = context.batch_rows
+        self.filling = Filling(context)
+        self._encoder = encoder
+        self._emit = emit
+        self._reset()
+
+    def _reset(self) -> None:
+        self.values: list[Any] = []
+        self._timestamps: list[int | None] = []
+        self._append = self._encoder.appender(self.values)  # copies what the function could still change
+
+    def is_due(self) -> bool:
+        return self.filling.is_due(len(self.values))
+
+    def add(self, value: Any, timestamp: int | None) -> None:
+        self._append(value)
+        self._timestamps.append(timestamp)
+
+    def flush(self) -> None:
+        values, timestamps = self.values, self._timestamps
+        if not values:
+            return
+        start = nbytes = 0
+        while start < len(values):
+            end = self._end_of_batch(timestamps, start)
+            times = None if timestamps[start] is None else pa.array(timestamps[start:end], pa.int64())
+            batch = self._encoder.encode(values[start:end], times)
+            nbytes += batch.nbytes
+            self._emit(batch)
+            start = end
+        self._reset()
+        self.filling.passed(len(values), nbytes)
+
+    def _end_of_batch(self, timestamps: list[int | None], start: int) -> int:
+        end = min(start + self._rows, len(timestamps))
+        if timestamps[start] is None:
+            return next((index for index in range(start, end) if timestamps[index] is not None), end)
+        try:
+            return timestamps.index(None, start, end)
+        except ValueError:
+            return end

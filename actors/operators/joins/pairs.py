@@ -1,0 +1,100 @@
+"""What joins share: rows that match as pairs of indices, and the columns of a pair."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from actors.columns.ranges import Indices
+from actors.columns.row_sizes import Sizes
+from actors.operators.contract.operator import OperatorContext
+from flinkray.batches.batch import LARGEST_OVER_TARGET
+from flinkray.errors import InvalidProgramError
+from flinkray.types.keys import ColumnKey, KeySelector
+from flinkray.types.records import Kind
+
+RIGHT_SUFFIX = "_right"
+
+
+class PairLimit:
+    """So many pairs may be in one piece that it is not many times larger than a batch aims at: rows that match many
+    others are there as often.
+
+    Args:
+        context: of the operator that joins.
+        lefts, rights: what the rows of both sides weigh.
+    """
+
+    def __init__(self, context: OperatorContext, lefts: Sizes, rights: Sizes) -> None:
+        self._bytes = LARGEST_OVER_TARGET * context.batch_bytes
+        self._lefts, self._rights = lefts, rights
+        self.rows = context.batch_rows
+        if isinstance(lefts, int) and isinstance(rights, int):
+            self.rows = max(1, min(self.rows, self._bytes // max(1, lefts + rights)))
+
+    def cut(self, lefts: Indices, rights: Indices) -> Iterator[tuple[Indices, Indices]]:
+        """A piece of at most `rows` pairs (row `lefts[i]` with row `rights[i]`) in parts that are small enough."""
+        if isinstance(self._lefts, int) and isinstance(self._rights, int):
+            yield lefts, rights
+            return
+        ends = np.cumsum(_at(self._lefts, lefts) + _at(self._rights, rights))
+        cuts = np.flatnonzero(np.diff((ends - 1) // self._bytes)) + 1
+        for begin, end in itertools.pairwise([0, *cuts.tolist(), len(ends)]):
+            yield lefts[begin:end], rights[begin:end]
+
+
+def _at(sizes: Sizes, rows: Indices) -> Sizes:
+    return sizes if isinstance(sizes, int) else sizes[rows]
+
+
+def both_keys(context: OperatorContext, where: str) -> tuple[KeySelector, KeySelector]:
+    """The keys of both inputs. Raises InvalidProgramError where one has none."""
+    first, second = context.keys[:2] if len(context.keys) >= 2 else (None, None)
+    if first is None or second is None:
+        raise InvalidProgramError(f"operator {where!r}: a join needs keys for both inputs")
+    return first, second
+
+
+class PairLayout:
+    """Columns of a pair: the left's, then the right's without its key columns; those whose names the left has too
+    get the suffix `_right`."""
+
+    def __init__(self, right_key: KeySelector, where: str) -> None:
+        self._left_out = right_key.columns if isinstance(right_key, ColumnKey) else ()
+        self._where = where
+        self._made_for: tuple[Sequence[str], Sequence[str]] = ((), ())
+        self._kept: list[str] = []
+        self._names: list[str] = []
+
+    def check_kind(self, kind: Kind) -> None:
+        """Raises InvalidProgramError where rows of that kind have no columns."""
+        if kind is Kind.OBJECT:
+            raise InvalidProgramError(
+                f"operator {self._where!r}: these rows are objects that Arrow cannot hold, so they have no "
+                "columns to join; map them to tuples or rows first, or give the join a function"
+            )
+
+    def kept(self, left: Sequence[str], right: Sequence[str]) -> list[str]:
+        """Names of the right columns that a pair has.
+
+        Raises:
+            InvalidProgramError: two columns of a pair would have the same name.
+        """
+        if (left, right) != self._made_for:
+            self._kept = [name for name in right if name not in self._left_out]
+            self._names = [*left, *(name + RIGHT_SUFFIX if name in left else name for name in self._kept)]
+            if len(set(self._names)) != len(self._names):
+                twice = next(name for name in self._names if self._names.count(name) > 1)
+                raise InvalidProgramError(
+                    f"operator {self._where!r}: the join would have two columns {twice!r}; rename one before the join"
+                )
+            self._made_for = (left, right)
+        return self._kept
+
+    def pairs(self, left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:
+        """Row i of the left beside row i of the right."""
+        kept = self.kept(left.schema.names, right.schema.names)
+        return pa.RecordBatch.from_arrays([*left.columns, *(right.column(name) for name in kept)], names=self._names)

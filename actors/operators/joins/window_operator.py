@@ -1,0 +1,210 @@
+"""Window joins and co-groups: rows of two inputs that have the same key and lie in the same window."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from actors.columns.large_columns import repeated_rows, taken_batch, whole
+from actors.columns.ordering import partners_of
+from actors.columns.ranges import pairs_of
+from actors.columns.row_sizes import row_sizes
+from actors.keys.index import Ids
+from actors.operators.contract.operator import Operator, OperatorContext, Output
+from actors.operators.functions.result_collector import ResultCollector
+from actors.operators.joins.general_window_operator import (
+    UnionCoGroupOperator,
+    UnionJoinFunctionOperator,
+    UnionJoinOperator,
+)
+from actors.operators.joins.pairs import PairLayout, PairLimit, both_keys
+from actors.operators.windows.base.times import Times
+from actors.operators.windows.buffers.buffering_operator import KeptRowsOperator
+from actors.operators.windows.buffers.firing_batches import WindowGroup
+from actors.operators.windows.buffers.values_per_window import RowsByGroup
+from actors.operators.windows.buffers.window_lookup import WindowedRows
+from actors.protocol.elements import CheckpointOptions
+from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
+from actors.user_code.functions import TaskRuntimeContext, UserFunctions, raise_attributed
+from flinkray.batches.batch import Batch
+from flinkray.batches.fixed_width import from_numpy
+from flinkray.errors import InvalidProgramError
+from flinkray.functions.interfaces import as_callable
+from flinkray.transformations.operator_factories import WindowCoGroupFactory
+from flinkray.types.keys import KeySelector
+from flinkray.types.records import Kind
+from flinkray.windows.assigners import SlidingEventTimeWindows, TumblingEventTimeWindows
+from graphs.job_graph import OperatorCode
+
+
+def create_co_group_operator(code: OperatorCode) -> Operator:
+    """The operator of a WindowCoGroupFactory."""
+    factory = code.factory
+    assert isinstance(factory, WindowCoGroupFactory)
+    if factory.function is None and not factory.is_join:
+        raise InvalidProgramError("a co-group needs a function (first_rows, second_rows)")
+    by_slice = fires_as_aligned(factory)
+    if factory.function is None:
+        return ColumnarJoinOperator(factory) if by_slice else UnionJoinOperator(factory)
+    if factory.is_join:
+        return JoinFunctionOperator(factory) if by_slice else UnionJoinFunctionOperator(factory)
+    return CoGroupOperator(factory) if by_slice else UnionCoGroupOperator(factory)
+
+
+def fires_as_aligned(factory: WindowCoGroupFactory) -> bool:
+    """Whether windows are our tumbling or sliding ones of event time, and fire at their end with all their rows."""
+    assigner, trigger = factory.assigner, factory.trigger
+    is_aligned = type(assigner) in (TumblingEventTimeWindows, SlidingEventTimeWindows)
+    return is_aligned and factory.evictor is None and trigger in (None, assigner.get_default_trigger())
+
+
+class TwoInputWindowOperator(KeptRowsOperator):
+    """Base of joins and co-groups. Null is a key like any other, as in `key_by`."""
+
+    _STATES = ("first", "second")
+    _CONTENTS_IN = frozenset(_STATES)
+
+    def __init__(self, factory: WindowCoGroupFactory) -> None:
+        super().__init__(factory)
+        self._output_type = factory.output_type
+        self._user_functions = factory.user_functions
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._results = ResultCollector(context, output, self._output_type)
+        self._functions = UserFunctions(context, self._user_functions)
+
+    def _key_selectors(self) -> tuple[KeySelector, KeySelector]:
+        return both_keys(self.context, self._where)
+
+    @property
+    def number_of_inputs(self) -> int:
+        return 2
+
+    def open(self) -> None:
+        self._functions.open(TaskRuntimeContext(self.context))
+
+    def close(self) -> None:
+        super().close()
+        self._functions.close()
+
+    # -- results
+
+    def _end_round(self) -> None:
+        self._results.flush()
+
+    def _sides(self, group: WindowGroup) -> list[WindowedRows | None]:
+        return [self._put_in_order(found) for found in group.sides]
+
+    def _fire_sides(self, sides: Sequence[WindowedRows | None], starts: Times) -> None:
+        self._fire_windows(sides[0], sides[1], starts + (self._times.size - 1))
+
+    @abstractmethod
+    def _fire_windows(self, first: WindowedRows | None, second: WindowedRows | None, times: Times) -> None:
+        """Emits the results of some windows, given the event time of each; a side may have no rows, or be None."""
+
+    def _rows_by_key(
+        self, first: WindowedRows | None, second: WindowedRows | None, times: Times
+    ) -> Iterator[tuple[int, list[Any], list[Any]]]:
+        """For each window, and each key there, its event time and the rows of both sides; keys by first arrival on
+        either side."""
+        keys = len(self._keys)
+        for ids, (left, right) in RowsByGroup((first, second), keys).pieces(self._VALUES_AT_ONCE):
+            yield from zip(times[ids // keys].tolist(), left, right, strict=True)
+
+    # -- snapshots
+
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
+        snapshot = super().snapshot_state(checkpoint_id, options)
+        self._functions.snapshot_state(checkpoint_id, snapshot)
+        return snapshot
+
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        super().initialize_state(restored)
+        self._functions.initialize_state(restored)
+
+
+class CoGroupOperator(TwoInputWindowOperator):
+    """Calls the function with the rows of both sides, for every key that either side has in the window."""
+
+    def __init__(self, factory: WindowCoGroupFactory) -> None:
+        super().__init__(factory)
+        assert factory.function is not None
+        self._call = as_callable(factory.function, "co_group")
+
+    def _fire_windows(self, first: WindowedRows | None, second: WindowedRows | None, times: Times) -> None:
+        for timestamp, left, right in self._rows_by_key(first, second, times):
+            try:
+                self._results.collect(self._call(left, right), timestamp)
+            except BaseException as error:
+                raise_attributed(self.context.operator_name, self.context.subtask, (left, right), error)
+            self._results.flush_if_full()
+
+
+class JoinFunctionOperator(TwoInputWindowOperator):
+    """Calls the function for every pair of rows; what it returns is one row."""
+
+    def __init__(self, factory: WindowCoGroupFactory) -> None:
+        super().__init__(factory)
+        assert factory.function is not None
+        self._call = as_callable(factory.function, "join")
+
+    def _fire_windows(self, first: WindowedRows | None, second: WindowedRows | None, times: Times) -> None:
+        if first is None or second is None:
+            return
+        sides = (first.only(np.isin(first.ids, second.ids)), second.only(np.isin(second.ids, first.ids)))
+        for timestamp, left_rows, right_rows in self._rows_by_key(*sides, times):
+            for left in left_rows:
+                for right in right_rows:
+                    try:
+                        result = self._call(left, right)
+                    except BaseException as error:
+                        raise_attributed(self.context.operator_name, self.context.subtask, (left, right), error)
+                    self._results.add(result, timestamp)
+                self._results.flush_if_full()
+
+
+class ColumnarJoinOperator(TwoInputWindowOperator):
+    """The inner join in columns: the first's, then the second's without its key columns.
+
+    A name that both have gets the suffix `_right`. Rows are ordered by window, then by the first's row, then by the
+    second's.
+    """
+
+    _ROWS_AT_ONCE = 1 << 16  # what is looked up stays in a core's cache
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._layout = PairLayout(self._key_selectors()[1], self._where)
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        self._layout.check_kind(batch.kind)
+        super().process_batch(batch, input_index)
+
+    def _fire_windows(self, first: WindowedRows | None, second: WindowedRows | None, times: Times) -> None:
+        if first is None or second is None:
+            return
+        order, begins, counts = partners_of(first.ids, second.ids, len(times) * len(self._keys))
+        if not counts.any():
+            return
+        for side in (first, second):  # rows of two kinds have been put together as objects
+            self._layout.check_kind(side.rows.kind)
+        kept = self._layout.kept(first.rows.data.column_names, second.rows.data.column_names)
+        left_rows = first.data()
+        # So that a row's partners lie together.
+        right_rows = repeated_rows(whole(second.rows.data.select(kept)), second.places[order])
+        limit = PairLimit(self.context, row_sizes(left_rows), row_sizes(right_rows))
+        for lefts, rights in pairs_of(begins, counts, limit.rows):
+            for left, right in limit.cut(lefts, rights):
+                data = self._layout.pairs(taken_batch(left_rows, left), taken_batch(right_rows, right))
+                self.output.emit(Batch(data, Kind.ROW, _event_times(times, first.windows, left)))
+
+
+def _event_times(times: Times, windows: Ids, rows: Ids) -> pa.Array | int:
+    """Of these rows, which ascend, given each one's window: one number where that is the same."""
+    first, last = int(windows[rows[0]]), int(windows[rows[-1]])
+    return int(times[first]) if first == last else from_numpy(times[windows[rows]])

@@ -1,0 +1,97 @@
+"""Combines the watermarks and statuses of input channels into one of each (Flink's StatusWatermarkValve)."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from actors.protocol.elements import ACTIVE, IDLE, Watermark, WatermarkStatus
+from flinkray.types.records import MIN_TIMESTAMP, Timestamp
+
+
+class _Channel(Struct):
+    watermark: int = MIN_TIMESTAMP
+    is_idle: bool = False
+    is_aligned: bool = True
+    """False while idle, or active but behind what the valve has already given out."""
+
+
+class StatusWatermarkValve:
+    """What `channels` inputs together promise about event time.
+
+    Channels are numbered through all gates of a task. Both methods give what must go downstream now, in order, often
+    nothing. The valve's watermark is the lowest of its aligned channels and never goes back; it is idle exactly while
+    all channels are. One thread calls it.
+    """
+
+    def __init__(self, channels: int) -> None:
+        if channels < 1:
+            raise ValueError(f"a watermark valve needs at least one channel, got {channels}")
+        self._channels = [_Channel() for _ in range(channels)]
+        self._watermark: int = MIN_TIMESTAMP
+        self._is_idle = False
+
+    @property
+    def watermark(self) -> Timestamp:
+        """The last one given out; MIN_TIMESTAMP before that."""
+        return Timestamp(self._watermark)
+
+    @property
+    def is_idle(self) -> bool:
+        return self._is_idle
+
+    def on_watermark(self, timestamp: int, channel: int) -> list[Watermark | WatermarkStatus]:
+        """A watermark came on `channel`. Ignored, not remembered, while the channel is idle or if it does not rise."""
+        state = self._channels[channel]
+        if state.is_idle or timestamp <= state.watermark:
+            return []
+        state.watermark = timestamp
+        if timestamp >= self._watermark:
+            state.is_aligned = True
+        return self._rise_to_lowest()
+
+    def on_status(self, is_idle: bool, channel: int) -> list[Watermark | WatermarkStatus]:
+        """`channel` turned idle or active; ignored if it already was."""
+        state = self._channels[channel]
+        if state.is_idle == is_idle:
+            return []
+        state.is_idle = is_idle
+        return self._turned_idle(state) if is_idle else self._turned_active(state)
+
+    def _turned_idle(self, state: _Channel) -> list[Watermark | WatermarkStatus]:
+        state.is_aligned = False
+        if all(channel.is_idle for channel in self._channels):
+            # No channel will move now, so everything that any of them promised counts. Older Flink did this only if
+            # the last channel held the valve back, which made the result depend on the order of the statuses.
+            given = self._rise_to(max(channel.watermark for channel in self._channels))
+            self._is_idle = True
+            return [*given, IDLE]
+        if state.watermark == self._watermark:
+            return self._rise_to_lowest()
+        return []
+
+    def _turned_active(self, state: _Channel) -> list[Watermark | WatermarkStatus]:
+        state.is_aligned = state.watermark >= self._watermark
+        if not self._is_idle:
+            return []
+        self._is_idle = False
+        return [ACTIVE]
+
+    def _rise_to_lowest(self) -> list[Watermark | WatermarkStatus]:
+        aligned = [channel.watermark for channel in self._channels if channel.is_aligned]
+        # No aligned channel: nobody has caught up yet, so nothing new is known.
+        return self._rise_to(min(aligned)) if aligned else []
+
+    def _rise_to(self, timestamp: int) -> list[Watermark | WatermarkStatus]:
+        if timestamp <= self._watermark:
+            return []
+        self._watermark = timestamp
+        return [Watermark(Timestamp(timestamp))]
+
+    def check(self) -> None:
+        """Raises AssertionError where an invariant does not hold."""
+        assert self._is_idle == all(channel.is_idle for channel in self._channels), "idle exactly if all channels are"
+        for index, channel in enumerate(self._channels):
+            assert not (channel.is_idle and channel.is_aligned), f"channel {index} is idle and aligned"
+            if not channel.is_idle:
+                is_level = channel.watermark >= self._watermark
+                assert channel.is_aligned == is_level, f"channel {index}: aligned exactly if not behind the valve"

@@ -1,0 +1,166 @@
+"""Windows with the user's own functions: reduce, AggregateFunction, ProcessWindowFunction."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import Any
+
+from actors.keys.hashes import key_columns
+from actors.keys.state_tables import KeyedTables
+from actors.operators.contract.operator import OperatorContext, Output
+from actors.operators.expressions.column_operators import operator_label
+from actors.operators.windows.base.operator import WindowOperatorBase
+from actors.operators.windows.base.times import PendingWindows
+from actors.operators.windows.user_functions.calls import CallingOperator, WindowCalls
+from actors.operators.windows.user_functions.panes import Pane, pane_rows, panes_table
+from actors.protocol.elements import CheckpointOptions
+from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
+from actors.user_code.functions import raise_attributed
+from flinkray.batches.batch import Batch
+from flinkray.batches.row_codec import decode
+from flinkray.time.windows import Window
+from flinkray.transformations.operator_factories import WindowFactory
+from flinkray.types.keys import KeySelector
+from flinkray.windows.assigners import AlignedWindows
+
+_STATE = "panes"
+
+
+class RowWindowOperator(CallingOperator, WindowOperatorBase):
+    """Keeps per window and key a list of rows, a reduced value or an accumulator, and calls the user's function.
+
+    Windows fire in order, in each the keys by first arrival. A late row that is still allowed makes its (key, window)
+    fire again with everything so far, once per batch. In processing time a batch is in the windows of the moment at
+    which it arrives.
+    """
+
+    _CONTENTS_IN = frozenset({_STATE})
+
+    def __init__(self, factory: WindowFactory) -> None:
+        assert isinstance(factory.assigner, AlignedWindows)
+        super().__init__(factory.assigner, factory.allowed_lateness_ms, factory.late_tag)
+        self._calls = WindowCalls(factory)
+        self._waiting = PendingWindows()
+        self._open = PendingWindows()
+        self._panes: dict[int, Pane] = {}
+        """By window start."""
+        self._opened: list[int] = []
+        """Of them, those that are new and yet to be put into the two above."""
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._selector: KeySelector | None = context.keys[0] if context.keys else None
+
+    # -- rows
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        kept = self._in_time(self._arrived(batch))
+        if kept is None:
+            return
+        times = self._times
+        timestamps = self._timestamps(kept)
+        last_starts = times.last_starts(timestamps).tolist()
+        values = decode(kept)
+        keys, groups = self._keys(kept)
+        fire_again: dict[int, dict[Any, None]] = {}
+        rows = zip(values, keys, groups, timestamps.tolist(), last_starts, strict=True)
+        for value, key, group, timestamp, last_start in rows:
+            starts = times.starts(last_start, timestamp) if times.is_sliced else (last_start,)
+            for start in starts:
+                if self._add_to(start, key, group, value):
+                    fire_again.setdefault(start, {})[key] = None
+        self._await_opened()
+        for start in sorted(fire_again):
+            self._fire(start, fire_again[start])
+        self._calls.end_round()
+        self._await_clock()
+
+    def _keys(self, batch: Batch) -> tuple[list[Any], list[int]]:
+        """The key of each row, and its key group."""
+        columns = None if self._selector is None else key_columns(batch, self._selector, self._where)
+        return self._calls.keys(columns, batch.num_rows)
+
+    def _add_to(self, start: int, key: Any, group: int, value: Any) -> bool:
+        """Adds the value to a window that is not over; whether it has to fire again for the key."""
+        if self._watermark >= start and self._times.is_over(start, self._watermark):
+            return False
+        pane = self._panes.get(start)
+        if pane is None:
+            pane = self._open_pane(start)
+        fold = self._calls.fold
+        try:
+            pane.contents[key] = fold.add(pane.to_change(key, group, fold.copy), value)
+        except BaseException as error:
+            raise_attributed(self.context.operator_name, self.context.subtask, value, error)
+        return self._times.is_due(start, self._watermark)
+
+    def _open_pane(self, start: int) -> Pane:
+        pane = self._panes[start] = Pane()
+        self._opened.append(start)
+        return pane
+
+    def _await_opened(self) -> None:
+        if self._opened:
+            opened, self._opened = sorted(self._opened), []
+            self._open.add_all(opened)
+            self._waiting.add_all(opened[bisect_right(opened, self._times.due_limit(self._watermark)) :])
+
+    # -- watermarks
+
+    def _fire_due(self, watermark: int) -> None:
+        times = self._times
+        over, ended = self._open.pop_until(times.over_limit(watermark)), 0
+        for start in self._waiting.pop_until(times.due_limit(watermark)):
+            while ended < len(over) and times.cleanup_time(over[ended]) < start + times.size - 1:
+                self._close(over[ended])
+                ended += 1
+            self._fire(start, self._panes[start].to_fire())
+        for start in over[ended:]:
+            self._close(start)
+        self._calls.end_round()
+
+    def _close(self, start: int) -> None:
+        """The window is over."""
+        pane = self._panes.pop(start)
+        if self._calls.are_told_of_ends:
+            for key, group in pane.groups.items():
+                self._calls.clear(key, group, self._window(start))
+
+    def _earliest_end(self) -> int | None:
+        start = self._waiting.earliest()
+        return None if start is None else start + self._times.size
+
+    def _fire(self, start: int, keys: Iterable[Any]) -> None:
+        window, pane = self._window(start), self._panes[start]
+        for key in keys:
+            self._calls.fire(key, pane.groups[key], window, pane.to_show(key))
+
+    def _window(self, start: int) -> Window:
+        return Window(start, start + self._times.size)
+
+    # -- snapshots
+
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
+        snapshot = self._snapshot_subtask()
+        panes = {start: pane.freeze() for start, pane in self._panes.items()}
+        if panes:
+            watermark, tables, size = self._watermark, KeyedTables.of(self.context), self._times.size
+            snapshot.add_keyed(_STATE, lambda: panes_table(panes, watermark, size, tables), tables.owned)
+        self._calls.snapshot_state(checkpoint_id, options, snapshot)
+        return snapshot
+
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        if restored is not None:
+            self._restore(restored)
+        self._calls.initialize_state(restored)
+
+    def _restore(self, restored: RestoredState) -> None:
+        self._restore_subtask(restored)
+        where = operator_label(self.context)
+        for start, key, group, contents, fired_until in pane_rows(restored.keyed(_STATE), self._times.size, where):
+            pane = self._panes.get(start) or self._open_pane(start)
+            has_fired = self._times.is_due(start, fired_until) and not self._times.is_due(start, self._watermark)
+            pane.restore(key, group, contents, has_fired)
+        self._await_opened()
+        self._await_clock()

@@ -1,0 +1,205 @@
+"""The local phase of windows: rows become one row per key and slice before they are sent to their window."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from actors.columns.large_columns import timed
+from actors.keys.hashes import key_columns
+from actors.operators.aggregates.aggregate_columns import AggregateColumns, column_names
+from actors.operators.aggregates.group_sample import GroupSample
+from actors.operators.aggregates.partial import COUNTED, rows_behind
+from actors.operators.contract.operator import Operator, OperatorContext, Output, subtask_label
+from actors.operators.windows.aligned.slice_store import SliceStore
+from actors.operators.windows.base.times import WindowTimes
+from flinkray.batches.batch import Batch
+from flinkray.batches.fixed_width import INT64, fixed_width, from_numpy
+from flinkray.errors import FlinkrayError
+from flinkray.transformations.operator_factories import LocalWindowAggregateFactory
+from flinkray.types.records import MAX_TIMESTAMP, Timestamp
+from flinkray.windows.assigners import AlignedWindows
+
+# Aggregating is worth it if there are at most this many groups per row: numbering keys that are mostly new, and rows
+# that are wider than before, cost more than half as many of them save.
+_LARGEST_SHARE = 0.4
+
+# Groups of fewer rows say nothing about that.
+_FEWEST_ROWS = 8192
+
+# How many times as many rows pass unseen after it was not worth it: twice as many each time, up to the last.
+_FIRST_PASSING = 4
+_MOST_PASSING = 128
+
+# Groups that wait for their watermark at most: so many that their arrays stay in a core's cache.
+_MOST_GROUPS = 1 << 17
+
+_NEVER = int(MAX_TIMESTAMP) + 1
+
+
+class LocalWindowAggregateOperator(Operator):
+    """Aggregates what a window would aggregate behind the exchange. After Flink's operator of that name: groups wait
+    until the watermark, a barrier or a pause of the input is to pass, or until there are many of them. So there is
+    nothing to snapshot, no window waits for a row, and no row is late for having waited.
+
+    Rows of large batches pass unchanged until a sample of them says that there are few groups; where it says that there
+    are many, it is asked more and more seldom. So do rows that may be late, which only the window knows, and those of
+    types whose aggregates would not be small. What passes has the columns that the window looks at, and no others.
+    """
+
+    def __init__(self, factory: LocalWindowAggregateFactory) -> None:
+        assigner = factory.window.assigner
+        assert isinstance(assigner, AlignedWindows)
+        self._selector = factory.key
+        self._times = WindowTimes(assigner, 0)
+        self._aggregates = (COUNTED, *factory.window.aggregates)
+        keys = frozenset[str]() if factory.key is None else frozenset(factory.key.columns)
+        self._read = keys | column_names(factory.window.aggregates)
+        """The columns that the window looks at."""
+        self._schema: pa.Schema | None = None
+        """Of the rows that wait, and of those that came last."""
+        self._is_combinable = False
+        """Whether rows of this schema can be aggregated."""
+        self._earliest_end = _NEVER
+        """The lowest last millisecond of the slices that wait."""
+        self._kept: set[str] = set()
+        """For `write_partial`."""
+        self._sample: GroupSample | None = GroupSample()
+        """Of the rows of large batches that have passed since it is not known whether it is worth it; None: it is."""
+        self._passing = 0
+        """Rows that are still to pass unseen."""
+        self._next_passing = _FIRST_PASSING
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._where = subtask_label(context)
+        self._store = SliceStore(self._aggregates, self._where)
+
+    # -- rows
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        if self._passing > 0:
+            self._passing -= batch.num_rows
+            self._emit_rows(batch)
+        elif self._can_combine(batch) and self._is_worth_it(batch):
+            self._combine(batch)
+        else:
+            self._emit_rows(batch)
+
+    def _emit_rows(self, batch: Batch) -> None:
+        """Rows as they came, as far as the window looks at them: some columns, and of event time only the slice."""
+        names = batch.data.schema.names
+        read = [number for number, name in enumerate(names) if name in self._read]
+        # A batch without columns would have no rows either; where one is missing, the window says what there is.
+        if 0 < len(read) < len(names) and self._read.issubset(names):
+            batch = batch.select(read)
+        if self._is_usable(batch):
+            starts = {self._times.slice_start(time) for time in batch.time_bounds}
+            if len(starts) == 1:  # one number for all rows
+                batch = batch.with_times(starts.pop())
+        self.output.emit(batch)
+
+    def _is_worth_it(self, batch: Batch) -> bool:
+        sample = self._sample
+        if sample is None or self._selector is None or batch.num_rows < _FEWEST_ROWS:
+            return True
+        starts, which = self._times.slices_of_rows(batch)
+        sample.add(key_columns(batch, self._selector, self._where), starts, which)
+        if sample.groups <= _LARGEST_SHARE * sample.rows:
+            self._sample = None
+        elif sample.groups >= _MOST_GROUPS:
+            self._pass(sample.rows)
+        return self._sample is None
+
+    def _combine(self, batch: Batch) -> None:
+        first_open = self._times.first_open_slice(self._combined)
+        if batch.time_bounds[0] >= first_open:
+            self._hold(batch)
+            return
+        assert batch.timestamps is not None
+        is_open = from_numpy(fixed_width(batch.timestamps, INT64) >= first_open)
+        self._emit_rows(batch.filter(pc.invert(is_open)))
+        kept = batch.filter(is_open)
+        if kept.num_rows:
+            self._hold(kept)
+
+    def _can_combine(self, batch: Batch) -> bool:
+        """Whether rows of this schema make aggregates of fixed size, and all have event time. What is wrong with
+        others the window says."""
+        if self._schema is None or not batch.data.schema.equals(self._schema):
+            self._give(self._store.slice_starts())
+            self._store, self._sample = SliceStore(self._aggregates, self._where), GroupSample()
+            self._schema, self._is_combinable = batch.data.schema, self._has_fixed_size(batch.data)
+        return self._is_combinable and self._is_usable(batch)
+
+    def _is_usable(self, batch: Batch) -> bool:
+        """Whether all rows have event time, and such that can be put into windows."""
+        return batch.is_timed and self._times.are_within_bounds(*batch.time_bounds)
+
+    def _has_fixed_size(self, data: pa.RecordBatch) -> bool:
+        aggregates = AggregateColumns(self._aggregates, self._where)
+        try:
+            aggregates.prepare(data)
+        except FlinkrayError:
+            return False
+        return aggregates.is_fixed_size
+
+    def _hold(self, batch: Batch) -> None:
+        starts, which = self._times.slices_of_rows(batch)
+        keys = None if self._selector is None else key_columns(batch, self._selector, self._where)
+        self._store.add(batch.data, keys, starts, which)
+        self._earliest_end = min(self._earliest_end, starts[0] + self._times.slice - 1)
+        # Half of them: or cells would be looked at again after few more rows.
+        if self._store.cell_count >= _MOST_GROUPS and self._store.group_count() > _MOST_GROUPS // 2:
+            self._give(self._store.slice_starts())
+
+    # -- what the groups wait for
+
+    def on_watermark(self, timestamp: Timestamp) -> None:
+        if timestamp >= self._earliest_end:
+            first_open = self._times.first_open_slice(timestamp)
+            self._give([start for start in self._store.slice_starts() if start < first_open])
+        super().on_watermark(timestamp)
+
+    def process_status(self, is_idle: bool, input_index: int = 0) -> None:
+        if is_idle:  # windows go on without this input
+            self._give(self._store.slice_starts())
+        super().process_status(is_idle, input_index)
+
+    def prepare_barrier(self, checkpoint_id: int) -> None:
+        self._give(self._store.slice_starts())
+
+    def finish(self) -> None:
+        self._give(self._store.slice_starts())
+
+    def _give(self, starts: list[int]) -> None:
+        """Emits the groups of these slices, which ascend, one slice after the other."""
+        if not starts:
+            return
+        slices = self._store.read(np.array(starts, np.int64))
+        cells, times = slices.cells, np.repeat(slices.starts, slices.counts)
+        batches = self._store.partial_rows(cells, self._kept)
+        self._store.release(starts)
+        self._store.compact()
+        left = self._store.slice_starts()
+        self._earliest_end = left[0] + self._times.slice - 1 if left else _NEVER
+        self._judge(len(cells), sum(map(rows_behind, batches)))
+        for rows in timed(batches, from_numpy(times)):
+            self.output.emit(rows)
+
+    # -- whether it is worth it
+
+    def _judge(self, groups: int, rows: int) -> None:
+        if rows < _FEWEST_ROWS:
+            return
+        if groups > _LARGEST_SHARE * rows:
+            self._pass(rows)
+        else:
+            self._sample, self._next_passing = None, _FIRST_PASSING
+
+    def _pass(self, rows: int) -> None:
+        """It was not worth it for so many rows."""
+        self._passing = self._next_passing * rows
+        self._next_passing = min(2 * self._next_passing, _MOST_PASSING)
+        self._sample = GroupSample()

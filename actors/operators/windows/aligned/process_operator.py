@@ -1,0 +1,126 @@
+"""Windows whose function gets all rows: kept in columns, and made values when the window fires."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from actors.columns.ordering import distinct
+from actors.keys.index import Ids
+from actors.operators.windows.base.times import Times
+from actors.operators.windows.buffers.buffered_rows import KeyedRows
+from actors.operators.windows.buffers.buffering_operator import KeptRowsOperator
+from actors.operators.windows.buffers.firing_batches import WindowGroup, windows_between
+from actors.operators.windows.buffers.values_per_window import RowsByGroup
+from actors.operators.windows.buffers.window_lookup import Found, WindowedRows
+from actors.operators.windows.user_functions.calls import CallingOperator, WindowCalls
+from actors.state.snapshots.snapshot import RestoredState
+from flinkray.time.windows import Window
+from flinkray.transformations.operator_factories import WindowFactory
+from flinkray.types.keys import KeySelector
+from flinkray.types.records import MIN_TIMESTAMP
+
+_STATE = "rows"
+
+
+class ProcessWindowOperator(CallingOperator, KeptRowsOperator):
+    """Calls the function with all rows of a window and key, in order of arrival.
+
+    Windows fire in order, in each the keys by first arrival. In processing time a batch is in the windows of the moment
+    at which it arrives.
+    """
+
+    _STATES = (_STATE,)
+    _CONTENTS_IN = frozenset({_STATE})
+
+    def __init__(self, factory: WindowFactory) -> None:
+        super().__init__(factory)
+        self._calls = WindowCalls(factory)
+        self._ended_until: int = MIN_TIMESTAMP
+        """The function was told of the end of windows that were over at this watermark."""
+        self._ending: Iterator[tuple[Any, int, Window]] = iter(())
+        self._next_ending: tuple[Any, int, Window] | None = None
+        """Windows that are over now, by their time: the function is told when what fires before has."""
+
+    def _key_selectors(self) -> Sequence[KeySelector | None]:
+        return self.context.keys[:1] or (None,)
+
+    def end_keys(self) -> None:
+        super().end_keys()
+        self._ended_until = self._watermark
+
+    # -- results
+
+    def _end_round(self) -> None:
+        self._calls.end_round()
+
+    def _sides(self, group: WindowGroup) -> list[WindowedRows | None]:
+        """Those of the same columns each: values are to have the types that they came with."""
+        alike: list[list[Found]] = []
+        for found in group.sides[0]:
+            for others in alike:
+                if _are_alike(others[0].run.rows, found.run.rows):
+                    others.append(found)
+                    break
+            else:
+                alike.append([found])
+        return [self._put_in_order(found) for found in alike]
+
+    def _fire_sides(self, sides: Sequence[WindowedRows | None], starts: Times) -> None:
+        for ids, groups in RowsByGroup(sides, len(self._keys)).pieces_by_arrival(self._VALUES_AT_ONCE):
+            for (key, key_group, window), rows in zip(self._told(ids, starts), groups, strict=True):
+                self._tell_ends(window.max_timestamp())
+                self._calls.fire(key, key_group, window, rows)
+
+    def _told(self, ids: Ids, starts: Times) -> Iterator[tuple[Any, int, Window]]:
+        """Key, key group and window of each, which is a number of window and key."""
+        windows, key_ids = np.divmod(ids, len(self._keys))
+        begins = starts[windows]
+        keys, groups = self._calls.keys(self._keys.take(key_ids), len(ids))
+        return zip(keys, groups, map(Window, begins.tolist(), (begins + self._times.size).tolist()), strict=True)
+
+    # -- windows that are over
+
+    def _fire_due(self, watermark: int) -> None:
+        if self._calls.are_told_of_ends:
+            before, over = (self._times.over_limit(time) for time in (self._ended_until, watermark))
+            self._ended_until = watermark
+            self._ending = self._ends(windows_between(self._times, self._buffers, before, over))
+            self._next_ending = next(self._ending, None)
+        super()._fire_due(watermark)
+
+    def _ends(self, windows: Iterable[Times]) -> Iterator[tuple[Any, int, Window]]:
+        for starts in windows:
+            for group in self._groups(starts, self._buffers):
+                ids = [self._not_told(found, group.starts) for found in group.sides[0]]
+                yield from self._told(distinct(np.concatenate(ids)), group.starts)
+
+    def _not_told(self, found: Found, starts: Times) -> Ids:
+        """The windows and keys with a row that was not there when a subtask that was ahead told of the end."""
+        ids, fired_until = found.ids(len(self._keys)), found.fired_until()
+        if fired_until is None:
+            return ids
+        return ids[fired_until < self._times.cleanup_times(starts)[ids // len(self._keys)]]
+
+    def _tell_ends(self, before: int | None) -> None:
+        """Of the windows that were over before this time; None: of all that are over now."""
+        while self._next_ending is not None:
+            key, key_group, window = self._next_ending
+            if before is not None and self._times.cleanup_time(window.start) >= before:
+                return
+            self._calls.clear(key, key_group, window)
+            self._next_ending = next(self._ending, None)
+
+    def _before_release(self) -> None:
+        self._tell_ends(None)
+        self._end_round()
+
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        super().initialize_state(restored)
+        self._ended_until = self._watermark
+
+
+def _are_alike(rows: KeyedRows, others: KeyedRows) -> bool:
+    return rows.kind is others.kind and rows.data.schema.equals(others.data.schema, check_metadata=True)

@@ -1,0 +1,216 @@
+"""What all window operators share: late rows, and the watermark or clock that decides about them and about firing."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from actors.operators.contract.operator import Operator, OperatorContext, Output, subtask_label
+from actors.operators.windows.base.times import Times, WindowTimes
+from actors.state.snapshots.snapshot import ListMode, OperatorSnapshot, RestoredState
+from flinkray.batches.batch import Batch
+from flinkray.batches.fixed_width import INT64, fixed_width, from_numpy
+from flinkray.errors import IncompatibleStateError, NullTimestampError, TypeMismatchError
+from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, OutputTag, Timestamp
+from flinkray.windows.assigners import AlignedWindows
+
+_SUBTASK = "subtask"
+
+_CONTENTS = frozenset({"cells", "panes", "rows", "sessions", "own", "first", "second"})
+"""Where the operators of windows keep these in snapshots: a part, or what parts begin with."""
+
+
+class TimedOperator(Operator):
+    """Base of window operators. `_watermark` is the highest so far, also across a restore: what was late stays late.
+
+    In processing time the clock takes the watermark's place. A batch arrives at one time, and everything that ended
+    before the present millisecond is due: Flink's timers wait for a millisecond more too, so that no row comes for a
+    window that has fired. A clock that is set back stands still. At the end of the input what has not fired is
+    dropped, as Flink drops processing-time timers (its task quiesces the timer service before it finishes operators).
+    Not so in batch mode: there it fires at the end of its key, or of all rows where they do not come by key.
+    """
+
+    _NEEDS_TIME_FOR = "cannot be put into an event-time window"
+
+    _CONTENTS_IN: ClassVar[frozenset[str]] = frozenset()
+    """Of `_CONTENTS`, that of this operator, where which operator it is depends on how windows are used."""
+
+    def __init__(self, is_event_time: bool, late_tag: OutputTag | None) -> None:
+        self._is_event_time = is_event_time
+        self._late_tag = late_tag
+        self._watermark: int = MIN_TIMESTAMP
+        self._event_time: int = MIN_TIMESTAMP
+        """The watermark also where the clock decides."""
+        self._timer: Any = None
+        self._timer_at: int | None = None
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._where = subtask_label(context)
+
+    def on_watermark(self, timestamp: Timestamp) -> None:
+        self._event_time = max(self._event_time, timestamp)
+        if self._is_event_time:
+            if timestamp > self._watermark:
+                self._watermark = timestamp
+                self._fire_due(timestamp)
+        elif self.context.is_batch and timestamp == MAX_TIMESTAMP:
+            self.end_keys()
+        self.output.emit_watermark(timestamp)
+
+    def end_keys(self) -> None:
+        """All windows fire, also those of processing time, as at the end of a key in Flink's batch mode."""
+        before = self._watermark, self._event_time
+        self._watermark = self._event_time = MAX_TIMESTAMP
+        self._fire_due(MAX_TIMESTAMP)
+        self._watermark, self._event_time = before  # they are the next keys' as well
+        self._await_clock()
+
+    def finish(self) -> None:
+        self._set_timer(None)
+
+    def close(self) -> None:
+        self._set_timer(None)
+
+    @abstractmethod
+    def _fire_due(self, watermark: int) -> None:
+        """Results of the windows that are due now, then the state of those that are over is dropped."""
+
+    def _earliest_end(self) -> int | None:
+        """In processing time: the clock is looked at again at this time (the end of the earliest window, or before)."""
+        return None
+
+    # -- rows
+
+    def _arrived(self, batch: Batch) -> Batch:
+        """In processing time, the batch with the time at which it arrives; else as it is."""
+        if self._is_event_time:
+            return batch
+        now = max(self.context.clock.now_ms(), self._watermark + 1)
+        return batch.with_times(int(now))
+
+    def _timestamps(self, batch: Batch) -> Times:
+        self._check_times(batch)
+        assert batch.timestamps is not None
+        timestamps: Times = fixed_width(batch.timestamps, INT64)
+        return timestamps
+
+    def _check_times(self, batch: Batch) -> None:
+        if not batch.is_timed:
+            raise NullTimestampError(
+                f"operator {self._where!r}: a row without event time {self._NEEDS_TIME_FOR}; call "
+                "assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(...)) before it, or give the "
+                "source a watermark strategy with a timestamp assigner"
+            )
+
+    def _emit_late(self, late: Batch) -> None:
+        if self._late_tag is not None:
+            self.output.emit_side(self._late_tag, late.without_keys())
+        else:
+            self.context.metrics.count("late_records_dropped", late.num_rows)
+
+    # -- the clock
+
+    def _await_clock(self) -> None:
+        """Call it where windows may have come or gone."""
+        if not self._is_event_time:
+            self._set_timer(self._earliest_end())
+
+    def _set_timer(self, time: int | None) -> None:
+        if time == self._timer_at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._timer_at = None, time
+        if time is not None:
+            delay = max(0, time - self.context.clock.now_ms())
+            self._timer = self.context.call_later(delay, self._on_clock, "processing-time windows")
+
+    def _on_clock(self) -> None:
+        self._timer, self._timer_at = None, None
+        before_now = self.context.clock.now_ms() - 1
+        if before_now > self._watermark:
+            self._watermark = before_now
+            self._fire_due(before_now)
+        self._await_clock()
+
+    # -- snapshots
+
+    def _snapshot_subtask(self, next_position: int = 0) -> OperatorSnapshot:
+        """What is neither by key nor by window: the watermark, and the number of the next row."""
+        snapshot = OperatorSnapshot()
+        subtask = (self.context.subtask_index, self._watermark, next_position)
+        snapshot.add_list(_SUBTASK, [subtask], ListMode.UNION)
+        return snapshot
+
+    def _restore_subtask(self, restored: RestoredState) -> int:
+        """Sets the watermark: that of the same subtask, or the lowest of all after rescaling, so that nothing that
+        one of them was still to take becomes late. Gives a number above those of all former rows.
+
+        Raises:
+            IncompatibleStateError: the state is that of windows of another operator, and would be lost.
+        """
+        self._check_contents(restored)
+        subtasks = restored.items(_SUBTASK)
+        own = [each for each in subtasks if each[0] == self.context.subtask_index]
+        followed = own if own and not restored.is_rescaled else subtasks
+        self._watermark = min((watermark for _, watermark, _ in followed), default=int(MIN_TIMESTAMP))
+        return max((next_position for _, _, next_position in subtasks), default=0)
+
+    def _check_contents(self, restored: RestoredState) -> None:
+        if not self._CONTENTS_IN:
+            return
+        found = {name.partition("/")[0] for name in restored.names()} & _CONTENTS
+        if found - self._CONTENTS_IN:
+            raise IncompatibleStateError(
+                f"operator {self._where!r}: its state was written by windows that are kept in another way: they had "
+                "a trigger or an evictor and have none now, or the other way round; they had built-in aggregates and "
+                "have functions now; or an earlier version wrote it. Go back to that, or give the operator another "
+                "uid to start it without state"
+            )
+
+
+class WindowOperatorBase(TimedOperator):
+    """Base of those whose windows are aligned. Sorts out late rows.
+
+    Args:
+        allowed_lateness_ms: of no effect in processing time, where nothing is late.
+    """
+
+    def __init__(self, assigner: AlignedWindows, allowed_lateness_ms: int, late_tag: OutputTag | None) -> None:
+        super().__init__(assigner.is_event_time(), late_tag)
+        self._times = WindowTimes(assigner, allowed_lateness_ms if self._is_event_time else 0)
+
+    def _in_time(self, batch: Batch) -> Batch | None:
+        """The rows that belong to a window which is not over; the late ones go to the late output, or are counted.
+
+        A row is late only if all windows that it is in are over; one in no window at all is late by its own time.
+        """
+        times = self._times
+        self._check_times(batch)
+        if not times.are_within_bounds(*batch.time_bounds):
+            self._raise_out_of_bounds(batch)
+        if not times.has_gaps and not times.is_over(times.last_start(batch.time_bounds[0]), self._watermark):
+            return batch
+        timestamps = self._timestamps(batch)
+        limit = times.late_limit(self._watermark)
+        last_ends = times.last_starts(timestamps) + (times.size - 1)
+        is_in_window = timestamps <= last_ends
+        is_late = np.where(is_in_window, last_ends, timestamps) <= limit
+        if is_late.any():
+            self._emit_late(batch.filter(from_numpy(is_late)))
+        is_kept = is_in_window & ~is_late
+        if is_kept.all():
+            return batch
+        return batch.filter(from_numpy(is_kept)) if is_kept.any() else None
+
+    def _raise_out_of_bounds(self, batch: Batch) -> None:
+        times, (lowest, highest) = self._times, batch.time_bounds
+        culprit = highest if times.are_within_bounds(lowest, lowest) else lowest
+        raise TypeMismatchError(
+            f"operator {self._where!r}: the windows of {times.size} ms of a row with the event time {culprit} reach "
+            f"beyond the times that 64 bits hold, {MIN_TIMESTAMP} to {MAX_TIMESTAMP}; filter such rows out before, or "
+            "give them a time in milliseconds"
+        )

@@ -1,0 +1,72 @@
+"""What columnar windows give: the key, the window and its aggregates, as batches with the window's event time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from msgspec import Struct
+
+from actors.columns.large_columns import Column, batches_of, timed
+from actors.operators.contract.operator import OperatorContext, Output
+from actors.operators.windows.base.times import Times
+from flinkray.batches.fixed_width import from_numpy
+from flinkray.errors import InvalidProgramError
+from flinkray.types.records import MAX_TIMESTAMP
+
+
+class Bounds(Struct, frozen=True):
+    """The windows of some rows."""
+
+    starts: pa.Array
+    ends: pa.Array
+    times: pa.Array | int
+    """Their last milliseconds; one number where that of all rows is the same."""
+
+    @staticmethod
+    def of(starts: Times, ends: Times) -> Bounds:
+        return Bounds(from_numpy(starts), from_numpy(ends), from_numpy(ends - 1))
+
+    @staticmethod
+    def of_one(start: int, end: int, rows: int) -> Bounds:
+        """The same window for all rows."""
+        starts, ends = (from_numpy(np.full(rows, time, np.int64)) for time in (start, end))
+        return Bounds(starts, ends, end - 1)
+
+    @staticmethod
+    def of_no_time(rows: int) -> Bounds:
+        """Windows that are not of time, and thus end with it."""
+        nothing = pa.nulls(rows, pa.int64())
+        return Bounds(nothing, nothing, int(MAX_TIMESTAMP))
+
+    def slice(self, offset: int, rows: int) -> Bounds:
+        """Those of some of the rows."""
+        times = self.times if isinstance(self.times, int) else self.times.slice(offset, rows)
+        return Bounds(self.starts.slice(offset, rows), self.ends.slice(offset, rows), times)
+
+
+def emit_windows(
+    context: OperatorContext,
+    output: Output,
+    keys: Sequence[tuple[str, Column]],
+    bounds: Bounds,
+    aggregates: Sequence[tuple[str, Column]],
+) -> None:
+    """Emits a row per (key, window) in batches of the size that the job wants.
+
+    Raises:
+        InvalidProgramError: two columns have the same name.
+    """
+    columns = [*keys, ("window_start", bounds.starts), ("window_end", bounds.ends), *aggregates]
+    names = [name for name, _ in columns]
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidProgramError(
+            f"operator {context.operator_name!r}: its result has two columns named {twice!r} (of the key, "
+            "window_start, window_end, and the aggregates); give the aggregate another name, or rename the key column "
+            "before key_by"
+        )
+    for rows in timed(batches_of([column for _, column in columns], names), bounds.times):
+        for offset in range(0, rows.num_rows, context.batch_rows):
+            output.emit(rows.slice(offset, context.batch_rows))

@@ -1,0 +1,97 @@
+"""The keys of rows that are kept, numbered; those of a join's two inputs together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from actors.columns.large_columns import Columns
+from actors.keys.hashes import key_columns
+from actors.keys.index import Ids, KeyIndex
+from actors.keys.state_tables import StateRows
+from flinkray.batches.batch import Batch
+from flinkray.errors import TypeMismatchError
+from flinkray.types.keys import KeySelector
+
+# Keys without rows are forgotten when there are more of them than others. Looked at first when there are this many.
+_FIRST_LOOK = 4096
+
+
+class KeptKeys:
+    """Numbers the keys of all inputs, which may call their key columns differently.
+
+    Args:
+        selectors: of each input's keys; None, for the only one: there is one key for all.
+        where: names operator and subtask in errors, for example "join (1/2)".
+    """
+
+    def __init__(self, selectors: Sequence[KeySelector | None], where: str) -> None:
+        self._selectors = selectors
+        self._where = where
+        self._index = KeyIndex()
+        self._next_look = _FIRST_LOOK
+
+    def __len__(self) -> int:
+        """Keys have numbers below this."""
+        return max(1, len(self._index))
+
+    def ids(self, batch: Batch, input_index: int) -> Ids:
+        """The number of each row's key.
+
+        Raises:
+            TypeMismatchError: no type holds these keys and those that came before, of either input.
+        """
+        selector = self._selectors[input_index]
+        if selector is None:
+            return np.zeros(batch.num_rows, np.int64)
+        columns = key_columns(batch, selector, self._where)
+        if len(self._selectors) == 1:
+            return self._index.ids(columns)
+        names = [str(index) for index in range(columns.num_columns)]
+        try:
+            return self._index.ids(pa.RecordBatch.from_arrays(columns.columns, names=names))
+        except TypeMismatchError as error:
+            raise TypeMismatchError(self._mismatch(columns.schema.types, input_index)) from error
+
+    def _mismatch(self, types: list[pa.DataType], input_index: int) -> str:
+        known = self._index.key_columns()
+        before = [] if known is None else known.schema.types
+        first, second = self._selectors
+        return (
+            f"operator {self._where!r}: it compares key ({first}) of its first input with key ({second}) of its "
+            f"second: in the {('first', 'second')[input_index]} that is {_listed(types)}, and keys so far are "
+            f"{_listed(before)}; cast both to one type before key_by"
+        )
+
+    def restored_ids(self, part: StateRows) -> Ids:
+        """Of rows whose keys `columns` gave."""
+        return np.zeros(part.num_rows, np.int64) if part.keys is None else self._index.ids(part.keys)
+
+    def take(self, ids: Ids) -> Columns | None:
+        """The keys with these numbers, one row for each; None: there is one for all."""
+        return self._index.take(ids) if len(self._index) else None
+
+    def columns(self) -> Columns | None:
+        return self._index.key_columns()
+
+    def forget_unused(self, live: Iterable[Ids]) -> Ids | None:
+        """Forgets the keys that are not in `live`, if they are the most: key n is `place[n]` then. None: nothing
+        changed. Looks only when the number of keys has doubled since it last did."""
+        if len(self._index) < self._next_look:
+            return None
+        is_live = np.zeros(len(self._index), np.bool_)
+        for ids in live:
+            is_live[ids] = True
+        kept = np.flatnonzero(is_live)
+        is_worth_it = 2 * len(kept) <= len(self._index)
+        place = np.cumsum(is_live) - 1
+        if is_worth_it:
+            self._index.retain(kept)
+        self._next_look = max(_FIRST_LOOK, 2 * len(self._index))
+        return place if is_worth_it else None
+
+
+def _listed(types: list[pa.DataType]) -> str:
+    return ", ".join(map(str, types))

@@ -1,0 +1,204 @@
+"""Windows that keep rows, in columns, until they fire: the joins, and functions that get all rows of a window."""
+
+from __future__ import annotations
+
+import functools
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from actors.columns.ordering import distinct
+from actors.keys.index import Ids
+from actors.keys.state_tables import KeyedTables, same_rows
+from actors.operators.contract.operator import OperatorContext, Output
+from actors.operators.expressions.column_operators import operator_label
+from actors.operators.windows.base.operator import WindowOperatorBase
+from actors.operators.windows.base.times import Times
+from actors.operators.windows.buffers.buffered_keys import KeptKeys
+from actors.operators.windows.buffers.firing_batches import WindowGroup, groups_of, window_starts, windows_between
+from actors.operators.windows.buffers.row_buffer import RowBuffer, buffer_table
+from actors.operators.windows.buffers.sliced_runs import SlicedRun
+from actors.operators.windows.buffers.window_lookup import Found, WindowedRows, found_in, put_in_order
+from actors.protocol.elements import CheckpointOptions
+from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
+from flinkray.batches.batch import Batch
+from flinkray.transformations.operator_factories import WindowCoGroupFactory, WindowFactory
+from flinkray.types.keys import KeySelector
+from flinkray.types.records import MIN_TIMESTAMP
+from flinkray.windows.assigners import AlignedWindows
+
+_GRID = "windows"
+
+
+class KeptRowsOperator(WindowOperatorBase):
+    """Base: keeps the rows of each input by slice until all windows over it are over.
+
+    A window fires when the watermarks of all inputs have reached its end. Late rows that are still allowed make the
+    window fire again for their keys, with everything so far.
+    """
+
+    _STATES: ClassVar[tuple[str, ...]]
+    """The part of snapshots with the rows of each input."""
+
+    _ROWS_AT_ONCE = 1 << 12
+    """Windows are put together until they have this many rows of all inputs; one that has more is alone. So windows of
+    few rows cost little each, the values that functions get are not many at a time, and the last watermark, with which
+    all windows are due, takes little memory."""
+
+    _VALUES_AT_ONCE = 1 << 14
+    """Rows become values for functions until there are so many, or those of a key: they take several times the memory
+    of the columns."""
+
+    def __init__(self, factory: WindowFactory | WindowCoGroupFactory) -> None:
+        assert isinstance(factory.assigner, AlignedWindows)
+        super().__init__(factory.assigner, factory.allowed_lateness_ms, factory.late_tag)
+        self._next_position = 0
+        self._fired_until: int = MIN_TIMESTAMP
+        """Windows that were due at this watermark have fired."""
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._buffers = tuple(RowBuffer(self._where) for _ in self._STATES)
+        self._keys = KeptKeys(self._key_selectors(), self._where)
+
+    @abstractmethod
+    def _key_selectors(self) -> Sequence[KeySelector | None]:
+        """Of each input."""
+
+    # -- rows
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        kept = self._in_time(self._arrived(batch))
+        if kept is None:
+            return
+        key_ids = self._keys.ids(kept, input_index)
+        run = SlicedRun.of_batch(kept, key_ids, self._next_position, *self._times.slices_of_rows(kept))
+        self._next_position += kept.num_rows
+        self._buffers[input_index].add(run)
+        due = self._times.due_limit(self._watermark)
+        if self._times.starts_over_slice(run.earliest)[0] <= due:
+            over = self._times.over_limit(self._watermark)
+            self._fire(window_starts(self._times, [run.starts], over, due), run)
+        self._await_clock()
+
+    # -- watermarks
+
+    def _fire_due(self, watermark: int) -> None:
+        before, due = (self._times.due_limit(time) for time in (self._fired_until, watermark))
+        self._fired_until = watermark
+        self._fire(windows_between(self._times, self._buffers, before, due), None)
+        self._before_release()
+        limit = self._times.released_limit(watermark)
+        for buffer in self._buffers:
+            buffer.release(limit)
+        self._forget_unused_keys()
+
+    def _before_release(self) -> None:
+        """What was due has fired, and windows that are over are still there."""
+        return
+
+    def _earliest_end(self) -> int | None:
+        slices = [earliest for buffer in self._buffers if (earliest := buffer.earliest()) is not None]
+        if not slices:
+            return None
+        next_start = self._times.last_start(self._times.due_limit(self._watermark)) + self._times.slide
+        return max(self._times.starts_over_slice(min(slices))[0], next_start) + self._times.size
+
+    def end_keys(self) -> None:
+        super().end_keys()
+        self._fired_until = self._watermark  # the next keys' windows start again
+
+    def _forget_unused_keys(self) -> None:
+        place = self._keys.forget_unused(part for buffer in self._buffers for part in buffer.live_keys())
+        if place is not None:
+            for buffer in self._buffers:
+                buffer.renumber_keys(place)
+
+    # -- results
+
+    def _fire(self, windows: Iterable[Times], late: SlicedRun | None) -> None:
+        """Results of these windows, ascending; `late`: only of the keys that these rows have in each."""
+        for starts in windows:
+            buffers = self._buffers if late is None else self._with_keys_of(late, starts)
+            for group in self._groups(starts, buffers):
+                self._fire_group(group, late)
+        self._end_round()
+
+    @abstractmethod
+    def _end_round(self) -> None:
+        """Windows have fired."""
+
+    def _with_keys_of(self, late: SlicedRun, starts: Times) -> tuple[RowBuffer, ...]:
+        """The rows of the keys that these rows have in the windows: few of what may be very many."""
+        keys = distinct(self._late_ids(late, starts) % len(self._keys))
+        last = int(starts[-1]) + self._times.size - 1
+        return tuple(buffer.of_keys(keys, int(starts[0]), last) for buffer in self._buffers)
+
+    def _late_ids(self, late: SlicedRun, starts: Times) -> Ids:
+        """The windows and keys that these rows are of."""
+        found = found_in(late, starts, self._times.size)
+        assert found is not None
+        return found.ids(len(self._keys))
+
+    def _groups(self, starts: Times, buffers: Sequence[RowBuffer]) -> Iterator[WindowGroup]:
+        return groups_of(starts, self._times.size, buffers, self._ROWS_AT_ONCE)
+
+    def _fire_group(self, group: WindowGroup, late: SlicedRun | None) -> None:
+        try:
+            sides = self._sides(group)
+        except pa.ArrowException:
+            # Not all columns can be put together: dictionaries may have too many values for one.
+            if len(group.starts) > 1:
+                for half in group.halves():
+                    self._fire_group(half, late)
+                return
+            sides = self._sides(group.without_dictionaries())
+        wanted = self._keys_to_fire(sides, group.starts, late)
+        if wanted is not None:
+            sides = [None if side is None else side.only(np.isin(side.ids, wanted)) for side in sides]
+        self._fire_sides(sides, group.starts)
+
+    @abstractmethod
+    def _sides(self, group: WindowGroup) -> list[WindowedRows | None]:
+        """The rows of these windows, put together as far as they are to be; None: there are none."""
+
+    def _put_in_order(self, found: Sequence[Found]) -> WindowedRows | None:
+        return put_in_order(found, len(self._keys), self._times.is_sliced, self._where)
+
+    def _keys_to_fire(self, sides: Sequence[WindowedRows | None], starts: Times, late: SlicedRun | None) -> Ids | None:
+        """The windows and keys to fire, where these are not all."""
+        if late is not None:
+            return distinct(self._late_ids(late, starts))
+        there = [side for side in sides if side is not None]
+        if all(side.rows.fired_until is None for side in there):
+            return None
+        return np.concatenate([side.not_fired(starts + self._times.size) for side in there])
+
+    @abstractmethod
+    def _fire_sides(self, sides: Sequence[WindowedRows | None], starts: Times) -> None:
+        """Emits the results of some windows; a side of `_sides` may have no rows, or be None."""
+
+    # -- snapshots
+
+    def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
+        snapshot = self._snapshot_subtask(self._next_position)
+        keys, watermark, tables = self._keys.columns(), self._watermark, KeyedTables.of(self.context)
+        metadata = {_GRID: self._times.grid.encode()}
+        for name, buffer in zip(self._STATES, self._buffers, strict=True):
+            for captured in buffer.capture():
+                make = functools.partial(buffer_table, captured, watermark, keys, tables, metadata, self._where)
+                snapshot.add_keyed(name, make, tables.owned)
+        return snapshot
+
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        if restored is None:
+            return
+        self._next_position = self._restore_subtask(restored)
+        for name, buffer in zip(self._STATES, self._buffers, strict=True):
+            for part in same_rows(restored.keyed(name), _GRID, self._times.grid, operator_label(self.context)):
+                buffer.restore(part, self._keys.restored_ids(part), self._watermark)
+        self._fired_until = self._watermark
+        self._await_clock()

@@ -1,0 +1,172 @@
+"""Rows that windows keep of one input, in columns: few runs of rows by slice, whatever number of slices there is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+from msgspec import Struct
+from msgspec.structs import replace
+
+from actors.columns.large_columns import Columns
+from actors.keys.index import Ids
+from actors.keys.state_tables import KeyedTables, StateRows
+from actors.operators.windows.base.times import Times
+from actors.operators.windows.buffers.buffered_rows import KeyedRows, concat_rows, restored_rows, rows_table
+from actors.operators.windows.buffers.sliced_runs import HIGHEST_LEVEL, SlicedRun, merged_runs
+from actors.state.snapshots.snapshot import KeyedTable
+from flinkray.batches.fixed_width import as_numpy, from_numpy
+from flinkray.types.records import Kind
+
+# Columns of snapshots beside those of the rows.
+_SLICE = "slice"
+_FIRED_UNTIL = "fired_until"
+
+# So many runs of about as many rows become one: there are few to look into, and a row is copied few times.
+_MERGED_AT_ONCE = 8
+
+
+class Layout(Struct):
+    """Runs whose rows have the same columns, in order of arrival, but for those of a snapshot. Others are not put
+    together with them before a window has rows of both, so that each window has the types of its rows."""
+
+    kind: Kind
+    schema: pa.Schema
+    has_fired_ahead: bool
+    runs: list[SlicedRun]
+
+    def has(self, rows: KeyedRows) -> bool:
+        return (
+            self.kind is rows.kind
+            and self.has_fired_ahead == (rows.fired_until is not None)
+            and self.schema.equals(rows.data.schema, check_metadata=True)
+        )
+
+    def add(self, run: SlicedRun, where: str) -> None:
+        """Merges the last runs where there are several that are not larger than the last one."""
+        runs = self.runs
+        runs.append(run)
+        while (level := runs[-1].level) < HIGHEST_LEVEL:
+            begin = len(runs)
+            while begin and runs[begin - 1].level <= level:
+                begin -= 1
+            if len(runs) - begin < _MERGED_AT_ONCE:
+                return
+            try:
+                runs[begin:] = [merged_runs(runs[begin:], where)]
+            except pa.ArrowException:  # not all columns can be put together: dictionaries may have too many values
+                runs[begin:] = [replace(run, level=HIGHEST_LEVEL) for run in runs[begin:]]
+
+
+class RowBuffer:
+    """Rows by slice. They are copied when they come in, so that no received batch stays alive.
+
+    Args:
+        where: names the operator in errors.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._layouts: list[Layout] = []
+
+    def add(self, run: SlicedRun) -> None:
+        layout = next((each for each in self._layouts if each.has(run.rows)), None)
+        if layout is None:
+            rows = run.rows
+            layout = Layout(rows.kind, rows.data.schema, rows.fired_until is not None, [])
+            self._layouts.append(layout)
+        layout.add(run, self._where)
+
+    @property
+    def layouts(self) -> Sequence[Layout]:
+        return self._layouts
+
+    def earliest(self) -> int | None:
+        """The start of the first slice; None: there is none."""
+        return min((run.earliest for run in self._runs()), default=None)
+
+    def slices_between(self, earliest: int, latest: int) -> list[Times]:
+        """The starts of all slices that start then; ascending, each once, in each array."""
+        found = []
+        for run in self._runs():
+            if run.earliest <= latest and run.latest >= earliest:
+                begin, end = run.starts.searchsorted(earliest), run.starts.searchsorted(latest, "right")
+                found.append(run.starts[begin:end])
+        return found
+
+    def of_keys(self, keys: Ids, earliest: int, latest: int) -> RowBuffer:
+        """The rows of these keys, which ascend, in all runs with slices that start then."""
+        found = RowBuffer(self._where)
+        for layout in self._layouts:
+            runs = (run.of_keys(keys) for run in layout.runs if run.earliest <= latest and run.latest >= earliest)
+            there = [run for run in runs if run is not None]
+            if there:
+                found._layouts.append(replace(layout, runs=there))
+        return found
+
+    def release(self, limit: int) -> None:
+        """Forgets the rows of the slices that start at or before this."""
+        for layout in self._layouts:
+            runs = layout.runs
+            if any(run.earliest <= limit for run in runs):
+                layout.runs = []
+                for run in runs:
+                    kept = run if run.earliest > limit else run.after(limit)
+                    if kept is not None:
+                        layout.add(kept, self._where)
+        self._layouts = [layout for layout in self._layouts if layout.runs]
+
+    def _runs(self) -> list[SlicedRun]:
+        return [run for layout in self._layouts for run in layout.runs]
+
+    def live_keys(self) -> list[Ids]:
+        return [run.live().key_ids for run in self._runs()]
+
+    def renumber_keys(self, place: Ids) -> None:
+        """Key n is now `place[n]`."""
+        for layout in self._layouts:
+            layout.runs = [run.renumbered(place) for run in layout.runs]
+
+    # -- snapshots
+
+    def capture(self) -> list[list[SlicedRun]]:
+        """All rows as they are now, by layout; nothing of it changes any more."""
+        return [list(layout.runs) for layout in self._layouts]
+
+    def restore(self, part: StateRows, key_ids: Ids, watermark: int) -> None:
+        """Adds rows of a snapshot.
+
+        Args:
+            watermark: of this subtask; that of the one which the rows come from may have been higher.
+        """
+        fired_until = as_numpy(part.columns[_FIRED_UNTIL])
+        is_ahead = bool((fired_until > watermark).any())
+        rows = replace(restored_rows(part, key_ids), fired_until=fired_until if is_ahead else None)
+        self.add(SlicedRun.of_rows(rows, as_numpy(part.columns[_SLICE])))
+
+
+def buffer_table(
+    captured: Sequence[SlicedRun],
+    watermark: int,
+    keys: Columns | None,
+    tables: KeyedTables,
+    metadata: Mapping[str, bytes],
+    where: str,
+) -> KeyedTable:
+    """What a layout was at a barrier, a row for each of its rows; any thread.
+
+    Args:
+        watermark: at the barrier.
+        where: names the operator in errors.
+    """
+    parts = [run.live() for run in captured]
+    try:
+        rows = concat_rows(parts, where)
+    except pa.ArrowException:  # dictionaries may have too many values for one
+        rows = concat_rows([part.without_dictionaries() for part in parts], where)
+    starts = np.concatenate([run.slices() for run in captured])
+    fired_until = np.full(rows.num_rows, watermark, np.int64)
+    if rows.fired_until is not None:
+        np.maximum(fired_until, rows.fired_until, out=fired_until)
+    return rows_table(rows, {_SLICE: from_numpy(starts), _FIRED_UNTIL: from_numpy(fired_until)}, keys, tables, metadata)

@@ -1,0 +1,215 @@
+"""Built-in aggregates in windows of any kind: rows are taken in one by one, and worked on in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from actors.columns.large_columns import batches_of, timed
+from actors.columns.ordering import distinct
+from actors.keys.hashes import key_columns
+from actors.keys.state_tables import KeyedTables, same_rows
+from actors.operators.aggregates.base import Cells
+from actors.operators.contract.operator import OperatorContext, Output
+from actors.operators.expressions.column_operators import operator_label
+from actors.operators.windows.aligned.slice_runs import Counts
+from actors.operators.windows.aligned.slice_store import SliceStore
+from actors.operators.windows.user_functions.contents import WindowContents, WindowRow
+from actors.state.keyed.backend import KeyedStateBackend
+from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
+from flinkray.batches.batch import Batch
+from flinkray.batches.fixed_width import from_numpy
+from flinkray.batches.row_codec import RowEncoder
+from flinkray.errors import InvalidProgramError
+from flinkray.state.descriptors import ValueStateDescriptor
+from flinkray.types.keys import KeySelector
+from flinkray.types.records import MIN_TIMESTAMP
+from flinkray.windows.aggregates import Aggregate
+
+_STATE = "aggregates"
+_KIND = "windows"
+_GENERAL = b"of any kind"
+
+Slices = tuple[int, ...]
+
+
+class AggregateFirings:
+    """The aggregates of *slices*: some rows of one key, which belong to one window or to several that have merged.
+
+    Rows and firings are noted down, and both worked off by `flush`, each in one go. Slices have numbers that no other
+    subtask gives out, now or after a restore.
+    """
+
+    def __init__(
+        self, aggregates: Sequence[tuple[str, Aggregate]], context: OperatorContext, output: Output, where: str
+    ) -> None:
+        self._aggregates = tuple(aggregates)
+        self._context = context
+        self._output = output
+        self._where = where
+        self._selector: KeySelector | None = context.keys[0] if context.keys else None
+        self._store = SliceStore(self._aggregates, where)
+        self._next_slice = context.subtask_index
+        self._batch: Batch | None = None
+        self._rows: list[int] = []
+        self._slices_of_rows: list[int] = []
+        self._firings: list[tuple[Any, Slices]] = []
+        self._fired: set[int] = set()
+        self._released: list[int] = []
+
+    def new_slice(self) -> int:
+        number = self._next_slice
+        self._next_slice += self._context.parallelism
+        return number
+
+    def begin(self, batch: Batch) -> None:
+        """The rows that are noted down from now on are of this batch; `flush` ends it."""
+        self._batch = batch
+
+    def add(self, row: int, slice_number: int) -> None:
+        if slice_number in self._fired:
+            self.flush()  # what has fired does not have this row
+        self._rows.append(row)
+        self._slices_of_rows.append(slice_number)
+
+    def add_rows(self, rows: Sequence[WindowRow], slice_number: int) -> None:
+        """Rows from earlier batches, at once."""
+        encoders = groupby(rows, lambda row: row.record_type)
+        for record_type, of_type in encoders:
+            encoder = RowEncoder(self._context.operator_name, self._context.subtask, record_type)
+            batch = encoder.encode([row.value for row in of_type], None)
+            keys = self._keys(batch.slice(0, 1))
+            if keys is not None:
+                keys = keys.take(from_numpy(np.zeros(batch.num_rows, np.int64)))
+            self._store.add(batch.data, keys, [slice_number], None)
+
+    def fire(self, window: Any, slices: Slices) -> None:
+        self._firings.append((window, slices))
+        self._fired.update(slices)
+        if len(self._firings) >= self._context.batch_rows:
+            self.flush()
+
+    def release(self, slices: Slices) -> None:
+        """They get no more rows, and do not fire again."""
+        self._released.extend(slices)
+
+    def flush(self) -> None:
+        """Takes in the rows, emits the results of the firings, in order, and lets go of what was released."""
+        if self._rows:
+            assert self._batch is not None
+            picked = pa.array(self._rows)
+            batch = self._batch.take(picked)
+            starts, which = np.unique(np.array(self._slices_of_rows, np.int64), return_inverse=True)
+            self._store.add(batch.data, self._keys(batch), starts.tolist(), which)
+            self._rows.clear()
+            self._slices_of_rows.clear()
+        if self._firings:
+            self._emit()
+            self._firings.clear()
+            self._fired.clear()
+        if self._released:
+            self._store.release(sorted(set(self._released)))
+            self._released.clear()
+            self._store.compact()
+
+    def _keys(self, batch: Batch) -> pa.RecordBatch | None:
+        return None if self._selector is None else key_columns(batch, self._selector, self._where)
+
+    def _emit(self) -> None:
+        cells, counts = self._cells()
+        firings = len(counts)
+        key_ids = self._store.key_ids(cells[np.cumsum(counts) - counts])
+        if len(cells) == firings == len(distinct(cells)):
+            results = self._store.results(cells)
+        else:
+            results = self._store.combined_results(cells, np.repeat(np.arange(firings), counts), firings)
+        windows = [window for window, _ in self._firings]
+        names = [*self._store.key_names(), "window_start", "window_end", *(name for name, _ in self._aggregates)]
+        check_names(names, self._where)
+        starts, ends = (
+            pa.array([getattr(window, bound, None) for window in windows], pa.int64()) for bound in ("start", "end")
+        )
+        columns = [*self._store.key_columns(key_ids), starts, ends, *results]
+        times = pa.array([window.max_timestamp() for window in windows], pa.int64())
+        for rows in timed(batches_of(columns, names), times):
+            self._output.emit(rows)
+
+    def _cells(self) -> tuple[Cells, Counts]:
+        """Of each firing's slices, which have a cell each, in the order of the firings; how many each firing has."""
+        numbers = np.array([number for _, slices in self._firings for number in slices], np.int64)
+        found = self._store.read(distinct(numbers))
+        assert len(found.cells) == len(found.starts), "a slice is of one key"
+        return found.cells[found.starts.searchsorted(numbers)], np.array([len(slices) for _, slices in self._firings])
+
+    # -- snapshots; nothing is noted down between batches
+
+    @property
+    def next_number(self) -> int:
+        """Above the numbers of all rows and slices so far."""
+        return max(self._store.next_position, self._next_slice)
+
+    def snapshot(self, snapshot: OperatorSnapshot) -> None:
+        captured, tables = self._store.capture(MIN_TIMESTAMP), KeyedTables.of(self._context)
+        if len(captured.cells):
+            snapshot.add_keyed(_STATE, lambda: captured.table(tables, {_KIND: _GENERAL}), tables.owned)
+
+    def restore(self, restored: RestoredState, next_number: int) -> None:
+        """
+        Args:
+            next_number: the highest of the former subtasks.
+        """
+        parts = same_rows(restored.keyed(_STATE), _KIND, _GENERAL.decode(), operator_label(self._context))
+        self._store.restore(parts, next_number, MIN_TIMESTAMP)
+        self._next_slice = next_number + self._context.subtask_index
+
+
+class AggregateContents(WindowContents):
+    """Built-in aggregates that take rows in as they come; what is kept is the numbers of a window's slices."""
+
+    def __init__(self, backend: KeyedStateBackend, firings: AggregateFirings) -> None:
+        super().__init__(backend)
+        self._firings = firings
+
+    def open(self) -> None:
+        self._state = self._backend.get_state(ValueStateDescriptor("window-contents"))
+
+    def add(self, value: Any, timestamp: int | None, row: int) -> None:
+        slices = self._state.value()
+        if slices is None:
+            slices = (self._firings.new_slice(),)
+            self._state.update(slices)
+        self._firings.add(row, slices[-1])
+
+    def fire(self, window: Any) -> None:
+        slices = self._state.value()
+        if slices is not None:
+            self._firings.fire(window, slices)
+
+    def clear(self) -> None:
+        slices = self._state.value()
+        if slices is not None:
+            self._firings.release(slices)
+            self._state.clear()
+
+    def _take_out(self) -> Any:
+        taken = self._state.value()
+        self._state.clear()
+        return taken
+
+    def _merge_in(self, taken: Any) -> None:
+        # Of the slices only the last one grows, so that windows that merge again and again stay in few.
+        self._state.update((*(self._state.value() or ()), *taken))
+
+
+def check_names(names: Sequence[str], where: str) -> None:
+    """Raises InvalidProgramError where two columns of a result have the same name."""
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InvalidProgramError(
+            f"operator {where!r}: its result has two columns named {twice!r} (of the key, window_start, window_end, "
+            "and the aggregates); give the aggregate another name, or rename the key column before key_by"
+        )

@@ -1,0 +1,72 @@
+"""Session windows with the user's own functions: reduce, AggregateFunction, ProcessWindowFunction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from actors.columns.ordering import order_by
+from actors.operators.aggregates.base import Cells
+from actors.operators.windows.sessions.contents import FoldedSessions, SessionContents
+from actors.operators.windows.sessions.operator_base import SessionOperatorBase
+from actors.operators.windows.user_functions.calls import CallingOperator, WindowCalls
+from flinkray.batches.batch import Batch
+from flinkray.time.windows import Window
+from flinkray.transformations.operator_factories import WindowFactory
+from flinkray.types.records import MAX_TIMESTAMP
+
+
+class RowSessionOperator(CallingOperator, SessionOperatorBase):
+    """Keeps per session a list of rows, a reduced value or an accumulator, and calls the user's function.
+
+    What sessions that become one have kept is put together by the order of their first rows, before what has just come.
+    """
+
+    def __init__(self, factory: WindowFactory) -> None:
+        super().__init__(factory)
+        self._calls = WindowCalls(factory)
+
+    def _make_contents(self) -> SessionContents:
+        self._contents = FoldedSessions(self._calls.fold, self.context)
+        return self._contents
+
+    def process_batch(self, batch: Batch, input_index: int = 0) -> None:
+        super().process_batch(batch, input_index)
+        self._calls.end_round()
+
+    def _fire_due(self, watermark: int) -> None:
+        if self._calls.are_told_of_ends:
+            self._fire_and_end(watermark)
+        else:
+            super()._fire_due(watermark)
+        self._calls.end_round()
+
+    def _fire_and_end(self, watermark: int) -> None:
+        """Sessions fire and are over in the order of these times, as the function may keep things by key."""
+        due = self._store.due(watermark)
+        over = self._store.over(self._late_limit)
+        cells, is_end = np.concatenate([due, over]), np.repeat([0, 1], [len(due), len(over)])
+        starts, ends = self._store.windows(cells)
+        lasts = ends - 1
+        lasts[len(due) :] = np.minimum(lasts[len(due) :], MAX_TIMESTAMP - self._lateness) + self._lateness
+        order = order_by(lasts, starts, cells, is_end)
+        contents = iter(self._contents.to_show(due))
+        for (key, group, window), has_ended in zip(self._told(cells[order]), is_end[order].tolist(), strict=True):
+            if has_ended:
+                self._calls.clear(key, group, window)
+            else:
+                self._calls.fire(key, group, window, next(contents))
+        self._store.fired(due)
+        self._store.release(over)
+
+    def _emit(self, cells: Cells) -> None:
+        for (key, group, window), contents in zip(self._told(cells), self._contents.to_show(cells), strict=True):
+            self._calls.fire(key, group, window, contents)
+
+    def _told(self, cells: Cells) -> Iterator[tuple[Any, int, Window]]:
+        """Key, key group and window of each."""
+        starts, ends = (times.tolist() for times in self._store.windows(cells))
+        keys, groups = self._calls.keys(self._store.keys(cells), len(cells))
+        return zip(keys, groups, map(Window, starts, ends), strict=True)

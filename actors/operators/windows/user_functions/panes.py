@@ -1,0 +1,135 @@
+"""What row windows keep: per window and key a list of rows, a reduced value or an accumulator, as Python objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from actors.keys.state_tables import KeyedTables, same_rows
+from actors.operators.functions.shared_values import FrozenValues, SharedValues, pickled, unpickled
+from actors.state.snapshots.pickling import load_key
+from actors.state.snapshots.snapshot import KeyedTable
+from flinkray.batches.fixed_width import from_numpy
+from flinkray.batches.row_codec import short_repr
+from flinkray.batches.row_codec import snapshot as copy_of
+
+NOTHING = object()
+"""The contents before the first value."""
+
+_SIZE = "windows"
+
+
+class Pane:
+    """One window: its contents by key, in order of the keys' first rows. There may be a window for each row."""
+
+    __slots__ = ("_fired", "_shared", "contents", "groups")
+
+    def __init__(self) -> None:
+        self.contents: dict[Any, Any] = {}
+        self.groups: dict[Any, int] = {}
+        """The key group of each key, as its first row had it; keys are never taken out."""
+        self._shared: SharedValues[dict[Any, Any]] | None = None
+        """None: there was no snapshot yet."""
+        self._fired: set[Any] | None = None
+        """Keys that fired, with what is in here now, before a restore that took the watermark back; None: none."""
+
+    def to_change(self, key: Any, group: int, copy: Callable[[Any], Any]) -> Any:
+        """The key's contents, to be changed and put back; NOTHING for a new key.
+
+        Args:
+            copy: used where a snapshot shares them.
+        """
+        contents = self.contents.get(key, NOTHING)
+        if contents is NOTHING:
+            self.groups[key] = group
+            return contents
+        if self._fired:
+            self._fired.discard(key)
+        return copy(contents) if self._is_shared(key, contents) else contents
+
+    def to_show(self, key: Any) -> Any:
+        """The key's contents for the user's function, which may change the values that it gets."""
+        contents = self.contents[key]
+        if self._is_shared(key, contents):
+            contents = self.contents[key] = copy_of(contents)
+        return contents
+
+    def to_fire(self) -> Iterable[Any]:
+        """The keys for which the window is to fire when the watermark reaches its end."""
+        return [key for key in self.contents if key not in self._fired] if self._fired else self.contents
+
+    def _is_shared(self, key: Any, contents: Any) -> bool:
+        if self._shared is None:
+            return False
+        current = self._shared.current()
+        return bool(current) and any(frozen.get(key, NOTHING) is contents for frozen in current)
+
+    # -- snapshots
+
+    def freeze(self) -> FrozenPane:
+        if self._shared is None:
+            self._shared = SharedValues()
+        return self.groups, self._shared.freeze(self.contents), frozenset(self._fired or ())
+
+    def restore(self, key: Any, group: int, contents: Any, has_fired: bool) -> None:
+        self.contents[key] = contents
+        self.groups[key] = group
+        if has_fired:
+            if self._fired is None:
+                self._fired = set()
+            self._fired.add(key)
+
+
+FrozenPane = tuple[Mapping[Any, int], FrozenValues[dict[Any, Any]], frozenset[Any]]
+"""Key groups (may have more keys by now), contents, keys that fired before their time."""
+
+
+def panes_table(panes: Mapping[int, FrozenPane], watermark: int, size: int, tables: KeyedTables) -> KeyedTable:
+    """Windows at a barrier, a row per window and key; any thread.
+
+    Args:
+        panes: by window start.
+        watermark: at the barrier.
+    """
+    starts: list[int] = []
+    keys: list[Any] = []
+    values: list[Any] = []
+    groups: list[int] = []
+    fired_until: list[int] = []
+    for start, (pane_groups, contents, fired) in panes.items():
+        for key, value in contents.values.items():
+            starts.append(start)
+            keys.append(key)
+            values.append(value)
+            groups.append(pane_groups[key])
+            fired_until.append(max(watermark, start + size - 1) if key in fired else watermark)
+    columns = {
+        "start": pa.array(starts, pa.int64()),
+        "place": from_numpy(np.arange(len(starts))),
+        "key": pickled(keys, lambda row: f"{tables.where}: the key of window {starts[row]}"),
+        "key_group": pa.array(groups, pa.int32()),
+        "contents": pickled(values, lambda row: f"{tables.where}: window {starts[row]} of key {short_repr(keys[row])}"),
+        "fired_until": pa.array(fired_until, pa.int64()),
+    }
+    return tables.grouped(np.array(groups, np.int32), columns, {_SIZE: _shown(size).encode()})
+
+
+def pane_rows(pieces: Iterable[pa.Table], size: int, where: str) -> Iterator[tuple[int, Any, int, Any, int]]:
+    """(window start, key, key group, contents, the watermark until which it has fired), by window, in order."""
+    for part in same_rows(pieces, _SIZE, _shown(size), where):
+        ordered = part.take(np.argsort(part.columns["place"].to_numpy(), kind="stable")).columns
+        yield from zip(
+            ordered["start"].to_pylist(),
+            map(load_key, ordered["key"].to_pylist()),
+            ordered["key_group"].to_pylist(),
+            unpickled(ordered["contents"]),
+            ordered["fired_until"].to_pylist(),
+            strict=True,
+        )
+
+
+def _shown(size: int) -> str:
+    return f"of {size} ms"

@@ -1,0 +1,35 @@
+"""What a job is told that does not get its slots: what it needs, what there is, and what to do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from actors.protocol.control_messages import ClusterOverview, SlotRequest
+from flinkray.config.options import PARALLELISM, SLOT_CPUS, SLOT_REQUEST_TIMEOUT
+from flinkray.errors import NoResourceAvailableError
+
+
+def shortage_error(
+    job_name: str, requests: Sequence[SlotRequest], missing: int, overview: ClusterOverview | None, reason: str
+) -> NoResourceAvailableError:
+    """The error of a job that needs `requests` in all and has got all but `missing` of them."""
+    profiles = Counter(request.profile for request in requests)
+    needs = " and ".join(f"{count} slot(s) of {profile}" for profile, count in profiles.items())
+    has = str(overview) if overview is not None else "unknown, as its ResourceManager does not answer"
+    advice = [
+        f"lower {PARALLELISM.key!r}",
+        "put operators into one slot sharing group, so that they share slots",
+        f"set {SLOT_CPUS.key!r} below {_largest(requests):g}, so that a slot takes less of the cluster",
+        "add nodes, or end what else takes CPUs there (Spark executors, other jobs)",
+    ]
+    if overview is None or overview.total_cpus is None:
+        advice.append(f"raise {SLOT_REQUEST_TIMEOUT.key!r} if the cluster is still growing")
+    return NoResourceAvailableError(
+        f"job {job_name!r} needs {needs} and did not get {missing} of them: {reason}. "
+        f"The cluster has: {has}. What helps: {'; '.join(advice)}."
+    )
+
+
+def _largest(requests: Sequence[SlotRequest]) -> float:
+    return max((request.profile.cpus for request in requests), default=0.0)

@@ -1,0 +1,1 @@
+"""The hashmap backend: keyed state in Python dicts. Open `backend.py`."""

@@ -1,0 +1,398 @@
+"""The kinds of keyed state over Python dicts, one per key group, with a time to live where one is asked for.
+
+With a time to live, each value (of a list: each element; of a map: each entry) is stored as (value, time of its last
+renewal). Reading an expired one drops it and never renews it; besides, each access looks at a few other keys, so that
+expired state of keys that never come back goes too (Flink's incremental cleanup).
+
+A snapshot copies the dicts, not what is in them. As long as it is being written, whatever both hold is copied the
+first time that it is read or written, so that the user's code changes the copy (Flink's copy-on-write state map). What
+user code keeps of a value from before the snapshot, and changes without asking for it again, is not protected.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from actors.protocol.ports import Clock
+from actors.state.keyed.backend import NO_GROUP, CurrentKey
+from actors.state.keyed.kinds import (
+    AggregatingKind,
+    KeyedState,
+    ListKind,
+    MapKind,
+    ReducingKind,
+    SingleValue,
+    ValueKind,
+)
+from actors.state.snapshots.keyed_parts import Row, StateFacts, rows_of
+from actors.state.snapshots.pickling import dumps, is_immutable, load_key, with_one_nan
+from flinkray.errors import InvalidProgramError
+from flinkray.state.descriptors import StateDescriptor, TtlUpdateType
+from flinkray.types.records import MIN_TIMESTAMP
+
+Table = dict[Any, Any]
+FrozenTables = dict[int, Table]
+"""The tables of a state as they were at a snapshot, by key group."""
+
+_NO_TABLE: Table = {}
+_MISSING = object()
+
+
+class _GroupTables(dict[int, Table]):
+    """A table for each key group that has one; made when it is first asked for."""
+
+    def __init__(self, owned: range, current: CurrentKey, where: str) -> None:
+        super().__init__()
+        self._owned = owned
+        self._current = current
+        self._where = where
+
+    def __missing__(self, group: int) -> Table:
+        if group == NO_GROUP:
+            raise self._current.missing()
+        if group not in self._owned:
+            raise InvalidProgramError(
+                f"{self._where}: key group {group} is not one of this subtask's ({self._owned.start} to "
+                f"{self._owned.stop - 1}); a key must be the same, and hash the same, in every process"
+            )
+        table: Table = {}
+        self[group] = table
+        return table
+
+
+class MemoryState(KeyedState):
+    """Base: the tables, expiry, and snapshots."""
+
+    def __init__(
+        self, descriptor: StateDescriptor, current: CurrentKey, owned: range, clock: Clock, where: str
+    ) -> None:
+        self._current = current
+        self._clock = clock
+        self._ttl = ttl = descriptor.active_ttl
+        self._ttl_ms: int = 0 if ttl is None else ttl.ttl_ms
+        self._renews_on_read = ttl is not None and ttl.update_type is TtlUpdateType.ON_READ_AND_WRITE
+        self._returns_expired = ttl is not None and ttl.returns_expired
+        cleanup = None if ttl is None else ttl.cleanup_strategies.get_incremental_cleanup_strategy()
+        self._cleanup_size = 0 if cleanup is None else cleanup.cleanup_size
+        self.is_cleaned_for_every_record = cleanup is not None and cleanup.run_cleanup_for_every_record
+        self._tables = _GroupTables(owned, current, where)
+        self._frozen: tuple[FrozenTables, ...] = ()
+        self._frozen_lock = threading.Lock()
+        self._to_sweep: Iterator[tuple[int, Any]] = iter(())
+
+    def clear(self) -> None:
+        self._tables[self._current.group].pop(self._current.key, None)
+
+    def drop_all(self) -> None:
+        """Drops what is stored for any key."""
+        self._tables.clear()
+
+    # -- what is stored
+
+    def _stored(self) -> Any:
+        """What is stored for the current key, not shared with any snapshot; None where there is nothing."""
+        current = self._current
+        stored = self._tables[current.group].get(current.key)
+        return self._unshared(current.group, current.key, stored) if self._frozen and stored is not None else stored
+
+    def _unshared(self, group: int, key: Any, stored: Any) -> Any:
+        for frozen in self._frozen:
+            if frozen.get(group, _NO_TABLE).get(key) is stored:
+                copied = self._copy(stored)
+                self._tables[group][key] = copied
+                return copied
+        return stored
+
+    @abstractmethod
+    def _copy(self, stored: Any) -> Any:
+        """A copy of which no part that can change is shared."""
+
+    def _copy_item(self, item: Any) -> Any:
+        if self._ttl is not None:
+            value, expiry = item
+            return item if is_immutable(value) else (copy.deepcopy(value), expiry)
+        return item if is_immutable(item) else copy.deepcopy(item)
+
+    # -- expiry
+
+    def _wrap(self, value: Any) -> Any:
+        """What is stored for a value that is written now."""
+        return value if self._ttl is None else (value, self._clock.now_ms())
+
+    def _is_expired(self, item: Any) -> bool:
+        return bool(item[1] + self._ttl_ms <= self._clock.now_ms())
+
+    def _live(self, items: Iterable[Any]) -> list[Any]:
+        """Those that have not expired; renewed where reading does that."""
+        newest_expired = self._clock.now_ms() - self._ttl_ms
+        live = [item for item in items if item[1] > newest_expired]
+        return [self._wrap(value) for value, _ in live] if self._renews_on_read else live
+
+    def clean_up(self) -> None:
+        """Looks at some keys in turn, and drops what has expired of them."""
+        for _ in range(self._cleanup_size):
+            following = next(self._to_sweep, None)
+            if following is None:
+                self._to_sweep = self.all_keys()
+                return
+            group, key = following
+            if key in self._tables[group]:
+                self._drop_expired(group, key)
+
+    def all_keys(self) -> Iterator[tuple[int, Any]]:
+        """Key group and key; the keys may change meanwhile."""
+        for group in list(self._tables):
+            for key in list(self._tables[group]):
+                yield group, key
+
+    @abstractmethod
+    def _drop_expired(self, group: int, key: Any) -> None:
+        """Removes what has expired of a key that is in the table."""
+
+    # -- snapshots
+
+    @property
+    def is_empty_everywhere(self) -> bool:
+        return not any(self._tables.values())
+
+    def freeze(self) -> FrozenTables:
+        """A copy of the dicts. Until `release`, what is in them is copied before it is handed out."""
+        frozen = {group: self._tables[group].copy() for group in sorted(self._tables)}
+        with self._frozen_lock:
+            self._frozen = (frozen, *self._frozen)
+        return frozen
+
+    def release(self, frozen: FrozenTables) -> None:
+        """The snapshot is written or given up. Any thread."""
+        with self._frozen_lock:
+            self._frozen = tuple(other for other in self._frozen if other is not frozen)
+
+    def rows(self, frozen: FrozenTables, now_ms: int) -> Iterator[Row]:
+        """What the snapshot holds, but for what had expired by then and can never be read again; for another thread."""
+        ttl = self._ttl
+        newest_expired = MIN_TIMESTAMP if ttl is None or ttl.keeps_expired_in_snapshots else now_ms - ttl.ttl_ms
+        for group, table in frozen.items():
+            for key, stored in table.items():
+                pickled = dumps(key)
+                for map_key, item in self._items(stored):
+                    value, renewed = (item, None) if ttl is None else item
+                    if renewed is None or renewed > newest_expired:
+                        yield group, pickled, map_key, value, renewed
+
+    @abstractmethod
+    def _items(self, stored: Any) -> Iterable[tuple[bytes | None, Any]]:
+        """What is stored for one key, one by one, with pickled keys of a map."""
+
+    def load(self, piece: Any, saved: StateFacts) -> None:
+        """Adds the rows of a restored table; values saved without a time to live are as if written now."""
+        now = self._clock.now_ms()
+        for group, key, map_key, value, renewed in rows_of(piece, saved):
+            item = value
+            if self._ttl is not None:
+                item = value, now if renewed is None else renewed
+                if not self._returns_expired and self._is_expired(item):
+                    continue
+            self._load(self._tables[group], load_key(key), map_key, item)
+
+    @abstractmethod
+    def _load(self, table: Table, key: Any, map_key: bytes | None, item: Any) -> None: ...
+
+
+class _MemorySingle(MemoryState, SingleValue):
+    def _read(self) -> Any:
+        if self._ttl is None:
+            return self._stored()
+        self.clean_up()
+        item = self._stored()
+        if item is None:
+            return None
+        current = self._current
+        if self._is_expired(item):
+            del self._tables[current.group][current.key]
+            return item[0] if self._returns_expired else None
+        if self._renews_on_read:
+            self._tables[current.group][current.key] = self._wrap(item[0])
+        return item[0]
+
+    def _write(self, value: Any) -> None:
+        current = self._current
+        if self._ttl is None:
+            self._tables[current.group][current.key] = value
+            return
+        self._tables[current.group][current.key] = self._wrap(value)
+        self.clean_up()
+
+    def _copy(self, stored: Any) -> Any:
+        return self._copy_item(stored)
+
+    def _drop_expired(self, group: int, key: Any) -> None:
+        if self._is_expired(self._tables[group][key]):
+            del self._tables[group][key]
+
+    def _items(self, stored: Any) -> Iterable[tuple[bytes | None, Any]]:
+        return ((None, stored),)
+
+    def _load(self, table: Table, key: Any, map_key: bytes | None, item: Any) -> None:
+        table[key] = item
+
+
+class MemoryValueState(_MemorySingle, ValueKind):
+    """Of the hashmap backend."""
+
+    def value(self) -> Any:
+        # As `_read`, but without its calls where nothing expires and no snapshot is under way: once per row and more.
+        if self._ttl is not None or self._frozen:
+            return self._read()
+        current = self._current
+        return self._tables[current.group].get(current.key)
+
+
+class MemoryReducingState(_MemorySingle, ReducingKind):
+    """Of the hashmap backend."""
+
+
+class MemoryAggregatingState(_MemorySingle, AggregatingKind):
+    """Of the hashmap backend."""
+
+
+class MemoryListState(MemoryState, ListKind):
+    """Of the hashmap backend."""
+
+    def get(self) -> list[Any]:
+        if self._ttl is None:
+            return list(self._stored() or ())
+        self.clean_up()
+        items = self._stored()
+        if items is None:
+            return []
+        live = self._live(items)
+        current = self._current
+        self._keep(current.group, current.key, live)
+        return [value for value, _ in (items if self._returns_expired else live)]
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        added = [self._wrap(value) for value in values]
+        if added:
+            stored = self._stored()
+            if stored is None:
+                self._tables[self._current.group][self._current.key] = added
+            else:
+                stored.extend(added)
+        if self._ttl is not None:
+            self.clean_up()
+
+    def _copy(self, stored: Any) -> Any:
+        return [self._copy_item(item) for item in stored]
+
+    def _drop_expired(self, group: int, key: Any) -> None:
+        items = self._tables[group][key]
+        if any(map(self._is_expired, items)):
+            items = self._unshared(group, key, items)
+            self._keep(group, key, [item for item in items if not self._is_expired(item)])
+
+    def _keep(self, group: int, key: Any, items: list[Any]) -> None:
+        if items:
+            self._tables[group][key] = items
+        else:
+            del self._tables[group][key]
+
+    def _items(self, stored: Any) -> Iterable[tuple[bytes | None, Any]]:
+        return ((None, item) for item in stored)
+
+    def _load(self, table: Table, key: Any, map_key: bytes | None, item: Any) -> None:
+        table.setdefault(key, []).append(item)
+
+
+class MemoryMapState(MemoryState, MapKind):
+    """Of the hashmap backend."""
+
+    def get(self, key: Any) -> Any:
+        found = self._find(with_one_nan(key))
+        return None if found is _MISSING else found
+
+    def contains(self, key: Any) -> bool:
+        return self._find(with_one_nan(key)) is not _MISSING
+
+    def put(self, key: Any, value: Any) -> None:
+        stored = self._stored()
+        if stored is None:
+            stored = self._tables[self._current.group][self._current.key] = {}
+        stored[with_one_nan(key)] = self._wrap(value)
+        if self._ttl is not None:
+            self.clean_up()
+
+    def remove(self, key: Any) -> None:
+        stored = self._stored()
+        if stored is not None:
+            self._remove(stored, with_one_nan(key))
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        if self._ttl is None:
+            return iter(list((self._stored() or {}).items()))
+        self.clean_up()
+        stored = self._stored()
+        if stored is None:
+            return iter(())
+        live = self._live_entries(stored)
+        current = self._current
+        self._keep(current.group, current.key, live)
+        return iter([(key, item[0]) for key, item in (stored if self._returns_expired else live).items()])
+
+    def is_empty(self) -> bool:
+        current = self._current
+        table = self._tables[current.group]
+        if self._ttl is not None and not self._returns_expired and current.key in table:
+            self._drop_expired(current.group, current.key)
+        return current.key not in table
+
+    def _find(self, key: Any) -> Any:
+        """The entry's value, or _MISSING."""
+        if self._ttl is not None:
+            self.clean_up()
+        stored = self._stored()
+        if stored is None or key not in stored:
+            return _MISSING
+        item = stored[key]
+        if self._ttl is None:
+            return item
+        if self._is_expired(item):
+            self._remove(stored, key)
+            return item[0] if self._returns_expired else _MISSING
+        if self._renews_on_read:
+            stored[key] = self._wrap(item[0])
+        return item[0]
+
+    def _remove(self, stored: dict[Any, Any], key: Any) -> None:
+        stored.pop(key, None)
+        if not stored:
+            self.clear()
+
+    def _live_entries(self, stored: dict[Any, Any]) -> dict[Any, Any]:
+        live = {key: item for key, item in stored.items() if not self._is_expired(item)}
+        return {key: self._wrap(value) for key, (value, _) in live.items()} if self._renews_on_read else live
+
+    def _copy(self, stored: Any) -> Any:
+        return {key: self._copy_item(item) for key, item in stored.items()}
+
+    def _drop_expired(self, group: int, key: Any) -> None:
+        stored = self._tables[group][key]
+        if any(map(self._is_expired, stored.values())):
+            stored = self._unshared(group, key, stored)
+            self._keep(group, key, {entry: item for entry, item in stored.items() if not self._is_expired(item)})
+
+    def _keep(self, group: int, key: Any, entries: dict[Any, Any]) -> None:
+        if entries:
+            self._tables[group][key] = entries
+        else:
+            del self._tables[group][key]
+
+    def _items(self, stored: Any) -> Iterable[tuple[bytes | None, Any]]:
+        return ((dumps(key), item) for key, item in stored.items())
+
+    def _load(self, table: Table, key: Any, map_key: bytes | None, item: Any) -> None:
+        assert map_key is not None
+        table.setdefault(key, {})[load_key(map_key)] = item

@@ -1,0 +1,265 @@
+"""The rocksdb backend: keyed state on the local disk, for state larger than memory, with incremental checkpoints."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, TypeVar, cast
+
+import pyarrow as pa
+
+from actors.protocol.elements import CheckpointOptions
+from actors.protocol.ports import Clock
+from actors.state.hashmap.backend import NATIVE_PART
+from actors.state.keyed.backend import BaseKeyedState
+from actors.state.keyed.kinds import KeyedState
+from actors.state.keyed.options import StateOptions
+from actors.state.rocksdb.checkpoint_files import NativePart, StoreDescription, UploadedFiles, fetch
+from actors.state.rocksdb.states import (
+    PREFIX,
+    SEQUENCE,
+    Codec,
+    DiskAggregatingState,
+    DiskKey,
+    DiskListState,
+    DiskMapState,
+    DiskReducingState,
+    DiskState,
+    DiskValueState,
+    rows_in_groups,
+)
+from actors.state.rocksdb.store import DiskStore, Items, read_directory
+from actors.state.snapshots.keyed_parts import StateFacts, TablePart, pieces_of, rows_of
+from actors.state.snapshots.pickling import dumps, loads
+from actors.state.snapshots.snapshot import KeyedTable, NativeState, PendingPart, RestoredState
+from flinkray.state.descriptors import (
+    AggregatingStateDescriptor,
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueStateDescriptor,
+)
+from flinkray.types.records import MIN_TIMESTAMP
+
+_State = TypeVar("_State", bound=KeyedState)
+
+
+class RocksDbKeyedState(BaseKeyedState):
+    """A KeyedStateBackend. Each read and write pickles, so a value that is changed must be written again."""
+
+    def __init__(self, where: str, owned: range, prefix: str, clock: Clock, options: StateOptions) -> None:
+        self._key = DiskKey(where)
+        super().__init__(where, owned, prefix, self._key)
+        self._native_name = prefix + NATIVE_PART
+        self._clock = clock
+        self._options = options
+        self._made_directory = ""
+        self._removal: weakref.finalize[..., RocksDbKeyedState] | None = None
+        """Of the directory of a backend that nobody closes."""
+        self._closing: weakref.finalize[..., RocksDbKeyedState] | None = None
+        """Of its store, which without its files would try for a second to flush."""
+        self._opened: DiskStore | None = None
+        self._numbers: dict[str, int] = {}
+        self._saved: dict[str, StateFacts] = {}
+        """What is in the store, by name; also what the program has not asked for yet."""
+        self._uploaded = UploadedFiles()
+        self._checkpoints = 0
+
+    @property
+    def _directory(self) -> str:
+        """Of this backend alone; made once there is something to keep."""
+        if not self._made_directory:
+            parent = self._options.local_directory
+            if parent:
+                os.makedirs(parent, exist_ok=True)
+            self._made_directory = tempfile.mkdtemp(prefix="flinkray-state-", dir=parent or None)
+            self._removal = weakref.finalize(self, shutil.rmtree, self._made_directory, ignore_errors=True)
+        return self._made_directory
+
+    @property
+    def _store_directory(self) -> str:
+        return os.path.join(self._directory, "db")
+
+    @property
+    def _store(self) -> DiskStore:
+        if self._opened is None:
+            self._opened = DiskStore(self._store_directory, self._options.memory_bytes)
+            # Called before `_removal`, as that is older.
+            self._closing = weakref.finalize(self, self._opened.close)
+        return self._opened
+
+    def get_state(self, descriptor: ValueStateDescriptor) -> DiskValueState:
+        return self._state(descriptor, DiskValueState)
+
+    def get_list_state(self, descriptor: ListStateDescriptor) -> DiskListState:
+        return self._state(descriptor, DiskListState)
+
+    def get_map_state(self, descriptor: MapStateDescriptor) -> DiskMapState:
+        return self._state(descriptor, DiskMapState)
+
+    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> DiskReducingState:
+        return self._state(descriptor, DiskReducingState)
+
+    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> DiskAggregatingState:
+        return self._state(descriptor, DiskAggregatingState)
+
+    def _make(self, descriptor: StateDescriptor, state_type: type[_State], facts: StateFacts) -> _State:
+        assert issubclass(state_type, DiskState)
+        saved = self._saved.get(descriptor.name)
+        if saved is not None:
+            self._check_restored(saved, facts)
+            if saved.has_ttl != facts.has_ttl:
+                self._change_ttl(saved)
+        number = self._number(facts)
+        state = state_type(descriptor, number, self._key, self._store, self._clock, self._owned)
+        state.use(descriptor)
+        cleanup = None if descriptor.active_ttl is None else descriptor.active_ttl.cleanup_strategies.rocksdb_compaction
+        if cleanup is not None:
+            self._store.compact_files_after(cleanup.periodic_compaction_time_ms)
+        return cast(_State, state)
+
+    def _number(self, facts: StateFacts) -> int:
+        self._saved[facts.name] = facts
+        return self._numbers.setdefault(facts.name, len(self._numbers))
+
+    def _change_ttl(self, saved: StateFacts) -> None:
+        """The state was saved with a time to live and has none now, or the other way round: then it begins now."""
+        store, now = self._store, self._clock.now_ms()
+        before, after = Codec(saved.kind, saved.has_ttl), Codec(saved.kind, not saved.has_ttl)
+        for group in self._owned:
+            region = PREFIX.pack(group, self._numbers[saved.name])
+            for key, stored in store.items(region, region):
+                map_key = before.map_key(stored) if saved.kind == "map" else None
+                store.put(key, after.encode(before.pickled(stored), now, map_key))
+
+    # -- snapshots
+
+    def snapshot(self, options: CheckpointOptions, checkpoint_id: int | None = None) -> list[PendingPart]:
+        if not self._numbers:
+            return []
+        if options.is_savepoint or not self._options.is_incremental or not options.shared_directory:
+            return self._tables()
+        self._checkpoints += 1
+        directory = os.path.join(self._directory, f"checkpoint-{self._checkpoints}")
+        self._store.checkpoint(directory)
+        uploaded = self._uploaded.begin(checkpoint_id, os.listdir(directory), options.shared_directory)
+        describe = partial(StoreDescription, dict(self._numbers), dict(self._saved), self._store.sequence)
+        written = partial(self._uploaded.written, checkpoint_id)
+        return [NativePart(self._native_name, directory, describe, self._owned, uploaded, written)]
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self._uploaded.complete(checkpoint_id)
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self._uploaded.abort(checkpoint_id)
+
+    def _tables(self) -> list[PendingPart]:
+        owned, where = self._owned, self._where
+
+        def make_pieces(items: Items, facts: StateFacts, number: int, newest_expired: int) -> Iterator[KeyedTable]:
+            rows = rows_in_groups(items, owned, number, facts.kind, facts.has_ttl, newest_expired)
+            if facts.column is None:
+                return pieces_of(facts, where, rows, is_pickled=True)
+            return pieces_of(facts, where, ((*row[:3], loads(row[3]), row[4]) for row in rows))
+
+        return [
+            TablePart(
+                self._part_prefix + name,
+                facts.schema(),
+                partial(make_pieces, self._store.frozen(), facts, self._numbers[name], self._newest_expired(name)),
+                owned,
+            )
+            for name, facts in self._saved.items()
+        ]
+
+    def _newest_expired(self, name: str) -> int:
+        """See `DiskState.newest_expired_in_snapshots`; all that is saved where the program has not asked for it yet."""
+        state = self._states.get(name)
+        if state is None:
+            return MIN_TIMESTAMP
+        assert isinstance(state, DiskState)
+        return state.newest_expired_in_snapshots(self._clock.now_ms())
+
+    def keys_of(self, descriptor: StateDescriptor) -> Iterator[tuple[Any, int]]:
+        state = self.state_of(descriptor)
+        assert isinstance(state, DiskState)
+        return state.all_keys()
+
+    def restore(self, restored: RestoredState) -> None:
+        names = restored.names()
+        natives = list(restored.native(self._native_name)) if self._native_name in names else []
+        if len(natives) == 1 and natives[0].key_groups == self._owned:
+            self._open_files(natives[0])
+        else:
+            for native in natives:
+                self._import_files(native)
+        for name in sorted(names):
+            if name.startswith(self._part_prefix):
+                for piece in restored.keyed(name):
+                    self._import_table(piece)
+
+    def _open_files(self, native: NativeState) -> None:
+        """The same key groups: the files are the store, and need not be uploaded again."""
+        description = StoreDescription.of(native)
+        fetch(native, description, self._store_directory)
+        self._store.sequence = description.sequence
+        self._numbers = dict(description.numbers)
+        self._saved = dict(description.facts)
+        self._uploaded.restored(native.shared_files())
+
+    def _import_files(self, native: NativeState) -> None:
+        description = StoreDescription.of(native)
+        directory = os.path.join(self._directory, "import")
+        with contextlib.ExitStack() as stack:
+            stack.callback(shutil.rmtree, directory, ignore_errors=True)
+            fetch(native, description, directory)
+            items, close = read_directory(directory, self._options.memory_bytes)
+            stack.callback(close)
+            store = self._store
+            # Elements of one list come from one former subtask, so that its numbers stay in order.
+            store.sequence = max(store.sequence, description.sequence)
+            for name, former in description.numbers.items():
+                number = self._number(description.facts[name])
+                for group in self._owned:
+                    region, here = PREFIX.pack(group, former), PREFIX.pack(group, number)
+                    for key, stored in items(region, region):
+                        store.put(here + key[PREFIX.size :], stored)
+
+    def _import_table(self, piece: pa.Table) -> None:
+        facts = StateFacts.of_schema(piece.schema)
+        codec, store = Codec(facts.kind, facts.has_ttl), self._store
+        number, pickler = self._number(facts), self._key.pickler
+        for group, key, map_key, value, renewed in rows_of(piece, facts, unpickle=False):
+            stored_key, original = PREFIX.pack(group, number) + pickler.dumps(loads(key)), None
+            if facts.kind == "list":
+                stored_key += SEQUENCE.pack(store.next_sequence())
+            elif map_key is not None:
+                loaded = loads(map_key)
+                stored_key += pickler.dumps(loaded)
+                original = None if pickler.canonical(loaded) is loaded else map_key
+            pickled = value if facts.column is None else dumps(value)
+            store.put(stored_key, codec.encode(pickled, renewed, original))
+
+    def drop_all(self) -> None:
+        if self._opened is not None:
+            for key, _ in self._opened.items(b"", b""):
+                self._opened.delete(key)
+
+    def close(self) -> None:
+        """Files of checkpoints that are being written go when these are done."""
+        if self._removal is not None:
+            self._removal.detach()
+        self._opened = None
+        if self._closing is not None:
+            self._closing()
+        elif self._made_directory:
+            # What a restore that failed has fetched.
+            shutil.rmtree(self._store_directory, ignore_errors=True)
+        if os.path.isdir(self._made_directory) and not os.listdir(self._made_directory):
+            os.rmdir(self._made_directory)

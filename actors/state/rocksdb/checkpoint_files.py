@@ -1,0 +1,164 @@
+"""Checkpoints of a RocksDB as files: what is uploaded once and used by many checkpoints, and how it comes back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import posixpath
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec import Struct
+
+from actors.protocol.checkpoint_handles import PartKind, SharedFile, StatePart
+from actors.state.snapshots.keyed_parts import StateFacts
+from actors.state.snapshots.snapshot import NativeState, PendingPart, StateWriter
+
+_SHARED_SUFFIX = ".sst"
+"""Of the files that RocksDB never changes; of the others, those that it needs are small and go with the part."""
+_SMALL_FILES = ("MANIFEST-", "CURRENT")
+
+
+class StoreDescription(Struct, frozen=True):
+    """What a NATIVE part holds beside the shared files."""
+
+    numbers: dict[str, int]
+    """Of the states, by name."""
+    facts: dict[str, StateFacts]
+    sequence: int
+    files: dict[str, bytes]
+    """The small files."""
+
+    @staticmethod
+    def of(state: NativeState) -> StoreDescription:
+        description = pickle.loads(state.description())
+        assert isinstance(description, StoreDescription)
+        return description
+
+
+class UploadedFiles:
+    """Which files of earlier checkpoints a new one may name, instead of uploading them again. Any thread.
+
+    Those of the latest completed checkpoint stay until a newer one is complete. So a file may be named again if that
+    checkpoint has it and all that are under way since then have it too: whichever of them is completed next, and
+    whichever is given up, the file is kept (what a checkpoint that is given up has uploaded is deleted). RocksDB never
+    gives two files of one store the same name.
+    """
+
+    def __init__(self) -> None:
+        self._completed: dict[str, SharedFile] = {}
+        self._under_way: dict[int, dict[str, SharedFile]] = {}
+        self._lock = threading.Lock()
+
+    def restored(self, files: Iterable[SharedFile]) -> None:
+        """The store has been restored from a completed checkpoint with these."""
+        with self._lock:
+            self._completed = {file.name: file for file in files}
+
+    def begin(self, checkpoint_id: int | None, names: Iterable[str], directory: str) -> dict[str, SharedFile]:
+        """Those of the names that the checkpoint need not upload, as they are in that directory (a URI) already.
+
+        Files elsewhere belong to another job, which may delete them. Without its id, nothing is named after it.
+        """
+        with self._lock:
+            known = [self._completed, *self._under_way.values()]
+            usable = {
+                name: self._completed[name]
+                for name in names
+                if name in self._completed
+                and _is_in(directory, self._completed[name].path)
+                and all(files.get(name) == self._completed[name] for files in known)
+            }
+            if checkpoint_id is not None:
+                self._under_way[checkpoint_id] = usable
+        return usable
+
+    def written(self, checkpoint_id: int | None, files: Iterable[SharedFile]) -> None:
+        with self._lock:
+            if checkpoint_id in self._under_way:
+                self._under_way[checkpoint_id] = {file.name: file for file in files}
+
+    def complete(self, checkpoint_id: int) -> None:
+        """Covers all earlier ones."""
+        with self._lock:
+            if checkpoint_id in self._under_way:
+                self._completed = self._under_way[checkpoint_id]
+            self._under_way = {number: files for number, files in self._under_way.items() if number > checkpoint_id}
+
+    def abort(self, checkpoint_id: int) -> None:
+        with self._lock:
+            self._under_way.pop(checkpoint_id, None)
+
+
+def _is_in(directory: str, path: str) -> bool:
+    """Whether a file is in the directory (a URI) by the last two parts of its name, of which one is the job's id.
+
+    What is before them a path may say in another way: it has no credentials, and perhaps no host.
+    """
+    parts = directory.partition("?")[0].rstrip("/").split("/")
+    return f"/{posixpath.dirname(path)}".endswith("/" + "/".join(parts[-2:]).lstrip("/"))
+
+
+class NativePart(PendingPart):
+    """A copy of the store in `directory`, which goes when the part is written or discarded.
+
+    Args:
+        describe: makes the description, from the small files.
+        uploaded: by name, the shared files that need not be uploaded.
+        written: told all shared files of the part once it is written.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        directory: str,
+        describe: Callable[[dict[str, bytes]], StoreDescription],
+        owned: range,
+        uploaded: Mapping[str, SharedFile],
+        written: Callable[[list[SharedFile]], None],
+    ) -> None:
+        self._name = name
+        self._directory = directory
+        self._describe = describe
+        self._owned = owned
+        self._uploaded = uploaded
+        self._written = written
+
+    def write(self, writer: StateWriter) -> StatePart:
+        try:
+            return self._write(writer)
+        finally:
+            self.discard()
+
+    def _write(self, writer: StateWriter) -> StatePart:
+        shared: list[SharedFile] = []
+        small: dict[str, bytes] = {}
+        for name in sorted(os.listdir(self._directory)):
+            path = os.path.join(self._directory, name)
+            if name.endswith(_SHARED_SUFFIX):
+                shared.append(self._uploaded.get(name) or writer.write_shared(name, path))
+            elif name.startswith(_SMALL_FILES):
+                with open(path, "rb") as file:
+                    small[name] = file.read()
+        data = writer.write(pickle.dumps(self._describe(small), protocol=5))
+        self._written(shared)
+        groups = (self._owned.start, self._owned.stop)
+        return StatePart(self._name, PartKind.NATIVE, data, len(shared), groups, tuple(shared))
+
+    def discard(self) -> None:
+        # By two threads at once, when a checkpoint is given up while it is being written.
+        shutil.rmtree(self._directory, ignore_errors=True)
+        with contextlib.suppress(OSError):  # not empty: the store, or another checkpoint, is still there
+            os.rmdir(os.path.dirname(self._directory))
+
+
+def fetch(state: NativeState, description: StoreDescription, directory: str) -> None:
+    """Puts the files of a store where it can be opened."""
+    os.makedirs(directory)
+    for file in state.shared_files():
+        state.fetch(file, os.path.join(directory, file.name))
+    for name, content in description.files.items():
+        with open(os.path.join(directory, name), "wb") as small:
+            small.write(content)

@@ -1,0 +1,367 @@
+"""The kinds of keyed state over an ordered store of bytes (RocksDB), for state larger than memory.
+
+Keys of the store: key group (2 bytes), number of the state (2 bytes), pickled key, and of a list the sequence number of
+the element (8 bytes), of a map the pickled key of the entry. Values: with a time to live the time of the last renewal
+(8 bytes, epoch milliseconds); of a map
+a byte that says whether the entry's key follows, as it may be lost in the pickled one (1 stands for 1.0 and True);
+then the pickled value. All numbers are big-endian, so that the order of bytes is the order of key groups.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from actors.protocol.ports import Clock
+from actors.state.keyed.backend import NO_GROUP, CurrentKey
+from actors.state.keyed.kinds import (
+    AggregatingKind,
+    KeyedState,
+    ListKind,
+    MapKind,
+    ReducingKind,
+    SingleValue,
+    ValueKind,
+)
+from actors.state.rocksdb.store import DiskStore, Items
+from actors.state.snapshots.keyed_parts import Row
+from actors.state.snapshots.pickling import KeyPickler, dumps, load_key, loads
+from flinkray.state.descriptors import StateDescriptor, TtlUpdateType
+from flinkray.types.records import MIN_TIMESTAMP
+
+_RENEWED = struct.Struct(">q")
+SEQUENCE = struct.Struct(">Q")
+PREFIX = struct.Struct(">HH")
+"""Key group and number of the state."""
+
+_KEY_IS_CANONICAL = b"\0"
+_KEY_FOLLOWS = b"\1"
+
+_WRITES_BETWEEN_SWEEPS = 64
+_ENTRIES_PER_SWEEP = 256
+"""More than are written in between, so that a sweep passes over all entries faster than writes add new ones."""
+_GROUPS_PER_SWEEP = 64
+
+
+class DiskKey(CurrentKey):
+    """The current key, and its bytes once they are asked for."""
+
+    __slots__ = ("_bytes", "_prefix", "_prefix_of", "pickler")
+
+    def __init__(self, where: str) -> None:
+        super().__init__(where)
+        self.pickler = KeyPickler()
+        self._bytes: bytes | None = None
+        self._prefix = b""
+        self._prefix_of: int | None = None
+        """The number of the state that was asked for last, of which `_prefix` is."""
+
+    def set(self, key: Any, group: int) -> None:
+        self.key = key
+        self.group = group
+        self._bytes = self._prefix_of = None
+
+    def prefix(self, number: int) -> bytes:
+        """What the entries of the current key begin with, in the state of that number."""
+        if number != self._prefix_of:
+            if self._bytes is None:
+                if self.group == NO_GROUP:
+                    raise self.missing()
+                self._bytes = self.pickler.dumps(self.key)
+            self._prefix = PREFIX.pack(self.group, number) + self._bytes
+            self._prefix_of = number
+        return self._prefix
+
+
+class Codec:
+    """What is stored for one value, list element or map entry."""
+
+    def __init__(self, kind: str, has_ttl: bool) -> None:
+        self._has_ttl = has_ttl
+        self._is_map = kind == "map"
+
+    def encode(self, pickled: bytes, renewed: int | None, map_key: bytes | None = None) -> bytes:
+        """`map_key`: the pickled key of a map's entry, where the store's key does not give it back as it is."""
+        if self._is_map:
+            pickled = (
+                _KEY_IS_CANONICAL + pickled
+                if map_key is None
+                else _KEY_FOLLOWS + struct.pack(">I", len(map_key)) + map_key + pickled
+            )
+        return _RENEWED.pack(renewed) + pickled if self._has_ttl else pickled
+
+    def renewed(self, stored: bytes) -> int | None:
+        """When the time to live began, where there is one."""
+        renewed: int | None = _RENEWED.unpack_from(stored)[0] if self._has_ttl else None
+        return renewed
+
+    def pickled(self, stored: bytes) -> bytes:
+        """The value's own bytes."""
+        start = _RENEWED.size if self._has_ttl else 0
+        if self._is_map:
+            start += 1 if stored[start : start + 1] == _KEY_IS_CANONICAL else 5 + self._key_length(stored, start)
+        return stored[start:] if start else stored
+
+    def map_key(self, stored: bytes) -> bytes | None:
+        """The pickled key of a map's entry, where it had to be stored."""
+        start = _RENEWED.size if self._has_ttl else 0
+        if stored[start : start + 1] == _KEY_IS_CANONICAL:
+            return None
+        return stored[start + 5 : start + 5 + self._key_length(stored, start)]
+
+    def _key_length(self, stored: bytes, start: int) -> int:
+        length: int = struct.unpack_from(">I", stored, start + 1)[0]
+        return length
+
+
+class DiskState(KeyedState):
+    """Base: keys, time to live, and rows for snapshots."""
+
+    def __init__(
+        self, descriptor: StateDescriptor, number: int, current: DiskKey, store: DiskStore, clock: Clock, owned: range
+    ) -> None:
+        self._number = number
+        self._current = current
+        self._store = store
+        self._clock = clock
+        self._ttl = ttl = descriptor.active_ttl
+        self._renews_on_read = ttl is not None and ttl.update_type is TtlUpdateType.ON_READ_AND_WRITE
+        self._returns_expired = ttl is not None and ttl.returns_expired
+        self._cleanup = None if ttl is None else ttl.cleanup_strategies.get_rocksdb_compact_filter_cleanup_strategy()
+        self._codec = Codec(self.kind, ttl is not None)
+        self._owned = owned
+        self._writes = 0
+        self._swept = PREFIX.pack(owned.start, number)
+
+    def _now(self) -> int | None:
+        """The time of a renewal now; None without a time to live."""
+        return None if self._ttl is None else self._clock.now_ms()
+
+    def _is_expired(self, stored: bytes) -> bool:
+        return self._ttl is not None and self._was_renewed_by(stored, self._clock.now_ms() - self._ttl.ttl_ms)
+
+    def _was_renewed_by(self, stored: bytes, newest_expired: int) -> bool:
+        """And not later."""
+        renewed = self._codec.renewed(stored)
+        return renewed is not None and renewed <= newest_expired
+
+    def newest_expired_in_snapshots(self, now_ms: int) -> int:
+        """What was renewed then or before is left out of a full snapshot."""
+        ttl = self._ttl
+        return MIN_TIMESTAMP if ttl is None or ttl.keeps_expired_in_snapshots else now_ms - ttl.ttl_ms
+
+    def all_keys(self) -> Iterator[tuple[Any, int]]:
+        """Those that have something in this state, and their key groups."""
+        for group in self._owned:
+            last = None
+            for key, _, _ in _keys_in_group(self._store.items, group, self._number, self.kind):
+                if key != last:
+                    yield load_key(key), group
+                last = key
+
+    def _sweep(self) -> None:
+        """Deletes expired entries of keys that may never come back, a few at a time."""
+        if self._ttl is None or self._cleanup is None:
+            return
+        self._writes += 1
+        if self._writes < _WRITES_BETWEEN_SWEEPS:
+            return
+        self._writes = 0
+        entries, newest_expired = 0, 0
+        for _ in range(_GROUPS_PER_SWEEP):
+            region = self._swept[: PREFIX.size]
+            for key, stored in self._store.items(self._swept, region):
+                if entries % self._cleanup.query_time_after_num_entries == 0:
+                    newest_expired = self._clock.now_ms() - self._ttl.ttl_ms
+                entries += 1
+                if entries > _ENTRIES_PER_SWEEP:
+                    self._swept = key
+                    return
+                if self._was_renewed_by(stored, newest_expired):
+                    self._store.delete(key)
+            group = PREFIX.unpack(region)[0] + 1
+            self._swept = PREFIX.pack(group if group in self._owned else self._owned.start, self._number)
+
+    def _clear_prefix(self) -> None:
+        self._store.clear(self._current.prefix(self._number))
+
+
+def rows_in_groups(
+    items: Items, owned: range, number: int, kind: str, has_ttl: bool, newest_expired: int
+) -> Iterator[Row]:
+    """The rows of one state that were renewed later than that (or do not expire), by key group; values and keys are
+    pickled.
+
+    Args:
+        items: `items(first, prefix)` gives the entries from the key `first` on that begin with `prefix`.
+    """
+    codec = Codec(kind, has_ttl)
+    for group in owned:
+        for key, map_key, stored in _keys_in_group(items, group, number, kind):
+            renewed = codec.renewed(stored)
+            if renewed is not None and renewed <= newest_expired:
+                continue
+            if map_key is not None:
+                map_key = codec.map_key(stored) or map_key
+            yield group, key, map_key, codec.pickled(stored), renewed
+
+
+def _keys_in_group(items: Items, group: int, number: int, kind: str) -> Iterator[tuple[bytes, bytes | None, bytes]]:
+    """Key and, of a map, entry's key of everything that is stored in one group, and what is stored."""
+    loader = _KeyReader()
+    region = PREFIX.pack(group, number)
+    for stored_key, stored in items(region, region):
+        rest = stored_key[PREFIX.size :]
+        map_key: bytes | None = None
+        if kind == "list":
+            rest = rest[: -SEQUENCE.size]
+        elif kind == "map":
+            length = loader.length(rest)
+            rest, map_key = rest[:length], rest[length:]
+        yield rest, map_key, stored
+
+
+class _KeyReader:
+    """Finds where the pickled key ends; entries of one key come one after another."""
+
+    def __init__(self) -> None:
+        self._last = b"\0"
+
+    def length(self, data: bytes) -> int:
+        if not data.startswith(self._last):
+            self._last = data[: pickled_length(data)]
+        return len(self._last)
+
+
+def pickled_length(data: bytes) -> int:
+    """How many of the bytes are the pickle that they begin with."""
+    stream = io.BytesIO(data)
+    pickle.load(stream)
+    return stream.tell()
+
+
+class _DiskSingle(DiskState, SingleValue):
+    def _read(self) -> Any:
+        key = self._current.prefix(self._number)
+        stored = self._store.get(key)
+        if stored is None:
+            return None
+        if self._ttl is None:
+            return loads(stored)
+        pickled = self._codec.pickled(stored)
+        if self._is_expired(stored):
+            self._store.delete(key)
+            return loads(pickled) if self._returns_expired else None
+        if self._renews_on_read:
+            self._store.put(key, self._codec.encode(pickled, self._now()))
+        return loads(pickled)
+
+    def _write(self, value: Any) -> None:
+        encoded = self._codec.encode(dumps(value), self._now())
+        self._store.put(self._current.prefix(self._number), encoded)
+        self._sweep()
+
+    def clear(self) -> None:
+        self._store.delete(self._current.prefix(self._number))
+
+
+class DiskValueState(_DiskSingle, ValueKind):
+    """Of the rocksdb backend."""
+
+
+class DiskReducingState(_DiskSingle, ReducingKind):
+    """Of the rocksdb backend."""
+
+
+class DiskAggregatingState(_DiskSingle, AggregatingKind):
+    """Of the rocksdb backend."""
+
+
+class DiskListState(DiskState, ListKind):
+    """Of the rocksdb backend: adding writes the new elements only."""
+
+    def get(self) -> list[Any]:
+        prefix = self._current.prefix(self._number)
+        values = []
+        for key, stored in self._store.all_of(prefix):
+            pickled = self._codec.pickled(stored)
+            if self._is_expired(stored):
+                self._store.delete(key)
+                if self._returns_expired:
+                    values.append(loads(pickled))
+                continue
+            values.append(loads(pickled))
+            if self._renews_on_read:
+                self._store.put(key, self._codec.encode(pickled, self._now()))
+        return values
+
+    def add_all(self, values: Iterable[Any]) -> None:
+        prefix, now = self._current.prefix(self._number), self._now()
+        for encoded in [self._codec.encode(dumps(value), now) for value in values]:
+            self._store.add(prefix, prefix + SEQUENCE.pack(self._store.next_sequence()), encoded)
+        self._sweep()
+
+    def clear(self) -> None:
+        self._clear_prefix()
+
+
+class DiskMapState(DiskState, MapKind):
+    """Of the rocksdb backend: each entry is read and written on its own."""
+
+    def get(self, key: Any) -> Any:
+        stored = self._read(self._entry(key))
+        return None if stored is None else loads(self._codec.pickled(stored))
+
+    def contains(self, key: Any) -> bool:
+        return self._read(self._entry(key)) is not None
+
+    def put(self, key: Any, value: Any) -> None:
+        pickler = self._current.pickler
+        original = None if pickler.canonical(key) is key else dumps(key)
+        encoded = self._codec.encode(dumps(value), self._now(), original)
+        prefix = self._current.prefix(self._number)
+        self._store.add(prefix, prefix + pickler.dumps(key), encoded)
+        self._sweep()
+
+    def remove(self, key: Any) -> None:
+        self._store.delete(self._entry(key))
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        prefix = self._current.prefix(self._number)
+        entries = self._decoded(self._store.all_of(prefix, stay=True), len(prefix))
+        # Expiry deletes and renews, which must not happen when the program may have written the entry again.
+        return entries if self._ttl is None else iter(list(entries))
+
+    def is_empty(self) -> bool:
+        entries = self._store.all_of(self._current.prefix(self._number))
+        return all(self._is_expired(stored) and not self._returns_expired for _, stored in entries)
+
+    def clear(self) -> None:
+        self._clear_prefix()
+
+    def _decoded(self, entries: Iterator[tuple[bytes, bytes]], start: int) -> Iterator[tuple[Any, Any]]:
+        for stored_key, stored in entries:
+            if self._may_be_read(stored_key, stored):
+                yield load_key(self._codec.map_key(stored) or stored_key[start:]), loads(self._codec.pickled(stored))
+
+    def _entry(self, key: Any) -> bytes:
+        return self._current.prefix(self._number) + self._current.pickler.dumps(key)
+
+    def _read(self, stored_key: bytes) -> bytes | None:
+        stored = self._store.get(stored_key)
+        return stored if stored is not None and self._may_be_read(stored_key, stored) else None
+
+    def _may_be_read(self, stored_key: bytes, stored: bytes) -> bool:
+        """Whether the entry is given to the program; what has expired is deleted, what has not may be renewed."""
+        if self._ttl is None:
+            return True
+        if self._is_expired(stored):
+            self._store.delete(stored_key)
+            return self._returns_expired
+        if self._renews_on_read:
+            codec = self._codec
+            self._store.put(stored_key, codec.encode(codec.pickled(stored), self._now(), codec.map_key(stored)))
+        return True

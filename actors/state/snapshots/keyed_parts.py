@@ -1,0 +1,237 @@
+"""The one format of keyed state in checkpoints and savepoints, which every backend writes and reads.
+
+A state is a table with a row per value, list element or map entry, ordered by key group, those of a list in its order:
+`group` (again, since readers get the rows without it), `key` (pickled), `map_key` (pickled; of maps), `value`, and
+`renewed` (epoch milliseconds, from which its time to live counts; or null). Values are in an Arrow column of the
+declared type where it gives each value back exactly as it was, else pickled. The schema's metadata says what state it
+is.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+import numpy as np
+import pyarrow as pa
+
+from actors.protocol.checkpoint_handles import PartKind, StatePart
+from actors.state.snapshots.pickling import dumps
+from actors.state.snapshots.snapshot import KEY_GROUP_COLUMN, KeyedTable, PendingPart, StateWriter
+from flinkray.batches.fixed_width import from_numpy
+from flinkray.batches.row_codec import short_repr
+from flinkray.batches.value_columns import to_array, to_values
+from flinkray.errors import CheckpointError
+from flinkray.functions.type_hints import record_type
+from flinkray.state.descriptors import StateDescriptor
+from flinkray.types.records import Kind
+from flinkray.types.value_types import Misfit
+
+ROWS_PER_PIECE = 4096
+"""Few enough that building a piece does not keep the task's thread waiting for long."""
+
+_BYTES_PER_PIECE = 64 << 20
+"""A piece has fewer rows where these have more bytes, going by the piece before it; so the first ones are small."""
+_FIRST_ROWS = 64
+_GROWTH = 8
+
+_EXACT_TYPES = frozenset(
+    {pa.bool_(), pa.float64(), pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.date32()}
+    | {pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()}
+)
+"""Others change values: float32 rounds, a list comes back for a tuple and a dict for a dataclass."""
+
+_ANY = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class StateFacts:
+    """What a state is, as far as what was saved depends on it."""
+
+    name: str
+    kind: str
+    has_ttl: bool
+    value_type: str
+    """Text of the declared type; "any" where none was declared."""
+    key_type: str
+    """Of a map's keys."""
+    column: Any = field(default=None, compare=False)
+    """Arrow type of the value column; None: pickled."""
+
+    @staticmethod
+    def of(descriptor: StateDescriptor, kind: str) -> StateFacts:
+        value_text, column = _declared(descriptor.value_type)
+        key_text, _ = _declared(getattr(descriptor, "key_type", None))
+        if kind == "aggregating":
+            column = None  # the type may be that of the accumulator or of the result
+        return StateFacts(descriptor.name, kind, descriptor.active_ttl is not None, value_text, key_text, column)
+
+    @staticmethod
+    def of_schema(schema: pa.Schema) -> StateFacts:
+        texts = {name.decode(): value.decode() for name, value in schema.metadata.items()}
+        column = None if texts["pickled"] == "true" else schema.field("value").type
+        has_ttl = texts["ttl"] == "true"
+        return StateFacts(texts["state"], texts["kind"], has_ttl, texts["value_type"], texts["key_type"], column)
+
+    def schema(self) -> pa.Schema:
+        fields = [("group", pa.uint16()), ("key", pa.binary())]
+        fields += [("map_key", pa.binary())] if self.kind == "map" else []
+        fields += [("value", self.column or pa.binary()), ("renewed", pa.int64())]
+        metadata = {
+            "state": self.name,
+            "kind": self.kind,
+            "ttl": "true" if self.has_ttl else "false",
+            "value_type": self.value_type,
+            "key_type": self.key_type,
+            "pickled": "true" if self.column is None else "false",
+        }
+        return pa.schema(fields, metadata)
+
+    def differences(self, other: StateFacts) -> list[tuple[str, str, str]]:
+        """(field, own, other's) of the types that both declare, and not as the same."""
+        pairs = [("value_type", self.value_type, other.value_type), ("key_type", self.key_type, other.key_type)]
+        return [(name, old, new) for name, old, new in pairs if _ANY not in (old, new) and old != new]
+
+
+def _declared(spec: object) -> tuple[str, Any]:
+    """The text of a declared type, and the Arrow type of its column where that is exact."""
+    if spec is None:
+        return _ANY, None
+    declared = record_type(spec)
+    if declared.kind is Kind.OBJECT:
+        return _ANY, None
+    if declared.kind is not Kind.SCALAR:
+        return str(declared), None
+    arrow_type = declared.schema.field(0).type
+    return str(arrow_type), arrow_type if arrow_type in _EXACT_TYPES else None
+
+
+Row = tuple[int, bytes, bytes | None, Any, int | None]
+"""Key group, pickled key, pickled map key, value, time of the last renewal (None: it does not expire)."""
+
+
+class PieceBuilder:
+    """Collects rows of one state, and makes tables of them.
+
+    Args:
+        where: names operator and subtask in errors.
+        is_pickled: the values come as bytes already, where the column is of pickled values.
+    """
+
+    def __init__(self, facts: StateFacts, where: str, is_pickled: bool = False) -> None:
+        self._facts = facts
+        self._where = where
+        self._schema = facts.schema()
+        self._pickles = facts.column is None and not is_pickled
+        self._rows: list[Row] = []
+        self._most = _FIRST_ROWS
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._rows) >= self._most
+
+    def add(self, row: Row) -> None:
+        self._rows.append(row)
+
+    def take(self) -> KeyedTable | None:
+        """The rows so far; None where there are none."""
+        rows, self._rows = self._rows, []
+        if not rows:
+            return None
+        groups, keys, map_keys, values, renewals = zip(*rows, strict=True)
+        group_array = np.array(groups, np.int32)
+        columns = [pa.array(group_array.astype(np.uint16)), pa.array(keys, pa.binary())]
+        if self._facts.kind == "map":
+            columns.append(pa.array(map_keys, pa.binary()))
+        columns += [self._values(values, keys), pa.array(renewals, pa.int64())]
+        table = pa.Table.from_arrays(columns, schema=self._schema)
+        fitting = _BYTES_PER_PIECE * len(rows) // table.nbytes
+        self._most = max(1, min(_GROWTH * len(rows), fitting, ROWS_PER_PIECE))
+        return KeyedTable(group_array, table)
+
+    def _values(self, values: tuple[Any, ...], keys: tuple[bytes, ...]) -> pa.Array:
+        if self._facts.column is None:
+            return pa.array([dumps(value) for value in values] if self._pickles else values, pa.binary())
+        try:
+            return to_array(values, self._facts.column)
+        except Misfit as misfit:
+            key = keys[next(row for row, value in enumerate(values) if value is misfit.value)]
+            raise CheckpointError(
+                f"{self._where}: state {self._facts.name!r} is declared with value_type={self._facts.value_type}, but "
+                f"for key {short_repr(pickle.loads(key))} it holds {short_repr(misfit.value)}; declare a type that "
+                "holds it, or none"
+            ) from misfit
+
+
+def pieces_of(facts: StateFacts, where: str, rows: Iterator[Row], is_pickled: bool = False) -> Iterator[KeyedTable]:
+    """The rows as tables, so that not all are in memory at once."""
+    builder = PieceBuilder(facts, where, is_pickled)
+    for row in rows:
+        builder.add(row)
+        if builder.is_full and (piece := builder.take()) is not None:
+            yield piece
+    if (rest := builder.take()) is not None:
+        yield rest
+
+
+def rows_of(table: pa.Table, facts: StateFacts, unpickle: bool = True) -> Iterator[Row]:
+    """The rows of a table as they were written.
+
+    Args:
+        unpickle: False leaves values of a pickled column as bytes.
+    """
+    values = to_values(table.column("value").combine_chunks()) if table.num_rows else []
+    if facts.column is None and unpickle:
+        values = [pickle.loads(value) for value in values]
+    groups, keys, renewals = (table.column(name).to_pylist() for name in ("group", "key", "renewed"))
+    map_keys = table.column("map_key").to_pylist() if facts.kind == "map" else [None] * len(keys)
+    return zip(groups, keys, map_keys, values, renewals, strict=True)
+
+
+class TablePart(PendingPart):
+    """A KEYED part that is written a piece at a time.
+
+    Args:
+        make_pieces: called once, by the thread that writes; the tables are ordered by key group, one after another.
+        release: called once, when the part is written or discarded, by any thread.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        schema: pa.Schema,
+        make_pieces: Callable[[], Iterator[KeyedTable]],
+        owned: range,
+        release: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._name = name
+        self._schema = schema
+        self._make_pieces: Callable[[], Iterator[KeyedTable]] | None = make_pieces
+        self._owned = owned
+        self._release: Callable[[], None] | None = release
+        self._rows = 0
+
+    def write(self, writer: StateWriter) -> StatePart:
+        make_pieces = self._make_pieces
+        assert make_pieces is not None, f"part {self._name!r} was written or discarded before"
+        try:
+            written = writer.write_with(lambda stream: self._write(make_pieces(), stream))
+        finally:
+            self.discard()
+        return StatePart(self._name, PartKind.KEYED, written, self._rows, (self._owned.start, self._owned.stop))
+
+    def _write(self, pieces: Iterator[KeyedTable], stream: IO[bytes]) -> None:
+        schema = self._schema.insert(0, pa.field(KEY_GROUP_COLUMN, pa.int32()))
+        with pa.ipc.new_stream(stream, schema) as batches:
+            for piece in pieces:
+                groups = from_numpy(piece.groups.astype(np.int32, copy=False))
+                batches.write_table(pa.Table.from_arrays([groups, *piece.data.columns], schema=schema))
+                self._rows += piece.data.num_rows
+
+    def discard(self) -> None:
+        self._make_pieces = None
+        release, self._release = self._release, None
+        if release is not None:
+            release()

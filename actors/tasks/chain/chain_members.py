@@ -1,0 +1,91 @@
+"""Loads the operators of a chain, and puts neighbouring row functions together."""
+
+from __future__ import annotations
+
+import cloudpickle
+from msgspec import Struct
+
+from actors.protocol.data_messages import TaskDeployment
+from flinkray.errors import FlinkrayError
+from flinkray.functions.interfaces import CheckpointedFunction
+from flinkray.functions.python_path import add_places
+from graphs.job_graph import OperatorCode, OperatorConfig
+
+
+class ChainMember(Struct, frozen=True):
+    """What becomes one operator of the running chain: one of the graph's, or several row functions in sequence."""
+
+    configs: tuple[OperatorConfig, ...]
+    codes: tuple[OperatorCode, ...]
+
+    @property
+    def first(self) -> OperatorConfig:
+        """It takes the input."""
+        return self.configs[0]
+
+    @property
+    def last(self) -> OperatorConfig:
+        """It has the outputs."""
+        return self.configs[-1]
+
+    @property
+    def name(self) -> str:
+        return " -> ".join(config.name for config in self.configs)
+
+
+def load_members(deployment: TaskDeployment) -> tuple[ChainMember, ...]:
+    """The chain's members; each stands behind those that feed it.
+
+    Raises:
+        FlinkrayError: the code of an operator cannot be loaded in this process; names task and operator.
+    """
+    add_places(deployment.configuration)
+    return fuse_row_functions(
+        tuple(ChainMember((config,), (_load(config, deployment),)) for config in deployment.operators)
+    )
+
+
+def fuse_row_functions(members: tuple[ChainMember, ...]) -> tuple[ChainMember, ...]:
+    """Joins row functions whose only output is the next row function, so that rows become Python values once.
+
+    One with state of its own begins anew: the state is found again by its operator's id, which is that of the first.
+    """
+    by_node = {member.first.node_id: member for member in members}
+    joined: list[ChainMember] = []
+    taken: set[int] = set()
+    for member in members:
+        if member.first.node_id in taken:
+            continue
+        while (node := _only_follower(member.last)) is not None:
+            following = by_node[node]
+            if not following.first.is_row_function or _has_state(following):
+                break
+            member = ChainMember(member.configs + following.configs, member.codes + following.codes)
+            taken.add(node)
+        joined.append(member)
+    return tuple(joined)
+
+
+def _only_follower(config: OperatorConfig) -> int | None:
+    """The node that gets all of a row function's rows and is the only one to get any."""
+    if not config.is_row_function or config.network_outputs or len(config.chained_outputs) != 1:
+        return None
+    edge = config.chained_outputs[0]
+    return None if edge.output_tag is not None else edge.target_node
+
+
+def _has_state(member: ChainMember) -> bool:
+    return isinstance(getattr(member.codes[0].factory, "function", None), CheckpointedFunction)
+
+
+def _load(config: OperatorConfig, deployment: TaskDeployment) -> OperatorCode:
+    try:
+        code = cloudpickle.loads(config.code_bytes)
+    except Exception as error:
+        raise FlinkrayError(
+            f"task {deployment.task_name!r}: the code of operator {config.name!r} cannot be loaded "
+            f"({type(error).__name__}: {error}); is every module that it imports installed on the cluster?"
+        ) from error
+    if not isinstance(code, OperatorCode):
+        raise FlinkrayError(f"task {deployment.task_name!r}: operator {config.name!r} carries {type(code).__name__}")
+    return code

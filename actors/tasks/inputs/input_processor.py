@@ -1,0 +1,322 @@
+"""Feeds a task's operators from its inputs: one element at a time, fairly between inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
+
+from actors.network.consumer.input_gate import InputGate
+from actors.network.flow.debloating import BufferDebloater
+from actors.operators.contract.chunking import Pace
+from actors.operators.contract.input_status import InputStatus
+from actors.operators.contract.operator import Output
+from actors.operators.sources.operator import SourceOperator
+from actors.operators.time.watermark_valve import StatusWatermarkValve
+from actors.protocol.elements import (
+    CancelCheckpointMarker,
+    CheckpointBarrier,
+    EndOfData,
+    EndOfPartition,
+    LatencyMarker,
+    Watermark,
+    WatermarkStatus,
+)
+from flinkray.batches.batch import Batch
+from flinkray.errors import FlinkrayError
+from flinkray.types.records import MAX_TIMESTAMP, Timestamp
+
+_GOES_ON = (InputStatus.MORE_AVAILABLE, InputStatus.NOTHING_AVAILABLE)
+
+
+class TaskInput(Protocol):
+    """One logical input of a task."""
+
+    def emit_next(self) -> InputStatus:
+        """Processes the next element, if there is one; never waits."""
+
+    def on_available(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` once, on any thread, as soon as `emit_next` may find something; perhaps at once."""
+
+    @property
+    def should_drain(self) -> bool:
+        """Whether its end is an end of event time too; means something after END_OF_DATA."""
+
+
+class ChannelEvents(Protocol):
+    """What checkpoints want to know of a task's channels, which are numbered through all its inputs."""
+
+    def on_barrier(self, channel: int, barrier: CheckpointBarrier) -> None: ...
+
+    def on_cancel(self, channel: int, checkpoint_id: int) -> None: ...
+
+    def on_end_of_data(self, channel: int) -> None:
+        """Called before the task itself does what the end asks for."""
+
+    def on_end(self, channel: int) -> None: ...
+
+
+class SourceTaskInput:
+    """An input fed by a source operator of the same chain (the head of a source task, or a chained source)."""
+
+    def __init__(self, source: SourceOperator) -> None:
+        self._source = source
+        self._is_stopped = False
+        self._end: InputStatus | None = None
+        """What comes next once the task has ended the source; None: it ends by itself."""
+        self.should_drain = True
+        self.has_data = True
+
+    def emit_next(self) -> InputStatus:
+        if self._end is not None:
+            status, self._end = self._end, InputStatus.END_OF_INPUT
+            return status
+        if self._is_stopped:
+            return InputStatus.NOTHING_AVAILABLE
+        status = self._source.emit_next()
+        if status is InputStatus.END_OF_DATA:
+            self.has_data = False
+        return status
+
+    def on_available(self, listener: Callable[[], None]) -> None:
+        """A source that is stopped has nothing, whatever it announces; who ends it wakes the task."""
+        if not self._is_stopped or self._end is not None:
+            self._source.on_available(listener)
+
+    def stop(self) -> None:
+        """Nothing is read any more, until `end_stopped`. No effect if it has ended by itself."""
+        self._is_stopped = self.has_data
+
+    def end_stopped(self) -> None:
+        """A source that was stopped ends, and event time stays where it is. No effect on one that was not."""
+        if self._is_stopped and self.has_data:
+            self.has_data = self.should_drain = False
+            self._end = InputStatus.END_OF_DATA
+
+    def drain(self) -> None:
+        """Nothing is read any more, and event time ends. Its END_OF_DATA is taken as given."""
+        output = self._source.output
+        output.emit_status(False)
+        output.emit_watermark(MAX_TIMESTAMP)
+        self.has_data = False
+        self._end = InputStatus.END_OF_INPUT
+
+
+class EndedTaskInput:
+    """Stands for a source whose rows were all read in an earlier attempt."""
+
+    should_drain = True
+
+    def __init__(self) -> None:
+        self._status = InputStatus.END_OF_DATA
+
+    def emit_next(self) -> InputStatus:
+        status, self._status = self._status, InputStatus.END_OF_INPUT
+        return status
+
+    def on_available(self, listener: Callable[[], None]) -> None:
+        listener()
+
+
+class NetworkTaskInput:
+    """An input fed by a gate: batches to the operator, watermarks and statuses through the valve.
+
+    The channels of all its gates are numbered through, which is how the valve addresses them.
+
+    Args:
+        events: is told of what concerns checkpoints, with channels numbered from `first_channel`.
+        now_ms: a clock that never goes back.
+        debloater: says how many rows the producers' buffers should have; None: nobody is told.
+    """
+
+    def __init__(
+        self,
+        gate: InputGate,
+        output: Output,
+        set_watermark: Callable[[Timestamp], None],
+        events: ChannelEvents,
+        first_channel: int,
+        now_ms: Callable[[], float],
+        pace: Pace,
+        debloater: BufferDebloater | None,
+    ) -> None:
+        self._gate = gate
+        self._output = output
+        self._set_watermark = set_watermark
+        self._events = events
+        self._first_channel = first_channel
+        self._now_ms = now_ms
+        self._pace = pace
+        self._debloater = debloater
+        self._valve = StatusWatermarkValve(gate.number_of_channels)
+        self._channels_with_data = gate.number_of_channels
+        self._open_channels = gate.number_of_channels
+        self.should_drain = True
+        self.on_available = gate.availability.on_available
+
+    def emit_next(self) -> InputStatus:
+        if not self._open_channels:
+            return InputStatus.END_OF_INPUT
+        polled = self._gate.poll()
+        if polled is None:
+            return InputStatus.NOTHING_AVAILABLE
+        channel, element = polled
+        if isinstance(element, Batch):
+            self._process(channel, element)
+            return InputStatus.MORE_AVAILABLE
+        match element:
+            case Watermark(timestamp):
+                self._pass_on(self._valve.on_watermark(timestamp, channel))
+            case WatermarkStatus(is_idle):
+                self._pass_on(self._valve.on_status(is_idle, channel))
+            case LatencyMarker():
+                self._output.emit_latency_marker(element)
+            case CheckpointBarrier():
+                self._events.on_barrier(self._first_channel + channel, element)
+            case CancelCheckpointMarker(checkpoint_id):
+                self._events.on_cancel(self._first_channel + channel, checkpoint_id)
+            case EndOfData(should_drain):
+                self.should_drain &= should_drain
+                self._channels_with_data -= 1
+                self._events.on_end_of_data(self._first_channel + channel)
+                if not self._channels_with_data:
+                    return InputStatus.END_OF_DATA
+            case EndOfPartition():
+                self._open_channels -= 1
+                self._events.on_end(self._first_channel + channel)
+            case _:
+                raise FlinkrayError(f"a task cannot handle {element!r} from channel {channel}")
+        return InputStatus.MORE_AVAILABLE if self._open_channels else InputStatus.END_OF_INPUT
+
+    def _process(self, channel: int, batch: Batch) -> None:
+        """The batch, or the first rows of one that takes long."""
+        piece, rest = self._pace.cut(batch)
+        began_ms = self._now_ms()
+        self._output.emit(piece)
+        self._pace.passed(piece.num_rows, self._now_ms() - began_ms)
+        if self._debloater is not None and self._debloater.passed(piece.num_rows, self._pace.buffer_rows):
+            self._gate.set_buffer_rows(self._debloater.rows)
+        if rest is not None:
+            self._gate.put_back(channel, rest)
+        else:
+            self._gate.recycle()  # only now may the sender send another one in its place
+
+    def process_priority(self) -> bool:
+        """Handles a barrier that goes before all rows, if there is one; also while there is no room for rows."""
+        polled = self._gate.poll_priority()
+        if polled is None:
+            return False
+        channel, barrier = polled
+        assert isinstance(barrier, CheckpointBarrier), f"{barrier!r} cannot overtake rows"
+        self._events.on_barrier(self._first_channel + channel, barrier)
+        return True
+
+    def on_priority(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` once, on any thread, as soon as `process_priority` may find something; perhaps at once."""
+        self._gate.priority.on_available(listener)
+
+    def _pass_on(self, elements: Sequence[Watermark | WatermarkStatus]) -> None:
+        for element in elements:
+            if isinstance(element, Watermark):
+                self._set_watermark(element.timestamp)
+                self._output.emit_watermark(element.timestamp)
+            else:
+                self._output.emit_status(element.is_idle)
+
+
+class InputProcessor:
+    """All logical inputs of a task (Flink's StreamMultipleInputProcessor, also for one).
+
+    Args:
+        end_input: called with the index of each input whose last row has been processed, if it drains.
+        first: the inputs whose data must have ended before anything is read of the others; empty: all take turns.
+    """
+
+    def __init__(
+        self, inputs: Sequence[TaskInput], end_input: Callable[[int], None], first: Collection[int] = ()
+    ) -> None:
+        self._inputs = tuple(inputs)
+        self._end_input = end_input
+        self._with_data = set(range(len(inputs)))
+        self._first = first
+        self._open = [index for index in range(len(inputs)) if not first or index in first]
+        self._held_back = [index for index in range(len(inputs)) if index not in self._open]
+        self._next = 0
+
+    def process_input(self) -> InputStatus:
+        """One element of one input. An input that just gave something comes last the next time."""
+        if len(self._open) == 1:
+            status = self._inputs[self._open[0]].emit_next()
+            return status if status in _GOES_ON else self._ended(self._open[0], status)
+        for offset in range(len(self._open)):
+            position = (self._next + offset) % len(self._open)
+            index = self._open[position]
+            status = self._inputs[index].emit_next()
+            if status is InputStatus.NOTHING_AVAILABLE:
+                continue
+            self._next = position + 1
+            if status is InputStatus.MORE_AVAILABLE:
+                return status
+            return self._ended(index, status)
+        return InputStatus.NOTHING_AVAILABLE if self._open else InputStatus.END_OF_INPUT
+
+    def process_priority(self) -> bool:
+        """Handles a barrier that goes before all rows, if there is one; also while there is no room for rows."""
+        return any(
+            task_input.process_priority() for task_input in self._inputs if isinstance(task_input, NetworkTaskInput)
+        )
+
+    def on_priority(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` at least once when `process_priority` may find something, on any thread, perhaps at once."""
+        for task_input in self._inputs:
+            if isinstance(task_input, NetworkTaskInput):
+                task_input.on_priority(listener)
+
+    def on_available(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` at least once when any input may have something, on any thread, perhaps at once."""
+        for index in self._open:
+            self._inputs[index].on_available(listener)
+
+    def stop_sources(self) -> None:
+        """Sources of the chain read nothing more, until `end_stopped_sources`."""
+        for task_input in self._inputs:
+            if isinstance(task_input, SourceTaskInput):
+                task_input.stop()
+
+    def end_stopped_sources(self) -> None:
+        """They are at the end of their data now, and event time stays where it is."""
+        for task_input in self._inputs:
+            if isinstance(task_input, SourceTaskInput):
+                task_input.end_stopped()
+
+    def drain_sources(self) -> InputStatus:
+        """Sources of the chain end now, and event time with them; END_OF_DATA if they were the last with data."""
+        status = InputStatus.MORE_AVAILABLE
+        for index, task_input in enumerate(self._inputs):
+            if isinstance(task_input, SourceTaskInput) and task_input.has_data:
+                task_input.drain()
+                status = self._ended(index, InputStatus.END_OF_DATA)
+        return status
+
+    @property
+    def should_drain(self) -> bool:
+        """Whether the end of all data is the end of event time: no input was stopped without draining."""
+        return all(task_input.should_drain for task_input in self._inputs)
+
+    def close(self) -> None:
+        """Frees what inputs hold that have not come to their end."""
+        for task_input in self._inputs:
+            close = getattr(task_input, "close", None)
+            if close is not None:
+                close()
+
+    def _ended(self, index: int, status: InputStatus) -> InputStatus:
+        if status is InputStatus.END_OF_INPUT:
+            self._open.remove(index)
+            return InputStatus.MORE_AVAILABLE if self._open else InputStatus.END_OF_INPUT
+        self._with_data.discard(index)
+        if self._inputs[index].should_drain:
+            self._end_input(index)
+        if self._held_back and self._with_data.isdisjoint(self._first):
+            self._open += self._held_back
+            self._held_back = []
+        return InputStatus.MORE_AVAILABLE if self._with_data else InputStatus.END_OF_DATA

@@ -1,0 +1,67 @@
+"""Hands a task's figures to the host's metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from actors.protocol.data_messages import TaskDeployment, TaskMetrics
+from actors.protocol.ports import Clock, MetricSink
+from actors.tasks.metrics.figures import OperatorFigures
+from flinkray.latencies import LatencyStatistics
+from flinkray.types.records import MAX_TIMESTAMP
+
+_COUNTERS = ("records_in", "records_out", "batches_in", "batches_out", "bytes_in", "bytes_out")
+_SHARES = ("busy_ms", "idle_ms", "backpressured_ms")
+_QUANTILES = {"0.5": "p50", "0.75": "p75", "0.95": "p95", "0.98": "p98", "0.99": "p99", "0.999": "p999"}
+
+
+class MetricsExporter:
+    """Exports one task: `task_...` for its own figures, `operator_...` (with a tag more) for its operators'.
+
+    Counters are `task_records_in` and the like; gauges `task_busy_ms_per_second` and the like, over the time since
+    the last export; `task_watermark_ms` (epoch) and `task_watermark_lag_ms` (behind the clock), once there is one
+    that is not the end of time; `operator_latency_ms` per source and quantile, where sources make latency markers. Not
+    for two threads at once.
+    """
+
+    def __init__(self, deployment: TaskDeployment, sink: MetricSink, clock: Clock) -> None:
+        self._sink = sink
+        self._clock = clock
+        self._tags = {
+            "job_name": deployment.job_name,
+            "task_name": deployment.vertex_name,
+            "subtask_index": str(deployment.subtask_index),
+        }
+        self._last = TaskMetrics()
+        self._last_ms = clock.monotonic_ms()
+
+    def export(self, metrics: TaskMetrics, operators: Sequence[OperatorFigures]) -> None:
+        now_ms = self._clock.monotonic_ms()
+        elapsed_ms = now_ms - self._last_ms
+        for name in _COUNTERS:
+            self._sink.count(f"task_{name}", getattr(metrics, name) - getattr(self._last, name), self._tags)
+        if elapsed_ms > 0:
+            for name in _SHARES:
+                spent_ms = max(0.0, getattr(metrics, name) - getattr(self._last, name))
+                per_second = min(1000.0, spent_ms * 1000 / elapsed_ms)
+                self._sink.gauge(f"task_{name}_per_second", per_second, self._tags)
+            self._last_ms = now_ms
+        if metrics.watermark is not None and metrics.watermark < MAX_TIMESTAMP:
+            self._sink.gauge("task_watermark_ms", metrics.watermark, self._tags)
+            self._sink.gauge("task_watermark_lag_ms", self._clock.now_ms() - metrics.watermark, self._tags)
+        self._last = metrics
+        for latency in metrics.latencies:
+            self._export_latency(latency)
+        for figures in operators:
+            tags = {**self._tags, "operator_name": figures.operator_name}
+            for name, increase in figures.take_counts().items():
+                self._sink.count(f"operator_{name}", increase, tags)
+            for name, value in figures.gauges().items():
+                self._sink.gauge(f"operator_{name}", value, tags)
+
+    def _export_latency(self, latency: LatencyStatistics) -> None:
+        tags = {**self._tags, "operator_name": latency.operator_name, "source_id": latency.source_id}
+        if latency.source_subtask_index is not None:
+            tags["source_subtask_index"] = str(latency.source_subtask_index)
+        for quantile, name in _QUANTILES.items():
+            self._sink.gauge("operator_latency_ms", getattr(latency, name), {**tags, "quantile": quantile})

@@ -1,0 +1,296 @@
+"""Around the user's functions: their life cycle, what `open` gives them, and errors that show their own lines."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, NoReturn
+
+from msgspec import Struct
+
+import actors
+import flinkray
+import graphs
+from actors.operators.contract.operator import OperatorContext
+from actors.state.operator_state import FunctionInitialization, FunctionSnapshot, OperatorStateStore
+from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
+from actors.user_code.metrics import UserMetricGroup
+from flinkray.batches.row_codec import short_repr as short_repr
+from flinkray.errors import FlinkrayError, InvalidProgramError, UserFunctionError
+from flinkray.functions.interfaces import Accumulator, CheckpointedFunction, Function, WrappedFunction
+from flinkray.functions.metrics import MetricGroup
+from flinkray.state.descriptors import (
+    AggregatingState,
+    AggregatingStateDescriptor,
+    KeyedStateStore,
+    ListState,
+    ListStateDescriptor,
+    MapState,
+    MapStateDescriptor,
+    ReducingState,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    ValueState,
+    ValueStateDescriptor,
+)
+
+_FRAMEWORK_DIRECTORIES = tuple(
+    os.path.dirname(os.path.abspath(package.__file__)) + os.sep
+    for package in (actors, flinkray, graphs)
+    if package.__file__
+)
+FUSED_FILENAME = "<flinkray fused row functions>"
+"""The file name of generated code, which is the framework's too."""
+
+
+def user_function_error(operator: str, subtask: str, value: Any, error: BaseException) -> UserFunctionError:
+    """What is raised when the user's code raised `error` for `value`; its traceback shows the user's frames only."""
+    return UserFunctionError(
+        operator,
+        subtask,
+        "" if value is NO_VALUE else short_repr(value),
+        f"{type(error).__name__}: {_message(error)}",
+        user_traceback(error),
+    )
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as second:
+        return f"(its message cannot be shown: __str__ raised {type(second).__name__})"
+
+
+class _NoValue:
+    def __repr__(self) -> str:
+        return "(no value)"
+
+
+NO_VALUE = _NoValue()
+"""Stands for the value in errors of open, close and the like."""
+
+
+def user_traceback(error: BaseException) -> str:
+    """The traceback, without the frames of flinkray itself; all of it where none other is left."""
+    report = traceback.TracebackException.from_exception(error, capture_locals=False)
+    part: traceback.TracebackException | None = report
+    while part is not None:
+        kept = [frame for frame in part.stack if not _is_framework(frame.filename)]
+        if kept:
+            part.stack = traceback.StackSummary.from_list(kept)
+        part = part.__cause__ or (None if part.__suppress_context__ else part.__context__)
+    return "".join(report.format()).rstrip()
+
+
+def _is_framework(filename: str) -> bool:
+    return filename == FUSED_FILENAME or os.path.abspath(filename).startswith(_FRAMEWORK_DIRECTORIES)
+
+
+class OfKey(Struct, frozen=True):
+    """Stands for the value in errors of what is done for a key and not for a row."""
+
+    key: Any
+    what: str
+    """For example "timer 1000"."""
+
+    def __repr__(self) -> str:
+        return f"{self.what} of key {short_repr(self.key)}"
+
+
+@contextlib.contextmanager
+def attributed(context: OperatorContext, value: Any) -> Iterator[None]:
+    """Inside it the user's code runs: what it raises becomes a UserFunctionError of that operator."""
+    try:
+        yield
+    except BaseException as error:
+        raise_attributed(context.operator_name, context.subtask, value, error)
+
+
+def raise_attributed(operator: str, subtask: str, value: Any, error: BaseException) -> NoReturn:
+    """Raises the error of a user function as UserFunctionError; as it is what is flinkray's own, and what came from
+    elsewhere while the function ran: that its task is cancelled, or Ctrl-C."""
+    if isinstance(error, FlinkrayError) or not _is_of_user(error):
+        raise error
+    raise user_function_error(operator, subtask, value, error) from error
+
+
+def _is_of_user(error: BaseException) -> bool:
+    if isinstance(error, Exception | SystemExit):
+        return True
+    asyncio = sys.modules.get("asyncio")  # which takes time to import, and who raises its errors has done so
+    return asyncio is not None and isinstance(error, asyncio.CancelledError)
+
+
+class UserFunctions:
+    """Opens and closes the Function objects of one operator, each exactly once; callables need neither.
+
+    Calls those that are a CheckpointedFunction, too: `initialize_state` before `open`, and `snapshot_state`.
+
+    Args:
+        operator_name: the task's operator, or, of several that are fused into it, the one whose functions these are.
+        run: calls `open` and `close`, where that takes more than a call.
+    """
+
+    def __init__(
+        self,
+        context: OperatorContext,
+        functions: Iterable[object],
+        operator_name: str | None = None,
+        run: Callable[[Callable[[], Any]], None] | None = None,
+    ) -> None:
+        self._operator_name = operator_name or context.operator_name
+        self._run = run or _call
+        self._subtask = context.subtask
+        distinct = list({id(f): f for f in functions}.values())
+        self._functions = [f for f in distinct if isinstance(f, Function)]
+        self._opened: list[Function] = []
+        where = f"operator {self._operator_name!r} (subtask {self._subtask})"
+        self._checkpointed = [
+            (function, OperatorStateStore(where, str(index), context.subtask_index))
+            for index, function in enumerate(map(_innermost, distinct))
+            if isinstance(function, CheckpointedFunction)
+        ]
+        self._is_restored: bool | None = None
+
+    def initialize_state(self, restored: RestoredState | None) -> None:
+        """Once, before `open`. Raises UserFunctionError where the function does."""
+        self._is_restored = restored is not None
+        for function, store in self._checkpointed:
+            if restored is not None:
+                store.restore(restored)
+            with self._attributed():
+                function.initialize_state(FunctionInitialization(store, self._is_restored))
+
+    def snapshot_state(self, checkpoint_id: int, snapshot: OperatorSnapshot) -> None:
+        """Adds the functions' state to their operator's. Raises UserFunctionError where the function does."""
+        for function, store in self._checkpointed:
+            assert self._is_restored is not None, "initialize_state comes first"
+            with self._attributed():
+                function.snapshot_state(FunctionSnapshot(store, self._is_restored, checkpoint_id))
+            store.add_to(snapshot)
+
+    @contextlib.contextmanager
+    def _attributed(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            raise_attributed(self._operator_name, self._subtask, NO_VALUE, error)
+
+    def open(self, runtime_context: TaskRuntimeContext) -> None:
+        """Raises UserFunctionError where an `open` fails; those opened before it are still closed by `close`."""
+        if self._checkpointed and self._is_restored is None:
+            name = type(self._checkpointed[0][0]).__name__
+            raise InvalidProgramError(
+                f"operator {self._operator_name!r} (subtask {self._subtask}): {name} is a "
+                "CheckpointedFunction, whose state this kind of operator does not save; use a map, flat_map, filter "
+                "or process function"
+            )
+        for function in self._functions:
+            self._opened.append(function)
+            with self._attributed():
+                self._run(partial(function.open, runtime_context))
+
+    def close(self) -> None:
+        """Closes all that were opened, also when one of them fails; then raises the first failure."""
+        opened, self._opened = self._opened, []
+        first: Exception | None = None
+        for function in reversed(opened):
+            try:
+                with self._attributed():
+                    self._run(function.close)
+            except Exception as error:
+                first = first or error
+        if first is not None:
+            raise first
+
+
+def _innermost(function: object) -> object:
+    while isinstance(function, WrappedFunction):
+        function = function.wrapped
+    return function
+
+
+def _call(call: Callable[[], Any]) -> None:
+    call()
+
+
+class TaskRuntimeContext:
+    """What `open` gets (`flinkray.functions.interfaces.RuntimeContext`), on top of what the operator gets."""
+
+    def __init__(
+        self,
+        operator_context: OperatorContext,
+        keyed_state_store: KeyedStateStore | None = None,
+        operator_name: str | None = None,
+    ) -> None:
+        self._context = operator_context
+        self._store = keyed_state_store
+        self._operator_name = operator_name or operator_context.operator_name
+        self._metric_group: UserMetricGroup | None = None
+
+    def get_task_name(self) -> str:
+        return self._operator_name
+
+    def get_task_name_with_subtasks(self) -> str:
+        return f"{self._operator_name} ({self._context.subtask_index + 1}/{self._context.parallelism})"
+
+    def get_number_of_parallel_subtasks(self) -> int:
+        return self._context.parallelism
+
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        return self._context.max_parallelism
+
+    def get_index_of_this_subtask(self) -> int:
+        return self._context.subtask_index
+
+    def get_attempt_number(self) -> int:
+        return self._context.attempt_number
+
+    def get_job_name(self) -> str:
+        return self._context.job_name
+
+    def get_cached_file(self, name: str) -> str:
+        return self._context.cached_file(name)
+
+    def add_accumulator(self, name: str, initial: int | float = 0) -> Accumulator:
+        accumulator: Accumulator = self._context.add_accumulator(name, initial)
+        return accumulator
+
+    def get_job_parameter(self, key: str, default_value: str) -> str:
+        return self._context.job_parameters.get(key, default_value)
+
+    def get_metrics_group(self) -> MetricGroup:
+        if self._metric_group is None:
+            name = self._operator_name
+            # Of several operators that are fused into one, each has names of its own.
+            scope = (name,) if name != self._context.operator_name else ()
+            self._metric_group = UserMetricGroup(self._context.metrics, self._context.clock, name, scope)
+        return self._metric_group
+
+    def get_state(self, descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        return self._keyed(descriptor).get_state(descriptor)
+
+    def get_list_state(self, descriptor: ListStateDescriptor) -> ListState[Any]:
+        return self._keyed(descriptor).get_list_state(descriptor)
+
+    def get_map_state(self, descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        return self._keyed(descriptor).get_map_state(descriptor)
+
+    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        return self._keyed(descriptor).get_reducing_state(descriptor)
+
+    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+        return self._keyed(descriptor).get_aggregating_state(descriptor)
+
+    def _keyed(self, descriptor: StateDescriptor) -> KeyedStateStore:
+        if self._store is None:
+            name = getattr(descriptor, "name", descriptor)
+            raise InvalidProgramError(
+                f"operator {self._operator_name!r} (subtask {self._context.subtask}): state {name!r} was asked "
+                "for outside a keyed process function; keyed state needs stream.key_by(...).process(function)"
+            )
+        return self._store

@@ -1,0 +1,145 @@
+"""Batches of one stream whose column types differ, in one table: in types that hold the values of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flinkray.batches.fixed_width import as_numpy, from_numpy
+from flinkray.errors import TypeMismatchError
+from flinkray.types.value_types import merge_types
+
+
+def concat_merged(tables: Sequence[pa.Table], where: str) -> pa.Table:
+    """The rows of all tables, of which there is at least one, in their order. Null where a table lacks a column.
+
+    Args:
+        where: names who puts them together in errors, for example "operator 'join'".
+    Raises:
+        TypeMismatchError: no type holds a column's values of all tables; names the column.
+    """
+    first = tables[0].schema
+    if all(table.schema.equals(first) for table in tables[1:]):
+        return pa.concat_tables(tables)
+    schema = _merged_schema([table.schema for table in tables], where)
+    return pa.concat_tables([_in_schema(table, schema, where) for table in tables])
+
+
+def _merged_schema(schemas: Sequence[pa.Schema], where: str) -> pa.Schema:
+    fields: dict[str, pa.Field] = {}
+    for schema in schemas:
+        for field in schema:
+            known = fields.setdefault(field.name, field)
+            merged = merged_type(known.type, field.type)
+            if merged is None:
+                raise TypeMismatchError(
+                    f"{where}: column {field.name!r} is {known.type} in some batches and {field.type} in others; cast "
+                    "it to one type, or set output_type= on the operator that makes it"
+                )
+            fields[field.name] = known.with_type(merged).with_nullable(known.nullable or field.nullable)
+    for schema in schemas:
+        for name in fields.keys() - set(schema.names):
+            fields[name] = fields[name].with_nullable(True)
+    return pa.schema(list(fields.values()), schemas[0].metadata)
+
+
+def _in_schema(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
+    columns = []
+    present = set(table.column_names)
+    for field in schema:
+        column = table.column(field.name) if field.name in present else pa.nulls(table.num_rows)
+        try:
+            columns.append(cast_merged(column, field.type))
+        except pa.ArrowException as error:
+            raise TypeMismatchError(
+                f"{where}: column {field.name!r} is {column.type} in some batches, and not every value there fits "
+                f"{field.type}, which holds those of other batches ({error}); cast it to one type, or set "
+                "output_type= on the operator that makes it"
+            ) from error
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def merged_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """As `merge_types`, also of those columns that need not be made of Python values; None: no type holds both.
+
+    What one of them has as a dictionary, and the other has not, is plain.
+    """
+    merged = merge_types(left, right) or _permissively(left, right)
+    plain = _without_dictionary(left), _without_dictionary(right)
+    return merged if merged is not None or plain == (left, right) else merged_type(*plain)
+
+
+def _permissively(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    schemas = [pa.schema([("value", arrow_type)]) for arrow_type in (left, right)]
+    try:
+        return pa.unify_schemas(schemas, promote_options="permissive").field(0).type
+    except pa.ArrowException:
+        return None
+
+
+def _without_dictionary(arrow_type: pa.DataType) -> pa.DataType:
+    return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
+
+
+# -- values ------------------------------------------------------------------------------------------------------
+
+
+def cast_merged(values: Any, arrow_type: pa.DataType) -> Any:
+    """Values (an array, chunked or not) of one of the types of which `arrow_type` is merged, in that type.
+
+    Raises:
+        pa.ArrowException: one of them does not fit it.
+    """
+    if values.type.equals(arrow_type):
+        return values
+    if pa.types.is_dictionary(values.type) and not pa.types.is_dictionary(arrow_type):
+        return cast_merged(values.cast(values.type.value_type), arrow_type)
+    if isinstance(values, pa.ChunkedArray) and pa.types.is_nested(arrow_type):
+        return pa.chunked_array([cast_merged(chunk, arrow_type) for chunk in values.chunks], arrow_type)
+    if pa.types.is_struct(arrow_type) and pa.types.is_struct(values.type):
+        return _cast_struct(values, arrow_type)
+    if pa.types.is_map(arrow_type) and (pa.types.is_map(values.type) or pa.types.is_struct(values.type)):
+        return _cast_map(values, arrow_type)
+    if pa.types.is_list(arrow_type) and pa.types.is_list(values.type):
+        offsets, items = _entries(values, values.values)
+        items = cast_merged(items, arrow_type.value_type)
+        return pa.ListArray.from_arrays(offsets, items, type=arrow_type, mask=_nulls(values))
+    if not pa.types.is_decimal128(arrow_type):
+        return values.cast(arrow_type)
+    # Arrow takes no int64, not even 0, as decimal128(38, 20), and rescales within 128 bits with an overflow that it
+    # does not always see. 76 digits have room for whatever comes.
+    return values.cast(pa.decimal256(76, arrow_type.scale)).cast(arrow_type)
+
+
+def _cast_struct(values: pa.StructArray, arrow_type: pa.StructType) -> pa.StructArray:
+    places = [values.type.get_field_index(field.name) for field in arrow_type]
+    columns = [
+        cast_merged(pa.nulls(len(values)) if place < 0 else values.field(place), field.type)
+        for place, field in zip(places, arrow_type, strict=True)
+    ]
+    return pa.StructArray.from_arrays(columns, fields=list(arrow_type), mask=_nulls(values))
+
+
+def _cast_map(values: pa.MapArray | pa.StructArray, arrow_type: pa.MapType) -> pa.MapArray:
+    """Maps, or structs without fields, which are empty maps."""
+    if pa.types.is_struct(values.type):
+        offsets = from_numpy(np.zeros(len(values) + 1, np.int32))
+        keys, items = pa.nulls(0), pa.nulls(0)
+    else:
+        offsets, keys, items = _entries(values, values.keys, values.items)
+    keys, items = cast_merged(keys, arrow_type.key_type), cast_merged(items, arrow_type.item_type)
+    return pa.MapArray.from_arrays(offsets, keys, items, type=arrow_type, mask=_nulls(values))
+
+
+def _entries(values: pa.ListArray | pa.MapArray, *children: pa.Array) -> list[pa.Array]:
+    """The offsets and what of the children they are of: where the values are a slice, that of the slice."""
+    offsets = as_numpy(values.offsets)
+    first, last = int(offsets[0]), int(offsets[-1])
+    return [from_numpy(offsets - first), *(child.slice(first, last - first) for child in children)]
+
+
+def _nulls(values: pa.Array) -> pa.Array | None:
+    return values.is_null() if values.null_count else None

@@ -1,0 +1,126 @@
+"""Columns in types that Arrow's kernels know.
+
+Arrow has no `take`, no comparison and no sort for some layouts of values that other layouts hold as well: views of text
+(as Polars gives them), runs, decimals of 32 and 64 bits. What comes from outside is brought into the usual layout once,
+so that no operator has to think of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flinkray.batches.fixed_width import as_numpy, from_numpy
+from flinkray.errors import TypeMismatchError
+from flinkray.types.nested import with_items
+from flinkray.types.records import RecordType
+
+_TABLE = "the table of a source"
+
+
+class PlainColumns:
+    """Brings the batches of one stream into the usual layout; of a schema that has it, this is found out once."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._known_plain: pa.Schema | None = None
+
+    def of(self, data: pa.RecordBatch) -> pa.RecordBatch:
+        """The same rows, and the same object where nothing is to be changed.
+
+        Raises:
+            TypeMismatchError: a column cannot be changed, or two have one name; names the operator and the column.
+        """
+        schema = data.schema
+        if self._known_plain is not None and schema.equals(self._known_plain):
+            return data
+        _check_names(self._where, schema.names)
+        plain = plain_schema(schema)
+        if plain is schema:
+            self._known_plain = schema
+            return data
+        columns = [_named(self._where, name, column) for name, column in zip(schema.names, data.columns, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, schema=plain)
+
+
+def plain_table(table: pa.Table) -> pa.Table:
+    """The table's rows, in chunks as before.
+
+    Raises:
+        TypeMismatchError: as `PlainColumns.of`.
+    """
+    _check_names(_TABLE, table.column_names)
+    given = table.schema
+    schema = plain_schema(given)
+    if schema is given:
+        return table
+    columns = [
+        pa.chunked_array([_named(_TABLE, field.name, chunk) for chunk in column.chunks], field.type)
+        for field, column in zip(schema, table.columns, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def plain_record_type(record_type: RecordType) -> RecordType:
+    """The type of rows that have come in as this one; the same object where that is it."""
+    schema = plain_schema(record_type.schema)
+    return record_type if schema is record_type.schema else RecordType(record_type.kind, schema)
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema in the usual layout; the same object where it has that."""
+    types = [plain_type(arrow_type) for arrow_type in schema.types]
+    if types == schema.types:
+        return schema
+    fields = [field.with_type(arrow_type) for field, arrow_type in zip(schema, types, strict=True)]
+    return pa.schema(fields, schema.metadata)
+
+
+def plain_type(arrow_type: pa.DataType) -> pa.DataType:
+    types = pa.types
+    if types.is_string_view(arrow_type):
+        return pa.large_string()
+    if types.is_binary_view(arrow_type):
+        return pa.large_binary()
+    if types.is_decimal32(arrow_type) or types.is_decimal64(arrow_type):
+        return pa.decimal128(arrow_type.precision, arrow_type.scale)
+    if types.is_run_end_encoded(arrow_type):
+        return plain_type(arrow_type.value_type)
+    if types.is_dictionary(arrow_type):
+        return pa.dictionary(arrow_type.index_type, plain_type(arrow_type.value_type), arrow_type.ordered)
+    return with_items(arrow_type, _plain_item_type)
+
+
+def _plain_item_type(arrow_type: pa.DataType) -> pa.DataType:
+    """Runs within other values stay, as Arrow does not cast them: rows that have some can be passed on."""
+    return arrow_type if pa.types.is_run_end_encoded(arrow_type) else plain_type(arrow_type)
+
+
+def _check_names(where: str, names: list[str]) -> None:
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise TypeMismatchError(f"{where}: there are several columns {twice!r}; rename all but one: {', '.join(names)}")
+
+
+def _named(where: str, name: str, column: pa.Array) -> pa.Array:
+    try:
+        return _plain_array(column)
+    except pa.ArrowException as error:
+        raise TypeMismatchError(f"{where}: column {name!r} of type {column.type} cannot be used: {error}") from error
+
+
+def _plain_array(column: Any) -> pa.Array:
+    target = plain_type(column.type)
+    if target.equals(column.type):
+        return column
+    if pa.types.is_run_end_encoded(column.type):  # run_end_decode has no kernel for all values
+        ends = as_numpy(column.run_ends)
+        runs = np.searchsorted(ends, np.arange(len(column)) + column.offset, side="right")
+        return _plain_array(column.values).take(from_numpy(runs))
+    if pa.types.is_dictionary(column.type):
+        return pa.DictionaryArray.from_arrays(
+            column.indices, _plain_array(column.dictionary), ordered=column.type.ordered
+        )
+    return column.cast(target)

@@ -1,0 +1,411 @@
+"""Between batches and the Python values that row functions see: whole columns at once, never a cell at a time.
+
+Values come back as the kind says: bare (SCALAR), tuples (TUPLE), `Row`s (ROW), or unpickled (OBJECT). What a function
+returns decides the kind of its stream: a plain tuple makes TUPLE, a Row, dict, NamedTuple or dataclass makes ROW,
+anything else that Arrow holds SCALAR. A list and a one-dimensional array of numpy's both come back as a list.
+"""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import logging
+import pickle
+import reprlib
+import uuid
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from operator import attrgetter, itemgetter
+from typing import Any
+
+import pyarrow as pa
+
+from flinkray.batches.batch import Batch
+from flinkray.batches.pickling import ARROW_DATA, dumps
+from flinkray.batches.value_columns import PLAIN_TYPES, decoded_form, to_array, to_values, types_of
+from flinkray.batches.wire_format import rows_without_columns
+from flinkray.errors import TypeMismatchError
+from flinkray.types.records import SCALAR_COLUMN, Kind, RecordType, tuple_columns
+from flinkray.types.rows import Row, row_class
+from flinkray.types.value_types import (
+    Misfit,
+    Unholdable,
+    field_getter,
+    field_values,
+    has_rows,
+    infer_type,
+    merge_types,
+    named_fields,
+    record_values,
+)
+
+_LOG = logging.getLogger(__name__)
+
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel = 3
+_SHORT.maxstring = _SHORT.maxother = 120
+_SHORT.maxtuple = _SHORT.maxlist = _SHORT.maxdict = 8
+
+
+def short_repr(value: Any) -> str:
+    """A repr of at most about 200 characters, whatever the value's own repr does."""
+    text = _SHORT.repr(value)
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+def decode(batch: Batch) -> list[Any]:
+    """The rows of a batch as Python values, in order."""
+    data = batch.data
+    if batch.kind is Kind.SCALAR:
+        return to_values(data.column(0))
+    if batch.kind is Kind.OBJECT:
+        return [pickle.loads(pickled) for pickled in data.column(0).to_pylist()]
+    if not data.num_columns:
+        return [() if batch.kind is Kind.TUPLE else row_class(())()] * data.num_rows
+    columns = [to_values(column) for column in data.columns]
+    if batch.kind is Kind.TUPLE:
+        return list(zip(*columns, strict=True))
+    return list(row_class(tuple(data.schema.names))._from_columns(columns))
+
+
+def as_row(value: Any) -> Any:
+    """The value as a row function behind a batch of its own would see it (see `decoded_form`)."""
+    python_type = type(value)
+    if python_type in PLAIN_TYPES:
+        return value
+    is_settled = python_type is tuple or (isinstance(value, Row) and value._is_named)
+    if is_settled and PLAIN_TYPES.issuperset(map(type, value)):
+        return value
+    names = tuple(value) if type(value) is dict else named_fields(type(value))
+    if names == ():
+        return value  # rows without columns travel pickled
+    if not names or not all(isinstance(name, str) for name in names):
+        return decoded_form(value)
+    fields = value.values() if type(value) is dict else record_values(value)
+    undecoded = tuple(fields)
+    if PLAIN_TYPES.issuperset(map(type, undecoded)):
+        return row_class(names)._maker()(undecoded)
+    forms = decoded_form(undecoded)
+    return value if forms is undecoded else row_class(names)._maker()(forms)  # what cannot be held travels pickled
+
+
+def form_of(declared: RecordType | None) -> Callable[[Any], Any]:
+    """`as_row`, with rows within values where these were declared; of declared objects, the value itself."""
+    if declared is None:
+        return as_row
+    if declared.kind is Kind.OBJECT:
+        return _itself
+    return _form_with_rows(declared) if any(map(has_rows, declared.schema.types)) else as_row
+
+
+def _form_with_rows(declared: RecordType) -> Callable[[Any], Any]:
+    encoder = RowEncoder("", "", declared)
+
+    def form(value: Any) -> Any:
+        try:
+            return decode(encoder.encode([value], None))[0]
+        except TypeMismatchError:
+            return as_row(value)  # whoever encodes it says that it does not fit, and where
+
+    return form
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def snapshot(value: Any) -> Any:
+    """The value as it is now, whatever the user's code does to it later; itself where nothing can change it.
+
+    A function may give the same list again and again, longer each time. Rows are encoded a batch at a time, so without
+    a copy all of them would show its last state. (Flink copies between operators, unless object reuse is on.)
+    """
+    python_type = type(value)
+    if python_type in _IMMUTABLE_TYPES:
+        return value
+    if python_type is list:
+        return list(value) if PLAIN_TYPES.issuperset(map(type, value)) else [snapshot(item) for item in value]
+    if python_type is dict:
+        return {key: snapshot(item) for key, item in value.items()}
+    if isinstance(value, tuple) and PLAIN_TYPES.issuperset(map(type, value)):
+        return value
+    if python_type is tuple:
+        return tuple([snapshot(item) for item in value])
+    if isinstance(value, Row):
+        return python_type._maker()(tuple([snapshot(item) for item in value]))
+    if isinstance(value, ARROW_DATA):
+        return value
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # runs the value's own code
+        return value  # where it cannot be encoded either, the encoder says so
+
+
+_IMMUTABLE_TYPES = PLAIN_TYPES | {Decimal, uuid.UUID}
+_IMMUTABLE_TYPES |= {datetime.datetime, datetime.date, datetime.time, datetime.timedelta}
+
+
+class RowEncoder:
+    """Turns the values of one output back into batches, and holds the output's type.
+
+    The type is the declared one, or is taken from the first values and widened where that loses nothing: null to any
+    type, int64 to double, further columns of a dict. Belongs to one thread.
+
+    Args:
+        argument: what the user sets to declare the type, for errors.
+    """
+
+    def __init__(self, operator: str, subtask: str, declared: RecordType | None, argument: str = "output_type") -> None:
+        self._operator = operator
+        self._subtask = subtask
+        self._is_declared = declared is not None
+        self._argument = argument
+        self._kind = declared.kind if declared else None
+        self._names: list[str] = list(declared.schema.names) if declared else []
+        self._types: dict[str, pa.DataType] = {f.name: f.type for f in declared.schema} if declared else {}
+        self._schema: pa.Schema | None = declared.schema if declared else None
+
+    @property
+    def record_type(self) -> RecordType | None:
+        """What has been declared or seen so far; None before the first value that is not None."""
+        if self._kind is None:
+            return None
+        return RecordType(self._kind, self._current_schema())
+
+    @property
+    def keeps_values(self) -> bool:
+        """Whether `appender` gives the list's own `append`: nothing that is collected can change."""
+        return self._kind in (Kind.SCALAR, Kind.TUPLE) and all(map(_holds_immutable, self._types.values()))
+
+    def appender(self, values: list[Any]) -> Callable[[Any], None]:
+        """How to collect results for `encode`: appends to the list, with a copy of what could still change."""
+        if self.keeps_values:
+            return values.append
+        if self._kind is Kind.ROW and all(map(_holds_immutable, self._types.values())):
+            return lambda value: values.append(value if isinstance(value, tuple) else copy.copy(value))
+        return lambda value: values.append(snapshot(value))
+
+    def encode(self, values: Sequence[Any], timestamps: pa.Array | None) -> Batch:
+        """The values as one batch.
+
+        Raises:
+            TypeMismatchError: a value does not fit the type; names operator, subtask, field and value.
+        """
+        kind = self._kind or self._infer_kind(values)
+        if kind is None:
+            nulls = pa.nulls(len(values))
+            return Batch(pa.record_batch([nulls], names=[SCALAR_COLUMN]), Kind.SCALAR, timestamps)
+        if kind is Kind.OBJECT:
+            return self._pickled(values, timestamps)
+        try:
+            columns = self._columns(kind, values)
+            if not columns and not self._is_declared:
+                raise Unholdable(values[0])  # a table without columns does not say how many rows it has
+            arrays = [self._array(kind, name, column) for name, column in columns]
+        except Unholdable as unholdable:
+            if self._kind is None:
+                return self._fall_back_to_objects(values, timestamps, unholdable.args[0])
+            raise self._mismatch("", unholdable.args[0], "a value that Arrow can hold") from None
+        self._kind = kind
+        if not arrays:  # rows without columns still count
+            return Batch(rows_without_columns(len(values)), kind, timestamps)
+        data = pa.RecordBatch.from_arrays(arrays, schema=self._current_schema())
+        assert data.num_rows == len(values), f"{data.num_rows} of {len(values)} rows in {data.schema}"
+        return Batch(data, kind, timestamps)
+
+    # -- the kind
+
+    def _infer_kind(self, values: Sequence[Any]) -> Kind | None:
+        first = next((value for value in values if value is not None), None)
+        if first is None:
+            return None
+        python_type = type(first)
+        if python_type is tuple:
+            return Kind.TUPLE
+        if python_type is dict:
+            dicts = (value for value in values if type(value) is dict)
+            return Kind.ROW if all(isinstance(key, str) for value in dicts for key in value) else Kind.SCALAR
+        return Kind.SCALAR if named_fields(python_type) is None else Kind.ROW
+
+    # -- values to columns of values
+
+    def _columns(self, kind: Kind, values: Sequence[Any]) -> list[tuple[str, Sequence[Any]]]:
+        if kind is Kind.SCALAR:
+            return [(SCALAR_COLUMN, values)]
+        python_types = types_of(values)
+        if python_types == {tuple} or (kind is Kind.TUPLE and all(issubclass(t, tuple) for t in python_types)):
+            return self._tuple_columns(kind, values)
+        if kind is Kind.TUPLE:
+            odd = next(value for value in values if not isinstance(value, tuple))
+            raise self._mismatch("", odd, "a tuple")
+        return self._row_columns(python_types, values)
+
+    def _tuple_columns(self, kind: Kind, values: Sequence[Any]) -> list[tuple[str, Sequence[Any]]]:
+        width = len(self._names) if self._kind else len(values[0])
+        if set(map(len, values)) - {width}:
+            odd = next(value for value in values if len(value) != width)
+            raise self._mismatch("", odd, f"a tuple of {width}")
+        names = self._names if self._kind else tuple_columns(width)
+        return [(name, list(map(itemgetter(index), values))) for index, name in enumerate(names)]
+
+    def _row_columns(self, python_types: set[type], values: Sequence[Any]) -> list[tuple[str, Sequence[Any]]]:
+        positional = {each for each in python_types if issubclass(each, tuple) and _has_no_names(each)}
+        if self._kind is not None and positional and positional != python_types:
+            values = [self._named(value) if type(value) in positional else value for value in values]
+            python_types = set(map(type, values))
+        if len(python_types) == 1:
+            (only,) = python_types
+            names = named_fields(only)
+            if names is not None:
+                return self._record_columns(only, names, values)
+        names_in_order = dict.fromkeys(self._names)
+        firsts: dict[Any, Any] = {}
+        """The first value of each class, and of each set of keys."""
+        for value in values:
+            firsts.setdefault(tuple(value) if isinstance(value, dict) else type(value), value)
+        for first in firsts.values():
+            names_in_order.update(dict.fromkeys(self._field_names(first)))
+        self._refuse_undeclared(names_in_order, values)
+        if python_types == {dict}:
+            return [(name, _dict_values(values, name)) for name in names_in_order]
+        return [(name, field_values(values, name)) for name in names_in_order]
+
+    def _named(self, value: tuple[Any, ...]) -> Row:
+        """A tuple as a row of the columns at its positions."""
+        if len(value) != len(self._names):
+            raise self._mismatch("", value, f"a tuple of {len(self._names)}")
+        return row_class(tuple(self._names))(*value)
+
+    def _record_columns(
+        self, python_type: type, names: tuple[str, ...], values: Sequence[Any]
+    ) -> list[tuple[str, Sequence[Any]]]:
+        """Rows of one class."""
+        is_unnamed = issubclass(python_type, Row) and not python_type._is_named
+        if is_unnamed and self._kind is not None:
+            return self._tuple_columns(Kind.ROW, values)
+        known_names = self._known_names(names, values)
+        getters = {name: field_getter(python_type, name) for name in known_names}
+        if not issubclass(python_type, tuple):
+            getters |= {name: attrgetter(name) for name in names}  # twice as fast
+        return [(name, list(map(getters[name], values))) for name in known_names]
+
+    def _known_names(self, names: tuple[str, ...], values: Sequence[Any]) -> list[str]:
+        known = dict.fromkeys([*self._names, *names])
+        self._refuse_undeclared(known, values)
+        return list(known)
+
+    def _refuse_undeclared(self, names: dict[str, None], values: Sequence[Any]) -> None:
+        if not self._is_declared or len(names) == len(self._names):
+            return
+        extra = next(name for name in names if name not in self._types)
+        odd = next(value for value in values if extra in self._field_names(value))
+        raise self._mismatch(extra, odd, f"a row of the declared columns {', '.join(self._names)}")
+
+    def _field_names(self, value: Any) -> Sequence[str]:
+        if isinstance(value, dict):
+            if any(not isinstance(key, str) for key in value):
+                raise self._mismatch("", value, "a row whose keys are text")
+            return tuple(value)
+        names = None if value is None else named_fields(type(value))
+        if names is None:
+            raise self._mismatch("", value, "a Row, dict, NamedTuple or dataclass")
+        return names
+
+    # -- columns of values to Arrow
+
+    def _array(self, kind: Kind, name: str, values: Sequence[Any]) -> pa.Array:
+        field = "" if kind is Kind.SCALAR else name
+        known = self._types.get(name)
+        python_types = types_of(values)
+        try:
+            if known is not None and (self._is_declared or _is_plain_match(known, python_types)):
+                return to_array(values, known, python_types)
+            seen = infer_type(values)
+            merged = seen if known is None else merge_types(known, seen)
+            if merged is None:
+                odd = next(value for value in values if value is not None)
+                raise Misfit(odd, f"{known}, the type of earlier rows")
+            array = to_array(values, merged, python_types)
+        except Misfit as misfit:
+            raise self._mismatch(field + misfit.field, misfit.value, misfit.expected) from misfit.__cause__
+        if known is None:
+            self._names.append(name)
+        if merged is not known:
+            self._types[name] = merged
+            self._schema = None
+        return array
+
+    def _current_schema(self) -> pa.Schema:
+        if self._schema is None:
+            self._schema = pa.schema([(name, self._types[name]) for name in self._names])
+        return self._schema
+
+    # -- values that Arrow cannot hold
+
+    def _fall_back_to_objects(self, values: Sequence[Any], timestamps: pa.Array | None, culprit: Any) -> Batch:
+        _LOG.warning(
+            "operator %r (subtask %s): Arrow cannot hold %s (%s), so its rows travel pickled, which is slower and "
+            "has no columns. Return numbers, text, tuples, rows or lists of these, or set %s=.",
+            self._operator, self._subtask, short_repr(culprit), type(culprit).__name__, self._argument,
+        )  # fmt: skip
+        self._names, self._types = [SCALAR_COLUMN], {SCALAR_COLUMN: pa.binary()}
+        self._schema = None
+        self._kind = Kind.OBJECT
+        return self._pickled(values, timestamps)
+
+    def _pickled(self, values: Sequence[Any], timestamps: pa.Array | None) -> Batch:
+        try:
+            pickles = list(map(dumps, values))
+        except Exception as error:  # pickling runs the values' own code
+            odd = next(value for value in values if not _can_pickle(value))
+            raise self._mismatch("", odd, "a value that can be pickled") from error
+        column = pa.array(pickles, self._current_schema().field(0).type)
+        return Batch(pa.RecordBatch.from_arrays([column], schema=self._current_schema()), Kind.OBJECT, timestamps)
+
+    def _mismatch(self, field: str, value: Any, expected: str) -> TypeMismatchError:
+        where = f"field {field!r}: " if field else ""
+        return TypeMismatchError(
+            f"operator {self._operator!r} (subtask {self._subtask}): {where}value {short_repr(value)} "
+            f"({type(value).__name__}) does not fit {expected}; set {self._argument}= to a type that holds all its "
+            "values, or make the function return one type"
+        )
+
+
+def _has_no_names(python_type: type[tuple[Any, ...]]) -> bool:
+    return python_type is tuple or (issubclass(python_type, Row) and not python_type._is_named)
+
+
+def _holds_immutable(arrow_type: pa.DataType) -> bool:
+    types = pa.types
+    is_number = types.is_integer(arrow_type) or types.is_floating(arrow_type) or types.is_boolean(arrow_type)
+    return bool(is_number or types.is_string(arrow_type) or types.is_large_string(arrow_type))
+
+
+def _is_plain_match(known: pa.DataType, python_types: set[type]) -> bool:
+    """The common case, cheaper than inferring the type anew: a column of numbers or text like the ones before."""
+    python_type = _PLAIN.get(known)
+    return python_type is not None and python_types <= {python_type, type(None)}
+
+
+_PLAIN: dict[pa.DataType, type] = {
+    pa.int64(): int,
+    pa.float64(): float,
+    pa.string(): str,
+    pa.bool_(): bool,
+    pa.binary(): bytes,
+}
+
+
+def _can_pickle(value: Any) -> bool:
+    try:
+        dumps(value)
+    except Exception:
+        return False
+    return True
+
+
+def _dict_values(values: Sequence[Any], name: str) -> list[Any]:
+    try:
+        return list(map(itemgetter(name), values))
+    except KeyError:
+        return [value.get(name) for value in values]

@@ -1,0 +1,63 @@
+"""The values of options.
+
+Precedence: code > `-D key=value` > `FLINKRAY_<KEY>` environment > YAML file > default (Flink's, plus the environment).
+Values are read at start-up and handed on as typed objects; nothing below reads configuration while it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from flinkray.config.option import ConfigOption
+from flinkray.config.options import declared_options
+from flinkray.errors import ConfigurationError, did_you_mean
+
+T = TypeVar("T")
+
+
+class Configuration:
+    """Settings by option key. Unknown keys and bad values are refused when they are set."""
+
+    def __init__(self, values: Mapping[str, object] | None = None) -> None:
+        self._values: dict[str, Any] = {}
+        for key, value in (values or {}).items():
+            self.set(key, value)
+
+    def set(self, key: str | ConfigOption[Any], value: object) -> Configuration:
+        """Sets an option; gives itself back, so that calls chain."""
+        name = key.key if isinstance(key, ConfigOption) else key
+        options = declared_options()
+        if name not in options:
+            raise ConfigurationError(f"unknown option {name!r}{did_you_mean(name, options)}")
+        self._values[name] = options[name].read(value)
+        return self
+
+    def get(self, option: ConfigOption[T]) -> T:
+        """The value that was set, or the option's default."""
+        value: T = self._values.get(option.key, option.default)
+        return value
+
+    def is_set(self, option: ConfigOption[Any]) -> bool:
+        return option.key in self._values
+
+    def with_fallback(self, lower: Configuration) -> Configuration:
+        """This configuration, and `lower`'s values where this one has none."""
+        merged = Configuration()
+        merged._values = {**lower._values, **self._values}
+        return merged
+
+    def copy(self) -> Configuration:
+        return self.with_fallback(Configuration())
+
+    def __iter__(self) -> Iterator[tuple[str, Any]]:
+        return iter(sorted(self._values.items()))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Configuration) and self._values == other._values
+
+    def __hash__(self) -> int:
+        raise TypeError("a Configuration can change, so it has no hash")
+
+    def __repr__(self) -> str:
+        return f"Configuration({self._values!r})"

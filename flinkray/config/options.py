@@ -1,0 +1,545 @@
+"""All options, in one place. Keys are Flink's where Flink has the option."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import numbers
+from collections.abc import Mapping
+from typing import Any
+
+from flinkray.config.option import REGISTRY, ConfigOption, at_least, one_of, option
+from flinkray.time.durations import to_millis
+from flinkray.types.records import Millis
+
+# Flink's long. Beyond it, NumPy and what waits in C raise errors of their own, or hang, far from the option.
+_LARGEST = 2**63 - 1
+
+
+def _int(raw: object) -> int:
+    if not isinstance(raw, bool) and isinstance(raw, str | numbers.Integral):
+        with contextlib.suppress(ValueError):
+            number = int(raw)
+            if abs(number) > _LARGEST:
+                raise TypeError(f"expected a whole number of at most {_LARGEST}")
+            return number
+    raise TypeError("expected a whole number")
+
+
+def _float(raw: object) -> float:
+    if not isinstance(raw, bool) and isinstance(raw, str | numbers.Real):
+        with contextlib.suppress(ValueError, OverflowError):
+            number = float(raw)
+            if math.isfinite(number):
+                return number
+    raise TypeError("expected a number")
+
+
+def _str(raw: object) -> str:
+    if not isinstance(raw, str):
+        raise TypeError("expected text")
+    return raw
+
+
+def _bool(raw: object) -> bool:
+    if isinstance(raw, bool):
+        return raw
+    if isinstance(raw, str) and raw.lower() in ("true", "false"):
+        return raw.lower() == "true"
+    raise TypeError("expected true or false")
+
+
+def _duration(raw: object) -> Millis:
+    if not isinstance(raw, int | str) and not hasattr(raw, "total_seconds"):
+        raise TypeError("expected a duration such as '10 s'")
+    return to_millis(raw)  # type: ignore[arg-type]
+
+
+def _texts(raw: object) -> dict[str, str]:
+    """Names and values, or text such as `first:1,second:2`."""
+    if isinstance(raw, Mapping):
+        return {str(key): str(value) for key, value in raw.items()}
+    pairs: dict[str, str] = {}
+    for pair in filter(None, map(str.strip, _str(raw).split(","))):
+        key, colon, value = pair.partition(":")
+        if not colon or not key.strip():
+            raise ValueError(f"expected key:value pairs with commas between them, found {pair!r}")
+        pairs[key.strip()] = value.strip()
+    return pairs
+
+
+# -- the program -------------------------------------------------------------------------------------------------
+
+PARALLELISM = option(
+    "parallelism.default", _int, 1, "Subtasks of an operator that sets no parallelism of its own.", valid=at_least(1)
+)
+PIPELINE_NAME = option("pipeline.name", _str, "flinkray job", "Name of a job for which execute() is given none.")
+MAX_PARALLELISM = option(
+    "pipeline.max-parallelism",
+    _int,
+    0,
+    "Number of key groups, the limit of rescaling; 0: next power of two above 1.5 x parallelism, at least 128.",
+    valid=at_least(0),
+)
+OPERATOR_CHAINING = option(
+    "pipeline.operator-chaining.enabled", _bool, True, "Whether operators may share a task with their neighbours."
+)
+OBJECT_REUSE = option("pipeline.object-reuse", _bool, False, "Accepted for Flink programs; batches are immutable.")
+AUTO_WATERMARK_INTERVAL = option(
+    "pipeline.auto-watermark-interval", _duration, Millis(200), "How often watermarks are emitted; 0: never.", unit="ms"
+)
+ALLOW_UNALIGNED_SPLITS = option(
+    "pipeline.watermark-alignment.allow-unaligned-source-splits",
+    _bool,
+    False,
+    "Whether sources that read several splits, and cannot hold single ones back, may align as a whole.",
+)
+BUFFER_TIMEOUT = option(
+    "execution.buffer-timeout.interval",
+    _duration,
+    Millis(100),
+    "How long rows may wait for more before they are sent; 0: after every batch.",
+    unit="ms",
+)
+RUNTIME_MODE = option(
+    "execution.runtime-mode",
+    lambda raw: _str(raw).lower(),
+    "streaming",
+    "How a program runs: as streams; in stages, each of which reads results that are complete (batch: all sources must "
+    "be bounded); or automatic: batch where all sources are bounded, else streaming.",
+    valid=one_of("streaming", "batch", "automatic"),
+)
+BATCH_SHUFFLE_MODE = option(
+    "execution.batch-shuffle-mode",
+    lambda raw: _str(raw).strip().lower().replace("_", "-"),
+    "all-exchanges-blocking",
+    "How tasks of a program in batch mode hand rows over: all at once when all are written (all-exchanges-blocking), "
+    "or while they are made (all-exchanges-pipelined), which takes the slots of all stages at the same time.",
+    valid=one_of("all-exchanges-blocking", "all-exchanges-pipelined"),
+)
+AGG_PHASE_STRATEGY = option(
+    "table.optimizer.agg-phase-strategy",
+    lambda raw: _str(raw).strip().upper(),
+    "AUTO",
+    "Whether built-in aggregates of event-time windows are computed in two phases, within each batch before the "
+    "exchange and then over what comes of all batches: wherever there is an exchange (TWO_PHASE), where rows may go to "
+    "another process (AUTO), or nowhere (ONE_PHASE).",
+    valid=one_of("AUTO", "TWO_PHASE", "ONE_PHASE"),
+)
+SORTED_INPUTS = option(
+    "execution.sorted-inputs.enabled",
+    _bool,
+    True,
+    "Whether keyed operators of a program in batch mode get rows sorted by key, and so hold the state of few keys at "
+    "a time.",
+)
+SORT_MEMORY = option(
+    "flinkray.batch.sort-memory",
+    _int,
+    64 << 20,
+    "Rows that one task sorts in memory, in bytes; what is more is sorted in files.",
+    valid=at_least(1),
+    unit="bytes",
+)
+RESULT_MEMORY = option(
+    "flinkray.batch.result-memory",
+    _int,
+    64 << 20,
+    "Memory that one slot uses for results that are read when they are complete, in bytes; what is more goes to files.",
+    valid=at_least(0),
+    unit="bytes",
+)
+TEMPORARY_DIRECTORY = option(
+    "io.tmp.dirs",
+    _str,
+    "",
+    "The directory for files of one process that do not outlive it; empty: the system's temporary directory.",
+)
+GLOBAL_JOB_PARAMETERS: ConfigOption[dict[str, str]] = option(
+    "pipeline.global-job-parameters",
+    _texts,
+    {},
+    "What functions get from their runtime context by name: a mapping, or text such as first:1,second:2.",
+)
+TARGET = option(
+    "execution.target",
+    _str,
+    "ray",
+    "Where the job runs: local (this process), ray (a cluster for this job), ray-session (a session by name).",
+)
+ATTACHED = option("execution.attached", _bool, True, "Whether execute() waits for the job's end.")
+
+# -- batches and the network -------------------------------------------------------------------------------------
+
+BATCH_ROWS = option(
+    "flinkray.batch.target-rows", _int, 131_072, "Rows that a batch aims at.", valid=at_least(1), unit="rows"
+)
+BATCH_BYTES = option(
+    "flinkray.batch.target-bytes", _int, 1 << 20, "Bytes that a batch aims at.", valid=at_least(1), unit="bytes"
+)
+EXCLUSIVE_BUFFERS = option(
+    "taskmanager.network.memory.buffers-per-channel",
+    _int,
+    2,
+    "Batches a sender may have in flight on one channel by right.",
+    valid=at_least(1),
+    unit="batches",
+)
+FLOATING_BUFFERS = option(
+    "taskmanager.network.memory.floating-buffers-per-gate",
+    _int,
+    8,
+    "Further batches in flight that the channels of one gate share by need.",
+    valid=at_least(0),
+    unit="batches",
+)
+BUFFER_DEBLOAT_ENABLED = option(
+    "taskmanager.network.memory.buffer-debloat.enabled",
+    _bool,
+    True,
+    "Whether batches between tasks have fewer rows where these take their receiver long: of each batch in flight, an "
+    "aligned barrier waits a tenth of a second instead of as long as a full one takes.",
+)
+INLINE_BYTES = option(
+    "flinkray.network.inline-bytes",
+    _int,
+    64 * 1024,
+    "Batches up to this size travel inside the message; larger ones through the object store.",
+    valid=at_least(0),
+    unit="bytes",
+)
+FRAME_BYTES = option(
+    "flinkray.network.frame-bytes",
+    _int,
+    4 << 20,
+    "Bytes of finished batches that wait for each other on a channel to another slot, as long as the buffer timeout "
+    "lets them: one large object costs Ray far less than several small ones. 0: each goes at once.",
+    valid=at_least(0),
+    unit="bytes",
+)
+BYTES_IN_FLIGHT = option(
+    "flinkray.network.bytes-in-flight",
+    _int,
+    256 << 20,
+    "Bytes that one slot may have sent and not yet consumed; bounds its share of the object store.",
+    valid=at_least(1),
+    unit="bytes",
+)
+STALL_TIMEOUT = option(
+    "flinkray.network.stall-timeout",
+    _duration,
+    Millis(30_000),
+    "A channel that has data and does not move for this long is reported with both ends' statistics.",
+    unit="ms",
+)
+
+# -- the cluster -------------------------------------------------------------------------------------------------
+
+SLOTS_PER_TASK_MANAGER = option(
+    "taskmanager.numberOfTaskSlots",
+    _int,
+    1,
+    "Slots of one TaskExecutor. Where it is not set, a job on Ray gets TaskExecutors as large as a node has room for.",
+    valid=at_least(1),
+)
+SLOT_CPUS = option(
+    "flinkray.slot.cpus", _float, 1.0, "CPUs that one slot takes from Ray's pool.", valid=at_least(0), unit="CPUs"
+)
+SLOT_REQUEST_TIMEOUT = option(
+    "slot.request.timeout",
+    _duration,
+    Millis(300_000),
+    "How long a job waits for its slots before it fails with NoResourceAvailableError.",
+    unit="ms",
+)
+SLOT_IDLE_TIMEOUT = option(
+    "slot.idle.timeout", _duration, Millis(50_000), "When an unused slot is given back.", unit="ms"
+)
+TASK_MANAGER_IDLE_TIMEOUT = option(
+    "resourcemanager.taskmanager-timeout",
+    _duration,
+    Millis(30_000),
+    "When an idle TaskExecutor is released.",
+    unit="ms",
+)
+JOB_EXPIRATION_TIME = option(
+    "jobstore.expiration-time",
+    _int,
+    3_600,
+    "How long a session knows a job that has ended, with its result and its errors.",
+    valid=at_least(0),
+    unit="s",
+)
+HEARTBEAT_INTERVAL = option(
+    "heartbeat.interval",
+    _duration,
+    Millis(10_000),
+    "Time between heartbeats; a session's counts for its jobs.",
+    unit="ms",
+)
+HEARTBEAT_TIMEOUT = option(
+    "heartbeat.timeout", _duration, Millis(50_000), "Silence after which a component counts as lost.", unit="ms"
+)
+PYTHON_PATH = option(
+    "python.pythonpath",
+    _str,
+    "",
+    "Where tasks find the modules of a program, on each node, beside what is installed there: directories with a colon "
+    "between them; empty: where the driver finds them.",
+)
+CLUSTER_ID = option("flinkray.cluster-id", _str, "", "Name of the session cluster to submit to.")
+METRICS_INTERVAL = option(
+    "metrics.fetcher.update-interval", _duration, Millis(1_000), "How often tasks report their metrics.", unit="ms"
+)
+LATENCY_INTERVAL = option(
+    "metrics.latency.interval", _duration, Millis(0), "Time between latency markers; 0: none.", unit="ms"
+)
+LATENCY_GRANULARITY = option(
+    "metrics.latency.granularity",
+    _str,
+    "operator",
+    "What latencies are told apart by, beside the operator that they are measured at: by nothing, by the source, or by "
+    "the source's subtask.",
+    valid=one_of("single", "operator", "subtask"),
+)
+LATENCY_HISTORY_SIZE = option(
+    "metrics.latency.history-size",
+    _int,
+    128,
+    "Latencies that each histogram is made of: the last so many.",
+    valid=at_least(1),
+)
+
+# -- checkpoints and state ---------------------------------------------------------------------------------------
+
+
+def _word(raw: object) -> str:
+    """Names in any spelling of theirs: EXACTLY_ONCE, exactly-once."""
+    return _str(raw).strip().lower().replace("_", "-")
+
+
+CHECKPOINT_INTERVAL = option(
+    "execution.checkpointing.interval",
+    _duration,
+    Millis(0),
+    "Time between the starts of checkpoints; 0: none, and below 10 ms as well.",
+    unit="ms",
+)
+CHECKPOINT_MODE = option(
+    "execution.checkpointing.mode",
+    _word,
+    "exactly-once",
+    "exactly-once, or at-least-once: no channel waits for the barriers of others, and rows may count twice.",
+    valid=one_of("exactly-once", "at-least-once"),
+)
+CHECKPOINT_TIMEOUT = option(
+    "execution.checkpointing.timeout",
+    _duration,
+    Millis(600_000),
+    "A checkpoint that is not complete by then is given up.",
+    valid=at_least(10, "ms"),  # as in Flink: else all are given up, and a job with checkpoints restarts for ever
+    unit="ms",
+)
+CHECKPOINT_MIN_PAUSE = option(
+    "execution.checkpointing.min-pause",
+    _duration,
+    Millis(0),
+    "Time between the end of a checkpoint and the start of the next periodic one, at least.",
+    unit="ms",
+)
+MAX_CONCURRENT_CHECKPOINTS = option(
+    "execution.checkpointing.max-concurrent-checkpoints",
+    _int,
+    1,
+    "Checkpoints that may be under way at the same time.",
+    valid=at_least(1),
+)
+TOLERABLE_FAILED_CHECKPOINTS = option(
+    "execution.checkpointing.tolerable-failed-checkpoints",
+    _int,
+    0,
+    "Checkpoints that may fail one after another before the job does.",
+    valid=at_least(0),
+)
+CHECKPOINT_RETENTION = option(
+    "execution.checkpointing.externalized-checkpoint-retention",
+    _word,
+    "no-externalized-checkpoints",
+    "What is kept after a job's end: nothing, what a job that failed leaves (delete-on-cancellation), or also what a "
+    "cancelled one leaves (retain-on-cancellation).",
+    valid=one_of("no-externalized-checkpoints", "delete-on-cancellation", "retain-on-cancellation"),
+)
+UNALIGNED_CHECKPOINTS = option(
+    "execution.checkpointing.unaligned.enabled",
+    _bool,
+    False,
+    "Whether barriers overtake the rows that wait in channels, which are then part of the checkpoint.",
+)
+ALIGNED_CHECKPOINT_TIMEOUT = option(
+    "execution.checkpointing.aligned-checkpoint-timeout",
+    _duration,
+    Millis(0),
+    "An unaligned checkpoint begins as an aligned one, and overtakes once that has taken this long.",
+    unit="ms",
+)
+CHECKPOINT_DIRECTORY = option(
+    "execution.checkpointing.dir",
+    _str,
+    "",
+    "Where checkpoints are written, a path or URI that every node can reach; empty: kept by the JobMaster in memory, "
+    "which a JobMaster that dies takes along.",
+)
+SAVEPOINT_DIRECTORY = option(
+    "execution.checkpointing.savepoint-dir", _str, "", "Where savepoints go that are given no directory."
+)
+RETAINED_CHECKPOINTS = option(
+    "execution.checkpointing.num-retained", _int, 1, "Completed checkpoints that are kept.", valid=at_least(1)
+)
+INCREMENTAL_CHECKPOINTS = option(
+    "execution.checkpointing.incremental",
+    _bool,
+    True,
+    "Whether a state backend that can uploads only what has changed since the last checkpoint.",
+)
+INLINE_STATE_BYTES = option(
+    "execution.checkpointing.data-inline-threshold",
+    _int,
+    20 * 1024,
+    "State up to this size is kept in the checkpoint's metadata instead of a file of its own.",
+    valid=at_least(0),
+    unit="bytes",
+)
+FINAL_CHECKPOINT = option(
+    "execution.checkpointing.checkpoints-after-tasks-finish",
+    _bool,
+    True,
+    "Whether a bounded job with checkpoints ends with one more, which commits what its sinks have prepared.",
+)
+STATE_BACKEND = option(
+    "state.backend.type",
+    _word,
+    "hashmap",
+    "Where keyed state is kept: hashmap (in memory), or rocksdb (on disk, for more state than memory).",
+    valid=one_of("hashmap", "rocksdb"),
+)
+STATE_LOCAL_DIRECTORY = option(
+    "state.backend.rocksdb.localdir",
+    _str,
+    "",
+    "Where rocksdb keeps its files; empty: the system's temporary directory.",
+)
+STATE_MEMORY = option(
+    "state.backend.rocksdb.memory",
+    _int,
+    64 << 20,
+    "Memory that rocksdb uses for one operator subtask: write buffers and block cache together.",
+    valid=at_least(1 << 20),
+    unit="bytes",
+)
+SAVEPOINT_PATH = option(
+    "execution.state-recovery.path", _str, "", "The savepoint, or retained checkpoint, that a job starts from."
+)
+ALLOW_NON_RESTORED_STATE = option(
+    "execution.state-recovery.ignore-unclaimed-state",
+    _bool,
+    False,
+    "Whether a savepoint may hold state of operators that the program does not have any more.",
+)
+
+# -- failures ----------------------------------------------------------------------------------------------------
+
+RESTART_STRATEGY = option(
+    "restart-strategy.type",
+    _word,
+    "default",
+    "none, fixed-delay, failure-rate or exponential-delay; default: exponential-delay with checkpoints, else none.",
+    valid=one_of("default", "none", "fixed-delay", "failure-rate", "exponential-delay"),
+)
+FIXED_DELAY_ATTEMPTS = option(
+    "restart-strategy.fixed-delay.attempts", _int, 1, "Restarts before the job fails.", valid=at_least(0)
+)
+FIXED_DELAY = option(
+    "restart-strategy.fixed-delay.delay", _duration, Millis(1_000), "Time between a failure and the restart.", unit="ms"
+)
+FAILURE_RATE_FAILURES = option(
+    "restart-strategy.failure-rate.max-failures-per-interval",
+    _int,
+    1,
+    "Failures within one interval that the job survives.",
+    valid=at_least(1),
+)
+FAILURE_RATE_INTERVAL = option(
+    "restart-strategy.failure-rate.failure-rate-interval",
+    _duration,
+    Millis(60_000),
+    "The interval that failures are counted in.",
+    unit="ms",
+)
+FAILURE_RATE_DELAY = option(
+    "restart-strategy.failure-rate.delay",
+    _duration,
+    Millis(1_000),
+    "Time between a failure and the restart.",
+    unit="ms",
+)
+EXPONENTIAL_INITIAL = option(
+    "restart-strategy.exponential-delay.initial-backoff",
+    _duration,
+    Millis(1_000),
+    "Time between the first failure and its restart.",
+    unit="ms",
+)
+EXPONENTIAL_MAX = option(
+    "restart-strategy.exponential-delay.max-backoff",
+    _duration,
+    Millis(60_000),
+    "The longest time between a failure and its restart.",
+    unit="ms",
+)
+EXPONENTIAL_FACTOR = option(
+    "restart-strategy.exponential-delay.backoff-multiplier",
+    _float,
+    1.5,
+    "What the time grows by from one failure to the next.",
+    valid=at_least(1),
+)
+EXPONENTIAL_RESET = option(
+    "restart-strategy.exponential-delay.reset-backoff-threshold",
+    _duration,
+    Millis(3_600_000),
+    "A job that ran this long without a failure starts again with the shortest time.",
+    unit="ms",
+)
+EXPONENTIAL_JITTER = option(
+    "restart-strategy.exponential-delay.jitter-factor",
+    _float,
+    0.1,
+    "By which part of itself the time varies at random.",
+    valid=at_least(0),
+)
+EXPONENTIAL_ATTEMPTS = option(
+    "restart-strategy.exponential-delay.attempts-before-reset-backoff",
+    _int,
+    0,
+    "Restarts, without such a quiet time between them, before the job fails; 0: no limit.",
+    valid=at_least(0),
+)
+FAILOVER_STRATEGY = option(
+    "jobmanager.execution.failover-strategy",
+    _word,
+    "region",
+    "What a failed task takes along: its region of the job, or everything (full).",
+    valid=one_of("region", "full"),
+)
+HIGH_AVAILABILITY_DIRECTORY = option(
+    "high-availability.storageDir",
+    _str,
+    "",
+    "Where jobs and pointers to their checkpoints are kept, so that a Dispatcher or JobMaster that dies is replaced by "
+    "one that goes on; empty: in `ha` under execution.checkpointing.dir where that is set.",
+)
+
+
+def declared_options() -> Mapping[str, ConfigOption[Any]]:
+    """All options by key."""
+    return REGISTRY

@@ -1,0 +1,1 @@
+"""A source that makes rows up, the same ones every time. Open `source.py`."""

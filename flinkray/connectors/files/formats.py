@@ -1,0 +1,418 @@
+"""Reading the file formats: how a file is cut into splits, and a split into batches."""
+
+from __future__ import annotations
+
+import csv
+import io
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from flinkray.connectors.files.inferred_types import filled, has_unknown
+from flinkray.connectors.formats.json_lines import from_json_lines, infer_json_schema
+from flinkray.errors import InvalidProgramError
+from flinkray.types.records import SCALAR_COLUMN, Kind
+
+_RANGE_BYTES = 64 << 20
+"""Lines are read in ranges of this many bytes, each a split of its own."""
+_READ_BYTES = 1 << 20
+_INFERENCE_BYTES = 8 << 20
+"""So much of a file is looked through for a value of each column."""
+_LONGEST_CSV_ROW = 1 << 30
+"""Bytes: Arrow's reader takes no larger blocks, and no row that is longer than a block."""
+_SPLIT_BYTES = 1 << 20
+"""Row groups and batches that are smaller go into a split together."""
+_COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4", ".br": "brotli"}
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+TEXT_SCHEMA = pa.schema([(SCALAR_COLUMN, pa.string())])
+
+
+@dataclass(frozen=True, slots=True)
+class FileSplit:
+    """A part of a file. `start` and `stop` count what the format cuts it into: row groups, batches, or bytes."""
+
+    split_id: str
+    path: str
+    filesystem: fs.FileSystem = field(repr=False)
+    start: int = 0
+    stop: int | None = None
+    """Excluded; None: the end of the file."""
+    row: int = 0
+    """Rows of the split that have been read."""
+
+
+class FileFormat(ABC):
+    """One of the formats; a value without state of its own."""
+
+    kind = Kind.ROW
+    shows_types = False
+    """Whether a file says the types of its columns; else they are what its values look like."""
+
+    @abstractmethod
+    def schema(self, system: fs.FileSystem, path: str) -> pa.Schema | None:
+        """The columns of a file (for text formats: as far as its beginning shows); None: it is empty.
+
+        What no value shows the type of is null.
+        """
+
+    @abstractmethod
+    def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
+        """(start, stop) of each split of a file of so many bytes."""
+
+    @abstractmethod
+    def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
+        """The split's rows, of the columns of `schema`, each batch with the split as it is after it. May block."""
+
+
+class ParquetFormat(FileFormat):
+    shows_types = True
+
+    def schema(self, system: fs.FileSystem, path: str) -> pa.Schema:
+        with system.open_input_file(path) as file:
+            return pq.ParquetFile(file).schema_arrow
+
+    def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
+        with system.open_input_file(path) as file:
+            footer = pq.ParquetFile(file).metadata
+            sizes = [footer.row_group(group).total_byte_size for group in range(footer.num_row_groups)]
+        # Each split reads the whole footer, which is larger than the rows where the groups are small.
+        return _runs(sizes, max(_SPLIT_BYTES, footer.serialized_size))
+
+    def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
+        with split.filesystem.open_input_file(split.path) as file:
+            parquet = pq.ParquetFile(file)
+            groups = range(split.start, parquet.num_row_groups if split.stop is None else split.stop)
+            batches = parquet.iter_batches(batch_rows, groups, schema.names, use_threads=False)
+            yield from _from_row(batches, split, batch_rows)
+
+
+class ArrowFormat(FileFormat):
+    """Arrow IPC files (Feather)."""
+
+    shows_types = True
+
+    def schema(self, system: fs.FileSystem, path: str) -> pa.Schema:
+        with system.open_input_file(path) as file:
+            return pa.ipc.open_file(file).schema
+
+    def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
+        with system.open_input_file(path) as file:
+            count = pa.ipc.open_file(file).num_record_batches
+        return _runs([size // max(count, 1)] * count, _SPLIT_BYTES)  # it does not say more without being read
+
+    def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
+        with split.filesystem.open_input_file(split.path) as file:
+            reader = pa.ipc.open_file(file)
+            stop = reader.num_record_batches if split.stop is None else split.stop
+            batches = (reader.get_batch(index).select(schema.names) for index in range(split.start, stop))
+            yield from _from_row(batches, split, batch_rows)
+
+
+# As pandas reads them: what is quoted is text, and an empty field or one such as NA is null where it is not.
+_NULLS = {"strings_can_be_null": True, "quoted_strings_can_be_null": False}
+
+
+class CsvFormat(FileFormat):
+    """Text with a line of column names. One split per file, since a quoted value may hold a line break."""
+
+    def __init__(self, delimiter: str = ",") -> None:
+        if len(delimiter) != 1 or not delimiter.isascii() or delimiter in '\r\n\0"':
+            raise InvalidProgramError(
+                f"FileSource(delimiter=...) is one ASCII character, and no quote or line break, not {delimiter!r}"
+            )
+        self._delimiter = delimiter
+        self._parse = pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+
+    def schema(self, system: fs.FileSystem, path: str) -> pa.Schema | None:
+        options = pa_csv.ConvertOptions(**_NULLS)
+        for block_bytes in _csv_blocks():
+            try:
+                reader = self._open(system, path, options, block_bytes)
+            except pa.ArrowInvalid as error:
+                if _is_row_longer_than_block(error, block_bytes):
+                    continue
+                raise
+            if reader is None:
+                return None
+            if block_bytes >= _INFERENCE_BYTES or not has_unknown(reader.schema):
+                return reader.schema
+        return None
+
+    def _open(
+        self, system: fs.FileSystem, path: str, options: pa_csv.ConvertOptions, block_bytes: int
+    ) -> pa_csv.CSVStreamingReader | None:
+        """None: there is nothing in it, which of a compressed file only reading it shows.
+
+        Nobody closes the file: a thread of Arrow's reads ahead, and might take what belongs to the file that is opened
+        next, under the same descriptor. It is closed when neither the thread nor the reader has it any more.
+        """
+        blocks = pa_csv.ReadOptions(block_size=block_bytes)
+        stream = open_stream(system, path)
+        try:
+            return pa_csv.open_csv(stream, read_options=blocks, parse_options=self._parse, convert_options=options)
+        except pa.ArrowInvalid as error:
+            if "Empty CSV file" in str(error):
+                return None
+            raise
+
+    def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
+        return [(0, None)] if size else []
+
+    def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
+        refuse_ambiguous(self._header(split.filesystem, split.path), schema.names)
+        read_as = pa.schema([field.with_type(_csv_type(field.type)) for field in schema])
+        options = pa_csv.ConvertOptions(column_types=read_as, include_columns=schema.names, **_NULLS)
+        for block_bytes in _csv_blocks():
+            try:
+                reader = self._open(split.filesystem, split.path, options, block_bytes)
+                for batch, after in _from_row(reader or iter(()), split, batch_rows):
+                    split = after
+                    yield batch, after
+                return
+            except pa.ArrowInvalid as error:
+                if not _is_row_longer_than_block(error, block_bytes):
+                    raise
+
+    def _header(self, system: fs.FileSystem, path: str) -> list[str]:
+        """The names of all columns, which Arrow's reader does not tell when it is to read some of them."""
+        with open_stream(system, path) as stream:
+            lines = io.TextIOWrapper(stream, "utf-8-sig", errors="replace", newline="")
+            return next(filter(None, csv.reader(lines, delimiter=self._delimiter)), [])
+
+
+def _csv_blocks() -> Iterator[int]:
+    """Sizes of blocks to read with, larger ones for where one before is too small."""
+    block_bytes = _READ_BYTES
+    while block_bytes < _LONGEST_CSV_ROW:
+        yield block_bytes
+        block_bytes *= 8
+    yield _LONGEST_CSV_ROW
+
+
+def _is_row_longer_than_block(error: pa.ArrowInvalid, block_bytes: int) -> bool:
+    """Whether a larger block can help."""
+    return "straddles two block boundaries" in str(error) and block_bytes < _LONGEST_CSV_ROW
+
+
+def _csv_type(kind: pa.DataType) -> pa.DataType:
+    """With which Arrow's reader takes values of a type that it does not know itself."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _csv_type(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return _csv_type(kind.value_type)
+    if pa.types.is_float16(kind):
+        return pa.float32()
+    return pa.string() if pa.types.is_decimal256(kind) else kind
+
+
+class LineFormat(FileFormat):
+    """Formats of one row per line: a split is a range of bytes, and has the lines that begin in it."""
+
+    @abstractmethod
+    def parse(self, lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
+        """Whole lines, the last of which may lack its line break, as rows."""
+
+    def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
+        if _compression(path):
+            return [(0, None)]
+        return [(start, min(start + _RANGE_BYTES, size)) for start in range(0, size, _RANGE_BYTES)]
+
+    def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
+        skip = split.row
+        for lines, after in _line_blocks(split):
+            batch = self.parse(lines, schema)
+            following = replace(split, start=after, row=0)
+            for offset in range(min(skip, batch.num_rows), batch.num_rows, batch_rows):
+                piece = batch.slice(offset, batch_rows)
+                done = offset + piece.num_rows
+                # `start` is the byte where the block begins, until all of its rows are read.
+                yield piece, replace(split, row=done) if done < batch.num_rows else following
+            skip = max(0, skip - batch.num_rows)
+            split = following
+
+
+class JsonFormat(LineFormat):
+    """One JSON object per line."""
+
+    def schema(self, system: fs.FileSystem, path: str) -> pa.Schema | None:
+        schema: pa.Schema | None = None
+        for lines, after in _line_blocks(FileSplit("", path, system)):
+            if lines.strip():
+                found = infer_json_schema(lines)
+                schema = found if schema is None else filled(schema, found)
+                if after >= _INFERENCE_BYTES or not has_unknown(schema):
+                    break
+        return schema
+
+    def parse(self, lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
+        if not lines.strip():
+            return pa.RecordBatch.from_pylist([], schema=schema)
+        return from_json_lines(lines, schema)
+
+
+class TextFormat(LineFormat):
+    """Lines of UTF-8 text, without their line breaks (\\n or \\r\\n), as bare strings."""
+
+    kind = Kind.SCALAR
+
+    def schema(self, system: fs.FileSystem, path: str) -> pa.Schema:
+        return TEXT_SCHEMA
+
+    def parse(self, lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
+        try:
+            text = pa.array([lines.removesuffix(b"\n")], pa.large_binary()).cast(pa.large_string())
+        except pa.ArrowInvalid as error:
+            raise UnicodeError("text is read as UTF-8, and this is none; convert it first") from error
+        values = pc.list_flatten(pc.split_pattern(text, "\n"))
+        if b"\r" in lines:
+            values = pc.replace_substring_regex(values, "\r$", "")
+        return pa.RecordBatch.from_arrays([values.cast(pa.string())], schema=TEXT_SCHEMA)
+
+
+FORMATS: dict[str, type[FileFormat]] = {
+    "parquet": ParquetFormat,
+    "csv": CsvFormat,
+    "json": JsonFormat,
+    "arrow": ArrowFormat,
+    "text": TextFormat,
+}
+_SUFFIXES = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".txt": "text",
+    ".log": "text",
+}
+
+
+def format_of(path: str) -> str:
+    """The format that a file's name ends in.
+
+    Raises:
+        InvalidProgramError: none of those known.
+    """
+    plain = path.lower()
+    plain = next((plain.removesuffix(suffix) for suffix in _COMPRESSED if plain.endswith(suffix)), plain)
+    for suffix, name in _SUFFIXES.items():
+        if plain.endswith(suffix):
+            return name
+    raise InvalidProgramError(f"the name of {path} tells no format; set format= to one of {', '.join(FORMATS)}")
+
+
+def open_stream(system: fs.FileSystem, path: str) -> pa.NativeFile:
+    """The file's bytes, decompressed as its name says."""
+    return system.open_input_stream(path, compression=_compression(path))
+
+
+def _compression(path: str) -> str | None:
+    name = path.lower()
+    return next((codec for suffix, codec in _COMPRESSED.items() if name.endswith(suffix)), None)
+
+
+def refuse_ambiguous(names: Sequence[str], wanted: Iterable[str]) -> None:
+    """
+    Raises:
+        ValueError: several columns have one of the names that are wanted.
+    """
+    counts = Counter(names)
+    for name in wanted:
+        if counts[name] > 1:
+            raise ValueError(f"several columns are called {name!r}; rename all but one of them, or read only others")
+
+
+def _runs(sizes: Sequence[int], enough: int) -> list[tuple[int, int | None]]:
+    """(start, stop) of runs of parts that have so many bytes together, of the sizes of all parts."""
+    runs: list[tuple[int, int | None]] = []
+    start = size = 0
+    for stop, each in enumerate(sizes, 1):
+        size += each
+        if size >= enough or stop == len(sizes):
+            runs.append((start, stop))
+            start, size = stop, 0
+    return runs
+
+
+def _from_row(
+    batches: Iterator[pa.RecordBatch], split: FileSplit, batch_rows: int
+) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
+    """The rows after the first `split.row`, in batches of at most `batch_rows`."""
+    skip = split.row
+    for batch in batches:
+        if skip >= batch.num_rows:
+            skip -= batch.num_rows
+            continue
+        for offset in range(skip, batch.num_rows, batch_rows):
+            piece = batch.slice(offset, batch_rows)
+            split = replace(split, row=split.row + piece.num_rows)
+            yield piece, split
+        skip = 0
+
+
+def _line_blocks(split: FileSplit) -> Iterator[tuple[bytes, int]]:
+    """Blocks of whole lines that begin in the split's range of bytes, each with the byte after it."""
+    system, path = split.filesystem, split.path
+    with open_stream(system, path) if _compression(path) else system.open_input_file(path) as stream:
+        position, chunk = _to_first_line(stream, split.start)
+        begun: list[bytes] = []
+        """A line that goes on in the next chunk. Each chunk is searched and copied once, however long the line is."""
+        begun_bytes = 0
+        stop = split.stop
+        while stop is None or position < stop:
+            chunk = chunk or stream.read(_READ_BYTES)
+            if not chunk:
+                if begun:
+                    yield b"".join(begun), position + begun_bytes
+                return
+            start = position + begun_bytes
+            end = chunk.rfind(b"\n") + 1
+            if stop is not None and start + end > stop:
+                # The last line of the range is the one that holds its last byte.
+                end = chunk.find(b"\n", max(0, stop - 1 - start)) + 1
+            if end:
+                position = start + end
+                yield b"".join((*begun, chunk[:end])), position
+                begun, begun_bytes = [], 0
+            if end < len(chunk):
+                begun.append(chunk[end:])
+                begun_bytes += len(chunk) - end
+            chunk = b""
+
+
+def _to_first_line(stream: pa.NativeFile, start: int) -> tuple[int, bytes]:
+    """Goes to the first line that begins at or after `start`; gives its position, and what has been read of it.
+
+    A line that begins before `start` belongs to the range before.
+    """
+    if start == 0:
+        first = stream.read(_READ_BYTES)
+        return (len(_BYTE_ORDER_MARK), first[3:]) if first.startswith(_BYTE_ORDER_MARK) else (0, first)
+    if stream.seekable():
+        stream.seek(start - 1)
+    else:
+        _skip(stream, start - 1)  # compressed: only a restored split begins in the middle
+    position = start - 1
+    while chunk := stream.read(_READ_BYTES):
+        found = chunk.find(b"\n")
+        if found >= 0:
+            return position + found + 1, chunk[found + 1 :]
+        position += len(chunk)
+    return position, b""
+
+
+def _skip(stream: pa.NativeFile, count: int) -> None:
+    while count > 0:
+        chunk = stream.read(min(count, _READ_BYTES))
+        if not chunk:
+            return
+        count -= len(chunk)

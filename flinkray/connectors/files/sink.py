@@ -1,0 +1,336 @@
+"""Files as a sink."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import uuid
+from abc import ABC, abstractmethod
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from flinkray.batches.batch import FEW_ROWS, Batch
+from flinkray.connectors.files.commits import AbandonedFiles, FileCommittable, FileCommitter, FileNames, delete_file
+from flinkray.connectors.files.paths import PathLike, resolve
+from flinkray.connectors.formats.json_lines import to_json_lines
+from flinkray.connectors.sink import Committer, Sink, SinkWriter, SinkWriterContext
+from flinkray.errors import InvalidProgramError, TypeMismatchError, did_you_mean
+from flinkray.types.nested import with_items
+from flinkray.types.records import Kind
+
+_ROW_GROUP_ROWS = 131_072
+_ROW_GROUP_BYTES = 64 << 20
+_MOST_OF_FEW_ROWS = 64
+"""Batches that wait for their row group one by one; then they are put together."""
+_MOST_OPEN = 4
+"""Files that a subtask writes at a time, each with a row group in memory."""
+_REFUSALS = (pa.ArrowException, OSError, TypeError, ValueError)
+"""What Arrow's writers, and that of JSON, raise for a value or a type that their format does not have."""
+_WAYS_OUT = {
+    "csv": "write json or parquet, or map it to text, or to several plain columns, first",
+    "json": "write parquet or arrow, or map it to another type first",
+    "parquet": "write arrow, or map it to another type first",
+    "arrow": "map it to another type first",
+    "text": "map it to text first",
+}
+
+
+class FileSink(Sink):
+    """Rows into files of a directory, visible exactly once: with each completed checkpoint, and at the end of input.
+
+    Each subtask writes hidden files of its own (names that begin with a dot), new ones after each checkpoint and for
+    rows of other columns, and renames one when a checkpoint that covers it is complete. Without checkpoints it does so
+    at the end of its own input: if another subtask fails after that, the job writes those rows again, to further files.
+
+    What lost tasks left unfinished ("*.inprogress") is removed when the first checkpoint after them is complete. What
+    waits for its checkpoint ("*.pending") never is, as a savepoint may name it even if the job itself went back to
+    before it: files that are older than every savepoint that is still wanted, and of jobs that have ended, are garbage.
+
+    Args:
+        directory: local, or a URI of any pyarrow filesystem; created if needed.
+        format: "parquet", "csv" (with a header; nulls are empty fields, and NA in a single column; no nested columns),
+            "json" (lines), "arrow" (IPC file; dictionaries as their values) or "text" (bare values, one per line).
+            FileSource(schema=...) reads the same columns back, but for NaN in CSV and JSON (null), and infinity in
+            JSON (null). Columns that a format cannot hold are an error at the first batch.
+        prefix: what file names begin with.
+        filesystem: a pyarrow filesystem for a path within it.
+        suffix: what file names end with; None: a dot and the format.
+    """
+
+    def __init__(
+        self,
+        directory: PathLike,
+        format: str = "parquet",
+        prefix: str = "part",
+        filesystem: fs.FileSystem | None = None,
+        suffix: str | None = None,
+    ) -> None:
+        if format not in _WRITERS:
+            raise InvalidProgramError(
+                f"no file format {format!r}{did_you_mean(format, _WRITERS)}; there are {', '.join(_WRITERS)}"
+            )
+        if not prefix or prefix.startswith((".", "_")) or "/" in prefix:
+            raise InvalidProgramError(f"a file name cannot begin with {prefix!r}, which readers take for hidden")
+        if suffix is not None and "/" in suffix:
+            raise InvalidProgramError(f"a file name cannot end with {suffix!r}")
+        self._filesystem, self._directory = resolve(directory, filesystem)
+        self._format = format
+        self._prefix = prefix
+        self._suffix = f".{format}" if suffix is None else suffix
+        self._submission = ""
+
+    def prepare(self) -> Sink:
+        prepared = copy.copy(self)
+        prepared._submission = uuid.uuid4().hex[:16]
+        return prepared
+
+    def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
+        try:
+            self._filesystem.create_dir(self._directory, recursive=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise InvalidProgramError(
+                f"operator {context.operator_name!r}: {self._directory} cannot be a directory for files, since there "
+                f"is a file there, or above it; name another directory ({error})"
+            ) from error
+        names = FileNames(self._filesystem, self._directory, self._prefix, self._suffix, self._submission, context)
+        return _FileWriter(self._filesystem, names, self._format, context)
+
+    def create_committer(self) -> Committer | None:
+        return FileCommitter(self._filesystem)
+
+
+class _FileWriter(SinkWriter):
+    def __init__(self, system: fs.FileSystem, names: FileNames, format: str, context: SinkWriterContext) -> None:
+        self._filesystem = system
+        self._names = names
+        self._format = format
+        self._context = context
+        self._open: list[_OpenFile] = []
+        """One has one schema, and rows of several may take turns; the one that was written to last is the last."""
+        self._complete: list[_OpenFile] = []
+        self._abandoned = names.abandoned()
+        self._has_ended = False
+        self._checked: pa.Schema | None = None
+        """The columns of the last file, which its format is known to take."""
+
+    def write(self, batch: Batch) -> None:
+        if batch.kind is Kind.OBJECT:
+            raise TypeMismatchError(
+                f"operator {self._context.operator_name!r}: {self._format} files have columns, and these rows are "
+                "Python objects; map them to rows, tuples or numbers first"
+            )
+        if self._format == "text" and batch.kind is not Kind.SCALAR:
+            raise TypeMismatchError(
+                f"operator {self._context.operator_name!r}: text files have one value per line, and these rows have "
+                f"the columns {batch.data.schema.names}; map them to text first, or write csv or json"
+            )
+        data = batch.data
+        if not self._open or not self._open[-1].schema.equals(data.schema):
+            self._open.append(self._file_for(data))
+        try:
+            self._open[-1].write(data)
+        except _REFUSALS as error:
+            refusal = self._refusal(data)
+            if refusal is None:
+                raise
+            raise refusal from error
+
+    def flush(self, end_of_input: bool) -> None:
+        self._has_ended = end_of_input
+
+    def prepare_commit(self) -> list[Any]:
+        while self._open:
+            self._finish_oldest()
+        for file in self._complete:
+            if file.path != file.committable.hidden:
+                self._filesystem.move(file.path, file.committable.hidden)
+        prepared: list[Any] = [file.committable for file in self._complete]
+        self._complete = []
+        # Right after the end of input the commit may be one without a checkpoint, and then of an attempt that was
+        # given up and does not know it.
+        if self._abandoned and not self._has_ended:
+            prepared.append(AbandonedFiles(self._abandoned))
+            self._abandoned = ()
+        return prepared
+
+    def close(self) -> None:
+        """Drops what has not been prepared: a restarted task writes it again."""
+        for file in self._open:
+            file.abandon()
+        for file in (*self._open, *self._complete):
+            delete_file(self._filesystem, file.path)
+            delete_file(self._filesystem, file.committable.hidden)
+
+    def _file_for(self, data: pa.RecordBatch) -> _OpenFile:
+        for position, file in enumerate(self._open):
+            if file.schema.equals(data.schema):
+                return self._open.pop(position)
+        if len(self._open) == _MOST_OPEN:
+            self._finish_oldest()
+        return self._new_file(data)
+
+    def _new_file(self, data: pa.RecordBatch) -> _OpenFile:
+        if data.schema != self._checked:
+            refusal = self._refusal(data.slice(0, 0))
+            if refusal is not None:
+                raise refusal
+            self._checked = data.schema
+        path, committable = self._names.next()
+        stream = self._filesystem.open_output_stream(path, compression=None)
+        return _WRITERS[self._format](stream, data.schema, path, committable)
+
+    def _refusal(self, data: pa.RecordBatch) -> TypeMismatchError | None:
+        """Which column a file of this format cannot hold, found by writing each into memory; None: it can."""
+        for field, column in zip(data.schema, data.columns, strict=True):
+            alone = pa.record_batch([column], pa.schema([field]))
+            try:
+                file = _WRITERS[self._format](pa.BufferOutputStream(), alone.schema, "", FileCommittable("", ""))
+                try:
+                    file.write(alone)
+                finally:
+                    file.finish()
+            except _REFUSALS as error:
+                return TypeMismatchError(
+                    f"operator {self._context.operator_name!r}: {self._format} files cannot hold the column "
+                    f"{field.name!r} of type {field.type}: {error}; {_WAYS_OUT[self._format]}"
+                )
+        return None
+
+    def _finish_oldest(self) -> None:
+        self._open[0].finish()
+        self._complete.append(self._open.pop(0))
+
+
+# -- formats -----------------------------------------------------------------------------------------------------
+
+
+class _OpenFile(ABC):
+    """A file that is being written."""
+
+    def __init__(self, stream: pa.NativeFile, schema: pa.Schema, path: str, committable: FileCommittable) -> None:
+        self.path = path
+        self.committable = committable
+        self.schema = schema
+        self._stream = stream
+        self._start()
+
+    def _start(self) -> None:
+        """Makes what `write` needs."""
+
+    @abstractmethod
+    def write(self, batch: pa.RecordBatch) -> None: ...
+
+    def _end(self) -> None:
+        """Writes what is buffered, and the file's end."""
+
+    def finish(self) -> None:
+        self._end()
+        self._stream.close()
+
+    def abandon(self) -> None:
+        self._stream.close()
+
+
+class _ParquetFile(_OpenFile):
+    def _start(self) -> None:
+        self._writer = pq.ParquetWriter(self._stream, self.schema)
+        self._waiting: list[pa.RecordBatch] = []
+        self._rows = self._bytes = 0
+        self._few_rows = 0
+        """How many of the last that wait have few rows, one after the other."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        # Each write makes a row group, and small row groups make slow files.
+        self._waiting.append(batch)
+        self._few_rows = self._few_rows + 1 if batch.num_rows < FEW_ROWS else 0
+        if self._few_rows == _MOST_OF_FEW_ROWS:
+            self._put_last_together()
+        self._rows += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._rows >= _ROW_GROUP_ROWS or self._bytes >= _ROW_GROUP_BYTES:
+            self._write_group()
+
+    def _put_last_together(self) -> None:
+        """Those of few rows: one by one they take far more memory than their rows do, and may hold that of others."""
+        count, self._few_rows = self._few_rows, 0
+        # Dictionaries may have more values together than there are indices.
+        with contextlib.suppress(pa.ArrowInvalid):
+            self._waiting[-count:] = pa.Table.from_batches(self._waiting[-count:]).combine_chunks().to_batches()
+
+    def _write_group(self) -> None:
+        if self._rows:
+            self._writer.write_table(pa.Table.from_batches(self._waiting), row_group_size=self._rows)
+        self._waiting = []
+        self._rows = self._bytes = self._few_rows = 0
+
+    def _end(self) -> None:
+        self._write_group()
+        self._writer.close()
+
+    def abandon(self) -> None:
+        try:
+            self._writer.close()  # else it closes itself later, on a stream that is closed
+        finally:
+            self._stream.close()
+
+
+class _ArrowFile(_OpenFile):
+    """Has dictionaries as their values: a file holds one dictionary per column, and each batch may have its own."""
+
+    def _start(self) -> None:
+        fields = [field.with_type(_without_dictionaries(field.type)) for field in self.schema]
+        self._written = pa.schema(fields, self.schema.metadata)
+        self._writer = pa.ipc.new_file(self._stream, self._written)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(batch if self._written.equals(self.schema) else batch.cast(self._written))
+
+    def _end(self) -> None:
+        self._writer.close()
+
+
+def _without_dictionaries(arrow_type: pa.DataType) -> pa.DataType:
+    plain = arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
+    return with_items(plain, _without_dictionaries)
+
+
+class _CsvFile(_OpenFile):
+    def _start(self) -> None:
+        # A null is an empty field; a line that is nothing but one would be empty, and readers pass over those.
+        null = "NA" if len(self.schema) == 1 else ""
+        self._writer = pa_csv.CSVWriter(self._stream, self.schema, write_options=pa_csv.WriteOptions(null_string=null))
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(batch)
+
+    def _end(self) -> None:
+        self._writer.close()
+
+
+class _JsonFile(_OpenFile):
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._stream.write(to_json_lines(batch))
+
+
+class _TextFile(_OpenFile):
+    def write(self, batch: pa.RecordBatch) -> None:
+        if not batch.num_rows:
+            return
+        texts = pc.fill_null(batch.column(0).cast(pa.large_string()), "null")
+        lines = pa.LargeListArray.from_arrays([0, len(texts)], texts)
+        self._stream.write(pc.binary_join(lines, pa.scalar("\n", pa.large_string()))[0].as_buffer())
+        self._stream.write(b"\n")
+
+
+_WRITERS: dict[str, type[_OpenFile]] = {
+    "parquet": _ParquetFile,
+    "csv": _CsvFile,
+    "json": _JsonFile,
+    "arrow": _ArrowFile,
+    "text": _TextFile,
+}

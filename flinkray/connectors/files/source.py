@@ -1,0 +1,280 @@
+"""Files as a source."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from flinkray.batches.batch import Batch
+from flinkray.connectors.files.formats import (
+    FORMATS,
+    CsvFormat,
+    FileFormat,
+    FileSplit,
+    format_of,
+    refuse_ambiguous,
+)
+from flinkray.connectors.files.groups import FileGroup, grouped
+from flinkray.connectors.files.inferred_types import filled, has_unknown, unknown_as_text
+from flinkray.connectors.files.paths import PathLike, list_files
+from flinkray.connectors.formats.nested_columns import retyped
+from flinkray.connectors.functions.handover import Handover
+from flinkray.connectors.functions.small_batches import together
+from flinkray.connectors.source import (
+    Boundedness,
+    Source,
+    SourceReader,
+    SourceReaderContext,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
+from flinkray.connectors.split_list import SplitListEnumerator, SplitListReader
+from flinkray.errors import InvalidProgramError, RecordError, UnknownColumnError, did_you_mean
+from flinkray.functions.type_hints import record_type
+from flinkray.types.records import RecordType
+
+_BATCHES_AHEAD = 2
+"""Batches that the reading thread may be ahead."""
+_FILES_LOOKED_THROUGH = 16
+"""For the type of a column that has no value in those before."""
+
+
+class FileSource(Source):
+    """The rows of files: Parquet, CSV with a header, JSON lines, Arrow IPC, or lines of text (bare strings).
+
+    Row groups, batches, ranges of lines and CSV files are read in parallel; positions are exact, so that a restored
+    source goes on with the row after the last one. Of many small files, several are one split.
+
+    Args:
+        paths: files, directories or patterns (`data/*.parquet`), local or as URIs of any pyarrow filesystem.
+        format: "parquet", "csv", "json", "arrow" or "text"; None: by the first file's name.
+        schema: the columns and their types, as `output_type=`. None: those of the first file that is not empty; the
+            type of a column that has no value there is looked for in the next files, and of CSV and JSON is text if
+            those have none either. What does not fit is an error; CSV and JSON are read as these types, as FileSink
+            writes them.
+        columns: read only these.
+        delimiter: of CSV, whose fields are null where they are empty, or NA or the like, and not quoted.
+        filesystem: a pyarrow filesystem for paths within it, for example one with credentials.
+    """
+
+    def __init__(
+        self,
+        paths: PathLike | Sequence[PathLike],
+        format: str | None = None,
+        schema: Any = None,
+        columns: Sequence[str] | None = None,
+        delimiter: str = ",",
+        filesystem: fs.FileSystem | None = None,
+    ) -> None:
+        self._paths = [paths] if isinstance(paths, PathLike) else list(paths)
+        if not self._paths:
+            raise InvalidProgramError("FileSource needs at least one path")
+        if format is not None and format not in FORMATS:
+            raise InvalidProgramError(
+                f"no file format {format!r}{did_you_mean(format, FORMATS)}; there are {', '.join(FORMATS)}"
+            )
+        self._format_name = format
+        self._declared = None if schema is None else record_type(schema).schema
+        self._columns = columns
+        self._delimiter = delimiter
+        self._filesystem = filesystem
+        self._schema: pa.Schema | None = None
+        self._splits: list[tuple[FileSplit, int | None]] | None = None
+        """Each with its bytes, where it is a whole file and its size is known."""
+
+    @property
+    def boundedness(self) -> Boundedness:
+        return Boundedness.BOUNDED
+
+    @property
+    def output_type(self) -> RecordType | None:
+        """From the declared schema, or the beginning of the first file that is not empty, which is opened for it."""
+        if self._schema is None:
+            self._schema = self._find_schema()
+        return RecordType(self._format().kind, self._schema)
+
+    def prepare(self) -> Source:
+        """The source with its files listed and cut into splits, as they are now."""
+        prepared = FileSource(
+            self._paths, self._format_name, self._declared, self._columns, self._delimiter, self._filesystem
+        )
+        prepared._schema = self.output_type.schema if self.output_type else None
+        format = prepared._format()
+        prepared._splits = []
+        for system, path, size in list_files(self._paths, self._filesystem):
+            with _named(path):
+                parts = format.splits(system, path, size)
+            for start, stop in parts:
+                split = FileSplit(f"{path}#{start}", path, system, start, stop)
+                prepared._splits.append((split, size if size and len(parts) == 1 else None))
+        return prepared
+
+    def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
+        if restored is not None:
+            return SplitListEnumerator(context, restored)
+        if self._splits is None:
+            return self.prepare().create_enumerator(context)
+        return SplitListEnumerator(context, grouped(self._splits, context.parallelism))
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
+        assert self.output_type is not None
+        return _FileReader(context, self._format(), self.output_type.schema)
+
+    def _format(self) -> FileFormat:
+        if self._format_name is None:  # once: all files are listed for it
+            self._format_name = self._first_format()
+        format = FORMATS[self._format_name]
+        return CsvFormat(self._delimiter) if format is CsvFormat else format()
+
+    def _first_format(self) -> str:
+        return format_of(list_files(self._paths[:1], self._filesystem)[0][1])
+
+    def _find_schema(self) -> pa.Schema:
+        declared = self._declared
+        schema = (self._first_schema() if declared is None else declared).remove_metadata()
+        if self._columns is None:
+            return schema
+        for column in self._columns:
+            if column not in schema.names:
+                raise UnknownColumnError(column, schema.names, "FileSource(columns=...)")
+        return pa.schema([schema.field(column) for column in self._columns])
+
+    def _first_schema(self) -> pa.Schema:
+        format = self._format()
+        files = (file for place in self._paths for file in list_files([place], self._filesystem))
+        first: pa.Schema | None = None
+        looked_through = 0
+        for system, path, _ in files:
+            with _named(path):
+                schema = format.schema(system, path)
+            if schema is None:
+                continue
+            if first is None:
+                with _named(path):
+                    refuse_ambiguous(schema.names, self._columns or schema.names)
+                first = schema
+            else:
+                first = filled(first, schema)
+            looked_through += 1
+            if looked_through == _FILES_LOOKED_THROUGH or not has_unknown(self._wanted(first)):
+                break
+        if first is None:
+            places = ", ".join(map(str, self._paths))
+            raise InvalidProgramError(f"{places}: what is empty says nothing about its columns; set schema=")
+        return first if format.shows_types else unknown_as_text(first)
+
+    def _wanted(self, schema: pa.Schema) -> pa.Schema:
+        if self._columns is None:
+            return schema
+        wanted = set(self._columns)
+        return pa.schema([field for field in schema if field.name in wanted])
+
+
+@contextmanager
+def _named(path: str) -> Iterator[None]:
+    """Says which file cannot be read."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError) as error:  # also text that is not UTF-8
+        raise InvalidProgramError(f"cannot read {path}: {error}") from error
+
+
+_Split = FileSplit | FileGroup
+
+
+class _FileReader(SplitListReader[_Split]):
+    """Files are read on a thread, one per split, since a disk or a network may be slow."""
+
+    def __init__(self, context: SourceReaderContext, format: FileFormat, schema: pa.Schema) -> None:
+        super().__init__(context)
+        self._format = format
+        self._schema = schema
+
+    def read_split(self, split: _Split) -> Iterator[tuple[Batch | None, _Split]]:
+        handover: Handover[tuple[pa.RecordBatch, _Split]] = Handover(_BATCHES_AHEAD, self._context.notify_available)
+        thread = threading.Thread(target=self._read, args=(split, handover), name=f"read {split.split_id}", daemon=True)
+        thread.start()
+        try:
+            while True:
+                # Asked before, since the thread may add its last batch and finish in between.
+                is_drained = handover.is_drained
+                taken = handover.take_nowait(1)
+                if taken:
+                    split = taken[0][1]
+                    # While the reader waits, its last batch must be nobody's but the consumer's.
+                    yield Batch(taken.pop()[0], self._format.kind), split
+                elif is_drained:
+                    return
+                else:
+                    yield None, split
+        finally:
+            handover.close()
+            thread.join()
+
+    def _read(self, split: _Split, handover: Handover[tuple[pa.RecordBatch, _Split]]) -> None:
+        """The thread: offers the split's batches until they end, or nobody wants them."""
+        error: BaseException | None = None
+        batches = together(self._parts(split), self._context.batch_rows, self._context.now_ms)
+        try:
+            all(map(handover.offer, batches))  # under no name, which would hold the batch while the next is waited for
+        except Exception as caught:
+            error = caught
+        handover.finish(error)
+
+    def _parts(self, split: _Split) -> Iterator[tuple[pa.RecordBatch, _Split]]:
+        if isinstance(split, FileSplit):
+            yield from self._of_file(split)
+            return
+        for position, file in enumerate(split.files):
+            for data, left in self._of_file(file):
+                yield data, split.after(position, left)
+
+    def _of_file(self, file: FileSplit) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
+        try:
+            for data, left in self._format.read(file, self._schema, self._context.batch_rows):
+                yield self._fitted(data), left
+        except Exception as error:
+            raise self._error(file, error) from error
+
+    def _fitted(self, data: pa.RecordBatch) -> pa.RecordBatch:
+        """With exactly the declared types; casts only where nothing is lost."""
+        if data.schema.equals(self._schema):
+            return data.replace_schema_metadata(None)
+        return pa.RecordBatch.from_arrays(
+            [_cast(data.column(field.name), field) for field in self._schema], schema=self._schema
+        )
+
+    def _error(self, split: FileSplit, error: Exception) -> Exception:
+        subtask = f"{self._context.subtask_index + 1} of {self._context.parallelism}"
+        where = f"operator {self._context.operator_name!r} (subtask {subtask}): cannot read {split.path}"
+        if isinstance(error, FileNotFoundError):
+            wrapped = RecordError(
+                f"{where}: it was there when the job was submitted; keep files while a job reads them"
+            )
+        elif isinstance(error, OSError | UnicodeError):
+            wrapped = RecordError(f"{where}: {error}")
+        else:
+            wrapped = RecordError(
+                f"{where} as {', '.join(f'{field.name}: {field.type}' for field in self._schema)}: {error}; if the "
+                "files hold other types, set schema="
+            )
+        return wrapped
+
+
+def _cast(column: pa.Array, field: pa.Field) -> pa.Array:
+    try:
+        return _cast_values(column, field.type)
+    except pa.ArrowException as error:
+        raise ValueError(f"column {field.name!r} is {column.type} there: {error}") from error
+
+
+def _cast_values(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    try:
+        return column.cast(kind)
+    except pa.ArrowNotImplementedError:  # to most dictionaries and extension types
+        return retyped(column, kind, pa.Array.cast)

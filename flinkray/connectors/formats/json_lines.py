@@ -1,0 +1,273 @@
+"""Columns as lines of JSON, and back, a column at a time."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pa_json
+from pyarrow import types
+
+from flinkray.connectors.formats.nested_columns import entries, is_list, lengths, offsets, retyped
+from flinkray.types.nested import contains
+
+_CONTROL = "[\x00-\x1f]"
+_WHOLE_NUMBER = "^(-?[0-9]+)$"
+"""Readers take it for an integer, and then the next one that is none for an error."""
+_OFFSET = "([+-][0-9]{2})([0-9]{2})$"
+"""Of a zone, as Arrow writes it; beside a date with dashes, ISO 8601 has it with a colon."""
+_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+"""Of a second, in each unit."""
+_INT64_DIGITS = 19
+
+
+def to_json_lines(batch: pa.RecordBatch) -> bytes:
+    """One JSON object per row, each on a line of its own, in UTF-8.
+
+    Times are ISO 8601 text, durations seconds, bytes Base64, and maps objects; doubles always have a point or an
+    exponent; NaN and infinity, which JSON does not know, are null.
+
+    Raises:
+        ValueError: a map has a key twice.
+        TypeError: a type has no form in JSON.
+    """
+    if not batch.num_columns:
+        return b"{}\n" * int(batch.num_rows)
+    lines: list[str] = _objects(batch.schema.names, batch.columns, "}\n").to_pylist()
+    return "".join(lines).encode()
+
+
+def _objects(names: list[str], columns: list[pa.Array], closing: str) -> pa.Array:
+    pieces: list[Any] = []
+    for index, (name, column) in enumerate(zip(names, columns, strict=True)):
+        opening = ("{" if index == 0 else ",") + json.dumps(name, ensure_ascii=False) + ":"
+        pieces += [opening, _texts_and_nulls(column)]
+    return pc.binary_join_element_wise(*pieces, closing, "")
+
+
+def _texts_and_nulls(column: pa.Array) -> pa.Array:
+    return pc.fill_null(_json_texts(column), "null")
+
+
+def _json_texts(column: pa.Array) -> pa.Array:
+    """Each value as JSON; null where it is null."""
+    kind = column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _json_texts(column.storage)
+    if types.is_dictionary(kind):
+        return _json_texts(column.dictionary_decode())
+    if types.is_integer(kind) or types.is_boolean(kind) or types.is_decimal(kind) or types.is_null(kind):
+        return column.cast(pa.string())
+    if types.is_floating(kind):
+        texts = pc.if_else(pc.is_finite(column), column.cast(pa.string()), None)
+        return pc.replace_substring_regex(texts, _WHOLE_NUMBER, r"\1.0")
+    if types.is_duration(kind):
+        return _seconds(column).cast(pa.string())
+    if types.is_date(kind) or types.is_time(kind):
+        return _quoted(column.cast(pa.string()))
+    if types.is_timestamp(kind):
+        texts = pc.replace_substring(column.cast(pa.string()), " ", "T")
+        return _quoted(texts if kind.tz is None else pc.replace_substring_regex(texts, _OFFSET, r"\1:\2"))
+    if _is_binary(kind):
+        encoded = [None if value is None else base64.b64encode(value).decode("ascii") for value in column.to_pylist()]
+        return _quoted(pa.array(encoded, pa.string()))
+    if types.is_struct(kind):
+        texts = _objects([field.name for field in kind], column.flatten(), "}") if kind.num_fields else "{}"
+        return pc.if_else(column.is_valid(), texts, None)
+    if types.is_map(kind):
+        return _maps(column)
+    if is_list(kind):
+        return _joined("[", lengths(column), _texts_and_nulls(pc.list_flatten(column)), "]", column.is_valid())
+    if types.is_string(kind) or types.is_large_string(kind):
+        text = column.cast(pa.string())
+        if not pc.any(pc.match_substring_regex(text, _CONTROL)).as_py():
+            return _quoted(pc.replace_substring(pc.replace_substring(text, "\\", "\\\\"), '"', '\\"'))
+    # Text with control characters, and types that are rare: value by value.
+    texts = [None if v is None else json.dumps(v, ensure_ascii=False, allow_nan=False) for v in column.to_pylist()]
+    return pa.array(texts, pa.string())
+
+
+def _quoted(text: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise('"', text, '"', "")
+
+
+def _seconds(column: pa.Array) -> pa.Array:
+    """Durations as decimals, which lose nothing."""
+    whole = column.cast(pa.int64()).cast(pa.decimal128(_INT64_DIGITS, 0))
+    return whole.view(pa.decimal128(_INT64_DIGITS, _DIGITS[column.type.unit]))
+
+
+def _maps(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if kind.key_type.num_fields:
+        raise TypeError(f"JSON has no objects with keys of {kind.key_type}")
+    lists = entries(column)
+    keys, items = pc.list_flatten(lists).flatten()
+    names = _json_texts(keys)
+    if not _is_text(written_type(kind.key_type)):
+        names = _quoted(names)
+    named = pc.binary_join_element_wise(pc.list_parent_indices(lists).cast(pa.string()), names, " ")
+    if pc.count_distinct(named).as_py() < len(named):
+        raise ValueError("a map has one key twice, which a JSON object cannot")
+    texts = pc.binary_join_element_wise(names, _texts_and_nulls(items), ":")
+    return _joined("{", lengths(lists), texts, "}", column.is_valid())
+
+
+def _joined(opening: str, counts: pa.Array, texts: pa.Array, closing: str, is_valid: pa.Array) -> pa.Array:
+    """So many of the texts each, within brackets."""
+    lists = pa.LargeListArray.from_arrays(offsets(counts), texts)
+    joined = pc.binary_join_element_wise(opening, pc.binary_join(lists, ","), closing, "")
+    return pc.if_else(is_valid, joined, None)
+
+
+# -- and back ------------------------------------------------------------------------------------------------------
+
+
+def from_json_lines(lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    """The columns of `schema` of each line, as to_json_lines writes them; null where a line does not name one.
+
+    Raises:
+        ValueError: a line is no JSON object, or a value is not of the type of its column.
+    """
+    mapped = pa.schema([field for field in schema if contains(field.type, types.is_map)])
+    if not len(mapped):
+        batch = _read(lines, schema)
+    else:
+        plain = pa.schema([field for field in schema if not contains(field.type, types.is_map)])
+        parts = [_read(_with_entries(lines, mapped), mapped), *([_read(lines, plain)] if len(plain) else [])]
+        columns = {name: part.column(name) for part in parts for name in part.schema.names}
+        batch = pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+    batch.validate(full=True)  # Arrow's reader takes any bytes for text
+    return batch
+
+
+def infer_json_schema(lines: bytes) -> pa.Schema:
+    """The columns as Arrow's reader takes them; what has no value is null."""
+    return pa_json.read_json(io.BytesIO(lines), read_options=_one_block(lines)).schema
+
+
+def _one_block(lines: bytes) -> pa_json.ReadOptions:
+    return pa_json.ReadOptions(use_threads=False, block_size=max(len(lines) + 1, 1024))
+
+
+def _read(lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    written = pa.schema([field.with_type(written_type(field.type)) for field in schema])
+    options = pa_json.ParseOptions(explicit_schema=written, unexpected_field_behavior="ignore")
+    table = pa_json.read_json(io.BytesIO(lines), read_options=_one_block(lines), parse_options=options)
+    batch = next(iter(table.combine_chunks().to_batches()), pa.RecordBatch.from_pylist([], schema=written))
+    if written.equals(schema):
+        return batch
+    columns = []
+    for field, column in zip(schema, batch.columns, strict=True):
+        try:
+            columns.append(retyped(column, field.type, _restored))
+        except (pa.ArrowException, ValueError) as error:
+            raise ValueError(f"column {field.name!r}: {error}") from error
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def written_type(kind: pa.DataType) -> pa.DataType:
+    """That with which Arrow's JSON reader takes what to_json_lines writes; maps are lists of their entries."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return written_type(kind.storage_type)
+    if types.is_dictionary(kind):
+        return written_type(kind.value_type)
+    if types.is_date(kind) or types.is_time(kind) or _is_binary(kind):
+        return pa.string()
+    if types.is_duration(kind):
+        return pa.decimal128(_INT64_DIGITS, _DIGITS[kind.unit])
+    if types.is_float16(kind):
+        return pa.float32()
+    if types.is_struct(kind):
+        # Any may be null, as Arrow's reader makes values also for those of a struct that is null itself.
+        return pa.struct([(field.name, written_type(field.type)) for field in kind])
+    if types.is_map(kind):
+        entry = [(field.name, written_type(field.type)) for field in (kind.key_field, kind.item_field)]
+        return pa.list_(pa.struct(entry))
+    return pa.list_(written_type(kind.value_type)) if is_list(kind) else kind
+
+
+def _restored(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Values that were read with their written type, with their own."""
+    if _is_binary(kind):
+        return _decoded(column, kind)
+    if types.is_time(kind):
+        moments = pc.binary_join_element_wise("1970-01-01T", column, "")
+        return moments.cast(pa.timestamp(kind.unit)).cast(kind)
+    return (_low_words(column) if types.is_duration(kind) else column).cast(kind)
+
+
+def _decoded(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    decoded = []
+    for text in column.to_pylist():
+        try:
+            decoded.append(None if text is None else base64.b64decode(text, validate=True))
+        except (binascii.Error, ValueError) as error:
+            raise ValueError(f"bytes are read as Base64, and {text[:80]!r} is none") from error
+    return pa.array(decoded, kind)
+
+
+def _low_words(decimals: pa.Array) -> pa.Array:
+    """The digits of decimals that fit 64 bits."""
+    buffers = decimals.buffers()
+    words = np.frombuffer(buffers[1], np.int64)[::2][decimals.offset :][: len(decimals)]
+    return pa.array(words, pa.int64(), mask=decimals.is_null().to_numpy(zero_copy_only=False))
+
+
+class _Float(str):
+    """A number with a point or an exponent as it stands in the file."""
+
+    __slots__ = ()
+
+
+def _with_entries(lines: bytes, schema: pa.Schema) -> bytes:
+    """Lines with these columns only, whose maps are lists of entries: of objects, Arrow's reader makes structs only.
+
+    Row by row, as nothing that reads columns knows maps.
+    """
+    written = []
+    for line in lines.split(b"\n"):
+        if line.strip():
+            row = json.loads(line, parse_float=_Float)
+            columns = {field.name: _entries_of(row.get(field.name), field.type) for field in schema}
+            written.append(json.dumps(columns).encode())
+    return b"\n".join(written)
+
+
+def _entries_of(value: Any, kind: pa.DataType) -> Any:
+    if isinstance(value, _Float):
+        return str(value) if types.is_decimal(written_type(kind)) else float(value)
+    if isinstance(value, dict) and types.is_map(kind):
+        names = kind.key_field.name, kind.item_field.name
+        return [
+            dict(zip(names, (_key(key, kind.key_type), _entries_of(item, kind.item_type)), strict=True))
+            for key, item in value.items()
+        ]
+    if isinstance(value, dict) and types.is_struct(kind):
+        return {field.name: _entries_of(value.get(field.name), field.type) for field in kind}
+    if isinstance(value, list) and is_list(kind):
+        return [_entries_of(item, kind.value_type) for item in value]
+    return value
+
+
+def _key(text: str, kind: pa.DataType) -> Any:
+    written = written_type(kind)
+    return text if _is_text(written) or types.is_decimal(written) else json.loads(text)
+
+
+def _is_text(written: pa.DataType) -> bool:
+    """Whether values of the type are strings in JSON."""
+    return any(is_kind(written) for is_kind in (types.is_string, types.is_large_string, types.is_timestamp))
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    return any(is_kind(kind) for is_kind in _BINARIES)
+
+
+_BINARIES = (types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_binary_view)

@@ -1,0 +1,95 @@
+"""What the values of a function weigh while they wait for their task, so that it does not run ahead by gigabytes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection
+from sys import getsizeof
+from typing import Any
+
+import pyarrow as pa
+
+from flinkray.connectors.functions.handover import Handover
+
+_SMALL = frozenset({int, float, bool, type(None)})
+_FLAT = (str, bytes, bytearray)
+_CONTAINERS = (tuple, list, dict)
+"""Also Row and NamedTuple."""
+_WIDE_BYTES = 1024
+_NARROW_BEFORE_SAMPLING = 64
+_MEASURED_ONE_OF = 16
+_MEASURED_ITEMS = 64
+"""Of a list or a dict; the rest of it is taken to be as large."""
+
+
+class WeighingCollector:
+    """The function's side of the handover: weighs what it gives.
+
+    Measuring a tuple takes as long as handing it over, so once many have been narrow, most of them are taken to be like
+    the last that was measured.
+
+    Args:
+        handover: takes weights in bytes.
+        row_weight: what a row weighs at least.
+    """
+
+    def __init__(self, handover: Handover[tuple[Any, int | None]], row_weight: int) -> None:
+        self._handover = handover
+        self._row_weight = row_weight
+        self._narrow = 0
+        """How many have been measured since the last that was wide."""
+        self._unmeasured = 0
+        """How many are to be taken to have `_last_weight`."""
+        self._last_weight = row_weight
+
+    def collect(self, value: Any, timestamp: int | None) -> bool:
+        """Waits for room; False when nobody wants more. From the function's thread."""
+        weight = self._row_weight
+        python_type = type(value)
+        if python_type is str or python_type is bytes:
+            size = getsizeof(value)
+            if size > weight:  # several times as fast as max()
+                weight = size
+        elif isinstance(value, pa.RecordBatch):
+            if not value.num_rows:
+                return not self._handover.is_closed
+            weight = max(value.num_rows * weight, value.nbytes)
+        elif self._unmeasured and isinstance(value, _CONTAINERS):
+            self._unmeasured -= 1
+            weight = self._last_weight
+        elif python_type not in _SMALL:
+            weight = self._measured(value)
+        return self._handover.offer((value, timestamp), weight)
+
+    def _measured(self, value: Any) -> int:
+        size = _bytes_of(value)
+        weight = max(size, self._row_weight)
+        if isinstance(value, _CONTAINERS):
+            self._last_weight = weight
+            self._narrow = self._narrow + 1 if size < _WIDE_BYTES else 0
+            if self._narrow >= _NARROW_BEFORE_SAMPLING:
+                self._unmeasured = _MEASURED_ONE_OF - 1
+        return weight
+
+    @property
+    def is_closed(self) -> bool:
+        return self._handover.is_closed
+
+    def finish(self, error: BaseException | None) -> None:
+        self._handover.finish(error)
+
+
+def _bytes_of(value: Any) -> int:
+    """About; of what holds other values, one level deep."""
+    if isinstance(value, _FLAT):
+        return getsizeof(value)
+    if isinstance(value, _CONTAINERS):
+        return _bytes_of_items(value.values() if isinstance(value, dict) else value)
+    nbytes = getattr(value, "nbytes", 0)  # of arrays
+    return nbytes if isinstance(nbytes, int) else 0
+
+
+def _bytes_of_items(items: Collection[Any]) -> int:
+    if len(items) <= _MEASURED_ITEMS:
+        return sum(map(getsizeof, items))
+    return sum(map(getsizeof, itertools.islice(items, _MEASURED_ITEMS))) * len(items) // _MEASURED_ITEMS

@@ -1,0 +1,1 @@
+"""A source of whole numbers. Open `source.py`."""

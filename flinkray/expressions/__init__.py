@@ -1,0 +1,4 @@
+"""Column expressions (`col("price") * 0.9`): the tree that they build.
+
+Open `tree.py`. The kernels that evaluate it on Arrow columns are in `actors.operators.expressions`.
+"""

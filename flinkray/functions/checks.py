@@ -1,0 +1,63 @@
+"""Whether what a program hands over can be used as it will be: said where the program is written, not when it runs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from flinkray.errors import InvalidProgramError
+from flinkray.functions.interfaces import Function, as_callable
+from flinkray.types.records import OutputTag
+
+_PARAMETERS = {
+    "map": ("value",),
+    "flat_map": ("value",),
+    "filter": ("value",),
+    "get_key": ("value",),
+    "reduce": ("value1", "value2"),
+    "process_element": ("value", "ctx"),
+    "join": ("first", "second"),
+    "co_group": ("first_rows", "second_rows"),
+    "async_invoke": ("value",),
+}
+
+
+def check_function(function: object, method: str, parameters: tuple[str, ...] | None = None) -> None:
+    """Checks that it is a callable, or a Function object with that method, and can be called as it will be.
+
+    Args:
+        parameters: what it is called with, where that does not follow from the method.
+    """
+    if isinstance(function, Function):
+        if not hasattr(function, method):
+            raise InvalidProgramError(f"{type(function).__name__} has no method {method}, which is needed here")
+    elif not callable(function) or (isinstance(function, type) and issubclass(function, Function)):
+        hint = "; it is a class, so write it with ()" if isinstance(function, type) else ""
+        raise InvalidProgramError(f"expected a function, or an object with a {method} method, not {function!r}{hint}")
+    _check_parameters(as_callable(function, method), parameters or _PARAMETERS[method])
+
+
+def _check_parameters(function: Callable[..., Any], parameters: tuple[str, ...]) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # a built-in one, which does not tell
+    try:
+        signature.bind(*parameters)
+    except TypeError:
+        name = getattr(function, "__qualname__", repr(function))
+        raise InvalidProgramError(
+            f"{name} takes {_parameters_of(signature)}, and is called with ({', '.join(parameters)}) here"
+        ) from None
+
+
+def _parameters_of(signature: inspect.Signature) -> str:
+    return f"({', '.join(str(each.replace(annotation=each.empty)) for each in signature.parameters.values())})"
+
+
+def checked_tag(tag: object, where: str) -> OutputTag:
+    """The tag, where it is one; `where` is the method that takes it."""
+    if not isinstance(tag, OutputTag):
+        raise InvalidProgramError(f"{where} takes an OutputTag, such as OutputTag('late'), not {tag!r}")
+    return tag

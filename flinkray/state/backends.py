@@ -1,0 +1,116 @@
+"""Where state is kept while a job runs, and where its checkpoints go: what `set_state_backend` takes (PyFlink's)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from flinkray.config.configuration import Configuration
+from flinkray.config.options import CHECKPOINT_DIRECTORY, INCREMENTAL_CHECKPOINTS, STATE_BACKEND, STATE_LOCAL_DIRECTORY
+from flinkray.errors import ConfigurationError
+
+
+class StateBackend(ABC):
+    """A choice of state backend; a value."""
+
+    @abstractmethod
+    def apply_to(self, configuration: Configuration) -> None:
+        """Writes the choice into a configuration; options that it says nothing of stay."""
+
+
+@dataclass
+class HashMapStateBackend(StateBackend):
+    """Keyed state in the memory of the workers."""
+
+    def apply_to(self, configuration: Configuration) -> None:
+        configuration.set(STATE_BACKEND, "hashmap")
+
+
+@dataclass
+class EmbeddedRocksDBStateBackend(StateBackend):
+    """Keyed state on the disks of the workers.
+
+    Args:
+        enable_incremental_checkpointing: whether a checkpoint uploads only what is new; None: as configured.
+    """
+
+    enable_incremental_checkpointing: bool | None = None
+    db_storage_path: str | None = None
+
+    def set_db_storage_path(self, path: str) -> None:
+        """Where RocksDB keeps its files on each node."""
+        self.db_storage_path = path
+
+    def get_db_storage_path(self) -> str | None:
+        return self.db_storage_path
+
+    def get_db_storage_paths(self) -> list[str]:
+        return [] if self.db_storage_path is None else [self.db_storage_path]
+
+    def set_db_storage_paths(self, *paths: str) -> None:
+        """As `set_db_storage_path`.
+
+        Raises:
+            ConfigurationError: not exactly one path: state is spread over no further disks.
+        """
+        if len(paths) != 1:
+            raise ConfigurationError(f"option {STATE_LOCAL_DIRECTORY.key!r} takes one path, got {paths!r}")
+        self.set_db_storage_path(paths[0])
+
+    def is_incremental_checkpoints_enabled(self) -> bool:
+        chosen = self.enable_incremental_checkpointing
+        return INCREMENTAL_CHECKPOINTS.default if chosen is None else chosen
+
+    def apply_to(self, configuration: Configuration) -> None:
+        configuration.set(STATE_BACKEND, "rocksdb")
+        if self.enable_incremental_checkpointing is not None:
+            configuration.set(INCREMENTAL_CHECKPOINTS, self.enable_incremental_checkpointing)
+        if self.db_storage_path is not None:
+            configuration.set(STATE_LOCAL_DIRECTORY, self.db_storage_path)
+
+
+def configured_state_backend(configuration: Configuration) -> StateBackend:
+    """The choice that a configuration makes."""
+    if configuration.get(STATE_BACKEND) == "hashmap":
+        return HashMapStateBackend()
+    directory = configuration.get(STATE_LOCAL_DIRECTORY)
+    return EmbeddedRocksDBStateBackend(configuration.get(INCREMENTAL_CHECKPOINTS), directory or None)
+
+
+class CheckpointStorage(ABC):
+    """Where checkpoints go; a value."""
+
+    @property
+    @abstractmethod
+    def directory(self) -> str:
+        """Path or URI; empty: the JobMaster's memory."""
+
+
+@dataclass(frozen=True)
+class JobManagerCheckpointStorage(CheckpointStorage):
+    """Checkpoints in the memory of the JobMaster, which a JobMaster that dies takes along."""
+
+    @property
+    def directory(self) -> str:
+        return ""
+
+
+@dataclass(frozen=True)
+class FileSystemCheckpointStorage(CheckpointStorage):
+    """Checkpoints in a directory that every node can reach."""
+
+    checkpoint_path: str
+
+    def __post_init__(self) -> None:
+        if not self.checkpoint_path:
+            raise ConfigurationError(
+                f"option {CHECKPOINT_DIRECTORY.key!r} is a path or URI for a FileSystemCheckpointStorage, got ''; "
+                "JobManagerCheckpointStorage() keeps checkpoints in memory"
+            )
+
+    @property
+    def directory(self) -> str:
+        return self.checkpoint_path
+
+    def get_checkpoint_path(self) -> str:
+        return self.checkpoint_path

@@ -1,0 +1,182 @@
+"""Keyed state as user functions see it: descriptors, and the interfaces behind them (Flink's State API)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from flinkray.state.time_to_live import StateTtlConfig as StateTtlConfig
+from flinkray.state.time_to_live import TtlUpdateType as TtlUpdateType
+
+T = TypeVar("T")
+IN = TypeVar("IN", contravariant=True)
+OUT = TypeVar("OUT", covariant=True)
+K = TypeVar("K")
+V = TypeVar("V")
+V_OUT = TypeVar("V_OUT", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class StateDescriptor:
+    """Base: a state's name, unique within its operator, and the type of its values (Arrow, or None: pickled)."""
+
+    name: str
+    value_type: object = None
+    ttl: StateTtlConfig | None = None
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ValueError("a state descriptor needs a non-empty name")
+        if self.ttl is not None and not isinstance(self.ttl, StateTtlConfig):
+            raise TypeError(
+                f"state {self.name!r}: ttl takes a StateTtlConfig, not {self.ttl!r}; name what comes after the value "
+                "type, such as key_type=..."
+            )
+
+    @property
+    def active_ttl(self) -> StateTtlConfig | None:
+        """The time to live; None also where it is disabled."""
+        return self.ttl if self.ttl is not None and self.ttl.is_enabled() else None
+
+
+@dataclass(frozen=True, slots=True)
+class ValueStateDescriptor(StateDescriptor):
+    """One value per key."""
+
+
+class ValueState(Protocol[T]):
+    """One value for the current key. Only the task's own thread may call it, inside a keyed function."""
+
+    def value(self) -> T | None:
+        """The value, or None where none was set."""
+
+    def update(self, value: T) -> None: ...
+
+    def clear(self) -> None: ...
+
+
+class ListState(Protocol[T]):
+    """A list for the current key."""
+
+    def get(self) -> Iterable[T]: ...
+
+    def __iter__(self) -> Iterator[T]: ...
+
+    def add(self, value: T) -> None: ...
+
+    def add_all(self, values: Iterable[T]) -> None: ...
+
+    def update(self, values: Iterable[T]) -> None: ...
+
+    def clear(self) -> None: ...
+
+
+class ReadOnlyMap(Protocol[K, V_OUT]):
+    """A dict that is read. What a read gives must not be changed, but put again."""
+
+    def get(self, key: K) -> V_OUT | None: ...
+
+    def contains(self, key: K) -> bool: ...
+
+    def items(self) -> Iterator[tuple[K, V_OUT]]:
+        """The entries as they are now, in no certain order: they may be changed meanwhile."""
+
+    def keys(self) -> Iterator[K]: ...
+
+    def values(self) -> Iterator[V_OUT]: ...
+
+    def is_empty(self) -> bool: ...
+
+    def __getitem__(self, key: K) -> V_OUT | None:
+        """As `get`: None where there is no such entry."""
+
+    def __contains__(self, key: K) -> bool: ...
+
+    def __iter__(self) -> Iterator[K]: ...
+
+
+class MapState(ReadOnlyMap[K, V], Protocol[K, V]):
+    """A dict for the current key."""
+
+    def put(self, key: K, value: V) -> None: ...
+
+    def put_all(self, dict_value: dict[K, V]) -> None: ...
+
+    def remove(self, key: K) -> None:
+        """Without effect where there is no such entry."""
+
+    def clear(self) -> None: ...
+
+    def __setitem__(self, key: K, value: V) -> None: ...
+
+    def __delitem__(self, key: K) -> None:
+        """As `remove`."""
+
+
+class ReadOnlyBroadcastState(ReadOnlyMap[K, V_OUT], Protocol[K, V_OUT]):
+    """Broadcast state as `process_element` sees it: writing is an error."""
+
+
+class BroadcastState(MapState[K, V], Protocol[K, V]):
+    """A dict that belongs to no key: each subtask has its own, which the program keeps the same everywhere."""
+
+
+class ReducingState(Protocol[T]):
+    """A value folded with a reduce function for the current key."""
+
+    def get(self) -> T | None: ...
+
+    def add(self, value: T) -> None: ...
+
+    def clear(self) -> None: ...
+
+
+class AggregatingState(Protocol[IN, OUT]):
+    """An accumulator fed with IN, read as OUT, for the current key."""
+
+    def get(self) -> OUT | None: ...
+
+    def add(self, value: IN) -> None: ...
+
+    def clear(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ListStateDescriptor(StateDescriptor):
+    """A list per key; `value_type` is the elements' type."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapStateDescriptor(StateDescriptor):
+    """A dict per key; `key_type` and `value_type` are those of its entries."""
+
+    key_type: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReducingStateDescriptor(StateDescriptor):
+    """A reduced value per key."""
+
+    function: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class AggregatingStateDescriptor(StateDescriptor):
+    """An accumulator per key."""
+
+    function: Any = None
+
+
+class KeyedStateStore(Protocol):
+    """Where a keyed function gets its state, by descriptor, in `open` or later."""
+
+    def get_state(self, descriptor: ValueStateDescriptor) -> ValueState[Any]: ...
+
+    def get_list_state(self, descriptor: ListStateDescriptor) -> ListState[Any]: ...
+
+    def get_map_state(self, descriptor: MapStateDescriptor) -> MapState[Any, Any]: ...
+
+    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> ReducingState[Any]: ...
+
+    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]: ...

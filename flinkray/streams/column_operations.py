@@ -1,0 +1,114 @@
+"""Operations on the columns of a stream: select, where, with_columns, drop, rename."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from flinkray.errors import InvalidProgramError
+from flinkray.expressions.tree import Expression, as_expression, col
+from flinkray.streams.settings.known_types import KnownType
+from flinkray.transformations.operator_factories import (
+    DropFactory,
+    OperatorFactory,
+    ProjectFactory,
+    RenameFactory,
+    WhereFactory,
+)
+
+if TYPE_CHECKING:
+    from flinkray.streams.data_stream import DataStream
+
+
+class ColumnOperations(ABC):
+    """Evaluated on whole batches, with no Python per row. A scalar stream has the column `value`, a tuple stream has
+    `f0`, `f1`, ...; all but `where` give rows. Columns that are known not to exist are an UnknownColumnError at once,
+    others when the first batch comes."""
+
+    _known: KnownType
+
+    @abstractmethod
+    def _one_input(self, name: str, factory: OperatorFactory, known: KnownType) -> DataStream:
+        """The stream of a new operator on this one."""
+
+    def select(self, *columns: str | Expression, **expressions: Any) -> DataStream:
+        """Rows of these columns only: present ones by name, new ones as `name=expression` (or a constant).
+
+        `stream.select("origin", delay_h=col("delay_min") / 60)`
+        """
+        new = _named("select", columns, expressions)
+        if not new:
+            raise InvalidProgramError("select needs at least one column")
+        self._require_columns("select", new.values())
+        known = self._known.projected(tuple(new.items()), keep_all=False)
+        return self._one_input("Select", ProjectFactory(columns=tuple(new.items())), known)
+
+    def with_columns(self, *columns: Expression, **expressions: Any) -> DataStream:
+        """All present columns and new ones; a new one of the same name takes the old one's place."""
+        new = _named("with_columns", columns, expressions)
+        if not new:
+            raise InvalidProgramError("with_columns needs at least one column, as name=expression")
+        self._require_columns("with_columns", new.values())
+        known = self._known.projected(tuple(new.items()), keep_all=True)
+        return self._one_input("With Columns", ProjectFactory(columns=tuple(new.items()), keep=None), known)
+
+    def where(self, predicate: Expression) -> DataStream:
+        """The rows for which a boolean expression is true (null counts as false): `where(col("price") > 10)`."""
+        _check_predicate(predicate)
+        self._require_columns("where", [predicate])
+        return self._one_input("Where", WhereFactory(predicate), self._known)
+
+    def drop(self, *columns: str) -> DataStream:
+        """All columns but these."""
+        if not columns:
+            raise InvalidProgramError("drop needs at least one column")
+        self._known.require(columns, "drop")
+        known = self._known.dropped(columns)
+        if known.columns == ():
+            raise InvalidProgramError("drop would leave no column")
+        return self._one_input("Drop", DropFactory(tuple(columns)), known)
+
+    def rename(self, columns: Mapping[str, str] | None = None, **renames: str) -> DataStream:
+        """The same columns with new names: `rename(old="new")`, or `rename({"old name": "new"})`."""
+        mapping = {**(columns or {}), **renames}
+        if not mapping:
+            raise InvalidProgramError("rename needs at least one column, as old='new'")
+        if len(set(mapping.values())) < len(mapping):
+            raise InvalidProgramError(f"rename would give two columns the same name: {mapping}")
+        self._known.require(mapping, "rename")
+        return self._one_input("Rename", RenameFactory(tuple(mapping.items())), self._known.renamed(mapping))
+
+    def _require_columns(self, where: str, expressions: Iterable[Expression]) -> None:
+        for expression in expressions:
+            self._known.require(sorted(expression.columns()), where)
+
+
+def _check_predicate(predicate: object) -> None:
+    if not isinstance(predicate, Expression):
+        hint = "; filter() takes functions" if callable(predicate) else ""
+        raise InvalidProgramError(f"where takes an expression such as col('price') > 10, not {predicate!r}{hint}")
+
+
+def _named(where: str, columns: Iterable[str | Expression], expressions: Mapping[str, Any]) -> dict[str, Expression]:
+    """Name -> expression, in the order given."""
+    named: dict[str, Expression] = {}
+    positional = [col(column) if isinstance(column, str) else column for column in columns]
+    for expression in positional:
+        if not isinstance(expression, Expression):
+            raise InvalidProgramError(f"{where} takes column names and expressions, not {expression!r}")
+        name = expression.output_name
+        if name is None:
+            raise InvalidProgramError(
+                f"{where}: {expression!r} needs a name; write it as name=expression, or use .alias('name')"
+            )
+        _add(named, name, expression, where)
+    for name, value in expressions.items():
+        _add(named, name, as_expression(value), where)
+    return named
+
+
+def _add(named: dict[str, Expression], name: str, expression: Expression, where: str) -> None:
+    if name in named:
+        raise InvalidProgramError(f"{where} would make two columns named {name!r}")
+    named[name] = expression

@@ -1,0 +1,347 @@
+"""StreamExecutionEnvironment: where programs begin, and how they are run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from flinkray.batches.plain_columns import plain_record_type
+from flinkray.config.configuration import Configuration
+from flinkray.config.option import ConfigOption
+from flinkray.config.options import (
+    ATTACHED,
+    CHECKPOINT_DIRECTORY,
+    HIGH_AVAILABILITY_DIRECTORY,
+    PIPELINE_NAME,
+    PYTHON_PATH,
+    SAVEPOINT_DIRECTORY,
+    SAVEPOINT_PATH,
+    TARGET,
+)
+from flinkray.config.sources import load_configuration
+from flinkray.connectors.collection.source import ArrowSource, CollectionSource, PandasSource
+from flinkray.connectors.functions.generator_function import GeneratorFunctionSource
+from flinkray.connectors.sequence.source import SequenceSource
+from flinkray.connectors.source import Source
+from flinkray.connectors.spark.descriptions import SparkSource
+from flinkray.connectors.spark.stream import SparkStreamSource
+from flinkray.errors import ConfigurationError, FlinkrayError, InvalidProgramError, JobExecutionError
+from flinkray.execution import JobClient, JobExecutionResult, Pipeline, PipelineExecutor
+from flinkray.filesystems import absolute, check_directory, check_uri, is_uri
+from flinkray.functions.cached_files import pack
+from flinkray.functions.interfaces import SourceFunction
+from flinkray.functions.python_path import own_places
+from flinkray.functions.type_hints import record_type
+from flinkray.plugins import BRIDGES, EXECUTORS, PLANNERS, load_plugin
+from flinkray.progress import wait_for_result
+from flinkray.streams.data_stream import DataStream, check_watermark_strategy
+from flinkray.streams.settings.environment_settings import EnvironmentSettings
+from flinkray.streams.settings.known_types import KnownType
+from flinkray.time.watermarks import WatermarkStrategy
+from flinkray.transformations.operator_factories import SourceFactory
+from flinkray.transformations.preparation import prepared
+from flinkray.transformations.transformation import PhysicalTransformation, Transformation
+
+_PLACES = (CHECKPOINT_DIRECTORY, SAVEPOINT_DIRECTORY, SAVEPOINT_PATH, HIGH_AVAILABILITY_DIRECTORY)
+"""Options that other processes read as paths."""
+
+
+class JobListener:
+    """Hears of the jobs of an environment; called in the thread that runs the program."""
+
+    def on_job_submitted(self, client: JobClient | None, error: BaseException | None) -> None:
+        """A job was accepted (`client`), or could not be submitted (`error`)."""
+
+    def on_job_executed(self, result: JobExecutionResult | None, error: BaseException | None) -> None:
+        """`execute` saw the job end well (`result`), or fail (`error`)."""
+
+
+class StreamExecutionEnvironment(EnvironmentSettings):
+    """Records a program, and runs it. Make one with `get_execution_environment`.
+
+    Settings made in code win over `FLINKRAY_<KEY>` environment variables, these over the YAML file
+    `$FLINKRAY_CONF_DIR/config.yaml`, and that over the defaults.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        super().__init__(configuration)
+        self._transformations: list[Transformation] = []
+        self._cached_files: dict[str, str] = {}
+        self._listeners: list[JobListener] = []
+
+    @classmethod
+    def get_execution_environment(cls, config: Configuration | Mapping[str, object] | None = None) -> Self:
+        """An environment with these settings, and those of the environment variables and the file below them."""
+        code = config if isinstance(config, Configuration) else Configuration(config)
+        return cls(code.with_fallback(load_configuration()))
+
+    def register_cached_file(self, file_path: str | Path, name: str, executable: bool = False) -> None:
+        """Ships a file or directory of the driver to the tasks: `runtime_context.get_cached_file(name)` gives the path
+        of a copy, which is there until the task ends.
+
+        It is read when the program is submitted, and goes along with each task as functions do: what is very large
+        belongs in storage that every node reaches.
+
+        Args:
+            executable: taken for PyFlink's programs; files keep their permissions.
+        """
+        path = Path(file_path).absolute()
+        if not path.exists():
+            raise InvalidProgramError(f"cached file {name!r}: there is no {path}")
+        if self._cached_files.get(name, str(path)) != str(path):
+            raise InvalidProgramError(f"cached file {name!r} is already registered as {self._cached_files[name]}")
+        self._cached_files[name] = str(path)
+
+    def register_job_listener(self, listener: JobListener) -> None:
+        """Tells `listener` of each job that this environment submits."""
+        self._listeners.append(listener)
+
+    # -- sources
+
+    def from_source(
+        self,
+        source: Source,
+        watermark_strategy: WatermarkStrategy,
+        source_name: str,
+        type_info: Any = None,
+    ) -> DataStream:
+        """A stream of a source's rows.
+
+        Args:
+            type_info: the type of its rows where the source does not know it, as `output_type=`.
+        """
+        if not isinstance(source, Source):
+            raise InvalidProgramError(f"from_source takes a Source, not {source!r}; add_source takes functions")
+        declared = source.output_type if type_info is None else record_type(type_info)
+        known = KnownType.of(None if declared is None else plain_record_type(declared))
+        check_watermark_strategy(watermark_strategy, known)
+        # Not registered: as in Flink, a source that nothing reads from is no part of the program.
+        transformation = PhysicalTransformation(
+            name=f"Source: {source_name}",
+            factory=SourceFactory(source, watermark_strategy),
+            parallelism=None if source.is_parallel else 1,
+        )
+        return DataStream(self, transformation, known)
+
+    def from_collection(
+        self, collection: Iterable[Any], type_info: Any = None, watermark_strategy: WatermarkStrategy | None = None
+    ) -> DataStream:
+        """The values of a Python collection, in order, in one subtask."""
+        return self._bounded(CollectionSource(collection, type_info), watermark_strategy, "Collection")
+
+    def from_sequence(
+        self, start: int, end: int, watermark_strategy: WatermarkStrategy | None = None, name: str = "Sequence"
+    ) -> DataStream:
+        """The whole numbers from `start` to `end`, both included, in one ascending range per subtask."""
+        return self._bounded(SequenceSource(start, end), watermark_strategy, name)
+
+    def from_arrow(
+        self, table: Any, watermark_strategy: WatermarkStrategy | None = None, name: str = "Arrow"
+    ) -> DataStream:
+        """The rows of a pa.Table, RecordBatch, RecordBatchReader (read here, to its end), or of anything else with the
+        Arrow stream interface (Polars, DuckDB). They are shipped with the program: for large data use files."""
+        return self._bounded(ArrowSource(table), watermark_strategy, name)
+
+    def from_pandas(
+        self, frame: Any, watermark_strategy: WatermarkStrategy | None = None, name: str = "Pandas"
+    ) -> DataStream:
+        """The rows of a DataFrame, without its index (`frame.reset_index()` makes it columns)."""
+        return self._bounded(PandasSource(frame), watermark_strategy, name)
+
+    def from_spark(
+        self,
+        df: Any,
+        order_by: str | Sequence[str] | None = None,
+        watermark_strategy: WatermarkStrategy | None = None,
+        name: str = "spark",
+    ) -> DataStream:
+        """The rows of a Spark DataFrame, which Spark computes when the program starts.
+
+        Args:
+            order_by: column or columns by which Spark sorts the rows first, so that event time proceeds evenly.
+        """
+        return self._bounded(SparkSource(df, order_by), watermark_strategy, name)
+
+    def from_spark_stream(
+        self,
+        df: Any,
+        staging_directory: str,
+        watermark_strategy: WatermarkStrategy | None = None,
+        name: str = "spark stream",
+        *,
+        checkpoint_location: str | None = None,
+        trigger: Mapping[str, Any] | None = None,
+        output_mode: str = "append",
+        query_name: str | None = None,
+        max_unread_batches: int = 8,
+        ends_with_query: bool = False,
+    ) -> DataStream:
+        """The rows of a streaming Spark DataFrame, whose query starts when the program does; each micro-batch once.
+
+        Args:
+            staging_directory: shared by Spark, the driver and the job's slots; Spark writes its micro-batches there.
+
+        The others, and what is raised: see `SparkStreamSource`.
+        """
+        source = SparkStreamSource(
+            df,
+            staging_directory,
+            checkpoint_location,
+            trigger,
+            output_mode,
+            query_name,
+            max_unread_batches,
+            ends_with_query,
+        )
+        return self._bounded(source, watermark_strategy, name)
+
+    def from_ray_dataset(
+        self, dataset: Any, watermark_strategy: WatermarkStrategy | None = None, name: str = "ray dataset"
+    ) -> DataStream:
+        """The rows of a ray.data.Dataset, which Ray Data computes when the program starts, in the Dataset's order.
+
+        Raises:
+            MissingDependencyError: Ray Data cannot be imported; says what to install.
+        """
+        source: Source = load_plugin(BRIDGES, "ray-dataset")().source(dataset)
+        return self._bounded(source, watermark_strategy, name)
+
+    def add_source(
+        self,
+        source_function: SourceFunction | Callable[..., Any],
+        source_name: str = "Custom Source",
+        type_info: Any = None,
+        watermark_strategy: WatermarkStrategy | None = None,
+    ) -> DataStream:
+        """The values that a generator function yields (or a SourceFunction collects), on a thread of its own, so it may
+        block. In one subtask, unless `set_parallelism` says more: then each subtask calls it, and it may take a
+        `flinkray.functions.interfaces.SourceContext` to tell which it is. After a failure it starts over."""
+        stream = self._bounded(GeneratorFunctionSource(source_function, type_info), watermark_strategy, source_name)
+        return stream.set_parallelism(1)
+
+    def _bounded(self, source: Source, strategy: WatermarkStrategy | None, name: str) -> DataStream:
+        return self.from_source(source, strategy or WatermarkStrategy.no_watermarks(), name)
+
+    # -- running
+
+    def execute(self, job_name: str | None = None) -> JobExecutionResult:
+        """Runs the program recorded so far, and waits for its end (`execution.attached` = false: only submits it, and
+        gives a result that holds the job id alone).
+
+        Raises:
+            InvalidProgramError: there is nothing to execute, or the program cannot be compiled.
+            JobExecutionError: the job failed; `__cause__` is the first failure.
+        """
+        if self._configuration.get(ATTACHED):
+            return self._execute_and_wait(job_name)
+        client = self._submit(job_name)
+        result = JobExecutionResult(client.job_id, self._job_name(job_name), 0, {})
+        self._tell_executed(result, None)
+        return result
+
+    def execute_async(self, job_name: str | None = None) -> JobClient:
+        """Submits the program recorded so far. Close the client when you are done with the job.
+
+        The environment is empty afterwards, as in Flink: a second call runs what was added since. Streams stay usable.
+        """
+        return self._submit(job_name)
+
+    def _submit(self, job_name: str | None) -> JobClient:
+        name = self._job_name(job_name)
+        try:
+            executor = self._executor()
+            client = executor.execute(self._pipeline(name, should_prepare=executor.needs_preparation))
+        except Exception as error:
+            for listener in self._listeners:
+                listener.on_job_submitted(None, error)
+            if isinstance(error, FlinkrayError):
+                raise
+            raise JobExecutionError(f"job {name!r} could not be submitted: {error}") from error
+        finally:
+            self._transformations.clear()
+        for listener in self._listeners:
+            listener.on_job_submitted(client, None)
+        return client
+
+    def get_execution_plan(self, graph: str = "job", format: str = "text") -> str:
+        """The program recorded so far as a graph, without running it.
+
+        Args:
+            graph: "stream" (operators), "job" (chains), or "execution" (subtasks).
+            format: "text", or "mermaid" (a drawing).
+        """
+        plan = load_plugin(PLANNERS, "default")
+        text: str = plan(self._pipeline(self._job_name(None), should_prepare=False), graph, format)
+        return text
+
+    def _execute_and_wait(self, job_name: str | None) -> JobExecutionResult:
+        """As `execute`, and waits whatever `execution.attached` says."""
+        client = self._submit(job_name)
+        try:
+            result = wait_for_result(client, self._job_name(job_name))
+        except FlinkrayError as error:
+            self._tell_executed(None, error)
+            raise
+        finally:
+            client.close()
+        self._tell_executed(result, None)
+        return result
+
+    def _tell_executed(self, result: JobExecutionResult | None, error: BaseException | None) -> None:
+        for listener in self._listeners:
+            listener.on_job_executed(result, error)
+
+    def _register(self, transformation: Transformation) -> None:
+        """Makes an operator part of the program; streams call it."""
+        self._transformations.append(transformation)
+
+    def _job_name(self, job_name: str | None) -> str:
+        return job_name or self._configuration.get(PIPELINE_NAME)
+
+    def _executor(self) -> PipelineExecutor:
+        target = self._configuration.get(TARGET)
+        try:
+            executor: PipelineExecutor = load_plugin(EXECUTORS, target)()
+        except ConfigurationError as error:
+            raise ConfigurationError(f"option {TARGET.key!r} is {target!r}: {error}") from error
+        return executor
+
+    def _pipeline(self, name: str, *, should_prepare: bool) -> Pipeline:
+        if not self._transformations:
+            raise InvalidProgramError(
+                f"nothing to execute: the program {name!r} is empty (perhaps it has run already: execute() takes what "
+                "was added since the last call); add a source, and a sink such as print()"
+            )
+        recorded = tuple(self._transformations)
+        files = self._cached_files if should_prepare else {}
+        return Pipeline(
+            name=name,
+            transformations=prepared(recorded) if should_prepare else recorded,
+            configuration=_with_absolute_places(self._configuration),
+            cached_files={name: pack(Path(path)) for name, path in files.items()},
+        )
+
+
+def _with_absolute_places(configuration: Configuration) -> Configuration:
+    """A copy in which paths mean the same in processes with other working directories."""
+    settled = configuration.copy()
+    if not configuration.get(PYTHON_PATH):
+        settled.set(PYTHON_PATH, own_places())
+    for place in _PLACES:
+        if configuration.get(place):
+            settled.set(place, absolute(configuration.get(place)))
+            _check_place(place, settled)
+    return settled
+
+
+def _check_place(place: ConfigOption[str], configuration: Configuration) -> None:
+    """A typing error is to be told here: a cluster that cannot reach a place takes it that it may be back."""
+    where = configuration.get(place)
+    try:
+        if place is not SAVEPOINT_PATH:
+            check_directory(where, is_here=configuration.get(TARGET) == "local")
+        elif is_uri(where):
+            check_uri(where)
+    except InvalidProgramError as error:
+        raise InvalidProgramError(f"option {place.key}: {error}") from error

@@ -1,0 +1,215 @@
+"""Getting a stream's records to the driver: each of these runs the program."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import uuid
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from flinkray.batches.batch import Batch
+from flinkray.batches.merged_columns import concat_merged
+from flinkray.batches.row_codec import decode
+from flinkray.connectors.collect.sink import CollectSink
+from flinkray.connectors.sink import Sink
+from flinkray.errors import InvalidProgramError
+from flinkray.execution import JobClient, JobExecutionResult
+from flinkray.plugins import BRIDGES, load_plugin
+from flinkray.streams.settings.known_types import KnownType
+from flinkray.transformations.operator_factories import SinkFactory
+from flinkray.transformations.transformation import SideOutputTransformation, Transformation
+from flinkray.types.records import SCALAR_COLUMN, Kind
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from flinkray.streams.data_stream_sink import DataStreamSink
+    from flinkray.streams.environment import StreamExecutionEnvironment
+
+
+class CollectedRows(Iterator[Any]):
+    """The records of a running job, as they come. Use it in a `with` statement, or read it to its end.
+
+    Leaving the `with` block early, `close()`, and dropping the iterator cancel the job. When the job fails, the next
+    record is a JobExecutionError.
+    """
+
+    def __init__(self, client: JobClient, batches: Iterator[Batch]) -> None:
+        self.job_client = client
+        self._batches = batches
+        self._rows: Iterator[Any] = iter(())
+        # Runs at the latest when the program ends, so that no job is left behind by a loop that was broken off.
+        self._cancel = weakref.finalize(self, _cancel_dropped, client)
+
+    def __next__(self) -> Any:
+        for row in self._rows:
+            return row
+        while self._cancel.alive:
+            try:
+                batch = next(self._batches, None)
+            except BaseException:
+                self.close()  # of a job that has failed, nothing more is to come
+                raise
+            if batch is None:
+                self._finish()
+                break
+            self._rows = iter(decode(batch))
+            for row in self._rows:
+                return row
+        raise StopIteration
+
+    def _finish(self) -> None:
+        self._cancel.detach()
+        try:
+            self.job_client.result()
+        finally:
+            self.job_client.close()
+
+    def next(self) -> Any:
+        """PyFlink's name for `next(rows)`."""
+        return next(self)
+
+    def close(self) -> None:
+        """Cancels the job unless it has ended; calling it again does nothing."""
+        self._rows = iter(())
+        if self._cancel.detach() is not None:
+            _cancel(self.job_client)
+
+    def __enter__(self) -> CollectedRows:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+
+def _cancel_dropped(client: JobClient) -> None:
+    """As `_cancel`, but without waiting where that may be for ever.
+
+    The garbage collector runs in any thread: also in one of the job's own, if that is in this process, for which the
+    job's end would wait in turn.
+    """
+    if threading.current_thread() is threading.main_thread():
+        _cancel(client)
+    else:
+        threading.Thread(target=_cancel, args=(client,), name="cancel a dropped job").start()
+
+
+def _cancel(client: JobClient) -> None:
+    try:
+        if not client.status().is_terminal:
+            client.cancel()
+    finally:
+        client.close()
+
+
+class StreamResults(ABC):
+    """The methods of a stream that run its program and give its records."""
+
+    _environment: StreamExecutionEnvironment
+    _transformation: Transformation
+    _known: KnownType
+
+    @abstractmethod
+    def _sink(self, factory: SinkFactory, name: str) -> DataStreamSink:
+        """Adds a sink to the stream."""
+
+    def execute_and_collect(self, job_name: str | None = None, limit: int | None = None) -> Any:
+        """Runs the program and gives this stream's records while it runs.
+
+        Returns:
+            An iterator that is also a context manager (`CollectedRows`); with `limit` the first so many records as a
+            list, after which the job is cancelled (as PyFlink does).
+        """
+        if limit is not None and (not isinstance(limit, int) or limit < 0):
+            raise InvalidProgramError(f"execute_and_collect(limit=...) takes a number of records, not {limit!r}")
+        rows = CollectedRows(*self._start_collecting(job_name))
+        if limit is None:
+            return rows
+        with rows:
+            return list(itertools.islice(rows, limit))
+
+    def to_arrow(self, job_name: str | None = None) -> pa.Table:
+        """Runs the program and gives this (bounded) stream's records as a table, in order of arrival.
+
+        Scalars are a column `value`, tuples `f0`, `f1`, ...; records that Arrow cannot hold a column of pickled bytes.
+
+        Raises:
+            JobExecutionError: the job failed.
+        """
+        return self._table([batch.data for batch in self._collect(job_name)])
+
+    def to_pandas(self, job_name: str | None = None) -> pd.DataFrame:
+        """Runs the program and gives this (bounded) stream's records as a DataFrame, in order of arrival."""
+        import pandas as pd  # slow to import, and most programs do without
+
+        batches = self._collect(job_name)
+        if any(batch.kind is Kind.OBJECT for batch in batches):
+            values = [value for batch in batches for value in decode(batch)]
+            return pd.DataFrame({SCALAR_COLUMN: pd.Series(values, dtype=object)})
+        frame: pd.DataFrame = self._table([batch.data for batch in batches]).to_pandas()
+        return frame
+
+    def to_spark(self, spark: Any, job_name: str | None = None) -> Any:
+        """Runs the program and gives this (bounded) stream's records as a DataFrame of that SparkSession.
+
+        The rows stay where they are, in blocks that outlive the job.
+        """
+        sink, finish = load_plugin(BRIDGES, "spark")(spark).sink(self._known.record_type)
+        return self._run_into(sink, finish, "Sink: Spark", job_name)
+
+    def to_ray_dataset(self, job_name: str | None = None) -> Any:
+        """Runs the program and gives this (bounded) stream's records as a ray.data.Dataset.
+
+        Its blocks are in Ray's object store, those of each subtask in the order in which its records came.
+
+        Raises:
+            MissingDependencyError: Ray Data cannot be imported; says what to install.
+        """
+        sink, finish = load_plugin(BRIDGES, "ray-dataset")().sink(self._known.record_type)
+        return self._run_into(sink, finish, "Sink: Ray Dataset", job_name)
+
+    def _start_collecting(self, job_name: str | None) -> tuple[JobClient, Iterator[Batch]]:
+        collect_id = uuid.uuid4().hex
+        self._result_sink(CollectSink(collect_id), "Sink: Collect")
+        client = self._environment._submit(job_name)
+        return client, client.collected(collect_id)
+
+    def _result_sink(self, sink: Sink, name: str) -> None:
+        """Adds the sink beside the stream's last operator, so that what one subtask gives stays in its order."""
+        added = self._sink(SinkFactory(sink), name)
+        operator = self._transformation
+        while isinstance(operator, SideOutputTransformation):
+            operator = operator.input
+        if operator.parallelism is not None:
+            added.set_parallelism(operator.parallelism)
+
+    def _collect(self, job_name: str | None) -> list[Batch]:
+        client, batches = self._start_collecting(job_name)
+        try:
+            collected = list(batches)
+            client.result()
+        finally:
+            client.close()
+        return collected
+
+    def _table(self, batches: list[pa.RecordBatch]) -> pa.Table:
+        if not batches:
+            return self._empty_table()
+        # Subtasks that inferred their types from different rows may differ in them, for example int64 and double.
+        return concat_merged([pa.Table.from_batches([batch]) for batch in batches], "the stream's results")
+
+    def _empty_table(self) -> pa.Table:
+        if self._known.record_type is not None:
+            return self._known.record_type.schema.empty_table()
+        return pa.table({name: pa.nulls(0) for name in self._known.columns or ()})
+
+    def _run_into(
+        self, sink: Sink, finish: Callable[[JobExecutionResult], Any], sink_name: str, job_name: str | None
+    ) -> Any:
+        self._result_sink(sink, sink_name)
+        return finish(self._environment._execute_and_wait(job_name))

@@ -1,0 +1,75 @@
+"""Windows as values: an interval of time, a number of rows, or everything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from flinkray.types.records import MAX_TIMESTAMP
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Window:
+    """[start, end) in epoch milliseconds: the end is excluded (Flink's TimeWindow)."""
+
+    start: int
+    end: int
+
+    def max_timestamp(self) -> int:
+        """The last millisecond that belongs to the window; results carry it as event time."""
+        return self.end - 1
+
+    def intersects(self, other: Window) -> bool:
+        """Whether the two overlap, or touch each other."""
+        return self.start <= other.end and self.end >= other.start
+
+    def cover(self, other: Window) -> Window:
+        """The smallest window that contains both."""
+        return Window(min(self.start, other.start), max(self.end, other.end))
+
+    @staticmethod
+    def get_window_start_with_offset(timestamp: int, offset: int, window_size: int) -> int:
+        """The start of the tumbling window that contains the time, also before the epoch."""
+        return timestamp - (timestamp - offset) % window_size
+
+    @staticmethod
+    def merge_windows(windows: Iterable[Window], callback: Callable[[Collection[Window], Window], None]) -> None:
+        """Merges those that overlap or touch: what `MergingWindowAssigner.merge_windows` of time windows does."""
+        together: list[Window] = []
+        covered: Window | None = None
+        for window in sorted(set(windows)):
+            if covered is not None and covered.intersects(window):
+                together.append(window)
+                covered = covered.cover(window)
+                continue
+            if covered is not None and len(together) > 1:
+                callback(together, covered)
+            together, covered = [window], window
+        if covered is not None and len(together) > 1:
+            callback(together, covered)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class GlobalWindow:
+    """The one window of `GlobalWindows`: it has no end."""
+
+    @staticmethod
+    def get() -> GlobalWindow:
+        return GlobalWindow()
+
+    def max_timestamp(self) -> int:
+        return MAX_TIMESTAMP
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class CountWindow:
+    """A number of consecutive rows of a key; `id` counts such windows from 0."""
+
+    id: int
+
+    def max_timestamp(self) -> int:
+        """Of no certain time, as its rows."""
+        return MAX_TIMESTAMP
+
+
+AnyWindow = Window | GlobalWindow | CountWindow

@@ -1,0 +1,306 @@
+"""What an operator does, as a picklable description (Flink's StreamOperatorFactory).
+
+The API makes these, the graphs carry them, and the runtime turns each into an operator
+(`actors.operators.registry.create_operator`). None executes anything.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from msgspec import Struct
+
+from flinkray.types.records import Millis, OutputTag, RecordType
+
+if TYPE_CHECKING:  # a worker loads what its own operators consist of, and no more
+    from flinkray.connectors.sink import Sink
+    from flinkray.connectors.source import Source
+    from flinkray.expressions.tree import Expression
+    from flinkray.functions.asynchronous import AsyncRetryStrategy
+    from flinkray.functions.interfaces import Function
+    from flinkray.state.descriptors import MapStateDescriptor
+    from flinkray.time.watermarks import WatermarkStrategy
+    from flinkray.types.keys import ColumnKey
+    from flinkray.windows.aggregates import Aggregate
+    from flinkray.windows.assigners import WindowAssigner
+    from flinkray.windows.evictors import Evictor
+    from flinkray.windows.triggers import Trigger
+
+
+class ChainingStrategy(enum.Enum):
+    """Whether an operator may join the chain of its input."""
+
+    ALWAYS = "always"
+    HEAD = "head"
+    """Starts a chain; later operators may join it."""
+    NEVER = "never"
+    HEAD_WITH_SOURCES = "head with sources"
+    """Starts a chain, and takes source operators into it."""
+
+
+class OperatorFactory(Struct, frozen=True):
+    """Base of all. `output_type` is what the user declared, or None: taken from the first batch."""
+
+    default_strategy: ClassVar[ChainingStrategy] = ChainingStrategy.ALWAYS
+    inputs: ClassVar[int] = 1
+    """Number of logical inputs: 0 for a source, 2 for a co-operator."""
+    is_row_function: ClassVar[bool] = False
+    """Works row by row, so that the runtime may fuse it with neighbours of its kind into one Python loop."""
+    yields_to_mailbox: ClassVar[bool] = False
+    """Waits inside process_batch by running other mails; must not be chained behind a source thread."""
+
+    @property
+    def user_functions(self) -> tuple[object, ...]:
+        """The user's code in here, for checking that it can be pickled and for accurate errors."""
+        held = (getattr(self, name, None) for name in ("function", "reduce", "aggregate", "process"))
+        return tuple(function for function in held if function is not None)
+
+
+# -- sources and sinks -------------------------------------------------------------------------------------------
+
+
+class SourceFactory(OperatorFactory, frozen=True):
+    source: Source
+    watermark_strategy: WatermarkStrategy
+    default_strategy = ChainingStrategy.HEAD
+    inputs = 0
+
+
+class SinkFactory(OperatorFactory, frozen=True):
+    sink: Sink
+
+
+class TimestampsAndWatermarksFactory(OperatorFactory, frozen=True):
+    strategy: WatermarkStrategy
+
+
+# -- row functions -----------------------------------------------------------------------------------------------
+
+
+class MapFactory(OperatorFactory, frozen=True):
+    function: Function | Callable[[Any], Any]
+    output_type: RecordType | None = None
+    is_row_function = True
+
+
+class FlatMapFactory(OperatorFactory, frozen=True):
+    function: Function | Callable[[Any], Any]
+    output_type: RecordType | None = None
+    is_row_function = True
+
+
+class FilterFactory(OperatorFactory, frozen=True):
+    function: Function | Callable[[Any], bool]
+    is_row_function = True
+
+
+# -- columnar functions ------------------------------------------------------------------------------------------
+
+
+OBJECTS_IN_ARROW = (
+    "its input is objects, which have no Arrow columns; set output_type= of the function before to what Arrow holds, "
+    'or take them as they are, with map_batches(..., batch_format="numpy") or "pandas"'
+)
+
+
+class MapBatchesFactory(OperatorFactory, frozen=True):
+    """`function(batch)` on a pa.RecordBatch, a pandas DataFrame or a dict of numpy arrays; a callable or a class.
+
+    It may return fewer or more rows than it got; event times are kept where the number of rows is unchanged,
+    and otherwise every row gets the batch's highest.
+    """
+
+    function: Callable[[Any], Any]
+    batch_format: str = "pyarrow"
+    output_type: RecordType | None = None
+
+
+class AsyncFactory(OperatorFactory, frozen=True):
+    """Many calls at once, of an AsyncFunction, a coroutine function or a plain function that blocks.
+
+    Starts a chain: it takes rows only while there is room, and waits for its last results before its input has ended,
+    while timers still fire.
+    """
+
+    function: Function | Callable[[Any], Any]
+    timeout_ms: Millis
+    """For all attempts of a row; 0: no limit."""
+    capacity: int
+    is_ordered: bool
+    retry: AsyncRetryStrategy
+    output_type: RecordType | None = None
+    default_strategy = ChainingStrategy.HEAD
+
+    @property
+    def user_functions(self) -> tuple[object, ...]:
+        return self.function, self.retry
+
+
+class ProjectFactory(OperatorFactory, frozen=True):
+    """New columns from expressions. `keep` says what of the input's columns stays, in its order, before new ones."""
+
+    columns: tuple[tuple[str, Expression], ...]
+    keep: frozenset[str] | None = frozenset()
+    """Names that stay; None: all. A new column of the same name takes the old one's place."""
+
+
+class DropFactory(OperatorFactory, frozen=True):
+    columns: tuple[str, ...]
+
+
+class RenameFactory(OperatorFactory, frozen=True):
+    renames: tuple[tuple[str, str], ...]
+    """(old, new)"""
+
+
+class WhereFactory(OperatorFactory, frozen=True):
+    predicate: Expression
+
+
+# -- keyed and process functions ---------------------------------------------------------------------------------
+
+
+class RunningAggregateFactory(OperatorFactory, frozen=True):
+    """One result per row: the row's key columns and the aggregates over all rows of that key so far, it included."""
+
+    aggregates: tuple[tuple[str, Aggregate], ...]
+
+
+class RunningColumnFactory(OperatorFactory, frozen=True):
+    """sum, min, max, min_by, max_by of a column: the row as it came, with that column replaced (Flink's semantics:
+    sum/min/max keep the first row's other columns; min_by/max_by give the whole row with the extreme value)."""
+
+    mode: str
+    column: str | int
+    output_type: RecordType | None = None
+
+
+class ReduceFactory(OperatorFactory, frozen=True):
+    """Running reduce per key: one result per row."""
+
+    function: Function | Callable[[Any, Any], Any]
+    output_type: RecordType | None = None
+
+
+class ProcessFactory(OperatorFactory, frozen=True):
+    """A ProcessFunction or KeyedProcessFunction (keyed exactly where the transformation has a key), or a plain
+    `function(value, ctx)`."""
+
+    function: Function | Callable[..., Any]
+    output_type: RecordType | None = None
+
+
+class CoMapFactory(OperatorFactory, frozen=True):
+    function: Function
+    output_type: RecordType | None = None
+    inputs = 2
+
+
+class CoFlatMapFactory(OperatorFactory, frozen=True):
+    function: Function
+    output_type: RecordType | None = None
+    inputs = 2
+
+
+class CoProcessFactory(OperatorFactory, frozen=True):
+    """A CoProcessFunction or KeyedCoProcessFunction."""
+
+    function: Function
+    output_type: RecordType | None = None
+    inputs = 2
+
+
+class BroadcastProcessFactory(OperatorFactory, frozen=True):
+    """A BroadcastProcessFunction or KeyedBroadcastProcessFunction: input 1 is broadcast, input 0 may be keyed."""
+
+    function: Function
+    descriptors: tuple[MapStateDescriptor, ...]
+    """Of the broadcast states."""
+    output_type: RecordType | None = None
+    inputs = 2
+
+
+# -- windows -----------------------------------------------------------------------------------------------------
+
+
+class WindowFactory(OperatorFactory, frozen=True):
+    """Keyed windows with exactly one of: built-in `aggregates` (columnar), `reduce`, `aggregate`, or only `process`.
+
+    `process` may accompany `reduce` or `aggregate` (incremental aggregation; it then gets the one result).
+    """
+
+    assigner: WindowAssigner
+    aggregates: tuple[tuple[str, Aggregate], ...] = ()
+    reduce: Function | Callable[[Any, Any], Any] | None = None
+    aggregate: Function | None = None
+    process: Function | Callable[..., Any] | None = None
+    allowed_lateness_ms: Millis = Millis(0)
+    late_tag: OutputTag | None = None
+    output_type: RecordType | None = None
+    trigger: Trigger | None = None
+    """None: the assigner's default."""
+    evictor: Evictor | None = None
+
+
+class LocalWindowAggregateFactory(OperatorFactory, frozen=True):
+    """The first of two phases of a window: before the exchange, rows of a batch become partial aggregates of what the
+    window will merge. The compiler puts it there; no call of the API does."""
+
+    window: WindowFactory
+    key: ColumnKey | None
+    """Of the window; None: it has no key."""
+
+
+class WindowCoGroupFactory(OperatorFactory, frozen=True):
+    """Two keyed inputs meet per key and window: `function(first_rows, second_rows)` once per firing, or with
+    `is_join` `function(first, second)` for every pair. `function` None with `is_join`: the columnar inner join,
+    whose rows are the first's columns, then the second's (a name that both have gets the suffix `_right`, and the
+    second's key columns are left out)."""
+
+    assigner: WindowAssigner
+    is_join: bool
+    function: Function | Callable[..., Any] | None = None
+    allowed_lateness_ms: Millis = Millis(0)
+    late_tag: OutputTag | None = None
+    output_type: RecordType | None = None
+    trigger: Trigger | None = None
+    """None: the assigner's default."""
+    evictor: Evictor | None = None
+    inputs = 2
+
+
+class IntervalJoinFactory(OperatorFactory, frozen=True):
+    """Two keyed inputs: pairs where `lower_ms <= right's event time - left's <= upper_ms`, through `function(left,
+    right, ctx)`, a ProcessJoinFunction or a callable. `function` None: the pairs in columns, laid out as those of the
+    columnar window join."""
+
+    lower_ms: Millis
+    upper_ms: Millis
+    function: Function | Callable[..., Any] | None = None
+    late_tags: tuple[OutputTag | None, OutputTag | None] = (None, None)
+    """Where late rows of each input go."""
+    output_type: RecordType | None = None
+    inputs = 2
+
+
+class IterationInputFactory(OperatorFactory, frozen=True):
+    """Where a stream enters the loop of that id; its rows pass as they are."""
+
+    iteration_id: str
+
+
+class MultipleInputFactory(OperatorFactory, frozen=True):
+    """Several inputs into one row function `function(input_index, value)` that yields results; takes sources into
+    its own chain (HEAD_WITH_SOURCES)."""
+
+    function: Callable[[int, Any], Any]
+    number_of_inputs: int
+    output_type: RecordType | None = None
+    default_strategy = ChainingStrategy.HEAD_WITH_SOURCES
+
+
+def input_count(factory: OperatorFactory) -> int:
+    """Number of logical inputs of the operator that `factory` describes."""
+    return factory.number_of_inputs if isinstance(factory, MultipleInputFactory) else factory.inputs

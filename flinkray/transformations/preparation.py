@@ -1,0 +1,55 @@
+"""What happens to a program between execute() and the compiler: sources and sinks are prepared, on a copy."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from flinkray.transformations.operator_factories import OperatorFactory, SinkFactory, SourceFactory
+from flinkray.transformations.transformation import (
+    PartitionTransformation,
+    PhysicalTransformation,
+    SideOutputTransformation,
+    Transformation,
+    UnionTransformation,
+)
+
+
+def prepared(transformations: Sequence[Transformation]) -> tuple[Transformation, ...]:
+    """Copies of the transformations, and of all they read from, with each source and sink prepared once.
+
+    The originals stay as they are, so that a stream can be part of a later job, which prepares it anew.
+    """
+    copies: dict[int, Transformation] = {}
+    waiting = list(transformations)
+    while waiting:
+        transformation = waiting.pop()
+        if id(transformation) not in copies:
+            copies[id(transformation)] = copy.copy(transformation)
+            waiting.extend(transformation.inputs)
+    # Connected only now, so that a loop is copied as it is: the compiler refuses it by name.
+    for each in copies.values():
+        _connect(each, copies)
+    return tuple(copies[id(each)] for each in transformations)
+
+
+def _connect(transformation: Transformation, copies: dict[int, Transformation]) -> None:
+    """Lets a copy read from copies, and prepares what it does."""
+    inputs = tuple(copies[id(each)] for each in transformation.inputs)
+    if isinstance(transformation, PhysicalTransformation):
+        transformation.input_transformations = inputs
+        transformation.factory = _prepared_factory(transformation.factory)
+    elif isinstance(transformation, UnionTransformation):
+        transformation.union_inputs = inputs
+    elif isinstance(transformation, PartitionTransformation | SideOutputTransformation):
+        transformation.input = inputs[0]
+
+
+def _prepared_factory(factory: OperatorFactory) -> OperatorFactory:
+    if isinstance(factory, SourceFactory):
+        return structs.replace(factory, source=factory.source.prepare())
+    if isinstance(factory, SinkFactory):
+        return structs.replace(factory, sink=factory.sink.prepare())
+    return factory
