@@ -2,7 +2,7 @@
 
 The hash is part of the state format: it decides in which key group, and so in which file of a savepoint, a key's state
 is. It depends on nothing but the values (no seed of a process, no byte order, no version of a library) and must never
-change; `tests/unit/network/test_keys.py` holds golden values.
+change; `tests/unit/actors/keys/test_hashes.py` holds golden values.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from actors.protocol.elements import CancelCheckpointMarker, CheckpointBarrier, 
 from flinkray.batches.batch import Batch
 from tests.support.task_checkpoints import barrier, in_flight_of, items_of, restore_of
 from tests.support.tasks import LOG, Node, TaskHarness, numbers
-from tests.unit.tasks.test_task_checkpoints import Counting
+from tests.unit.actors.tasks.checkpoints.test_task_checkpoints import Counting
 
 CHECKPOINTS = 5
 DEADLINE_STEPS = 50_000

@@ -13,7 +13,7 @@ from flinkray.errors import InvalidProgramError
 from flinkray.transformations.partitioning import ShufflePartitioner
 from tests.support.graphs import Program, ids_by_name
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 
 def counts(parallelism: int = 1, source_first: bool = True, **settings: Any) -> Program:
@@ -38,7 +38,7 @@ def test_equal_programs_get_equal_ids_although_their_node_ids_differ() -> None:
 
 def test_equal_programs_get_equal_ids_in_different_processes() -> None:
     script = (
-        "from tests.unit.graphs.test_operator_ids import counts\n"
+        "from tests.unit.graphs.passes.test_operator_ids import counts\n"
         "from tests.support.graphs import ids_by_name\n"
         "counts(); print(ids_by_name(counts().job_graph()))"
     )
