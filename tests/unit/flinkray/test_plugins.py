@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flinkray import execution
+from flinkray import plugins
 from flinkray.errors import ConfigurationError
 from flinkray.plugins import load_plugin
 
@@ -45,7 +45,7 @@ def test_what_is_installed_is_looked_at_once(site: Path, monkeypatch: pytest.Mon
     """It takes milliseconds, and every job asks."""
     install(site, "asked", "math:isqrt")
     load_plugin(GROUP, "asked")
-    monkeypatch.setattr(execution, "entry_points", lambda **_: pytest.fail("looked again"))
+    monkeypatch.setattr(plugins, "entry_points", lambda **_: pytest.fail("looked again"))
     assert load_plugin(GROUP, "asked")(9) == 3
 
 

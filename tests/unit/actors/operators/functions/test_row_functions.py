@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import actors
 from actors.operators.contract.cancellation import TaskCanceled
 from actors.operators.registry import create_operator
 from flinkray.batches.batch import Batch
@@ -312,7 +313,7 @@ def test_an_error_names_the_operator_the_value_and_only_the_users_lines(position
     assert (error.operator, error.subtask, error.value) == ("pqrs"[position], "1 of 1", "3")
     assert error.message == "ValueError: three is bad"
     assert "fail_on_three" in error.cause_traceback
-    assert "actors/operators" not in error.cause_traceback
+    assert actors.__path__[0] not in error.cause_traceback
     assert isinstance(error.__cause__, ValueError)
 
 
