@@ -23,23 +23,16 @@ from typing import IO
 
 import numpy as np
 
+from actors.hosts.runtime import SystemClock
 from actors.protocol.checkpoint_handles import FileState, SharedFile
 from actors.protocol.elements import CheckpointOptions
-from actors.state.hashmap.backend import HashMapKeyedState
+from actors.state.hashmap.backend import HashMapKeyedStateBackend
 from actors.state.keyed.options import StateOptions
-from actors.state.rocksdb.backend import RocksDbKeyedState
+from actors.state.rocksdb.backend import RocksDbKeyedStateBackend
 from flinkray.state.descriptors import ValueStateDescriptor
 
 GROUPS = 128
 MIB = 1 << 20
-
-
-class SystemClock:
-    def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
-
-    def monotonic_ms(self) -> float:
-        return time.monotonic() * 1000
 
 
 class FileWriter:
@@ -77,7 +70,7 @@ def peak_mib() -> float:
 
 
 def hashmap_pause(keys: int, directory: Path) -> None:
-    backend = HashMapKeyedState("benchmark", range(GROUPS), "", SystemClock())
+    backend = HashMapKeyedStateBackend("benchmark", range(GROUPS), "", SystemClock())
     state = backend.get_state(ValueStateDescriptor("value"))
     for key in range(keys):
         backend.set_current_key(f"key-{key}", group_of(key))
@@ -98,9 +91,9 @@ def hashmap_pause(keys: int, directory: Path) -> None:
     print(f"{max(pauses):.1f} ms); {written:.1f} s on another thread for {writer.bytes_written / MIB:.0f} MiB")
 
 
-def rocksdb(directory: Path, memory_bytes: int) -> RocksDbKeyedState:
+def rocksdb(directory: Path, memory_bytes: int) -> RocksDbKeyedStateBackend:
     options = StateOptions("rocksdb", True, str(directory), memory_bytes)
-    return RocksDbKeyedState("benchmark", range(GROUPS), "", SystemClock(), options)
+    return RocksDbKeyedStateBackend("benchmark", range(GROUPS), "", SystemClock(), options)
 
 
 def increments(keys: int, directory: Path) -> None:

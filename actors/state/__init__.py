@@ -1,4 +1,5 @@
-"""State: what a backend is (`keyed`), those there are (`hashmap`, `rocksdb`), and state in checkpoints (`snapshots`).
+"""State of operators: by key (`keyed`, `hashmap`, `rocksdb`), without a key, and in checkpoints (`snapshots`).
 
-`backends.py` chooses the backend of an operator; `operator_state.py` is state that belongs to no key.
+Open `backends.py` first, which chooses the backend of keyed state; `operator_state.py` is state that belongs to no key.
+May import `actors.protocol`, `actors.storage` and `actors.columns`; `backends.py` also the contract of operators.
 """

@@ -1,4 +1,7 @@
-"""State of a function that belongs to no key: lists that are shared out when the parallelism changes, and maps."""
+"""Operator state: state of a function that belongs to no key (Flink's DefaultOperatorStateBackend).
+
+Lists are distributed among the subtasks when the parallelism changes; broadcast state is a map, the same everywhere.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ class OperatorListState:
         self._items = []
 
 
-class BroadcastState(WritableMap):
+class HeapBroadcastState(WritableMap):
     """A MapState without a key, which the program keeps the same at every subtask."""
 
     def __init__(self, items: Iterable[tuple[Any, Any]] = ()) -> None:
@@ -76,14 +79,14 @@ class BroadcastState(WritableMap):
         self.entries.clear()
 
 
-class ReadOnlyBroadcastState(ReadableMap):
-    """A BroadcastState as the rows of the other stream see it.
+class ReadOnlyBroadcastView(ReadableMap):
+    """Broadcast state as the rows of the other stream see it: to be read only.
 
     Args:
         where: names operator and subtask in errors.
     """
 
-    def __init__(self, state: BroadcastState, name: str, where: str) -> None:
+    def __init__(self, state: HeapBroadcastState, name: str, where: str) -> None:
         self._state = state
         self._name = name
         self._where = where
@@ -109,15 +112,15 @@ class ReadOnlyBroadcastState(ReadableMap):
     put = put_all = remove = clear = __setitem__ = __delitem__ = _refuse
 
 
-class _Saved(Struct, frozen=True):
-    """A state of the snapshot that the program has not asked for yet."""
+class _UnreadState(Struct, frozen=True):
+    """A state of the checkpoint that the program has not asked for yet."""
 
     mode: ListMode
     items: list[Any]
 
 
-class OperatorStateStore:
-    """The states of one function, by descriptor. The task's thread calls it.
+class OperatorStateBackend:
+    """The states of one function, by descriptor; an OperatorStateStore for user code. The task's thread calls it.
 
     Args:
         where: names operator and subtask in errors.
@@ -128,24 +131,24 @@ class OperatorStateStore:
         self.where = where
         self._prefix = f"function state/{scope}/"
         self._subtask_index = subtask_index
-        self._states: dict[str, tuple[ListMode, OperatorListState | BroadcastState]] = {}
-        self._saved: dict[str, _Saved] = {}
+        self._states: dict[str, tuple[ListMode, OperatorListState | HeapBroadcastState]] = {}
+        self._unread: dict[str, _UnreadState] = {}
 
     def get_list_state(self, descriptor: ListStateDescriptor) -> OperatorListState:
-        """The subtasks share the elements out when there are more or fewer of them."""
+        """A list whose elements are dealt out to all subtasks when their number changes."""
         return self._list(descriptor, ListMode.SPLIT)
 
     def get_union_list_state(self, descriptor: ListStateDescriptor) -> OperatorListState:
-        """Every restored subtask gets the elements of all."""
+        """A list of which every restored subtask gets the elements of all subtasks."""
         return self._list(descriptor, ListMode.UNION)
 
-    def get_broadcast_state(self, descriptor: MapStateDescriptor) -> BroadcastState:
-        """Every restored subtask gets the entries of one of them."""
+    def get_broadcast_state(self, descriptor: MapStateDescriptor) -> HeapBroadcastState:
+        """A map of which every restored subtask gets the entries of one former subtask."""
         state = self._declared(descriptor.name, ListMode.BROADCAST)
         if state is None:
-            state = BroadcastState(self._take(descriptor.name, ListMode.BROADCAST))
+            state = HeapBroadcastState(self._take(descriptor.name, ListMode.BROADCAST))
             self._states[descriptor.name] = ListMode.BROADCAST, state
-        assert isinstance(state, BroadcastState)
+        assert isinstance(state, HeapBroadcastState)
         return state
 
     def _list(self, descriptor: ListStateDescriptor, mode: ListMode) -> OperatorListState:
@@ -156,7 +159,7 @@ class OperatorStateStore:
         assert isinstance(state, OperatorListState)
         return state
 
-    def _declared(self, name: str, mode: ListMode) -> OperatorListState | BroadcastState | None:
+    def _declared(self, name: str, mode: ListMode) -> OperatorListState | HeapBroadcastState | None:
         declared, state = self._states.get(name, (mode, None))
         if declared is not mode:
             raise InvalidProgramError(
@@ -166,7 +169,7 @@ class OperatorStateStore:
         return state
 
     def _take(self, name: str, mode: ListMode) -> list[Any]:
-        saved = self._saved.get(name)
+        saved = self._unread.get(name)
         if saved is None:
             return []
         if saved.mode is not mode:
@@ -174,25 +177,25 @@ class OperatorStateStore:
                 f"{self.where}: state {name!r} was saved as a {_KINDS[saved.mode]}, and this program declares it as a "
                 f"{_KINDS[mode]}; give the new one another name"
             )
-        return self._saved.pop(name).items
+        return self._unread.pop(name).items
 
     # -- snapshots
 
     def restore(self, restored: RestoredState) -> None:
-        """Before any state is asked for."""
+        """Takes over the states of a checkpoint; called before the program asks for any."""
         for mode in ListMode:
             prefix = self._part_name(mode, "")
             for part in sorted(restored.names()):
                 if part.startswith(prefix):
-                    self._saved[part.removeprefix(prefix)] = _Saved(mode, restored.items(part))
+                    self._unread[part.removeprefix(prefix)] = _UnreadState(mode, restored.items(part))
 
     def add_to(self, snapshot: OperatorSnapshot) -> None:
-        """All states as they are now; those that the program has not asked for as they were."""
+        """Adds all states as they are now, and those that the program has not asked for as they were restored."""
         for name, (mode, state) in self._states.items():
-            items = state.items() if isinstance(state, BroadcastState) else state.get()
+            items = state.items() if isinstance(state, HeapBroadcastState) else state.get()
             snapshot.add_list(self._part_name(mode, name), items, mode)
-        for name, saved in self._saved.items():
-            # Every subtask has the elements of all here, which must not become more with each restore.
+        for name, saved in self._unread.items():
+            # Every subtask has the elements of all subtasks here; if each wrote them, each restore would multiply them.
             is_owner = saved.mode is not ListMode.UNION or self._subtask_index == 0
             snapshot.add_list(self._part_name(saved.mode, name), saved.items if is_owner else (), saved.mode)
 
@@ -203,7 +206,7 @@ class OperatorStateStore:
 class FunctionInitialization:
     """What `CheckpointedFunction.initialize_state` gets."""
 
-    def __init__(self, store: OperatorStateStore, is_restored: bool) -> None:
+    def __init__(self, store: OperatorStateBackend, is_restored: bool) -> None:
         self._is_restored = is_restored
         self.get_list_state = store.get_list_state
         self.get_union_list_state = store.get_union_list_state
@@ -217,7 +220,7 @@ class FunctionInitialization:
 class FunctionSnapshot(FunctionInitialization):
     """What `CheckpointedFunction.snapshot_state` gets."""
 
-    def __init__(self, store: OperatorStateStore, is_restored: bool, checkpoint_id: int) -> None:
+    def __init__(self, store: OperatorStateBackend, is_restored: bool, checkpoint_id: int) -> None:
         super().__init__(store, is_restored)
         self._checkpoint_id = checkpoint_id
 

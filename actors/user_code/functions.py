@@ -16,7 +16,7 @@ import actors
 import flinkray
 import graphs
 from actors.operators.contract.operator import OperatorContext
-from actors.state.operator_state import FunctionInitialization, FunctionSnapshot, OperatorStateStore
+from actors.state.operator_state import FunctionInitialization, FunctionSnapshot, OperatorStateBackend
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code.metrics import UserMetricGroup
 from flinkray.batches.row_codec import short_repr as short_repr
@@ -150,7 +150,7 @@ class UserFunctions:
         self._opened: list[Function] = []
         where = f"operator {self._operator_name!r} (subtask {self._subtask})"
         self._checkpointed = [
-            (function, OperatorStateStore(where, str(index), context.subtask_index))
+            (function, OperatorStateBackend(where, str(index), context.subtask_index))
             for index, function in enumerate(map(_innermost, distinct))
             if isinstance(function, CheckpointedFunction)
         ]

@@ -20,7 +20,7 @@ from actors.keys.hashes import key_groups, key_values
 from actors.protocol.checkpoint_handles import InlineState
 from actors.protocol.elements import CheckpointOptions
 from actors.state.keyed.backend import KeyedStateBackend
-from actors.state.rocksdb.store import DiskStore
+from actors.state.rocksdb.store import RocksDbStore
 from actors.state.snapshots.pickling import with_one_nan
 from actors.state.snapshots.snapshot import OperatorSnapshot
 from flinkray.errors import CheckpointError, InvalidProgramError
@@ -532,13 +532,13 @@ def test_a_store_that_nobody_closes_is_closed_before_its_files_are_removed(
 ) -> None:
     """Else it tries to flush, again after a second, while whoever collects garbage waits."""
     files_then = []
-    close = DiskStore.close
+    close = RocksDbStore.close
 
-    def closed(store: DiskStore) -> None:
+    def closed(store: RocksDbStore) -> None:
         files_then.append(os.listdir(factory.directory))
         close(store)
 
-    monkeypatch.setattr(DiskStore, "close", closed)
+    monkeypatch.setattr(RocksDbStore, "close", closed)
     abandoned = factory.make("rocksdb")
     use(abandoned, "k")
     abandoned.get_state(ValueStateDescriptor("value")).update(1)

@@ -12,7 +12,7 @@ import pytest
 
 from actors.protocol.elements import CheckpointOptions
 from actors.state.keyed.backend import KeyedStateBackend
-from actors.state.rocksdb.states import DiskState
+from actors.state.rocksdb.states import RocksDbState
 from flinkray.state.descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -109,10 +109,10 @@ WRITTEN = (1, [1], {"k": 1}, 1, (1, 1))
 def stored(backend: Any) -> int:
     """How many values, elements and entries the backend holds, expired ones included."""
     states = list(backend._states.values())
-    if isinstance(states[0], DiskState):
+    if isinstance(states[0], RocksDbState):
         return sum(1 for _ in states[0]._store.items(b"", b""))
     return sum(
-        1 for state in states for _, key in state.all_keys() for _ in state._items(state._tables[group_of(key)][key])
+        1 for state in states for key, _ in state.all_keys() for _ in state._items(state._tables[group_of(key)][key])
     )
 
 

@@ -10,7 +10,7 @@ from actors.operators.contract.operator import OperatorContext, Output
 from actors.operators.functions.process import ElementContext, UserFunctionOperator, UserTimerService
 from actors.protocol.elements import CheckpointOptions
 from actors.state.keyed.backend import KeyedStateBackend
-from actors.state.operator_state import BroadcastState, OperatorStateStore, ReadOnlyBroadcastState
+from actors.state.operator_state import HeapBroadcastState, OperatorStateBackend, ReadOnlyBroadcastView
 from actors.state.snapshots.keyed_parts import StateFacts
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from flinkray.batches.batch import Batch
@@ -29,8 +29,8 @@ class _BroadcastStates:
     def __init__(self, where: str, descriptors: tuple[MapStateDescriptor, ...]) -> None:
         self._where = where
         self._declared = {each.name: StateFacts.of(each, "map") for each in descriptors}
-        self.writable: dict[str, BroadcastState] = {}
-        self.read_only: dict[str, ReadOnlyBroadcastState] = {}
+        self.writable: dict[str, HeapBroadcastState] = {}
+        self.read_only: dict[str, ReadOnlyBroadcastView] = {}
 
     def find(self, descriptor: object, states: Mapping[str, Any]) -> Any:
         if not isinstance(descriptor, MapStateDescriptor):
@@ -65,8 +65,8 @@ class ReadOnlyBroadcastContext(ElementContext):
     def current_watermark(self) -> int:
         return self._timers.current_watermark()
 
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState:
-        state: ReadOnlyBroadcastState = self._states.find(state_descriptor, self._states.read_only)
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastView:
+        state: ReadOnlyBroadcastView = self._states.find(state_descriptor, self._states.read_only)
         return state
 
 
@@ -80,8 +80,8 @@ class BroadcastContext(ReadOnlyBroadcastContext):
         self._where = where
         self._is_keyed = is_keyed
 
-    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState:  # type: ignore[override]
-        state: BroadcastState = self._states.find(state_descriptor, self._states.writable)
+    def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> HeapBroadcastState:  # type: ignore[override]
+        state: HeapBroadcastState = self._states.find(state_descriptor, self._states.writable)
         return state
 
     def timer_service(self) -> UserTimerService:
@@ -138,7 +138,7 @@ class BroadcastProcessOperator(UserFunctionOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         where = f"operator {context.operator_name!r} (subtask {context.subtask})"
-        self._store = OperatorStateStore(where, "broadcast", context.subtask_index)
+        self._store = OperatorStateBackend(where, "broadcast", context.subtask_index)
         self._states = states = _BroadcastStates(where, self._descriptors)
         self._element = self._timer_element = ReadOnlyBroadcastContext(self._backend, self._user_timers, states)
         self._broadcast_element = BroadcastContext(self._backend, self._user_timers, states, where, self._is_keyed)
@@ -163,5 +163,5 @@ class BroadcastProcessOperator(UserFunctionOperator):
         for descriptor in self._descriptors:
             state = self._store.get_broadcast_state(descriptor)
             self._states.writable[descriptor.name] = state
-            self._states.read_only[descriptor.name] = ReadOnlyBroadcastState(state, descriptor.name, self._store.where)
+            self._states.read_only[descriptor.name] = ReadOnlyBroadcastView(state, descriptor.name, self._store.where)
         super().initialize_state(restored)

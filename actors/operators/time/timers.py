@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from actors.operators.contract.operator import OperatorContext
-from actors.state.snapshots.keyed_parts import ROWS_PER_PIECE, TablePart
+from actors.state.snapshots.keyed_parts import ROWS_PER_TABLE, TablePart
 from actors.state.snapshots.pickling import dumps, load_key
 from actors.state.snapshots.snapshot import KeyedTable, PendingPart, RestoredState
 from flinkray.batches.fixed_width import from_numpy
@@ -158,8 +158,8 @@ def _items(bucket: _Bucket) -> Iterable[_OneTimer]:
 
 def _pieces(timers: Callable[[], list[Timer]]) -> Iterator[KeyedTable]:
     in_order = timers()
-    for start in range(0, len(in_order), ROWS_PER_PIECE):
-        piece = in_order[start : start + ROWS_PER_PIECE]
+    for start in range(0, len(in_order), ROWS_PER_TABLE):
+        piece = in_order[start : start + ROWS_PER_TABLE]
         groups = np.array([timer.key_group for timer in piece], np.int32)
         columns = [
             from_numpy(groups.astype(np.uint16)),

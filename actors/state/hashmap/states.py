@@ -28,21 +28,22 @@ from actors.state.keyed.kinds import (
     SingleValue,
     ValueKind,
 )
-from actors.state.snapshots.keyed_parts import Row, StateFacts, rows_of
+from actors.state.snapshots.keyed_parts import StateFacts, StateRow, rows_of
 from actors.state.snapshots.pickling import dumps, is_immutable, load_key, with_one_nan
 from flinkray.errors import InvalidProgramError
-from flinkray.state.descriptors import StateDescriptor, TtlUpdateType
-from flinkray.types.records import MIN_TIMESTAMP
+from flinkray.state.descriptors import StateDescriptor
 
-Table = dict[Any, Any]
-FrozenTables = dict[int, Table]
+KeyTable = dict[Any, Any]
+"""What is stored for each key of one key group."""
+FrozenTables = dict[int, KeyTable]
 """The tables of a state as they were at a snapshot, by key group."""
 
-_NO_TABLE: Table = {}
+_NO_TABLE: KeyTable = {}
 _MISSING = object()
+"""Stands for a map entry that does not exist."""
 
 
-class _GroupTables(dict[int, Table]):
+class _GroupTables(dict[int, KeyTable]):
     """A table for each key group that has one; made when it is first asked for."""
 
     def __init__(self, owned: range, current: CurrentKey, where: str) -> None:
@@ -51,7 +52,7 @@ class _GroupTables(dict[int, Table]):
         self._current = current
         self._where = where
 
-    def __missing__(self, group: int) -> Table:
+    def __missing__(self, group: int) -> KeyTable:
         if group == NO_GROUP:
             raise self._current.missing()
         if group not in self._owned:
@@ -59,30 +60,28 @@ class _GroupTables(dict[int, Table]):
                 f"{self._where}: key group {group} is not one of this subtask's ({self._owned.start} to "
                 f"{self._owned.stop - 1}); a key must be the same, and hash the same, in every process"
             )
-        table: Table = {}
+        table: KeyTable = {}
         self[group] = table
         return table
 
 
-class MemoryState(KeyedState):
-    """Base: the tables, expiry, and snapshots."""
+class HashMapState(KeyedState):
+    """Base of all kinds of state in the hashmap backend: the tables, expiry, and snapshots."""
 
     def __init__(
         self, descriptor: StateDescriptor, current: CurrentKey, owned: range, clock: Clock, where: str
     ) -> None:
+        super().__init__(descriptor, clock)
         self._current = current
-        self._clock = clock
-        self._ttl = ttl = descriptor.active_ttl
+        ttl = self._ttl
         self._ttl_ms: int = 0 if ttl is None else ttl.ttl_ms
-        self._renews_on_read = ttl is not None and ttl.update_type is TtlUpdateType.ON_READ_AND_WRITE
-        self._returns_expired = ttl is not None and ttl.returns_expired
         cleanup = None if ttl is None else ttl.cleanup_strategies.get_incremental_cleanup_strategy()
         self._cleanup_size = 0 if cleanup is None else cleanup.cleanup_size
         self.is_cleaned_for_every_record = cleanup is not None and cleanup.run_cleanup_for_every_record
         self._tables = _GroupTables(owned, current, where)
         self._frozen: tuple[FrozenTables, ...] = ()
         self._frozen_lock = threading.Lock()
-        self._to_sweep: Iterator[tuple[int, Any]] = iter(())
+        self._to_sweep: Iterator[tuple[Any, int]] = iter(())
 
     def clear(self) -> None:
         self._tables[self._current.group].pop(self._current.key, None)
@@ -94,12 +93,13 @@ class MemoryState(KeyedState):
     # -- what is stored
 
     def _stored(self) -> Any:
-        """What is stored for the current key, not shared with any snapshot; None where there is nothing."""
+        """What is stored for the current key, copied first if a snapshot shares it; None where there is nothing."""
         current = self._current
         stored = self._tables[current.group].get(current.key)
         return self._unshared(current.group, current.key, stored) if self._frozen and stored is not None else stored
 
     def _unshared(self, group: int, key: Any, stored: Any) -> Any:
+        """What is stored for a key, replaced by a copy if a snapshot that is being written shares it."""
         for frozen in self._frozen:
             if frozen.get(group, _NO_TABLE).get(key) is stored:
                 copied = self._copy(stored)
@@ -109,7 +109,7 @@ class MemoryState(KeyedState):
 
     @abstractmethod
     def _copy(self, stored: Any) -> Any:
-        """A copy of which no part that can change is shared."""
+        """A copy that shares nothing that can change with the original."""
 
     def _copy_item(self, item: Any) -> Any:
         if self._ttl is not None:
@@ -120,38 +120,37 @@ class MemoryState(KeyedState):
     # -- expiry
 
     def _wrap(self, value: Any) -> Any:
-        """What is stored for a value that is written now."""
+        """The item to store for a value that is written now."""
         return value if self._ttl is None else (value, self._clock.now_ms())
 
     def _is_expired(self, item: Any) -> bool:
         return bool(item[1] + self._ttl_ms <= self._clock.now_ms())
 
     def _live(self, items: Iterable[Any]) -> list[Any]:
-        """Those that have not expired; renewed where reading does that."""
+        """The items that have not expired, renewed if reading renews them."""
         newest_expired = self._clock.now_ms() - self._ttl_ms
         live = [item for item in items if item[1] > newest_expired]
         return [self._wrap(value) for value, _ in live] if self._renews_on_read else live
 
     def clean_up(self) -> None:
-        """Looks at some keys in turn, and drops what has expired of them."""
+        """Looks at a few keys, others each time, and drops what has expired of them."""
         for _ in range(self._cleanup_size):
             following = next(self._to_sweep, None)
             if following is None:
                 self._to_sweep = self.all_keys()
                 return
-            group, key = following
+            key, group = following
             if key in self._tables[group]:
                 self._drop_expired(group, key)
 
-    def all_keys(self) -> Iterator[tuple[int, Any]]:
-        """Key group and key; the keys may change meanwhile."""
+    def all_keys(self) -> Iterator[tuple[Any, int]]:
         for group in list(self._tables):
             for key in list(self._tables[group]):
-                yield group, key
+                yield key, group
 
     @abstractmethod
     def _drop_expired(self, group: int, key: Any) -> None:
-        """Removes what has expired of a key that is in the table."""
+        """Removes what has expired of a key that has something in this state."""
 
     # -- snapshots
 
@@ -160,21 +159,20 @@ class MemoryState(KeyedState):
         return not any(self._tables.values())
 
     def freeze(self) -> FrozenTables:
-        """A copy of the dicts. Until `release`, what is in them is copied before it is handed out."""
+        """Copies the dicts for a snapshot. Until `release`, what both hold is copied before it is handed out."""
         frozen = {group: self._tables[group].copy() for group in sorted(self._tables)}
         with self._frozen_lock:
             self._frozen = (frozen, *self._frozen)
         return frozen
 
     def release(self, frozen: FrozenTables) -> None:
-        """The snapshot is written or given up. Any thread."""
+        """Ends the sharing with a snapshot that has been written or given up. Any thread."""
         with self._frozen_lock:
             self._frozen = tuple(other for other in self._frozen if other is not frozen)
 
-    def rows(self, frozen: FrozenTables, now_ms: int) -> Iterator[Row]:
-        """What the snapshot holds, but for what had expired by then and can never be read again; for another thread."""
-        ttl = self._ttl
-        newest_expired = MIN_TIMESTAMP if ttl is None or ttl.keeps_expired_in_snapshots else now_ms - ttl.ttl_ms
+    def rows(self, frozen: FrozenTables, now_ms: int) -> Iterator[StateRow]:
+        """The rows of a snapshot taken at `now_ms`, without expired ones that can never be read again. Any thread."""
+        ttl, newest_expired = self._ttl, self.newest_expired_in_snapshots(now_ms)
         for group, table in frozen.items():
             for key, stored in table.items():
                 pickled = dumps(key)
@@ -185,12 +183,12 @@ class MemoryState(KeyedState):
 
     @abstractmethod
     def _items(self, stored: Any) -> Iterable[tuple[bytes | None, Any]]:
-        """What is stored for one key, one by one, with pickled keys of a map."""
+        """The items stored for one key, each with the pickled key of the entry in a map, else None."""
 
-    def load(self, piece: Any, saved: StateFacts) -> None:
-        """Adds the rows of a restored table; values saved without a time to live are as if written now."""
+    def load(self, table: Any, saved: StateFacts) -> None:
+        """Adds the rows of a restored table; values saved without a time to live count as written now."""
         now = self._clock.now_ms()
-        for group, key, map_key, value, renewed in rows_of(piece, saved):
+        for group, key, map_key, value, renewed in rows_of(table, saved):
             item = value
             if self._ttl is not None:
                 item = value, now if renewed is None else renewed
@@ -199,10 +197,11 @@ class MemoryState(KeyedState):
             self._load(self._tables[group], load_key(key), map_key, item)
 
     @abstractmethod
-    def _load(self, table: Table, key: Any, map_key: bytes | None, item: Any) -> None: ...
+    def _load(self, table: KeyTable, key: Any, map_key: bytes | None, item: Any) -> None:
+        """Adds a restored item to the table of its key group."""
 
 
-class _MemorySingle(MemoryState, SingleValue):
+class _HashMapSingleValue(HashMapState, SingleValue):
     def _read(self) -> Any:
         if self._ttl is None:
             return self._stored()
@@ -236,31 +235,32 @@ class _MemorySingle(MemoryState, SingleValue):
     def _items(self, stored: Any) -> Iterable[tuple[bytes | None, Any]]:
         return ((None, stored),)
 
-    def _load(self, table: Table, key: Any, map_key: bytes | None, item: Any) -> None:
+    def _load(self, table: KeyTable, key: Any, map_key: bytes | None, item: Any) -> None:
         table[key] = item
 
 
-class MemoryValueState(_MemorySingle, ValueKind):
-    """Of the hashmap backend."""
+class HashMapValueState(_HashMapSingleValue, ValueKind):
+    """A value per key."""
 
     def value(self) -> Any:
-        # As `_read`, but without its calls where nothing expires and no snapshot is under way: once per row and more.
+        # Does what `_read` does, without its calls where nothing expires and no snapshot is being written: programs
+        # call this for every row.
         if self._ttl is not None or self._frozen:
             return self._read()
         current = self._current
         return self._tables[current.group].get(current.key)
 
 
-class MemoryReducingState(_MemorySingle, ReducingKind):
-    """Of the hashmap backend."""
+class HashMapReducingState(_HashMapSingleValue, ReducingKind):
+    """A reduced value per key."""
 
 
-class MemoryAggregatingState(_MemorySingle, AggregatingKind):
-    """Of the hashmap backend."""
+class HashMapAggregatingState(_HashMapSingleValue, AggregatingKind):
+    """An accumulator per key."""
 
 
-class MemoryListState(MemoryState, ListKind):
-    """Of the hashmap backend."""
+class HashMapListState(HashMapState, ListKind):
+    """A list, stored as a Python list per key."""
 
     def get(self) -> list[Any]:
         if self._ttl is None:
@@ -303,12 +303,12 @@ class MemoryListState(MemoryState, ListKind):
     def _items(self, stored: Any) -> Iterable[tuple[bytes | None, Any]]:
         return ((None, item) for item in stored)
 
-    def _load(self, table: Table, key: Any, map_key: bytes | None, item: Any) -> None:
+    def _load(self, table: KeyTable, key: Any, map_key: bytes | None, item: Any) -> None:
         table.setdefault(key, []).append(item)
 
 
-class MemoryMapState(MemoryState, MapKind):
-    """Of the hashmap backend."""
+class HashMapMapState(HashMapState, MapKind):
+    """A map, stored as a Python dict per key."""
 
     def get(self, key: Any) -> Any:
         found = self._find(with_one_nan(key))
@@ -350,7 +350,7 @@ class MemoryMapState(MemoryState, MapKind):
         return current.key not in table
 
     def _find(self, key: Any) -> Any:
-        """The entry's value, or _MISSING."""
+        """The value of an entry that has not expired, or _MISSING."""
         if self._ttl is not None:
             self.clean_up()
         stored = self._stored()
@@ -393,6 +393,6 @@ class MemoryMapState(MemoryState, MapKind):
     def _items(self, stored: Any) -> Iterable[tuple[bytes | None, Any]]:
         return ((dumps(key), item) for key, item in stored.items())
 
-    def _load(self, table: Table, key: Any, map_key: bytes | None, item: Any) -> None:
+    def _load(self, table: KeyTable, key: Any, map_key: bytes | None, item: Any) -> None:
         assert map_key is not None
         table.setdefault(key, {})[load_key(map_key)] = item

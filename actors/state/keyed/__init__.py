@@ -1,4 +1,5 @@
-"""Keyed state of one operator: the contract of a backend, and what all backends do alike.
+"""Keyed state of one operator: what a backend is, and what all backends do alike.
 
 Open `backend.py` first. `kinds.py` has value, list, map, reducing and aggregating state as user functions call them.
+May import `actors.state.snapshots` and `actors.protocol`.
 """

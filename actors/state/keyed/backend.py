@@ -1,13 +1,18 @@
-"""Keyed state of one operator: the interface of a backend, and what all backends have in common."""
+"""What a backend of keyed state is, and what all backends do alike (Flink's AbstractKeyedStateBackend).
+
+A backend keeps the state of one operator subtask, by key group and key. The operator sets the current key before it
+calls the user's code, which then reads and writes states by their descriptors.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from actors.protocol.elements import CheckpointOptions
-from actors.state.keyed.kinds import KeyedState, MapKind
+from actors.protocol.ports import Clock
+from actors.state.keyed.kinds import KeyedState
 from actors.state.snapshots.keyed_parts import StateFacts
 from actors.state.snapshots.snapshot import PendingPart, RestoredState
 from flinkray.errors import IncompatibleStateError, InvalidProgramError
@@ -21,8 +26,6 @@ from flinkray.state.descriptors import (
     ValueStateDescriptor,
 )
 
-_State = TypeVar("_State", bound=KeyedState)
-
 _DESCRIPTORS: dict[str, type[StateDescriptor]] = {
     "value": ValueStateDescriptor,
     "list": ListStateDescriptor,
@@ -34,6 +37,9 @@ _DESCRIPTORS: dict[str, type[StateDescriptor]] = {
 NO_GROUP = -1
 """The key group while there is no current key."""
 
+NATIVE_PART = "rocksdb"
+"""Name, behind the backend's prefix, of the part of a snapshot that the rocksdb backend writes in its own format."""
+
 
 class KeyedStateBackend(KeyedStateStore, Protocol):
     """Where a keyed operator keeps its state; user functions see it as a KeyedStateStore.
@@ -44,39 +50,42 @@ class KeyedStateBackend(KeyedStateStore, Protocol):
 
     @property
     def current(self) -> CurrentKey:
-        """The current key, the same object always."""
+        """The current key: one object for the life of the backend, which `set_current_key` changes."""
 
     def set_current_key(self, key: Hashable, key_group: int) -> None:
         """
         Args:
-            key: as `actors.keys.hashes.key_values` gives it (one NaN).
-            key_group: the key's, one of the subtask's; NO_GROUP: there is no current key.
+            key: as `actors.keys.hashes.key_values` gives it, in which all NaNs are one.
+            key_group: the key group of the key, one of the subtask's.
         """
 
     def clear_current_key(self) -> None: ...
 
     def current_key(self) -> Any:
-        """Raises InvalidProgramError where there is none (in `open`, for example)."""
+        """
+        Raises:
+            InvalidProgramError: there is no current key, as in `open`.
+        """
 
     def current_key_group(self) -> int:
         """Raises as `current_key` does."""
 
     def state_of(self, descriptor: StateDescriptor) -> Any:
-        """The state of whatever kind the descriptor says."""
+        """The state that a descriptor of any kind stands for."""
 
     def keys_of(self, descriptor: StateDescriptor) -> Iterator[tuple[Any, int]]:
-        """The keys that have something in that state, with their key groups; they may be changed meanwhile."""
+        """The keys that have a value in that state, with their key groups; state may be changed while iterating."""
 
     def snapshot(self, options: CheckpointOptions, checkpoint_id: int | None = None) -> list[PendingPart]:
-        """All state as it is now; quick. What `write` of the parts reads does not change any more.
+        """All state as it is now, as parts that another thread writes. Quick; later changes do not show in the parts.
 
         Args:
-            checkpoint_id: later incremental checkpoints build on this one only if they know it, and that it is
-                complete.
+            checkpoint_id: under which the backend is told whether the checkpoint was completed; None: later incremental
+                checkpoints do not build on this one.
         """
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """It covers all earlier ones."""
+        """A checkpoint is complete, and with it all earlier ones."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None: ...
 
@@ -91,7 +100,7 @@ class KeyedStateBackend(KeyedStateStore, Protocol):
         """Drops the state of all keys. Only without checkpoints."""
 
     def close(self) -> None:
-        """Gives everything back that the backend holds; parts that are being written are not disturbed."""
+        """Frees memory and files of the backend; parts of snapshots that are being written are not disturbed."""
 
 
 class CurrentKey:
@@ -109,7 +118,7 @@ class CurrentKey:
         self.group = group
 
     def missing(self) -> InvalidProgramError:
-        """What to raise where there is none."""
+        """The error for reading or writing state while there is no current key."""
         return InvalidProgramError(
             f"{self._where}: there is no current key here, so keyed state cannot be read or written; use it in "
             "process_element or on_timer of a function on a keyed stream, not in open, close or "
@@ -117,23 +126,26 @@ class CurrentKey:
         )
 
 
-class BaseKeyedState(ABC):
-    """Descriptors, kinds and types: the same in every backend. Subclasses keep the state itself.
+class AbstractKeyedStateBackend(ABC):
+    """Implements what a KeyedStateBackend does with descriptors, kinds and types. Subclasses keep the state itself.
 
     Args:
         where: names operator and subtask in errors.
+        owned: the key groups of the subtask.
         prefix: begins the names of this backend's parts in a snapshot.
     """
 
-    def __init__(self, where: str, owned: range, prefix: str, current: CurrentKey) -> None:
+    def __init__(self, where: str, owned: range, prefix: str, current: CurrentKey, clock: Clock) -> None:
         self._where = where
         self._owned = owned
         self._part_prefix = f"{prefix}keyed/"
+        self._native_name = prefix + NATIVE_PART
         self._current = current
+        self._clock = clock
         self._states: dict[str, KeyedState] = {}
         self._facts: dict[str, StateFacts] = {}
         self._descriptors: dict[str, StateDescriptor] = {}
-        """By which the states were made."""
+        """The descriptor with which each state was first asked for."""
 
     # -- the current key
 
@@ -158,69 +170,62 @@ class BaseKeyedState(ABC):
         return self._current.group
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """For backends whose checkpoints build on each other."""
+        """Nothing to do, unless checkpoints of the backend build on each other."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """For backends whose checkpoints build on each other."""
+        """Nothing to do, unless checkpoints of the backend build on each other."""
 
     # -- states by descriptor
 
-    @abstractmethod
-    def get_state(self, descriptor: ValueStateDescriptor) -> Any: ...
+    def get_state(self, descriptor: ValueStateDescriptor) -> Any:
+        return self._state(descriptor, "value")
 
-    @abstractmethod
-    def get_list_state(self, descriptor: ListStateDescriptor) -> Any: ...
+    def get_list_state(self, descriptor: ListStateDescriptor) -> Any:
+        return self._state(descriptor, "list")
 
-    @abstractmethod
-    def get_map_state(self, descriptor: MapStateDescriptor) -> MapKind: ...
+    def get_map_state(self, descriptor: MapStateDescriptor) -> Any:
+        return self._state(descriptor, "map")
 
-    @abstractmethod
-    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> Any: ...
+    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> Any:
+        return self._state(descriptor, "reducing")
 
-    @abstractmethod
-    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> Any: ...
+    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> Any:
+        return self._state(descriptor, "aggregating")
 
     def state_of(self, descriptor: StateDescriptor) -> Any:
-        match descriptor:
-            case ValueStateDescriptor():
-                return self.get_state(descriptor)
-            case ListStateDescriptor():
-                return self.get_list_state(descriptor)
-            case MapStateDescriptor():
-                return self.get_map_state(descriptor)
-            case ReducingStateDescriptor():
-                return self.get_reducing_state(descriptor)
-            case AggregatingStateDescriptor():
-                return self.get_aggregating_state(descriptor)
-        raise InvalidProgramError(f"{self._where}: a state descriptor is needed, not {descriptor!r}")
+        kind = next((kind for kind, declared in _DESCRIPTORS.items() if isinstance(descriptor, declared)), None)
+        if kind is None:
+            raise InvalidProgramError(f"{self._where}: a state descriptor is needed, not {descriptor!r}")
+        return self._state(descriptor, kind)
+
+    def keys_of(self, descriptor: StateDescriptor) -> Iterator[tuple[Any, int]]:
+        state: KeyedState = self.state_of(descriptor)
+        return state.all_keys()
 
     @abstractmethod
-    def keys_of(self, descriptor: StateDescriptor) -> Iterator[tuple[Any, int]]: ...
-
-    @abstractmethod
-    def _make(self, descriptor: StateDescriptor, state_type: type[_State], facts: StateFacts) -> _State:
+    def _make(self, descriptor: StateDescriptor, facts: StateFacts) -> KeyedState:
         """A new state, with what was restored for it."""
 
-    def _state(self, descriptor: StateDescriptor, state_type: type[_State]) -> _State:
-        if not isinstance(descriptor, _DESCRIPTORS[state_type.kind]):
+    def _state(self, descriptor: StateDescriptor, kind: str) -> KeyedState:
+        """The state of that name, which is made when it is asked for first."""
+        if not isinstance(descriptor, _DESCRIPTORS[kind]):
             raise InvalidProgramError(
-                f"{self._where}: a {state_type.kind} state takes a {_DESCRIPTORS[state_type.kind].__name__}, not "
-                f"{descriptor!r}"
+                f"{self._where}: a {kind} state takes a {_DESCRIPTORS[kind].__name__}, not {descriptor!r}"
             )
         found = self._states.get(descriptor.name)
-        if self._descriptors.get(descriptor.name) is descriptor and isinstance(found, state_type):
-            return found  # triggers ask for every row
-        facts = StateFacts.of(descriptor, state_type.kind)
+        if found is not None and self._descriptors[descriptor.name] is descriptor and found.kind == kind:
+            return found  # without further checks, as triggers ask for every row
+        facts = StateFacts.of(descriptor, kind)
         if found is None:
-            made = self._make(descriptor, state_type, facts)
+            made = self._make(descriptor, facts)
             self._states[descriptor.name] = made
             self._facts[descriptor.name] = facts
             self._descriptors[descriptor.name] = descriptor
             return made
-        if not isinstance(found, state_type):
+        if found.kind != kind:
             raise InvalidProgramError(
                 f"{self._where}: state {descriptor.name!r} is a {found.kind} state and cannot be used as a "
-                f"{state_type.kind} state too; give one of the two another name"
+                f"{kind} state too; give one of the two another name"
             )
         for field, old, new in self._facts[descriptor.name].differences(facts):
             raise InvalidProgramError(
@@ -230,7 +235,7 @@ class BaseKeyedState(ABC):
         return found
 
     def _check_restored(self, saved: StateFacts, declared: StateFacts) -> None:
-        """Raises IncompatibleStateError where the program wants something else than was saved."""
+        """Raises IncompatibleStateError where the program declares another kind or type than was saved."""
         if saved.kind != declared.kind:
             raise IncompatibleStateError(
                 f"{self._where}: state {saved.name!r} was saved as a {saved.kind} state, and this program declares it "

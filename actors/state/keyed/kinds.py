@@ -1,4 +1,8 @@
-"""The kinds of keyed state as user functions call them, over whatever a backend reads and writes."""
+"""The kinds of keyed state as user functions call them: value, list, map, reducing and aggregating state.
+
+A backend mixes each kind into a class of its own, which reads and writes what the kind needs; what a time to live means
+is the same for all of them.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +10,47 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
+from actors.protocol.ports import Clock
 from flinkray.errors import InvalidProgramError
 from flinkray.functions.interfaces import as_callable
-from flinkray.state.descriptors import AggregatingStateDescriptor, ReducingStateDescriptor, StateDescriptor
+from flinkray.state.descriptors import (
+    AggregatingStateDescriptor,
+    ReducingStateDescriptor,
+    StateDescriptor,
+    TtlUpdateType,
+)
+from flinkray.types.records import MIN_TIMESTAMP
 
 
 class KeyedState(ABC):
-    """Any state of a backend."""
+    """One state of a backend, with the values of all keys."""
 
     kind: ClassVar[str]
+
+    def __init__(self, descriptor: StateDescriptor, clock: Clock) -> None:
+        self._clock = clock
+        self._ttl = ttl = descriptor.active_ttl
+        self._renews_on_read = ttl is not None and ttl.update_type is TtlUpdateType.ON_READ_AND_WRITE
+        self._returns_expired = ttl is not None and ttl.returns_expired
 
     def use(self, descriptor: StateDescriptor) -> None:
         """Takes the function out of the descriptor, where the kind has one."""
 
     @abstractmethod
     def clear(self) -> None:
-        """Of the current key."""
+        """Removes what the current key has."""
+
+    @abstractmethod
+    def all_keys(self) -> Iterator[tuple[Any, int]]:
+        """The keys that have a value in this state, with their key groups; state may be changed while iterating."""
+
+    def newest_expired_in_snapshots(self, now_ms: int) -> int:
+        """Values that were renewed at this time or before are left out of a full snapshot."""
+        ttl = self._ttl
+        return MIN_TIMESTAMP if ttl is None or ttl.keeps_expired_in_snapshots else now_ms - ttl.ttl_ms
 
     def take_out(self) -> Any:
-        """What the current key has, for `merge_in` under another key; None where it has nothing. It is gone then.
+        """Removes what the current key has, and returns it for `merge_in` under another key; None for nothing.
 
         Raises:
             InvalidProgramError: states of this kind cannot be merged.
@@ -35,7 +61,7 @@ class KeyedState(ABC):
         )
 
     def merge_in(self, taken: Any) -> None:
-        """Adds what `take_out` gave of the same state to what the current key has."""
+        """Adds what `take_out` returned for another key to what the current key has."""
         raise TypeError(f"a {self.kind} state has nothing to merge")
 
 
@@ -44,13 +70,15 @@ class SingleValue(KeyedState):
 
     @abstractmethod
     def _read(self) -> Any:
-        """The live value, which the caller may change and write again."""
+        """The value of the current key, unless it has expired; the caller may change it and write it again."""
 
     @abstractmethod
     def _write(self, value: Any) -> None: ...
 
 
 class ValueKind(SingleValue):
+    """A value (`flinkray.state.descriptors.ValueState`)."""
+
     kind = "value"
 
     def value(self) -> Any:
@@ -65,6 +93,8 @@ class ValueKind(SingleValue):
 
 
 class ReducingKind(SingleValue):
+    """A value folded with a reduce function."""
+
     kind = "reducing"
 
     def use(self, descriptor: StateDescriptor) -> None:
@@ -88,6 +118,8 @@ class ReducingKind(SingleValue):
 
 
 class AggregatingKind(SingleValue):
+    """The accumulator of an aggregate function, read as its result."""
+
     kind = "aggregating"
 
     def use(self, descriptor: StateDescriptor) -> None:
@@ -115,6 +147,8 @@ class AggregatingKind(SingleValue):
 
 
 class ListKind(KeyedState):
+    """A list of elements, oldest first."""
+
     kind = "list"
 
     @abstractmethod
@@ -131,7 +165,7 @@ class ListKind(KeyedState):
         self.add_all((value,))
 
     def update(self, values: Iterable[Any]) -> None:
-        """Replaces the list; nothing clears it."""
+        """Replaces the list; an empty one clears the state."""
         replacement = list(values)
         self.clear()
         self.add_all(replacement)
@@ -146,7 +180,7 @@ class ListKind(KeyedState):
 
 
 class ReadableMap(ABC):
-    """A dict that is read, as PyFlink's read-only broadcast state."""
+    """The reading half of a dict, as PyFlink's read-only broadcast state offers it."""
 
     @abstractmethod
     def get(self, key: Any) -> Any: ...
@@ -156,7 +190,7 @@ class ReadableMap(ABC):
 
     @abstractmethod
     def items(self) -> Iterator[tuple[Any, Any]]:
-        """The entries as they are now: what happens to the map while iterating does not show. In no certain order."""
+        """The entries as they are now, in no certain order; changes made while iterating do not show."""
 
     @abstractmethod
     def is_empty(self) -> bool: ...
@@ -179,7 +213,7 @@ class ReadableMap(ABC):
 
 
 class WritableMap(ReadableMap):
-    """A dict as PyFlink's MapState and BroadcastState."""
+    """A dict as PyFlink's MapState and BroadcastState offer it."""
 
     @abstractmethod
     def put(self, key: Any, value: Any) -> None: ...
@@ -200,4 +234,6 @@ class WritableMap(ReadableMap):
 
 
 class MapKind(KeyedState, WritableMap):
+    """A dict of entries."""
+
     kind = "map"

@@ -1,4 +1,4 @@
-"""Settings of state backends, as one value that tasks hand to their operators."""
+"""The options of state backends, read from the configuration once and handed on to operators."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ class StateOptions(Struct, frozen=True):
     """Which backend keeps keyed state, and how."""
 
     backend: str = options.STATE_BACKEND.default
-    """hashmap or rocksdb."""
+    """The backend's name: hashmap or rocksdb."""
     is_incremental: bool = options.INCREMENTAL_CHECKPOINTS.default
+    """Whether checkpoints of rocksdb upload only files that earlier ones do not have."""
     local_directory: str = options.STATE_LOCAL_DIRECTORY.default
+    """Where rocksdb keeps its files; empty: the system's temporary directory."""
     memory_bytes: int = options.STATE_MEMORY.default
+    """The size of write buffers and block cache of each RocksDB."""
 
     @staticmethod
     def of(configuration: Configuration) -> StateOptions:

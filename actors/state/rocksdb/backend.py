@@ -9,14 +9,12 @@ import tempfile
 import weakref
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 
 from actors.protocol.elements import CheckpointOptions
 from actors.protocol.ports import Clock
-from actors.state.hashmap.backend import NATIVE_PART
-from actors.state.keyed.backend import BaseKeyedState
+from actors.state.keyed.backend import AbstractKeyedStateBackend
 from actors.state.keyed.kinds import KeyedState
 from actors.state.keyed.options import StateOptions
 from actors.state.rocksdb.checkpoint_files import NativePart, StoreDescription, UploadedFiles, fetch
@@ -24,112 +22,102 @@ from actors.state.rocksdb.states import (
     PREFIX,
     SEQUENCE,
     Codec,
-    DiskAggregatingState,
-    DiskKey,
-    DiskListState,
-    DiskMapState,
-    DiskReducingState,
-    DiskState,
-    DiskValueState,
+    PickledCurrentKey,
+    RocksDbAggregatingState,
+    RocksDbListState,
+    RocksDbMapState,
+    RocksDbReducingState,
+    RocksDbState,
+    RocksDbValueState,
     rows_in_groups,
 )
-from actors.state.rocksdb.store import DiskStore, Items, read_directory
-from actors.state.snapshots.keyed_parts import StateFacts, TablePart, pieces_of, rows_of
+from actors.state.rocksdb.store import Items, RocksDbStore, read_directory
+from actors.state.snapshots.keyed_parts import StateFacts, TablePart, rows_of, state_tables
 from actors.state.snapshots.pickling import dumps, loads
 from actors.state.snapshots.snapshot import KeyedTable, NativeState, PendingPart, RestoredState
-from flinkray.state.descriptors import (
-    AggregatingStateDescriptor,
-    ListStateDescriptor,
-    MapStateDescriptor,
-    ReducingStateDescriptor,
-    StateDescriptor,
-    ValueStateDescriptor,
-)
+from flinkray.state.descriptors import StateDescriptor
 from flinkray.types.records import MIN_TIMESTAMP
 
-_State = TypeVar("_State", bound=KeyedState)
+_STATE_TYPES: dict[str, type[RocksDbState]] = {
+    state_type.kind: state_type
+    for state_type in (
+        RocksDbValueState,
+        RocksDbListState,
+        RocksDbMapState,
+        RocksDbReducingState,
+        RocksDbAggregatingState,
+    )
+}
 
 
-class RocksDbKeyedState(BaseKeyedState):
+class RocksDbKeyedStateBackend(AbstractKeyedStateBackend):
     """A KeyedStateBackend. Each read and write pickles, so a value that is changed must be written again."""
 
     def __init__(self, where: str, owned: range, prefix: str, clock: Clock, options: StateOptions) -> None:
-        self._key = DiskKey(where)
-        super().__init__(where, owned, prefix, self._key)
-        self._native_name = prefix + NATIVE_PART
-        self._clock = clock
+        self._key = PickledCurrentKey(where)
+        super().__init__(where, owned, prefix, self._key, clock)
         self._options = options
-        self._made_directory = ""
-        self._removal: weakref.finalize[..., RocksDbKeyedState] | None = None
-        """Of the directory of a backend that nobody closes."""
-        self._closing: weakref.finalize[..., RocksDbKeyedState] | None = None
-        """Of its store, which without its files would try for a second to flush."""
-        self._opened: DiskStore | None = None
+        self._created_directory = ""
+        """Of this backend alone; empty until there is something to keep."""
+        self._removal: weakref.finalize[..., RocksDbKeyedStateBackend] | None = None
+        """Removes the directory of a backend that nobody closes."""
+        self._closing: weakref.finalize[..., RocksDbKeyedStateBackend] | None = None
+        """Closes the store before that: without its files it would try to flush for a second."""
+        self._opened: RocksDbStore | None = None
         self._numbers: dict[str, int] = {}
+        """The number that stands for each state in keys of the store, by the state's name."""
         self._saved: dict[str, StateFacts] = {}
-        """What is in the store, by name; also what the program has not asked for yet."""
+        """The states in the store, by name, with those that the program has not asked for yet."""
         self._uploaded = UploadedFiles()
         self._checkpoints = 0
 
     @property
     def _directory(self) -> str:
-        """Of this backend alone; made once there is something to keep."""
-        if not self._made_directory:
+        """The backend's own directory, which is created when it is asked for first."""
+        if not self._created_directory:
             parent = self._options.local_directory
             if parent:
                 os.makedirs(parent, exist_ok=True)
-            self._made_directory = tempfile.mkdtemp(prefix="flinkray-state-", dir=parent or None)
-            self._removal = weakref.finalize(self, shutil.rmtree, self._made_directory, ignore_errors=True)
-        return self._made_directory
+            self._created_directory = tempfile.mkdtemp(prefix="flinkray-state-", dir=parent or None)
+            self._removal = weakref.finalize(self, shutil.rmtree, self._created_directory, ignore_errors=True)
+        return self._created_directory
 
     @property
     def _store_directory(self) -> str:
         return os.path.join(self._directory, "db")
 
     @property
-    def _store(self) -> DiskStore:
+    def _store(self) -> RocksDbStore:
         if self._opened is None:
-            self._opened = DiskStore(self._store_directory, self._options.memory_bytes)
+            self._opened = RocksDbStore(self._store_directory, self._options.memory_bytes)
             # Called before `_removal`, as that is older.
             self._closing = weakref.finalize(self, self._opened.close)
         return self._opened
 
-    def get_state(self, descriptor: ValueStateDescriptor) -> DiskValueState:
-        return self._state(descriptor, DiskValueState)
-
-    def get_list_state(self, descriptor: ListStateDescriptor) -> DiskListState:
-        return self._state(descriptor, DiskListState)
-
-    def get_map_state(self, descriptor: MapStateDescriptor) -> DiskMapState:
-        return self._state(descriptor, DiskMapState)
-
-    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> DiskReducingState:
-        return self._state(descriptor, DiskReducingState)
-
-    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> DiskAggregatingState:
-        return self._state(descriptor, DiskAggregatingState)
-
-    def _make(self, descriptor: StateDescriptor, state_type: type[_State], facts: StateFacts) -> _State:
-        assert issubclass(state_type, DiskState)
+    def _make(self, descriptor: StateDescriptor, facts: StateFacts) -> KeyedState:
         saved = self._saved.get(descriptor.name)
         if saved is not None:
             self._check_restored(saved, facts)
             if saved.has_ttl != facts.has_ttl:
                 self._change_ttl(saved)
         number = self._number(facts)
-        state = state_type(descriptor, number, self._key, self._store, self._clock, self._owned)
+        state = _STATE_TYPES[facts.kind](descriptor, number, self._key, self._store, self._clock, self._owned)
         state.use(descriptor)
         cleanup = None if descriptor.active_ttl is None else descriptor.active_ttl.cleanup_strategies.rocksdb_compaction
         if cleanup is not None:
             self._store.compact_files_after(cleanup.periodic_compaction_time_ms)
-        return cast(_State, state)
+        return state
 
     def _number(self, facts: StateFacts) -> int:
+        """The number of a state, which is in the store from now on."""
         self._saved[facts.name] = facts
         return self._numbers.setdefault(facts.name, len(self._numbers))
 
     def _change_ttl(self, saved: StateFacts) -> None:
-        """The state was saved with a time to live and has none now, or the other way round: then it begins now."""
+        """Rewrites a state that was saved with a time to live and has none now, or the other way round.
+
+        A time to live that is new counts from now.
+        """
         store, now = self._store, self._clock.now_ms()
         before, after = Codec(saved.kind, saved.has_ttl), Codec(saved.kind, not saved.has_ttl)
         for group in self._owned:
@@ -162,34 +150,30 @@ class RocksDbKeyedState(BaseKeyedState):
     def _tables(self) -> list[PendingPart]:
         owned, where = self._owned, self._where
 
-        def make_pieces(items: Items, facts: StateFacts, number: int, newest_expired: int) -> Iterator[KeyedTable]:
+        def make_tables(items: Items, facts: StateFacts, number: int, newest_expired: int) -> Iterator[KeyedTable]:
             rows = rows_in_groups(items, owned, number, facts.kind, facts.has_ttl, newest_expired)
             if facts.column is None:
-                return pieces_of(facts, where, rows, is_pickled=True)
-            return pieces_of(facts, where, ((*row[:3], loads(row[3]), row[4]) for row in rows))
+                return state_tables(facts, where, rows, is_pickled=True)
+            return state_tables(facts, where, ((*row[:3], loads(row[3]), row[4]) for row in rows))
 
         return [
             TablePart(
                 self._part_prefix + name,
                 facts.schema(),
-                partial(make_pieces, self._store.frozen(), facts, self._numbers[name], self._newest_expired(name)),
+                partial(make_tables, self._store.frozen(), facts, self._numbers[name], self._newest_expired(name)),
                 owned,
             )
             for name, facts in self._saved.items()
         ]
 
     def _newest_expired(self, name: str) -> int:
-        """See `DiskState.newest_expired_in_snapshots`; all that is saved where the program has not asked for it yet."""
+        """As `KeyedState.newest_expired_in_snapshots`; no value expires in a state that the program has not asked
+        for."""
         state = self._states.get(name)
         if state is None:
             return MIN_TIMESTAMP
-        assert isinstance(state, DiskState)
+        assert isinstance(state, RocksDbState)
         return state.newest_expired_in_snapshots(self._clock.now_ms())
-
-    def keys_of(self, descriptor: StateDescriptor) -> Iterator[tuple[Any, int]]:
-        state = self.state_of(descriptor)
-        assert isinstance(state, DiskState)
-        return state.all_keys()
 
     def restore(self, restored: RestoredState) -> None:
         names = restored.names()
@@ -201,11 +185,14 @@ class RocksDbKeyedState(BaseKeyedState):
                 self._import_files(native)
         for name in sorted(names):
             if name.startswith(self._part_prefix):
-                for piece in restored.keyed(name):
-                    self._import_table(piece)
+                for table in restored.keyed(name):
+                    self._import_table(table)
 
     def _open_files(self, native: NativeState) -> None:
-        """The same key groups: the files are the store, and need not be uploaded again."""
+        """Opens the files of a checkpoint as the store, where the key groups are the same.
+
+        The next incremental checkpoint need not upload them again.
+        """
         description = StoreDescription.of(native)
         fetch(native, description, self._store_directory)
         self._store.sequence = description.sequence
@@ -214,6 +201,7 @@ class RocksDbKeyedState(BaseKeyedState):
         self._uploaded.restored(native.shared_files())
 
     def _import_files(self, native: NativeState) -> None:
+        """Copies the entries of this subtask's key groups from the files of a former subtask into the store."""
         description = StoreDescription.of(native)
         directory = os.path.join(self._directory, "import")
         with contextlib.ExitStack() as stack:
@@ -222,7 +210,7 @@ class RocksDbKeyedState(BaseKeyedState):
             items, close = read_directory(directory, self._options.memory_bytes)
             stack.callback(close)
             store = self._store
-            # Elements of one list come from one former subtask, so that its numbers stay in order.
+            # The elements of one list come from one former subtask, so that their sequence numbers stay in order.
             store.sequence = max(store.sequence, description.sequence)
             for name, former in description.numbers.items():
                 number = self._number(description.facts[name])
@@ -231,11 +219,12 @@ class RocksDbKeyedState(BaseKeyedState):
                     for key, stored in items(region, region):
                         store.put(here + key[PREFIX.size :], stored)
 
-    def _import_table(self, piece: pa.Table) -> None:
-        facts = StateFacts.of_schema(piece.schema)
+    def _import_table(self, table: pa.Table) -> None:
+        """Writes the rows of a restored table into the store."""
+        facts = StateFacts.of_schema(table.schema)
         codec, store = Codec(facts.kind, facts.has_ttl), self._store
         number, pickler = self._number(facts), self._key.pickler
-        for group, key, map_key, value, renewed in rows_of(piece, facts, unpickle=False):
+        for group, key, map_key, value, renewed in rows_of(table, facts, unpickle=False):
             stored_key, original = PREFIX.pack(group, number) + pickler.dumps(loads(key)), None
             if facts.kind == "list":
                 stored_key += SEQUENCE.pack(store.next_sequence())
@@ -252,14 +241,14 @@ class RocksDbKeyedState(BaseKeyedState):
                 self._opened.delete(key)
 
     def close(self) -> None:
-        """Files of checkpoints that are being written go when these are done."""
+        """Closes and deletes the store; files of checkpoints that are being written go once those are written."""
         if self._removal is not None:
             self._removal.detach()
         self._opened = None
         if self._closing is not None:
             self._closing()
-        elif self._made_directory:
-            # What a restore that failed has fetched.
+        elif self._created_directory:
+            # A restore that failed may have left files where the store would be.
             shutil.rmtree(self._store_directory, ignore_errors=True)
-        if os.path.isdir(self._made_directory) and not os.listdir(self._made_directory):
-            os.rmdir(self._made_directory)
+        if os.path.isdir(self._created_directory) and not os.listdir(self._created_directory):
+            os.rmdir(self._created_directory)

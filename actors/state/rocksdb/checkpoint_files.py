@@ -1,4 +1,7 @@
-"""Checkpoints of a RocksDB as files: what is uploaded once and used by many checkpoints, and how it comes back."""
+"""The files of a RocksDB in checkpoints: uploaded once and shared by many, or copied back to open the store again.
+
+After Flink's RocksIncrementalSnapshotStrategy.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +20,22 @@ from actors.state.snapshots.keyed_parts import StateFacts
 from actors.state.snapshots.snapshot import NativeState, PendingPart, StateWriter
 
 _SHARED_SUFFIX = ".sst"
-"""Of the files that RocksDB never changes; of the others, those that it needs are small and go with the part."""
+"""How the names of the files end that RocksDB never changes, so that checkpoints can share them."""
 _SMALL_FILES = ("MANIFEST-", "CURRENT")
+"""How the names of the other files begin that RocksDB needs; their content goes into the part itself."""
 
 
 class StoreDescription(Struct, frozen=True):
-    """What a NATIVE part holds beside the shared files."""
+    """What a NATIVE part holds beside the shared files. Pickled into checkpoints."""
 
     numbers: dict[str, int]
-    """Of the states, by name."""
+    """The number of each state in the keys of the store, by the state's name."""
     facts: dict[str, StateFacts]
+    """What each state is, by its name."""
     sequence: int
+    """The highest sequence number of a list element."""
     files: dict[str, bytes]
-    """The small files."""
+    """The content of the small files, by name."""
 
     @staticmethod
     def of(state: NativeState) -> StoreDescription:
@@ -39,12 +45,12 @@ class StoreDescription(Struct, frozen=True):
 
 
 class UploadedFiles:
-    """Which files of earlier checkpoints a new one may name, instead of uploading them again. Any thread.
+    """Which files of earlier checkpoints a new one may refer to, instead of uploading them again. Any thread.
 
-    Those of the latest completed checkpoint stay until a newer one is complete. So a file may be named again if that
-    checkpoint has it and all that are under way since then have it too: whichever of them is completed next, and
-    whichever is given up, the file is kept (what a checkpoint that is given up has uploaded is deleted). RocksDB never
-    gives two files of one store the same name.
+    The files of the latest completed checkpoint stay until a newer one is complete. So a file may be referred to again
+    if that checkpoint has it, and all checkpoints that have begun since have it too: whichever of them is completed
+    next or aborted, the file stays (files that an aborted checkpoint has uploaded are deleted). RocksDB never gives two
+    files of one store the same name.
     """
 
     def __init__(self) -> None:
@@ -53,14 +59,18 @@ class UploadedFiles:
         self._lock = threading.Lock()
 
     def restored(self, files: Iterable[SharedFile]) -> None:
-        """The store has been restored from a completed checkpoint with these."""
+        """The store has been restored from a completed checkpoint that has these files."""
         with self._lock:
             self._completed = {file.name: file for file in files}
 
     def begin(self, checkpoint_id: int | None, names: Iterable[str], directory: str) -> dict[str, SharedFile]:
-        """Those of the names that the checkpoint need not upload, as they are in that directory (a URI) already.
+        """The files that a new checkpoint need not upload, by name.
 
-        Files elsewhere belong to another job, which may delete them. Without its id, nothing is named after it.
+        Args:
+            checkpoint_id: None: later checkpoints will not refer to files that this one uploads.
+            names: all files of the store.
+            directory: URI of the directory for shared files. Files elsewhere belong to another job, which may delete
+                them.
         """
         with self._lock:
             known = [self._completed, *self._under_way.values()]
@@ -76,12 +86,13 @@ class UploadedFiles:
         return usable
 
     def written(self, checkpoint_id: int | None, files: Iterable[SharedFile]) -> None:
+        """A checkpoint that has begun now has all of its files uploaded."""
         with self._lock:
             if checkpoint_id in self._under_way:
                 self._under_way[checkpoint_id] = {file.name: file for file in files}
 
     def complete(self, checkpoint_id: int) -> None:
-        """Covers all earlier ones."""
+        """A checkpoint is complete, and with it all earlier ones."""
         with self._lock:
             if checkpoint_id in self._under_way:
                 self._completed = self._under_way[checkpoint_id]
@@ -93,21 +104,22 @@ class UploadedFiles:
 
 
 def _is_in(directory: str, path: str) -> bool:
-    """Whether a file is in the directory (a URI) by the last two parts of its name, of which one is the job's id.
+    """Whether a file is in the directory (a URI), going by the last two components of the directory's name.
 
-    What is before them a path may say in another way: it has no credentials, and perhaps no host.
+    One of them is the job's id. Those before them may differ in a path, which has no credentials and perhaps no host.
     """
     parts = directory.partition("?")[0].rstrip("/").split("/")
     return f"/{posixpath.dirname(path)}".endswith("/" + "/".join(parts[-2:]).lstrip("/"))
 
 
 class NativePart(PendingPart):
-    """A copy of the store in `directory`, which goes when the part is written or discarded.
+    """A part of a snapshot made of the store's files.
 
     Args:
-        describe: makes the description, from the small files.
-        uploaded: by name, the shared files that need not be uploaded.
-        written: told all shared files of the part once it is written.
+        directory: a copy of the store, which is removed when the part is written or discarded.
+        describe: makes the description, given the content of the small files.
+        uploaded: the shared files that need not be uploaded, by name.
+        written: called with all shared files of the part once it is written.
     """
 
     def __init__(
@@ -148,14 +160,14 @@ class NativePart(PendingPart):
         return StatePart(self._name, PartKind.NATIVE, data, len(shared), groups, tuple(shared))
 
     def discard(self) -> None:
-        # By two threads at once, when a checkpoint is given up while it is being written.
+        # Two threads may be here at once, when a checkpoint is aborted while it is being written.
         shutil.rmtree(self._directory, ignore_errors=True)
         with contextlib.suppress(OSError):  # not empty: the store, or another checkpoint, is still there
             os.rmdir(os.path.dirname(self._directory))
 
 
 def fetch(state: NativeState, description: StoreDescription, directory: str) -> None:
-    """Puts the files of a store where it can be opened."""
+    """Copies the files of a store into a new directory, where it can be opened."""
     os.makedirs(directory)
     for file in state.shared_files():
         state.fetch(file, os.path.join(directory, file.name))

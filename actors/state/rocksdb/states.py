@@ -2,9 +2,9 @@
 
 Keys of the store: key group (2 bytes), number of the state (2 bytes), pickled key, and of a list the sequence number of
 the element (8 bytes), of a map the pickled key of the entry. Values: with a time to live the time of the last renewal
-(8 bytes, epoch milliseconds); of a map
-a byte that says whether the entry's key follows, as it may be lost in the pickled one (1 stands for 1.0 and True);
-then the pickled value. All numbers are big-endian, so that the order of bytes is the order of key groups.
+(8 bytes, epoch milliseconds); in a map a byte that says whether the original key of the entry follows, which the
+store's key may not give back (there, 1 stands for 1.0 and True as well); then the pickled value. All numbers are
+big-endian, so that the order of bytes is the order of key groups.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ from actors.state.keyed.kinds import (
     SingleValue,
     ValueKind,
 )
-from actors.state.rocksdb.store import DiskStore, Items
-from actors.state.snapshots.keyed_parts import Row
+from actors.state.rocksdb.store import Items, RocksDbStore
+from actors.state.snapshots.keyed_parts import StateRow
 from actors.state.snapshots.pickling import KeyPickler, dumps, load_key, loads
-from flinkray.state.descriptors import StateDescriptor, TtlUpdateType
-from flinkray.types.records import MIN_TIMESTAMP
+from flinkray.state.descriptors import StateDescriptor
 
 _RENEWED = struct.Struct(">q")
 SEQUENCE = struct.Struct(">Q")
@@ -46,8 +45,8 @@ _ENTRIES_PER_SWEEP = 256
 _GROUPS_PER_SWEEP = 64
 
 
-class DiskKey(CurrentKey):
-    """The current key, and its bytes once they are asked for."""
+class PickledCurrentKey(CurrentKey):
+    """The current key, pickled when its bytes are first asked for."""
 
     __slots__ = ("_bytes", "_prefix", "_prefix_of", "pickler")
 
@@ -57,7 +56,7 @@ class DiskKey(CurrentKey):
         self._bytes: bytes | None = None
         self._prefix = b""
         self._prefix_of: int | None = None
-        """The number of the state that was asked for last, of which `_prefix` is."""
+        """The number of the state that `_prefix` belongs to: the one that was read or written last."""
 
     def set(self, key: Any, group: int) -> None:
         self.key = key
@@ -65,7 +64,7 @@ class DiskKey(CurrentKey):
         self._bytes = self._prefix_of = None
 
     def prefix(self, number: int) -> bytes:
-        """What the entries of the current key begin with, in the state of that number."""
+        """The bytes with which the store's keys begin for the current key in the state of that number."""
         if number != self._prefix_of:
             if self._bytes is None:
                 if self.group == NO_GROUP:
@@ -77,14 +76,17 @@ class DiskKey(CurrentKey):
 
 
 class Codec:
-    """What is stored for one value, list element or map entry."""
+    """Encodes the bytes that are stored for one value, list element or map entry."""
 
     def __init__(self, kind: str, has_ttl: bool) -> None:
         self._has_ttl = has_ttl
         self._is_map = kind == "map"
 
     def encode(self, pickled: bytes, renewed: int | None, map_key: bytes | None = None) -> bytes:
-        """`map_key`: the pickled key of a map's entry, where the store's key does not give it back as it is."""
+        """
+        Args:
+            map_key: the pickled key of a map's entry, where the store's key does not give it back as it is.
+        """
         if self._is_map:
             pickled = (
                 _KEY_IS_CANONICAL + pickled
@@ -94,19 +96,19 @@ class Codec:
         return _RENEWED.pack(renewed) + pickled if self._has_ttl else pickled
 
     def renewed(self, stored: bytes) -> int | None:
-        """When the time to live began, where there is one."""
+        """When the value was last renewed, epoch milliseconds; None without a time to live."""
         renewed: int | None = _RENEWED.unpack_from(stored)[0] if self._has_ttl else None
         return renewed
 
     def pickled(self, stored: bytes) -> bytes:
-        """The value's own bytes."""
+        """The pickled value alone."""
         start = _RENEWED.size if self._has_ttl else 0
         if self._is_map:
             start += 1 if stored[start : start + 1] == _KEY_IS_CANONICAL else 5 + self._key_length(stored, start)
         return stored[start:] if start else stored
 
     def map_key(self, stored: bytes) -> bytes | None:
-        """The pickled key of a map's entry, where it had to be stored."""
+        """The pickled key of a map's entry; None where the store's key gives it back."""
         start = _RENEWED.size if self._has_ttl else 0
         if stored[start : start + 1] == _KEY_IS_CANONICAL:
             return None
@@ -117,24 +119,29 @@ class Codec:
         return length
 
 
-class DiskState(KeyedState):
-    """Base: keys, time to live, and rows for snapshots."""
+class RocksDbState(KeyedState):
+    """Base of all kinds of state in the rocksdb backend: keys, and time to live."""
 
     def __init__(
-        self, descriptor: StateDescriptor, number: int, current: DiskKey, store: DiskStore, clock: Clock, owned: range
+        self,
+        descriptor: StateDescriptor,
+        number: int,
+        current: PickledCurrentKey,
+        store: RocksDbStore,
+        clock: Clock,
+        owned: range,
     ) -> None:
+        super().__init__(descriptor, clock)
         self._number = number
         self._current = current
         self._store = store
-        self._clock = clock
-        self._ttl = ttl = descriptor.active_ttl
-        self._renews_on_read = ttl is not None and ttl.update_type is TtlUpdateType.ON_READ_AND_WRITE
-        self._returns_expired = ttl is not None and ttl.returns_expired
+        ttl = self._ttl
         self._cleanup = None if ttl is None else ttl.cleanup_strategies.get_rocksdb_compact_filter_cleanup_strategy()
         self._codec = Codec(self.kind, ttl is not None)
         self._owned = owned
         self._writes = 0
         self._swept = PREFIX.pack(owned.start, number)
+        """The key of the store at which the next sweep begins."""
 
     def _now(self) -> int | None:
         """The time of a renewal now; None without a time to live."""
@@ -144,17 +151,11 @@ class DiskState(KeyedState):
         return self._ttl is not None and self._was_renewed_by(stored, self._clock.now_ms() - self._ttl.ttl_ms)
 
     def _was_renewed_by(self, stored: bytes, newest_expired: int) -> bool:
-        """And not later."""
+        """Whether the value was last renewed at `newest_expired` or before."""
         renewed = self._codec.renewed(stored)
         return renewed is not None and renewed <= newest_expired
 
-    def newest_expired_in_snapshots(self, now_ms: int) -> int:
-        """What was renewed then or before is left out of a full snapshot."""
-        ttl = self._ttl
-        return MIN_TIMESTAMP if ttl is None or ttl.keeps_expired_in_snapshots else now_ms - ttl.ttl_ms
-
     def all_keys(self) -> Iterator[tuple[Any, int]]:
-        """Those that have something in this state, and their key groups."""
         for group in self._owned:
             last = None
             for key, _, _ in _keys_in_group(self._store.items, group, self._number, self.kind):
@@ -191,12 +192,13 @@ class DiskState(KeyedState):
 
 def rows_in_groups(
     items: Items, owned: range, number: int, kind: str, has_ttl: bool, newest_expired: int
-) -> Iterator[Row]:
-    """The rows of one state that were renewed later than that (or do not expire), by key group; values and keys are
-    pickled.
+) -> Iterator[StateRow]:
+    """The rows of one state, in the order of key groups; values and keys are pickled.
 
     Args:
-        items: `items(first, prefix)` gives the entries from the key `first` on that begin with `prefix`.
+        items: the entries of the store, or of a snapshot of it.
+        number: the state's number in the keys of the store.
+        newest_expired: values that were last renewed at this time or before are left out.
     """
     codec = Codec(kind, has_ttl)
     for group in owned:
@@ -210,7 +212,8 @@ def rows_in_groups(
 
 
 def _keys_in_group(items: Items, group: int, number: int, kind: str) -> Iterator[tuple[bytes, bytes | None, bytes]]:
-    """Key and, of a map, entry's key of everything that is stored in one group, and what is stored."""
+    """Everything stored for a state in one key group: the pickled key, in a map that of the entry, and the stored
+    bytes."""
     loader = _KeyReader()
     region = PREFIX.pack(group, number)
     for stored_key, stored in items(region, region):
@@ -225,7 +228,7 @@ def _keys_in_group(items: Items, group: int, number: int, kind: str) -> Iterator
 
 
 class _KeyReader:
-    """Finds where the pickled key ends; entries of one key come one after another."""
+    """Finds where the pickled key ends in a key of the store, quickly where entries of one key follow each other."""
 
     def __init__(self) -> None:
         self._last = b"\0"
@@ -237,13 +240,13 @@ class _KeyReader:
 
 
 def pickled_length(data: bytes) -> int:
-    """How many of the bytes are the pickle that they begin with."""
+    """The length of the pickle with which the bytes begin."""
     stream = io.BytesIO(data)
     pickle.load(stream)
     return stream.tell()
 
 
-class _DiskSingle(DiskState, SingleValue):
+class _RocksDbSingleValue(RocksDbState, SingleValue):
     def _read(self) -> Any:
         key = self._current.prefix(self._number)
         stored = self._store.get(key)
@@ -268,20 +271,20 @@ class _DiskSingle(DiskState, SingleValue):
         self._store.delete(self._current.prefix(self._number))
 
 
-class DiskValueState(_DiskSingle, ValueKind):
-    """Of the rocksdb backend."""
+class RocksDbValueState(_RocksDbSingleValue, ValueKind):
+    """A value per key."""
 
 
-class DiskReducingState(_DiskSingle, ReducingKind):
-    """Of the rocksdb backend."""
+class RocksDbReducingState(_RocksDbSingleValue, ReducingKind):
+    """A reduced value per key."""
 
 
-class DiskAggregatingState(_DiskSingle, AggregatingKind):
-    """Of the rocksdb backend."""
+class RocksDbAggregatingState(_RocksDbSingleValue, AggregatingKind):
+    """An accumulator per key."""
 
 
-class DiskListState(DiskState, ListKind):
-    """Of the rocksdb backend: adding writes the new elements only."""
+class RocksDbListState(RocksDbState, ListKind):
+    """A list per key, of which each element is an entry of the store, so that adding writes the new elements only."""
 
     def get(self) -> list[Any]:
         prefix = self._current.prefix(self._number)
@@ -308,8 +311,8 @@ class DiskListState(DiskState, ListKind):
         self._clear_prefix()
 
 
-class DiskMapState(DiskState, MapKind):
-    """Of the rocksdb backend: each entry is read and written on its own."""
+class RocksDbMapState(RocksDbState, MapKind):
+    """A map per key, of which each entry is one of the store, read and written on its own."""
 
     def get(self, key: Any) -> Any:
         stored = self._read(self._entry(key))
@@ -332,7 +335,7 @@ class DiskMapState(DiskState, MapKind):
     def items(self) -> Iterator[tuple[Any, Any]]:
         prefix = self._current.prefix(self._number)
         entries = self._decoded(self._store.all_of(prefix, stay=True), len(prefix))
-        # Expiry deletes and renews, which must not happen when the program may have written the entry again.
+        # Reading deletes and renews entries, which must be over before the program can write one of them again.
         return entries if self._ttl is None else iter(list(entries))
 
     def is_empty(self) -> bool:

@@ -15,22 +15,22 @@ from typing import Any
 from flinkray.errors import MissingDependencyError
 
 Items = Callable[[bytes, bytes], Iterator[tuple[bytes, bytes]]]
-"""`items(first, prefix)`: the entries from the key `first` on, of those that begin with `prefix`, in order, as they
+"""`items(first, prefix)` gives the entries whose keys begin with `prefix`, from the key `first` on, in order, as they
 are when it is called."""
 
-_Bounded = tuple[Any, Any]
-"""An iterator, and its options, which must live as long: it only points to the bound that they hold."""
+_BoundedIterator = tuple[Any, Any]
+"""An iterator with its options, which must live as long: the iterator only points to the bound that they hold."""
 
 # Deleted entries stay until files are merged, and reading passes over each of them. Where it would pass over more than
-# this many of one prefix, the prefix's other keys are kept in mind from then on, and read one by one.
+# this many of one prefix, the prefix's other keys are remembered from then on, and read one by one.
 _MOST_DELETED = 1000
-# What is kept in mind at most: a few megabytes.
+# Prefixes and keys of each that are remembered at most, which takes a few megabytes.
 _MOST_CROWDED = 128
 _MOST_KEYS = 512
 
 
 def load_rocksdict() -> Any:
-    """The package.
+    """Imports the package rocksdict.
 
     Raises:
         MissingDependencyError: it is not installed.
@@ -45,11 +45,11 @@ def load_rocksdict() -> Any:
     return rocksdict
 
 
-class DiskStore:
-    """A RocksDB in a directory of its own, which is made if need be. Belongs to one thread.
+class RocksDbStore:
+    """A RocksDB in a directory of its own, which is created if it does not exist. Belongs to one thread.
 
     Args:
-        memory_bytes: for write buffers and block cache together.
+        memory_bytes: the size of write buffers and block cache together.
     """
 
     def __init__(self, directory: str, memory_bytes: int) -> None:
@@ -61,17 +61,21 @@ class DiskStore:
         without_log.disable_wal = True
         self._db.set_write_options(without_log)
         self.sequence = 0
-        """Larger than all that were given out."""
+        """The last sequence number of a list element."""
         self._compacted_after_ms: int | None = None
         self._crowded: dict[bytes, dict[bytes, None] | None] = {}
-        """Prefixes of which many entries were deleted, each with all keys that may be there; None: not known yet."""
+        """Prefixes of which many entries were deleted, each with all keys that may exist; None: they are not known
+        yet."""
         self.get: Callable[[bytes], bytes | None] = self._db.get
         self.put: Callable[[bytes, bytes], None] = self._db.put
         self.delete: Callable[[bytes], None] = self._db.delete
 
     def compact_files_after(self, age_ms: int) -> None:
-        """Rewrites files of that age, so that what was deleted gives its space back; 0: never for their age alone. Of
-        several calls the shortest age counts."""
+        """Rewrites files once they are that old, which frees the space of what was deleted in them.
+
+        Args:
+            age_ms: 0: files are never rewritten for their age alone. Of several calls the shortest age counts.
+        """
         ages = [age for age in (self._compacted_after_ms, age_ms) if age]
         shortest = min(ages, default=0)
         if shortest != self._compacted_after_ms:
@@ -83,14 +87,17 @@ class DiskStore:
         return self.sequence
 
     def items(self, first: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The entries whose keys begin with `prefix`, from the key `first` on, in order, as they are now (an
+        `Items`)."""
         return _read(self._iterator(prefix), first)
 
     def all_of(self, prefix: bytes, stay: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """The entries that begin with `prefix`, in no time that grows with how many others have been deleted; those
-        written with `add` come in the order in which they were.
+        """The entries whose keys begin with `prefix`, those written with `add` in the order in which they were added.
+
+        The time that this takes does not grow with how many other entries have been deleted.
 
         Args:
-            stay: as they are when it is called, also where they are changed while iterating.
+            stay: give the entries as they are now, even if they are changed while iterating.
         """
         keys = self._crowded.get(prefix)
         if keys is not None:
@@ -108,7 +115,7 @@ class DiskStore:
         return chain(few, items)
 
     def add(self, prefix: bytes, key: bytes, value: bytes) -> None:
-        """Writes an entry that begins with a prefix which `all_of` reads."""
+        """Writes an entry whose key begins with a prefix by which `all_of` reads."""
         self.put(key, value)
         if self._crowded:
             keys = self._crowded.get(prefix)
@@ -118,17 +125,20 @@ class DiskStore:
                     self._crowded[prefix] = None
 
     def clear(self, prefix: bytes) -> None:
-        """Deletes the entries that begin with `prefix`."""
+        """Deletes the entries whose keys begin with `prefix`."""
         for key, _ in self.all_of(prefix):
             self.delete(key)
         if prefix in self._crowded:
             self._crowded[prefix] = {}
 
-    def _scan(self, prefix: bytes, short: _Bounded, whole: _Bounded | None) -> Iterator[tuple[bytes, bytes]]:
-        """
+    def _scan(
+        self, prefix: bytes, short: _BoundedIterator, whole: _BoundedIterator | None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Reads the entries of a prefix, and notes the prefix as crowded where many of them turn out to be deleted.
+
         Args:
             short: an iterator that ends early, with an error, where many entries in a row were deleted.
-            whole: one made at the same time, which does not; None: nothing is changed while iterating.
+            whole: an iterator made at the same time that does not; None: nothing is changed while iterating.
         """
         first = prefix
         try:
@@ -143,8 +153,8 @@ class DiskStore:
             self._crowded.setdefault(prefix, None)
             yield from _read(whole or self._iterator(prefix), first)
 
-    def _iterator(self, prefix: bytes, most_deleted: int = 0) -> _Bounded:
-        """One that ends with the prefix, instead of passing over all that was deleted behind it."""
+    def _iterator(self, prefix: bytes, most_deleted: int = 0) -> _BoundedIterator:
+        """An iterator that ends with the prefix, instead of passing over all that was deleted behind it."""
         options = self._rocksdict.ReadOptions()
         end = _end_of(prefix)
         if end:
@@ -154,8 +164,9 @@ class DiskStore:
         return self._db.iter(options), options
 
     def frozen(self) -> Items:
-        """The entries as they are now, for another thread, also once the store is closed. One call at a time."""
-        # An iterator stays at the moment at which it was made; those of rocksdict's Snapshot do not.
+        """The entries as they are now. Another thread may read them, one call at a time, even when the store is
+        closed."""
+        # An iterator sees the entries as they were when it was made; those of rocksdict's Snapshot do not.
         return partial(_seek, self._db.iter())
 
     def checkpoint(self, directory: str) -> None:
@@ -163,19 +174,19 @@ class DiskStore:
         self._rocksdict.Checkpoint(self._db).create_checkpoint(directory)
 
     def close(self) -> None:
-        """Also deletes the files; what is frozen can be read on."""
-        # That keeps the database open, which would go on making and deleting files while they are deleted here.
+        """Closes the store and deletes its files; what `frozen` has returned can still be read."""
+        # A frozen iterator keeps the database open, which would create and delete files while they are deleted here.
         self._db.cancel_all_background(wait=True)
         try:
             self._db.close()
-        except Exception as error:  # it is closed, and says that it could not flush what is not needed any more
+        except Exception as error:  # it is closed, and complains that it could not flush what nobody needs any more
             if "Shutdown in progress" not in str(error):
                 raise
         shutil.rmtree(self._directory)
 
 
 def read_directory(directory: str, memory_bytes: int) -> tuple[Items, Callable[[], None]]:
-    """The entries of a store's files, without changing them, and what closes them."""
+    """Opens the files of a store for reading: its entries, and a function that closes them."""
     rocksdict = load_rocksdict()
     access = rocksdict.AccessType.read_only()
     db = rocksdict.Rdict(directory, _options(rocksdict, memory_bytes), access_type=access)
@@ -190,21 +201,21 @@ def _seek(iterator: Any, first: bytes, prefix: bytes) -> Iterator[tuple[bytes, b
             return
         yield key, iterator.value()
         iterator.next()
-    iterator.status()  # raises if that was not the end, but an error
+    iterator.status()  # raises an error that the iterator may have ended with
 
 
-def _read(bounded: _Bounded, first: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """From the key `first` to the bound."""
+def _read(bounded: _BoundedIterator, first: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The entries from the key `first` to the bound."""
     iterator, _options = bounded
     iterator.seek(first)
     while iterator.valid():
         yield iterator.key(), iterator.value()
         iterator.next()
-    iterator.status()  # raises if that was not the end, but an error
+    iterator.status()  # raises an error that the iterator may have ended with
 
 
 def _end_of(prefix: bytes) -> bytes:
-    """The first key behind all that begin with the prefix; empty: there is none."""
+    """The first key behind all that begin with the prefix; empty if there is none."""
     last = prefix.rstrip(b"\xff")
     return last[:-1] + bytes([last[-1] + 1]) if last else b""
 
@@ -212,7 +223,7 @@ def _end_of(prefix: bytes) -> bytes:
 def _options(rocksdict: Any, memory_bytes: int) -> Any:
     options = rocksdict.Options(raw_mode=True)
     options.create_if_missing(True)
-    # One buffer takes writes while another is flushed; with the cache, that is the whole budget.
+    # One buffer takes writes while another is flushed; together with the cache they are the whole budget.
     options.set_max_write_buffer_number(2)
     options.set_write_buffer_size(memory_bytes // 4)
     tables = rocksdict.BlockBasedOptions()
@@ -223,7 +234,7 @@ def _options(rocksdict: Any, memory_bytes: int) -> Any:
     options.set_block_based_table_factory(tables)
     options.set_compression_type(rocksdict.DBCompressionType.lz4())
     # By levels, every fourth checkpoint would rewrite, and so upload again, nearly everything: keys change all over.
-    # This merges small files with each other, and with the large ones once they are as much together.
+    # Universal compaction merges small files with each other, and with the large ones once they are as large together.
     options.set_compaction_style(rocksdict.DBCompactionStyle.universal())
     universal = rocksdict.UniversalCompactOptions()
     universal.max_size_amplification_percent = 100

@@ -1,4 +1,5 @@
-"""State in checkpoints: what operators hand to one and get back from it, and the one format of keyed state in it.
+"""State in checkpoints: what operators hand to a checkpoint and get back from one, and the format of keyed state in it.
 
-Open `snapshot.py` first. `keyed_parts.py` is the format that every backend writes and reads.
+Open `snapshot.py` first. `keyed_parts.py` is the format that every backend writes and reads. May import
+`actors.protocol` and `actors.columns`.
 """

@@ -1,10 +1,10 @@
-"""The one format of keyed state in checkpoints and savepoints, which every backend writes and reads.
+"""The format of keyed state in checkpoints and savepoints, which every state backend writes and reads.
 
 A state is a table with a row per value, list element or map entry, ordered by key group, those of a list in its order:
-`group` (again, since readers get the rows without it), `key` (pickled), `map_key` (pickled; of maps), `value`, and
-`renewed` (epoch milliseconds, from which its time to live counts; or null). Values are in an Arrow column of the
-declared type where it gives each value back exactly as it was, else pickled. The schema's metadata says what state it
-is.
+`group` (the key group, which is also the first column of every KEYED part, but readers get the rows without that one),
+`key` (pickled), `map_key` (pickled; maps only), `value`, and `renewed` (epoch milliseconds from which the time to live
+counts, or null). Values are in an Arrow column of the declared type where that gives each value back exactly as it was,
+else pickled. The schema's metadata says what state it is.
 """
 
 from __future__ import annotations
@@ -29,36 +29,39 @@ from flinkray.state.descriptors import StateDescriptor
 from flinkray.types.records import Kind
 from flinkray.types.value_types import Misfit
 
-ROWS_PER_PIECE = 4096
-"""Few enough that building a piece does not keep the task's thread waiting for long."""
+ROWS_PER_TABLE = 4096
+"""The most rows of a table: few enough that building one does not keep the task's thread waiting for long."""
 
-_BYTES_PER_PIECE = 64 << 20
-"""A piece has fewer rows where these have more bytes, going by the piece before it; so the first ones are small."""
+_BYTES_PER_TABLE = 64 << 20
+"""The most bytes of a table, as estimated from the rows of the table before it."""
 _FIRST_ROWS = 64
+"""Rows of the first table, for which there is no estimate."""
 _GROWTH = 8
+"""How many times as many rows as the table before it a table may have."""
 
 _EXACT_TYPES = frozenset(
     {pa.bool_(), pa.float64(), pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.date32()}
     | {pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()}
 )
-"""Others change values: float32 rounds, a list comes back for a tuple and a dict for a dataclass."""
+"""Types whose columns give values back as they were. Others change values: float32 rounds, a list comes back for a
+tuple and a dict for a dataclass."""
 
 _ANY = "any"
 
 
 @dataclass(frozen=True, slots=True)
 class StateFacts:
-    """What a state is, as far as what was saved depends on it."""
+    """What a state is, as far as its rows in a checkpoint depend on it (Flink's StateMetaInfoSnapshot)."""
 
     name: str
     kind: str
     has_ttl: bool
     value_type: str
-    """Text of the declared type; "any" where none was declared."""
+    """The declared type of values, as text; "any" where none was declared."""
     key_type: str
-    """Of a map's keys."""
+    """The declared type of a map's keys, as text."""
     column: Any = field(default=None, compare=False)
-    """Arrow type of the value column; None: pickled."""
+    """Arrow type of the value column; None: values are pickled."""
 
     @staticmethod
     def of(descriptor: StateDescriptor, kind: str) -> StateFacts:
@@ -90,7 +93,7 @@ class StateFacts:
         return pa.schema(fields, metadata)
 
     def differences(self, other: StateFacts) -> list[tuple[str, str, str]]:
-        """(field, own, other's) of the types that both declare, and not as the same."""
+        """(field, own type, the other's type) of the types that both declare, and declare differently."""
         pairs = [("value_type", self.value_type, other.value_type), ("key_type", self.key_type, other.key_type)]
         return [(name, old, new) for name, old, new in pairs if _ANY not in (old, new) and old != new]
 
@@ -108,16 +111,16 @@ def _declared(spec: object) -> tuple[str, Any]:
     return str(arrow_type), arrow_type if arrow_type in _EXACT_TYPES else None
 
 
-Row = tuple[int, bytes, bytes | None, Any, int | None]
+StateRow = tuple[int, bytes, bytes | None, Any, int | None]
 """Key group, pickled key, pickled map key, value, time of the last renewal (None: it does not expire)."""
 
 
-class PieceBuilder:
+class StateTableBuilder:
     """Collects rows of one state, and makes tables of them.
 
     Args:
         where: names operator and subtask in errors.
-        is_pickled: the values come as bytes already, where the column is of pickled values.
+        is_pickled: values are pickled already, where the column is of pickled values.
     """
 
     def __init__(self, facts: StateFacts, where: str, is_pickled: bool = False) -> None:
@@ -125,18 +128,18 @@ class PieceBuilder:
         self._where = where
         self._schema = facts.schema()
         self._pickles = facts.column is None and not is_pickled
-        self._rows: list[Row] = []
+        self._rows: list[StateRow] = []
         self._most = _FIRST_ROWS
 
     @property
     def is_full(self) -> bool:
         return len(self._rows) >= self._most
 
-    def add(self, row: Row) -> None:
+    def add(self, row: StateRow) -> None:
         self._rows.append(row)
 
     def take(self) -> KeyedTable | None:
-        """The rows so far; None where there are none."""
+        """Removes the rows collected so far, and returns them as a table; None if there are none."""
         rows, self._rows = self._rows, []
         if not rows:
             return None
@@ -147,8 +150,8 @@ class PieceBuilder:
             columns.append(pa.array(map_keys, pa.binary()))
         columns += [self._values(values, keys), pa.array(renewals, pa.int64())]
         table = pa.Table.from_arrays(columns, schema=self._schema)
-        fitting = _BYTES_PER_PIECE * len(rows) // table.nbytes
-        self._most = max(1, min(_GROWTH * len(rows), fitting, ROWS_PER_PIECE))
+        fitting = _BYTES_PER_TABLE * len(rows) // table.nbytes
+        self._most = max(1, min(_GROWTH * len(rows), fitting, ROWS_PER_TABLE))
         return KeyedTable(group_array, table)
 
     def _values(self, values: tuple[Any, ...], keys: tuple[bytes, ...]) -> pa.Array:
@@ -165,22 +168,24 @@ class PieceBuilder:
             ) from misfit
 
 
-def pieces_of(facts: StateFacts, where: str, rows: Iterator[Row], is_pickled: bool = False) -> Iterator[KeyedTable]:
+def state_tables(
+    facts: StateFacts, where: str, rows: Iterator[StateRow], is_pickled: bool = False
+) -> Iterator[KeyedTable]:
     """The rows as tables, so that not all are in memory at once."""
-    builder = PieceBuilder(facts, where, is_pickled)
+    builder = StateTableBuilder(facts, where, is_pickled)
     for row in rows:
         builder.add(row)
-        if builder.is_full and (piece := builder.take()) is not None:
-            yield piece
+        if builder.is_full and (table := builder.take()) is not None:
+            yield table
     if (rest := builder.take()) is not None:
         yield rest
 
 
-def rows_of(table: pa.Table, facts: StateFacts, unpickle: bool = True) -> Iterator[Row]:
-    """The rows of a table as they were written.
+def rows_of(table: pa.Table, facts: StateFacts, unpickle: bool = True) -> Iterator[StateRow]:
+    """The rows of a restored table.
 
     Args:
-        unpickle: False leaves values of a pickled column as bytes.
+        unpickle: False leaves the values of a pickled column as bytes.
     """
     values = to_values(table.column("value").combine_chunks()) if table.num_rows else []
     if facts.column is None and unpickle:
@@ -191,10 +196,10 @@ def rows_of(table: pa.Table, facts: StateFacts, unpickle: bool = True) -> Iterat
 
 
 class TablePart(PendingPart):
-    """A KEYED part that is written a piece at a time.
+    """A KEYED part that is written table by table.
 
     Args:
-        make_pieces: called once, by the thread that writes; the tables are ordered by key group, one after another.
+        make_tables: called once, by the thread that writes; key groups ascend through all of the tables.
         release: called once, when the part is written or discarded, by any thread.
     """
 
@@ -202,36 +207,36 @@ class TablePart(PendingPart):
         self,
         name: str,
         schema: pa.Schema,
-        make_pieces: Callable[[], Iterator[KeyedTable]],
+        make_tables: Callable[[], Iterator[KeyedTable]],
         owned: range,
         release: Callable[[], None] = lambda: None,
     ) -> None:
         self._name = name
         self._schema = schema
-        self._make_pieces: Callable[[], Iterator[KeyedTable]] | None = make_pieces
+        self._make_tables: Callable[[], Iterator[KeyedTable]] | None = make_tables
         self._owned = owned
         self._release: Callable[[], None] | None = release
         self._rows = 0
 
     def write(self, writer: StateWriter) -> StatePart:
-        make_pieces = self._make_pieces
-        assert make_pieces is not None, f"part {self._name!r} was written or discarded before"
+        make_tables = self._make_tables
+        assert make_tables is not None, f"part {self._name!r} was written or discarded before"
         try:
-            written = writer.write_with(lambda stream: self._write(make_pieces(), stream))
+            written = writer.write_with(lambda stream: self._write(make_tables(), stream))
         finally:
             self.discard()
         return StatePart(self._name, PartKind.KEYED, written, self._rows, (self._owned.start, self._owned.stop))
 
-    def _write(self, pieces: Iterator[KeyedTable], stream: IO[bytes]) -> None:
+    def _write(self, tables: Iterator[KeyedTable], stream: IO[bytes]) -> None:
         schema = self._schema.insert(0, pa.field(KEY_GROUP_COLUMN, pa.int32()))
         with pa.ipc.new_stream(stream, schema) as batches:
-            for piece in pieces:
-                groups = from_numpy(piece.groups.astype(np.int32, copy=False))
-                batches.write_table(pa.Table.from_arrays([groups, *piece.data.columns], schema=schema))
-                self._rows += piece.data.num_rows
+            for table in tables:
+                groups = from_numpy(table.groups.astype(np.int32, copy=False))
+                batches.write_table(pa.Table.from_arrays([groups, *table.data.columns], schema=schema))
+                self._rows += table.data.num_rows
 
     def discard(self) -> None:
-        self._make_pieces = None
+        self._make_tables = None
         release, self._release = self._release, None
         if release is not None:
             release()

@@ -1,4 +1,4 @@
-"""Keys and values of state as bytes: values for other processes to read, keys so that equal ones are equal bytes."""
+"""Pickles of keys and values in state: values so that other processes can read them, equal keys as equal bytes."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from flinkray.types.rows import Row
 from flinkray.types.value_types import has_nanoseconds, in_unit
 
 NAN = float("nan")
-"""The one that stands for all as a key: a dict finds a NaN only where it is the very object."""
+"""The NaN that stands for all others in keys: a dict finds a NaN only if it is the same object."""
 
 _PLAIN = frozenset({int, float, str, bool, bytes, type(None), Decimal, datetime.datetime, datetime.date})
 _CANONICAL = frozenset({int, str, bytes, type(None)})
-"""Types of which equal values have equal pickles."""
+"""Types whose equal values have equal pickles."""
 _EXACT = decimal.Context(decimal.MAX_PREC, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)
-"""Python's own rounds to 28 digits."""
+"""A context for decimals that loses no digits; Python's own rounds to 28."""
 
 loads = pickle.loads
 
 
 def dumps(value: Any) -> bytes:
-    """As `flinkray.batches.pickling.dumps`, faster for what has no need of it."""
+    """As `flinkray.batches.pickling.dumps`, but faster for values that plain pickle can write."""
     python_type = type(value)
     if python_type in _PLAIN or (python_type is tuple and _PLAIN.issuperset(map(type, value))):
         return pickle.dumps(value, PROTOCOL)
@@ -40,7 +40,7 @@ def dumps(value: Any) -> bytes:
         pickled = pickle.dumps(value, PROTOCOL)
     except (pickle.PicklingError, AttributeError, TypeError):  # a class or function that has no importable name
         return pickle_anything(value)
-    # That is ten times slower, so it is for those that need it (and for some text that says the same).
+    # Pickling anything is ten times slower, so only values that need it are (and text in which one of the two occurs).
     return pickle_anything(value) if b"__main__" in pickled or b"pyarrow" in pickled else pickled
 
 
@@ -65,7 +65,7 @@ def with_one_nan(key: Any) -> Any:
 
 
 def load_key(pickled: bytes) -> Any:
-    """A key that was pickled, `with_one_nan`."""
+    """Unpickles a key, and makes every NaN in it NAN."""
     return with_one_nan(loads(pickled))
 
 
@@ -74,12 +74,13 @@ class KeyPickler:
 
     def __init__(self) -> None:
         self._stream = io.BytesIO()
-        # Without memo, in which the pickle would depend on which parts of the key are the same object.
+        # Without memo, by which the pickle would depend on which parts of the key are the same object.
         self._pickler = pickle.Pickler(self._stream, PROTOCOL)
         self._pickler.fast = True
 
     def dumps(self, key: Any) -> bytes:
-        """Of `canonical(key)`: what `load_key` makes of it is equal to `key`, unless that holds a frozenset."""
+        """Pickles `canonical(key)`. `load_key` makes a key of it that is equal to `key`, unless that holds a
+        frozenset."""
         if type(key) in _CANONICAL:
             return pickle.dumps(key, PROTOCOL)
         simple = self.canonical(key)
@@ -95,8 +96,11 @@ class KeyPickler:
         return stream.getvalue()
 
     def canonical(self, key: Any) -> Any:
-        """The one of all equal keys that stands for them: 1 for 1.0 and True, 0 for -0.0, NAN for any NaN, UTC,
-        Python's times for pandas' and numpy's, ..."""
+        """The key that stands for all keys equal to it.
+
+        It has 1 for 1.0 and True, 0 for -0.0, NAN for any NaN, UTC for other zones, Python's times for pandas' and
+        numpy's, and so on.
+        """
         python_type = type(key)
         if python_type in _CANONICAL:
             return key
@@ -142,7 +146,7 @@ def _pythons_time(time: np.datetime64 | np.timedelta64) -> Any:
 
 
 def _plain_time(time: datetime.datetime | datetime.timedelta) -> Any:
-    """pandas' times are equal to Python's unless they have nanoseconds."""
+    """Python's own time for one of pandas', which is equal unless it has nanoseconds."""
     is_plain = type(time) in (datetime.datetime, datetime.timedelta) or has_nanoseconds([time])
     if isinstance(time, datetime.timedelta):
         return time if is_plain else datetime.timedelta(time.days, time.seconds, time.microseconds)

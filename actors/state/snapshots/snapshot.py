@@ -32,28 +32,28 @@ class StateWriter(Protocol):
     """Where the parts of one subtask's snapshot go. Used by one thread, which is not the task's."""
 
     def write(self, data: bytes | memoryview) -> StateBytes:
-        """Writes a piece."""
+        """Writes bytes that are in memory."""
 
     def write_with(self, write: Callable[[IO[bytes]], None]) -> StateBytes:
-        """Writes a piece that `write` streams: for what should not be in memory at once."""
+        """Writes what `write` streams: for state that should not be in memory at once."""
 
     def write_shared(self, name: str, local_path: str) -> SharedFile:
-        """Copies a local file to where the checkpoints of the job share files."""
+        """Copies a local file to the directory of files that the job's checkpoints share."""
 
 
 class PendingPart(ABC):
-    """A part whose content is settled, and that is yet to be written."""
+    """A part of a snapshot whose content does not change any more, and that is yet to be written."""
 
     @abstractmethod
     def write(self, writer: StateWriter) -> StatePart:
-        """Serialises and writes it; off the task's thread, at most once."""
+        """Serialises and writes the part. Called at most once, off the task's thread."""
 
     def discard(self) -> None:
-        """The part will not be written (any more); lets go of what it holds. Any thread; also after `write`."""
+        """Frees what the part holds, as it will not be written (any more). Any thread; also called after `write`."""
 
 
 class ListMode(enum.Enum):
-    """How a list is given out when the parallelism changes."""
+    """How the items of a list are distributed when a job is restored (see PartKind)."""
 
     SPLIT = PartKind.SPLIT
     UNION = PartKind.UNION
@@ -67,15 +67,16 @@ class OperatorSnapshot:
     parts: list[PendingPart] = field(default_factory=list)
 
     def add_keyed(self, name: str, make_table: Callable[[], KeyedTable], owned: range) -> None:
-        """State by key. `make_table` runs off the task's thread: it must hold copies of whatever the task changes.
+        """Adds keyed state.
 
         Args:
+            make_table: runs off the task's thread, so that it must hold copies of what the task changes.
             owned: the key groups of the subtask.
         """
         self.parts.append(_KeyedPart(name, make_table, owned))
 
     def add_list(self, name: str, items: Iterable[Any], mode: ListMode = ListMode.SPLIT) -> None:
-        """Operator state; the items are pickled at once, so they may change afterwards."""
+        """Adds operator state. The items are pickled at once, so they may change afterwards."""
         pickled = [dumps(item) for item in items]
         self.parts.append(_ListPart(name, pickled, mode))
 
@@ -85,20 +86,25 @@ class OperatorSnapshot:
 
 
 class KeyedTable(Struct, frozen=True):
-    """Rows of state with the group of each row's key, in the order of groups; within a group as they were."""
+    """Rows of keyed state, in the order of their key groups, and within a group in the order in which they came."""
 
     groups: npt.NDArray[np.int32]
+    """The key group of each row, ascending."""
     data: pa.Table
-    """Whatever columns the operator wants back, its keys among them. Schema metadata is kept."""
+    """Any columns that the operator wants back, its keys among them. Schema metadata is kept."""
 
     @staticmethod
     def of(groups: npt.NDArray[Any], data: pa.Table) -> KeyedTable:
-        """`groups` has the key group of each row of `data` (`actors.keys.hashes.key_groups`)."""
+        """Orders rows by key group.
+
+        Args:
+            groups: the key group of each row of `data` (`actors.keys.hashes.key_groups`), in any order.
+        """
         order = order_by(groups)
         return KeyedTable(groups[order].astype(np.int32), taken_rows(data, order))
 
     def within(self, owned: range) -> pa.Table:
-        """The rows of these key groups."""
+        """The rows whose key groups are in the range."""
         first, end = np.searchsorted(self.groups, [owned.start, owned.stop])
         return self.data.slice(first, end - first)
 
@@ -111,39 +117,40 @@ class RestoredState(Protocol):
 
     @property
     def is_rescaled(self) -> bool:
-        """The operator had another parallelism, so that no former subtask is this one."""
+        """The operator had another parallelism, so that none of its former subtasks corresponds to this one."""
 
     def names(self) -> frozenset[str]:
-        """Of all parts."""
+        """The names of all parts."""
 
     def keyed(self, name: str) -> Iterator[pa.Table]:
-        """The rows whose key groups this subtask owns, in pieces; nothing if there is no such part.
+        """The rows of a KEYED part whose key groups this subtask owns, as several tables; none if there is no such
+        part.
 
         Raises:
             CheckpointError: a file is missing or damaged; names it and the operator.
         """
 
     def items(self, name: str) -> list[Any]:
-        """The items of a list that are this subtask's; empty if there is no such part. Raises as `keyed` does."""
+        """The items of a list that are this subtask's; empty if there is no such part. Raises what `keyed` does."""
 
     def native(self, name: str) -> Iterator[NativeState]:
-        """What a state backend wrote in its own format, one per former subtask that owned some of the key groups."""
+        """What a state backend wrote in its own format, for each former subtask that owned some of the key groups."""
 
 
 class NativeState(Protocol):
-    """Files of a state backend. Reading raises as `RestoredState.keyed` does."""
+    """Files that a state backend wrote as one subtask's part. Reading raises what `RestoredState.keyed` does."""
 
     @property
     def key_groups(self) -> range:
-        """Of the subtask that wrote them."""
+        """The key groups of the subtask that wrote the files."""
 
     def description(self) -> bytes:
-        """What the backend wrote as the part's data."""
+        """The bytes that the backend wrote as the part's data."""
 
     def shared_files(self) -> tuple[SharedFile, ...]: ...
 
     def fetch(self, file: SharedFile, local_path: str) -> None:
-        """Copies a file here, and checks it."""
+        """Copies a file to a local path, and checks it."""
 
 
 class _KeyedPart(PendingPart):
@@ -165,18 +172,22 @@ class _KeyedPart(PendingPart):
 
 
 def write_keyed_table(table: KeyedTable, stream: IO[bytes]) -> None:
-    """The format of a KEYED part: an Arrow IPC stream, with the key groups as its first column."""
+    """Writes a KEYED part: an Arrow IPC stream, with the key groups as its first column."""
     whole = table.data.add_column(0, pa.field(KEY_GROUP_COLUMN, pa.int32()), from_numpy(table.groups))
     with pa.ipc.new_stream(stream, whole.schema) as writer:
         writer.write_table(whole, max_chunksize=65_536)
 
 
 def read_keyed_table(stream: Any, owned: range) -> Iterator[pa.Table]:
-    """The rows of these key groups, in pieces; `stream` is whatever pa.ipc.open_stream takes."""
+    """Reads the rows of a KEYED part whose key groups are in the range, as several tables.
+
+    Args:
+        stream: whatever pa.ipc.open_stream takes.
+    """
     for batch in pa.ipc.open_stream(stream):
         groups = as_numpy(batch.column(0))
-        piece = pa.Table.from_batches([batch]).drop_columns([KEY_GROUP_COLUMN])
-        rows = KeyedTable(groups, piece).within(owned)
+        table = pa.Table.from_batches([batch]).drop_columns([KEY_GROUP_COLUMN])
+        rows = KeyedTable(groups, table).within(owned)
         if rows.num_rows:
             yield rows
 
@@ -194,5 +205,5 @@ class _ListPart(PendingPart):
 
 
 def read_list(data: bytes, first: int = 0, end: int | None = None) -> list[Any]:
-    """The items of a list part, or some of them."""
+    """Reads the items of a list part from index `first` to before `end`."""
     return [pickle.loads(item) for item in pickle.loads(data)[first:end]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.state.operator_state import OperatorStateStore
+from actors.state.operator_state import OperatorStateBackend
 from actors.state.snapshots.snapshot import OperatorSnapshot
 from flinkray.errors import CheckpointError, InvalidProgramError
 from flinkray.state.descriptors import ListStateDescriptor, MapStateDescriptor
@@ -14,14 +14,14 @@ GROUPS = range(128)
 LIST = ListStateDescriptor("items")
 
 
-def store(index: int = 0, *former: OperatorSnapshot, parallelism: int = 1, scope: str = "f") -> OperatorStateStore:
-    made = OperatorStateStore(f"operator 'op' (subtask {index + 1} of {parallelism})", scope, index)
+def store(index: int = 0, *former: OperatorSnapshot, parallelism: int = 1, scope: str = "f") -> OperatorStateBackend:
+    made = OperatorStateBackend(f"operator 'op' (subtask {index + 1} of {parallelism})", scope, index)
     if former:
         made.restore(restored_from(former, GROUPS, index, parallelism))
     return made
 
 
-def saved(state: OperatorStateStore) -> OperatorSnapshot:
+def saved(state: OperatorStateBackend) -> OperatorSnapshot:
     snapshot = OperatorSnapshot()
     state.add_to(snapshot)
     return snapshot

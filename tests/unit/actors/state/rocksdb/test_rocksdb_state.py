@@ -23,7 +23,7 @@ from actors.state.keyed.backend import KeyedStateBackend
 from actors.state.rocksdb import store as disk_store
 from actors.state.rocksdb.checkpoint_files import UploadedFiles
 from actors.state.rocksdb.states import Codec, pickled_length
-from actors.state.rocksdb.store import DiskStore, load_rocksdict
+from actors.state.rocksdb.store import RocksDbStore, load_rocksdict
 from actors.state.snapshots.pickling import KeyPickler, dumps, loads
 from actors.state.snapshots.snapshot import OperatorSnapshot
 from flinkray.errors import MissingDependencyError
@@ -409,7 +409,7 @@ def test_what_is_stored_comes_apart_again(kind: str, has_ttl: bool, map_key: byt
 def test_a_store_that_is_closed_while_a_snapshot_reads_it_leaves_no_file_and_fails_nobody(tmp_path: Path) -> None:
     """RocksDB's own threads flush and compact until the last reader is done."""
     for number in range(30):
-        store = DiskStore(str(tmp_path / f"db-{number}"), 1 << 20)
+        store = RocksDbStore(str(tmp_path / f"db-{number}"), 1 << 20)
         for key in range(3_000):
             store.put(b"%08d" % key, b"before" * 30)
         frozen = store.frozen()
@@ -475,7 +475,7 @@ def test_state_that_is_filled_and_cleared_again_and_again_does_not_pass_over_all
 
 
 def test_reading_ends_with_the_prefix_and_not_with_the_next_entry_that_is_left(tmp_path: Path) -> None:
-    store: Any = DiskStore(str(tmp_path / "db"), 1 << 20)
+    store: Any = RocksDbStore(str(tmp_path / "db"), 1 << 20)
     store.put(b"a1", b"value")
     for number in range(5_000):
         store.put(b"b%d" % number, b"")
@@ -493,7 +493,7 @@ def test_a_prefix_has_what_was_written_and_not_deleted_however_much_was(
     for name, most in (("_MOST_DELETED", 3), ("_MOST_CROWDED", 2), ("_MOST_KEYS", 5)):
         monkeypatch.setattr(disk_store, name, most)
     chance = random.Random(seed)
-    store = DiskStore(str(tmp_path / "db"), 1 << 20)
+    store = RocksDbStore(str(tmp_path / "db"), 1 << 20)
     prefixes = (b"a", b"b\xff", b"\xff", b"c")
     expected: dict[bytes, dict[bytes, bytes]] = {prefix: {} for prefix in prefixes}
     for step in range(2_000):

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from actors.state.hashmap.backend import HashMapKeyedState
-from actors.state.snapshots.keyed_parts import StateFacts, pieces_of
+from actors.state.hashmap.backend import HashMapKeyedStateBackend
+from actors.state.snapshots.keyed_parts import StateFacts, state_tables
 from actors.state.snapshots.snapshot import OperatorSnapshot
 from flinkray.errors import InvalidProgramError
 from flinkray.state.descriptors import (
@@ -27,13 +27,13 @@ OWNED = range(16)
 TTL = StateTtlConfig(Millis(100), TtlUpdateType.ON_READ_AND_WRITE)
 
 
-def make() -> HashMapKeyedState:
-    backend = HashMapKeyedState("operator 'op' (subtask 1 of 1)", OWNED, "", ManualClock())
+def make() -> HashMapKeyedStateBackend:
+    backend = HashMapKeyedStateBackend("operator 'op' (subtask 1 of 1)", OWNED, "", ManualClock())
     backend.set_current_key("k", 3)
     return backend
 
 
-def restored(snapshot: OperatorSnapshot) -> HashMapKeyedState:
+def restored(snapshot: OperatorSnapshot) -> HashMapKeyedStateBackend:
     backend = make()
     backend.restore(restored_from([snapshot], OWNED))
     return backend
@@ -129,10 +129,10 @@ def test_a_key_of_another_subtask_is_an_error_that_says_so() -> None:
 
 @pytest.mark.parametrize("value_type", [str, None])
 def test_a_piece_of_large_values_has_few_of_them(value_type: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.state.snapshots.keyed_parts._BYTES_PER_PIECE", 100_000)
+    monkeypatch.setattr("actors.state.snapshots.keyed_parts._BYTES_PER_TABLE", 100_000)
     facts = StateFacts.of(ValueStateDescriptor("v", value_type), "value")
     rows = [(3, b"key", None, "x" * 1000, None)] * 300 + [(3, b"key", None, "x", None)] * 4000
-    pieces = list(pieces_of(facts, "operator 'op'", iter(rows)))
+    pieces = list(state_tables(facts, "operator 'op'", iter(rows)))
     assert sum(piece.data.num_rows for piece in pieces) == len(rows)
     assert max(piece.data.nbytes for piece in pieces[:4]) <= 100_000
     assert max(piece.data.num_rows for piece in pieces) > 1000
