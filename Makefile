@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 ARGS ?=
 SEEDS ?= 50
 
-.PHONY: setup pipeline test test-fast simulate recovery bench lint format types check clean
+.PHONY: setup pipeline test test-fast simulate recovery bench docs lint format types check clean
 
 setup: $(INSTALLED)
 
@@ -47,6 +47,12 @@ bench: setup
 	$(BIN)/python -m benchmarks setup
 	$(BIN)/python -m benchmarks run $(ARGS)
 
+# The documentation as a site in build/docs; a warning is an error.
+docs: setup
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
+	$(BIN)/python -m sphinx --builder html --fail-on-warning --keep-going --quiet --jobs auto \
+		--doctree-dir build/doctrees docs build/docs
+
 lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -61,4 +67,4 @@ types: setup
 check: lint types test
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis out
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build out

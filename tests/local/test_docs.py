@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = sorted(page for page in DOCS.glob("*.md") if "```python" in page.read_text(encoding="utf-8"))
+PAGES = sorted(page for page in DOCS.rglob("*.md") if "```python" in page.read_text(encoding="utf-8"))
+
+BLOCK = re.compile(r"```(python|text|mermaid)\n(.*?)```", re.DOTALL)
 
 
 def test_there_is_a_page_for_each_concept() -> None:
@@ -23,10 +25,12 @@ def test_what_a_page_shows_runs_and_prints_what_it_says(
 ) -> None:
     monkeypatch.setenv("FLINKRAY_EXECUTION_TARGET", "local")
     names: dict[str, Any] = {"__name__": "__main__"}
-    printed = ""
-    for language, block in re.findall(r"```(python|text)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+    printed = ""  # by the last program, if nothing has shown it yet
+    for language, block in BLOCK.findall(page.read_text(encoding="utf-8")):
         if language == "python":
+            assert printed == "", f"the page does not show what a program prints: {printed}"
             exec(compile(block, page.name, "exec"), names)
             printed = capsys.readouterr().out
-        else:
+        elif language == "text" or printed:
             assert printed.strip() == block.strip()
+            printed = ""
