@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from flinkray.config import ANY, ConfigOption
+from flinkray.config.option import ANY, ConfigOption
 
 # Each option belongs to the longest prefix that it has. One without a group is an error, so that none is forgotten.
 GROUPS = {

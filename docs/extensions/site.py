@@ -18,7 +18,7 @@ from docs.extensions.docstrings import to_rst
 from docs.extensions.flowcharts import flowchart_svg
 from docs.extensions.options import option_reference
 from docs.extensions.public_names import is_protocol, public_classes, public_names
-from flinkray.config import declared_options
+from flinkray.config.options import declared_options
 
 INTERNAL = ("Transformation", "PipelineDriver", "Valid")
 """Parts of what no page describes: a class whose constructor takes one is not made by users."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from docs.extensions.options import GROUPS, group_of, option_reference
-from flinkray.config import ConfigOption, declared_options, one_of
-from flinkray.options import BUFFER_TIMEOUT, FRAME_BYTES, RESTART_STRATEGY, STATE_BACKEND
+from flinkray.config.option import ConfigOption, one_of
+from flinkray.config.options import BUFFER_TIMEOUT, FRAME_BYTES, RESTART_STRATEGY, STATE_BACKEND, declared_options
 
 
 def entry(key: str) -> str:
