@@ -17,7 +17,7 @@ _BOX = re.compile(r'(\w+)(?:\["(.*?)"\])?')
 _ARROW = re.compile(r'\s*(<?)-->(?:\|"(.*?)"\|)?\s*')
 
 CHARACTER, LINE = 7.4, 18  # how large text of 14 pixels is at most, in pixels
-PADDING, ROW_GAP, COLUMN_GAP, FRAME = 12, 26, 56, 14
+PADDING, ROW_GAP, COLUMN_GAP, LABEL_GAP, FRAME = 12, 26, 56, 44, 14
 LONGEST_LINE = 34  # of characters in a box
 
 Extent = tuple[float, float, float, float]
@@ -125,7 +125,9 @@ def _set_columns(chart: Chart) -> None:
         raise ValueError("the arrows go round in a circle")
     for number, arrow in enumerate(chart.arrows):
         between = range(chart.boxes[arrow.source].column + 1, chart.boxes[arrow.target].column)
-        places = {f" {number} {column}": Box([], column=column) for column in between}
+        frames = {chart.boxes[arrow.source].frame, chart.boxes[arrow.target].frame}
+        frame = frames.pop() if len(frames) == 1 else None
+        places = {f" {number} {column}": Box([], frame, column) for column in between}
         chart.boxes.update(places)
         arrow.path = [arrow.source, *places, arrow.target]
 
@@ -151,7 +153,7 @@ def _place(chart: Chart) -> None:
         for box in column:
             box.x, box.width = x + (outer - inner) / 2, inner
         labels = (_width(arrow.lines) for arrow in chart.arrows if chart.boxes[arrow.source].column == number)
-        x += outer + COLUMN_GAP + max(labels, default=0.0)
+        x += outer + max(COLUMN_GAP, LABEL_GAP + max(labels, default=0.0))
 
 
 def _middle(others: Sequence[Box], box: Box) -> float:
@@ -170,13 +172,13 @@ def _stack(column: list[Box], wanted: Sequence[float]) -> None:
 
 
 def _drawn(chart: Chart) -> str:
-    boxes = [box for box in chart.boxes.values() if box.lines]
+    boxes = list(chart.boxes.values())
     frames = {name: _extent([box for box in boxes if box.frame == name], title) for name, title in chart.frames.items()}
     left, top, right, bottom = _around([*map(_edges, boxes), *frames.values()], 2)
     parts = [
         *(_frame(chart.frames[name], extent) for name, extent in frames.items()),
         *(_arrow(chart, arrow) for arrow in chart.arrows),
-        *(_box(box) for box in boxes),
+        *(_box(box) for box in boxes if box.lines),
     ]
     return (
         f'<svg class="flowchart" role="img" xmlns="http://www.w3.org/2000/svg" width="{right - left:g}" '

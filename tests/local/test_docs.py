@@ -34,3 +34,19 @@ def test_what_a_page_shows_runs_and_prints_what_it_says(
         elif language == "text" or printed:
             assert printed.strip() == block.strip()
             printed = ""
+
+
+MENTIONED = re.compile(r"(?<![\w/.-])((?:actors|benchmarks|docs|examples|flinkray|graphs|tests)/[\w./-]*\w/?)")
+LINKED = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+TEXTS = [
+    *sorted(DOCS.rglob("*.md")),
+    *(DOCS.parent / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+]
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=lambda text: text.stem)
+def test_each_file_that_a_text_mentions_or_links_to_is_there(text: Path) -> None:
+    content = text.read_text(encoding="utf-8")
+    mentioned = [DOCS.parent / path for path in MENTIONED.findall(content)]
+    linked = [text.parent / path for path in LINKED.findall(content)]
+    assert [str(path) for path in (*mentioned, *linked) if not path.exists()] == []
