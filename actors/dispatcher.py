@@ -49,7 +49,7 @@ from actors.protocol.ports import (
     EndpointSpec,
     Payloads,
 )
-from actors.protocol.serialized_value import Sealed
+from actors.protocol.serialized_value import SerializedValue
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import JOB_EXPIRATION_TIME
 from flinkray.errors import ErrorInfo, FlinkrayError, InvalidProgramError
@@ -249,7 +249,7 @@ class Dispatcher(Endpoint):
         if self._is_per_job and self._jobs:
             raise FlinkrayError(f"cluster {self._cluster_id!r} was started for one job, which it has")
         job = self._add(request.job_id, request.name)
-        job_graph = request.sealed
+        job_graph = request.job_graph
         store = self._store
         if store is None:
             self._start_job_master(job, job_graph)
@@ -303,7 +303,7 @@ class Dispatcher(Endpoint):
 
     # -- JobMasters ----------------------------------------------------------------------------------------------
 
-    def _start_job_master(self, job: DispatchedJob, job_graph: Sealed[JobGraph]) -> None:
+    def _start_job_master(self, job: DispatchedJob, job_graph: SerializedValue[JobGraph]) -> None:
         arguments: tuple[Any, ...] = (self.context.address, self._resource_manager, job.session, job_graph)
         if self._ha_directory:
             arguments += (self._ha_directory,)
@@ -402,7 +402,7 @@ class Dispatcher(Endpoint):
         work = partial(prepare_replacement, store, self._table(), job.job_id)
         self._queue.put(f"replacing the JobMaster of job {job.name!r}", work, partial(self._on_prepared, job))
 
-    def _on_prepared(self, job: DispatchedJob, job_graph: Sealed[JobGraph] | StoreCorruptedError) -> None:
+    def _on_prepared(self, job: DispatchedJob, job_graph: SerializedValue[JobGraph] | StoreCorruptedError) -> None:
         if isinstance(job_graph, StoreCorruptedError):
             self._fail(job, job_graph)
         else:
@@ -417,7 +417,7 @@ class Dispatcher(Endpoint):
         if self._store is not None:
             self._queue.put(what, partial(self._store.save, self._table()), lambda _: None, STORE_ATTEMPTS)
 
-    def _on_stored(self, job: DispatchedJob, job_graph: Sealed[JobGraph]) -> None:
+    def _on_stored(self, job: DispatchedJob, job_graph: SerializedValue[JobGraph]) -> None:
         job.is_stored = True
         self._start_job_master(job, job_graph)
 

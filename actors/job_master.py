@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from actors.high_availability.pointers import JobLeadership
 from actors.jobs.recovery import Recovered, recover
 from actors.jobs.running_job import Call, RunningJob, blocking
-from actors.protocol import data_messages as messages
 from actors.protocol.control_messages import (
     RESEND_MS,
     CancelExecutionGraph,
@@ -62,26 +61,27 @@ from actors.protocol.data_messages import (
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     OperatorEventSent,
+    ReleasePartitions,
     SessionId,
     SubmitTask,
     TaskStateChanged,
     TriggerCheckpoint,
 )
 from actors.protocol.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, Payloads
-from actors.protocol.serialized_value import Sealed
-from actors.scheduling.liveness.heartbeats import HeartbeatMonitor
-from actors.scheduling.scheduler import (
+from actors.protocol.serialized_value import SerializedValue
+from actors.scheduling.commands import (
     CancelAttempt,
-    Command,
     DeclareSlots,
     DeployTask,
     KillSlot,
-    ReleasePartitions,
+    ReleaseResultPartitions,
     ReleaseSlot,
-    Scheduler,
+    SchedulerCommand,
     SlotsTimedOut,
     StatusChanged,
 )
+from actors.scheduling.liveness.heartbeats import HeartbeatMonitor
+from actors.scheduling.scheduler import Scheduler
 from flinkray.config.options import RESTART_STRATEGY, SLOT_REQUEST_TIMEOUT
 from flinkray.errors import CheckpointError, DamagedCheckpointError, ErrorInfo, FlinkrayError
 from flinkray.execution import JobProgress, JobStatus
@@ -160,7 +160,7 @@ class JobMaster(Endpoint):
         dispatcher: Address,
         resource_manager: Address,
         session: SessionId,
-        sealed_graph: Sealed[JobGraph],
+        serialized_graph: SerializedValue[JobGraph],
         ha_directory: str = "",
     ) -> None:
         """
@@ -170,7 +170,7 @@ class JobMaster(Endpoint):
                 none, and the job ends when this one or the Dispatcher does.
         """
         super().__init__(context)
-        job_graph = sealed_graph.open()
+        job_graph = serialized_graph.deserialize()
         self._dispatcher = dispatcher
         self._resource_manager = resource_manager
         self._session = session
@@ -437,16 +437,16 @@ class JobMaster(Endpoint):
 
     # -- commands of the scheduler -------------------------------------------------------------------------------
 
-    def _carry_out(self, command: Command) -> None:
+    def _carry_out(self, command: SchedulerCommand) -> None:
         match command:
             case DeployTask():
                 self.context.tell(command.task_executor, SubmitTask.of(self._session, command.deployment))
             case CancelAttempt():
                 cancel = CancelTask(self._session, command.allocation_id, command.attempt_id)
                 self.context.tell(command.task_executor, cancel)
-            case ReleasePartitions():
+            case ReleaseResultPartitions():
                 ids = command.partition_ids
-                release = messages.ReleasePartitions(self._session, command.allocation_id, ids)
+                release = ReleasePartitions(self._session, command.allocation_id, ids)
                 self.context.tell(command.task_executor, release)
             case ReleaseSlot():
                 free = FreeSlot(self._session, command.allocation_id, command.reason)

@@ -50,11 +50,11 @@ from actors.protocol.ports import (
 from actors.scheduling.liveness.heartbeats import HeartbeatMonitor
 from actors.scheduling.slots.slot_manager import (
     AllocateSlot,
-    Command,
     JobTarget,
     ReleaseTaskExecutor,
     ReportShortage,
     SlotManager,
+    SlotManagerCommand,
     StartTaskExecutor,
 )
 from flinkray.config.configuration import Configuration
@@ -314,7 +314,7 @@ class ResourceManager(Endpoint):
 
     # -- commands ------------------------------------------------------------------------------------------------
 
-    def _run(self, commands: Iterable[Command]) -> None:
+    def _run(self, commands: Iterable[SlotManagerCommand]) -> None:
         for command in commands:
             match command:
                 case StartTaskExecutor():

@@ -31,7 +31,7 @@ from actors.protocol.data_messages import (
     TriggerCheckpoint,
 )
 from actors.protocol.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, Payloads
-from actors.protocol.serialized_value import Sealed
+from actors.protocol.serialized_value import SerializedValue
 from actors.tasks.chain.task_services import TaskServices
 from actors.tasks.checkpoints.state_access import RestoredTaskReader
 from actors.tasks.metrics.export import MetricsExporter
@@ -207,7 +207,7 @@ class TaskSlot(Endpoint):
 
     def _services_for(self, deployment: TaskDeployment) -> TaskServices:
         def send_event(operator_id: OperatorId, event: Any) -> None:
-            sent = OperatorEventSent(deployment.job_id, deployment.attempt_id, operator_id, Sealed(event))
+            sent = OperatorEventSent(deployment.job_id, deployment.attempt_id, operator_id, SerializedValue(event))
             self.context.tell(self._task_executor, sent)
 
         return TaskServices(

@@ -11,7 +11,7 @@ from actors.high_availability.stored_jobs import StoreCorruptedError, StoredJob
 from actors.protocol.control_messages import JobDetails
 from actors.protocol.data_messages import SessionId
 from actors.protocol.ports import Address
-from actors.protocol.serialized_value import Sealed
+from actors.protocol.serialized_value import SerializedValue
 from flinkray.errors import CheckpointError, ErrorInfo
 from flinkray.execution import JobStatus
 from flinkray.types.records import JobId
@@ -94,7 +94,7 @@ def _result(store: JobStore, job: StoredJob, status: JobStatus) -> JobDetails:
 
 def prepare_replacement(
     store: JobStore, table: dict[JobId, StoredJob], job_id: JobId
-) -> Sealed[JobGraph] | StoreCorruptedError:
+) -> SerializedValue[JobGraph] | StoreCorruptedError:
     """Stores who the job's next JobMaster is; gives what it has to run, or why that cannot be read any more."""
     try:
         job_graph = store.graph(job_id)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from actors.high_availability.stored_jobs import StoreCorruptedError, StoredJob
 from actors.protocol.control_messages import JobDetails
-from actors.protocol.serialized_value import Sealed
+from actors.protocol.serialized_value import SerializedValue
 from actors.storage.fenced_log import FencedLog
 from actors.storage.files import (
     read_file,
@@ -66,16 +66,16 @@ class JobStore:
         jobs: dict[JobId, StoredJob] = self._unpickled(claim.content, self._own)
         return jobs
 
-    def add(self, table: Table, job_id: JobId, job_graph: Sealed[JobGraph]) -> None:
+    def add(self, table: Table, job_id: JobId, job_graph: SerializedValue[JobGraph]) -> None:
         """A new job, which the table has already."""
-        self._write(self._graph_of(job_id), job_graph.content())
+        self._write(self._graph_of(job_id), job_graph.to_bytes())
         self.save(table)
 
-    def graph(self, job_id: JobId) -> Sealed[JobGraph]:
+    def graph(self, job_id: JobId) -> SerializedValue[JobGraph]:
         """Of a job that has not ended. Raises StoreCorruptedError as well."""
         path = self._graph_of(job_id)
         # Opened here, where a graph that cannot be read can still be told from a JobMaster that dies.
-        return Sealed(self._unpickled(self._read(path), path))
+        return SerializedValue(self._unpickled(self._read(path), path))
 
     def save(self, table: Table) -> None:
         """Replaces the table."""

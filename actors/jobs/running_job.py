@@ -41,10 +41,11 @@ from actors.protocol.data_messages import (
 )
 from actors.protocol.failure_records import TaskFailure
 from actors.protocol.ports import Address, Cancellable, Clock, EndpointContext
-from actors.protocol.serialized_value import Sealed
+from actors.protocol.serialized_value import SerializedValue
+from actors.scheduling.commands import SchedulerCommand, SubtasksReset, SubtaskStarted
 from actors.scheduling.failover.failover_strategies import failover_strategy_of
 from actors.scheduling.failover.restart_strategies import strategy_of
-from actors.scheduling.scheduler import Command, Scheduler, SubtasksReset, SubtaskStarted
+from actors.scheduling.scheduler import Scheduler
 from flinkray.config.options import SLOT_CPUS, SLOT_IDLE_TIMEOUT, SLOT_REQUEST_TIMEOUT
 from flinkray.errors import DamagedCheckpointError, ErrorInfo, FlinkrayError
 from flinkray.execution import JobProgress, JobStatus
@@ -76,7 +77,7 @@ class RunningJob:
         checkpoint_directory: str,
         leadership: JobLeadership | None,
         recovered: Recovered,
-        carry_out: Callable[[Command], None],
+        carry_out: Callable[[SchedulerCommand], None],
     ) -> None:
         """
         Args:
@@ -168,7 +169,7 @@ class RunningJob:
         self._checkpoints.check()
         assert self._reset is None or self._checkpoints.is_storing, "a restart waits for nothing"
 
-    def _run(self, command: Command) -> None:
+    def _run(self, command: SchedulerCommand) -> None:
         match command:
             case SubtaskStarted():
                 self._coordinators.subtask_started(command.vertex_id, command.subtask_index)
@@ -297,7 +298,7 @@ class RunningJob:
         attempt_id = execution.attempt_id
         self.tell_task(
             attempt_id,
-            lambda session, slot: DeliverOperatorEvent(session, slot, attempt_id, operator_id, Sealed(event)),
+            lambda session, slot: DeliverOperatorEvent(session, slot, attempt_id, operator_id, SerializedValue(event)),
         )
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Cancellable:

@@ -21,7 +21,7 @@ from actors.protocol.data_messages import AllocationId, SessionId, TaskMetrics
 from actors.protocol.elements import StopMode
 from actors.protocol.failure_records import FailureRecord
 from actors.protocol.ports import Address
-from actors.protocol.serialized_value import Sealed
+from actors.protocol.serialized_value import SerializedValue
 from flinkray.errors import ErrorInfo
 from flinkray.execution import JobStatus
 from flinkray.state.checkpoint_statistics import CheckpointOverview
@@ -191,12 +191,12 @@ class SubmitJob(Struct, frozen=True):
 
     job_id: JobId
     name: str
-    sealed: Sealed[JobGraph]
+    job_graph: SerializedValue[JobGraph]
     """For its JobMaster alone."""
 
     @classmethod
     def of(cls, job_graph: JobGraph) -> SubmitJob:
-        return cls(job_graph.job_id, job_graph.name, Sealed(job_graph))
+        return cls(job_graph.job_id, job_graph.name, SerializedValue(job_graph))
 
 
 class GetJobOverview(Struct, frozen=True):

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from actors.protocol.checkpoint_handles import CheckpointMetrics, TaskRestore, TaskSnapshot
 from actors.protocol.elements import CheckpointOptions, Event
 from actors.protocol.ports import Address
-from actors.protocol.serialized_value import Sealed
+from actors.protocol.serialized_value import SerializedValue
 from flinkray.config.configuration import Configuration
 from flinkray.errors import ErrorInfo
 from flinkray.latencies import LatencyStatistics
@@ -99,16 +99,16 @@ class SubmitTask(Struct, frozen=True):
     session: SessionId
     job_id: JobId
     allocation_id: AllocationId
-    sealed: Sealed[TaskDeployment]
+    serialized_deployment: SerializedValue[TaskDeployment]
     """For the slot alone."""
 
     @classmethod
     def of(cls, session: SessionId, deployment: TaskDeployment) -> SubmitTask:
-        return cls(session, deployment.job_id, deployment.allocation_id, Sealed(deployment))
+        return cls(session, deployment.job_id, deployment.allocation_id, SerializedValue(deployment))
 
     @property
     def deployment(self) -> TaskDeployment:
-        return self.sealed.open()
+        return self.serialized_deployment.deserialize()
 
 
 class CancelTask(Struct, frozen=True):
@@ -167,12 +167,12 @@ class OperatorEventSent(Struct, frozen=True):
     job_id: JobId
     attempt_id: AttemptId
     operator_id: OperatorId
-    sealed_event: Sealed[Any]
+    serialized_event: SerializedValue[Any]
     """For the coordinator alone."""
 
     @property
     def event(self) -> Any:
-        return self.sealed_event.open()
+        return self.serialized_event.deserialize()
 
 
 class DeliverOperatorEvent(Struct, frozen=True):
@@ -182,12 +182,12 @@ class DeliverOperatorEvent(Struct, frozen=True):
     allocation_id: AllocationId
     attempt_id: AttemptId
     operator_id: OperatorId
-    sealed_event: Sealed[Any]
+    serialized_event: SerializedValue[Any]
     """For the subtask alone."""
 
     @property
     def event(self) -> Any:
-        return self.sealed_event.open()
+        return self.serialized_event.deserialize()
 
 
 # -- checkpoints -------------------------------------------------------------------------------------------------

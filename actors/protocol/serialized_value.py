@@ -1,4 +1,4 @@
-"""Values that pass through processes which have no use for them."""
+"""Values that pass through processes which have no use for them, as bytes (Flink's SerializedValue)."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-class Sealed(Generic[T]):
-    """A value that is unpickled where it is opened: who only hands it on need not load what it is made of.
+class SerializedValue(Generic[T]):
+    """A value that is pickled on its way, and unpickled only where somebody asks for it.
 
-    Within one process it is that very value, and nothing is pickled.
+    A process that only hands it on need not import what the value is made of. Within one process it is that very
+    value, and nothing is pickled.
     """
 
     __slots__ = ("_content", "_value")
 
     def __init__(self, value: T) -> None:
         self._content: bytes | None = None
-        """The pickled value; None: it is open."""
+        """The pickled value; None where `_value` holds the value itself."""
         self._value: Any = value
 
-    def open(self) -> T:
+    def deserialize(self) -> T:
         """The value; raises what unpickling it raises."""
         if self._content is not None:
             self._value = pickle.loads(self._content)
@@ -29,7 +30,7 @@ class Sealed(Generic[T]):
         value: T = self._value
         return value
 
-    def content(self) -> bytes:
+    def to_bytes(self) -> bytes:
         """The value, pickled."""
         if self._content is not None:
             return self._content
@@ -38,13 +39,13 @@ class Sealed(Generic[T]):
         return dumps(self._value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _unopened, (self.content(),)
+        return _from_bytes, (self.to_bytes(),)
 
     def __repr__(self) -> str:
-        return repr(self._value) if self._content is None else f"<sealed, {len(self._content)} bytes>"
+        return repr(self._value) if self._content is None else f"<serialized, {len(self._content)} bytes>"
 
 
-def _unopened(content: bytes) -> Sealed[Any]:
-    sealed: Sealed[Any] = Sealed(None)
-    sealed._content = content
-    return sealed
+def _from_bytes(content: bytes) -> SerializedValue[Any]:
+    serialized: SerializedValue[Any] = SerializedValue(None)
+    serialized._content = content
+    return serialized

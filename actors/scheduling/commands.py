@@ -33,7 +33,7 @@ class CancelAttempt(Struct, frozen=True):
     attempt_id: AttemptId
 
 
-class ReleasePartitions(Struct, frozen=True):
+class ReleaseResultPartitions(Struct, frozen=True):
     """Nobody reads these results of the slot any more."""
 
     task_executor: Address
@@ -87,11 +87,11 @@ class SubtasksReset(Struct, frozen=True):
     """The job is restarted because it failed as a whole: `vertices` are all, and its coordinators begin anew."""
 
 
-Command = (
+SchedulerCommand = (
     DeclareSlots
     | DeployTask
     | CancelAttempt
-    | ReleasePartitions
+    | ReleaseResultPartitions
     | ReleaseSlot
     | KillSlot
     | SubtaskStarted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.protocol.data_messages import AllocationId
 from actors.protocol.ports import Address
-from actors.scheduling.commands import ReleasePartitions
+from actors.scheduling.commands import ReleaseResultPartitions
 from graphs.execution_graph import (
     AttemptId,
     Execution,
@@ -34,7 +34,7 @@ class ResultTracker:
         self._late: set[AttemptId] = set()
         """Attempts that finished although they were cancelled."""
 
-    def on_finished(self, execution: Execution) -> list[ReleasePartitions]:
+    def on_finished(self, execution: Execution) -> list[ReleaseResultPartitions]:
         """The attempt's results can be read; gives what need not be kept any more, as it has read that."""
         for partition in execution.vertex.results:
             if not partition.result.result_type.is_pipelined:
@@ -46,7 +46,7 @@ class ResultTracker:
         job ends and its slots with it."""
         self._late.add(execution.attempt_id)
 
-    def on_reset(self, execution: Execution) -> list[ReleasePartitions]:
+    def on_reset(self, execution: Execution) -> list[ReleaseResultPartitions]:
         """The subtask is to run again, and all that read from it while it ran have ended: what it reads is needed
         again, and what this attempt has made is not."""
         self._release_strategy.vertex_unfinished(execution.vertex.id)
@@ -77,7 +77,7 @@ class ResultTracker:
         self._held.clear()
         self._late.clear()
 
-    def _release(self, keys: tuple[ResultPartitionKey, ...]) -> list[ReleasePartitions]:
+    def _release(self, keys: tuple[ResultPartitionKey, ...]) -> list[ReleaseResultPartitions]:
         by_slot: dict[tuple[str, str], list[PartitionId]] = {}
         for key in keys:
             execution = self._held.pop(key, None)
@@ -86,13 +86,13 @@ class ResultTracker:
                 slot = (execution.location or "", execution.allocation_id or "")
                 by_slot.setdefault(slot, []).append(partition_id)
         return [
-            ReleasePartitions(Address(location), AllocationId(allocation_id), tuple(ids))
+            ReleaseResultPartitions(Address(location), AllocationId(allocation_id), tuple(ids))
             for (location, allocation_id), ids in by_slot.items()
         ]
 
 
-def _release_of(execution: Execution, ids: list[PartitionId]) -> list[ReleasePartitions]:
+def _release_of(execution: Execution, ids: list[PartitionId]) -> list[ReleaseResultPartitions]:
     if not ids:
         return []
     location, allocation_id = execution.location or "", execution.allocation_id or ""
-    return [ReleasePartitions(Address(location), AllocationId(allocation_id), tuple(ids))]
+    return [ReleaseResultPartitions(Address(location), AllocationId(allocation_id), tuple(ids))]

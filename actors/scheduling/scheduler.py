@@ -30,12 +30,11 @@ from actors.protocol.failure_records import FailureRecord, TaskFailure
 from actors.protocol.ports import Address
 from actors.scheduling.commands import (
     CancelAttempt,
-    Command,
     DeclareSlots,
     DeployTask,
     KillSlot,
-    ReleasePartitions,
     ReleaseSlot,
+    SchedulerCommand,
     SlotsTimedOut,
     StatusChanged,
     SubtasksReset,
@@ -62,23 +61,6 @@ from graphs.execution_graph import (
 )
 from graphs.regions import PipelinedRegion, RegionTopology
 from graphs.states import ExecutionState
-
-__all__ = [
-    "CANCEL_TIMEOUT_MS",
-    "MAX_LOST_SLOTS",
-    "CancelAttempt",
-    "Command",
-    "DeclareSlots",
-    "DeployTask",
-    "KillSlot",
-    "ReleasePartitions",
-    "ReleaseSlot",
-    "Scheduler",
-    "SlotsTimedOut",
-    "StatusChanged",
-    "SubtaskStarted",
-    "SubtasksReset",
-]
 
 # A task that does not stop by then has its slot's process ended (Flink waits 180 s and then ends the TaskManager).
 CANCEL_TIMEOUT_MS = 30_000
@@ -142,14 +124,14 @@ class Scheduler:
         self._is_timeout_reported = False
         self._lost_slots = 0
         self._declared: tuple[SlotRequest, ...] = ()
-        self._commands: list[Command] = []
+        self._commands: list[SchedulerCommand] = []
         graph.status.add_listener(lambda _former, status, _now: self._commands.append(StatusChanged(status)))
 
     @property
     def status(self) -> JobStatus:
         return self.graph.status.current
 
-    def take_commands(self) -> list[Command]:
+    def take_commands(self) -> list[SchedulerCommand]:
         """What to do now, in this order; each command is given once."""
         commands, self._commands = self._commands, []
         return commands

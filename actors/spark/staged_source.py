@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from actors.spark.staged_reader import StagedReader, StagedSplit
-from actors.spark.staging import JobProgress, Manifest, Staging, StagingError
+from actors.spark.staging import Manifest, ReadProgress, Staging, StagingError
 from flinkray.connectors.source import (
     Boundedness,
     Source,
@@ -208,7 +208,7 @@ class StagedEnumerator(SplitEnumerator):
         self._is_all = found.is_all
         self._answer()
 
-    def _due_progress(self) -> JobProgress | None:
+    def _due_progress(self) -> ReadProgress | None:
         """What the query is to know: at once when it changes, and now and then as a sign of life."""
         progress = self._progress()
         news = progress.handed_out_below, progress.covered_below
@@ -217,12 +217,12 @@ class StagedEnumerator(SplitEnumerator):
         self._written, self._next_beat_ms = news, self._context.now_ms() + BEAT_MS
         return progress
 
-    def _progress(self) -> JobProgress:
-        return JobProgress(uuid.uuid4().hex, self._handed_out_below, self._covered_below, self._is_closed)
+    def _progress(self) -> ReadProgress:
+        return ReadProgress(uuid.uuid4().hex, self._handed_out_below, self._covered_below, self._is_closed)
 
 
 def look_for_batches(
-    staging: Staging, known: EnumeratorState, room: int, ends_with_query: bool, progress: JobProgress | None = None
+    staging: Staging, known: EnumeratorState, room: int, ends_with_query: bool, progress: ReadProgress | None = None
 ) -> Found:
     """The batches that follow those known, until there are `room` splits. May wait for the file system.
 

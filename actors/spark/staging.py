@@ -62,7 +62,7 @@ class QueryEnd(Struct, frozen=True):
     """None: it was stopped, or has read all there was."""
 
 
-class JobProgress(Struct, frozen=True):
+class ReadProgress(Struct, frozen=True):
     """
     Attributes:
         beat: differs each time that the job writes.
@@ -197,12 +197,12 @@ class Staging:
         found = self._read(self._at(_END))
         return None if found is None else convert(found, QueryEnd)
 
-    def record_progress(self, progress: JobProgress) -> None:
+    def record_progress(self, progress: ReadProgress) -> None:
         self._write(self._at(_PROGRESS), to_builtins(progress))
 
-    def progress(self) -> JobProgress | None:
+    def progress(self) -> ReadProgress | None:
         found = self._read(self._at(_PROGRESS))
-        return None if found is None else convert(found, JobProgress)
+        return None if found is None else convert(found, ReadProgress)
 
     def begin_query(self) -> None:
         """Forgets how an earlier query ended, and how far an earlier job came, and removes what that left behind."""

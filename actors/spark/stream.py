@@ -35,9 +35,9 @@ from pyspark.sql.streaming import StreamingQuery
 
 from actors.spark.staged_source import StagedSource
 from actors.spark.staging import (
-    JobProgress,
     Manifest,
     QueryEnd,
+    ReadProgress,
     StagedFile,
     Staging,
     remove_covered,
@@ -203,7 +203,7 @@ class JobWatch:
         self._beat: str | None = None
         self._since = now
 
-    def why_stop(self, progress: JobProgress | None, now: float) -> str | None:
+    def why_stop(self, progress: ReadProgress | None, now: float) -> str | None:
         """Why the query should stop; None: it should not."""
         beat = None if progress is None else progress.beat
         if beat != self._beat:

@@ -41,7 +41,7 @@ from actors.protocol.ports import (
     Host,
     Payloads,
 )
-from actors.protocol.serialized_value import Sealed
+from actors.protocol.serialized_value import SerializedValue
 from actors.task_slot import TaskSlot
 from flinkray.batches.batch import Batch
 from flinkray.config.configuration import Configuration
@@ -154,7 +154,9 @@ class CollectingSlot(FakeTaskSlot):
             for sequence in range(3):
                 rows = pa.RecordBatch.from_pydict({"value": [100 * deployment.subtask_index + sequence]})
                 event = RowsCollected(deployment.subtask_index, sequence, Batch(rows))
-                sent = OperatorEventSent(deployment.job_id, deployment.attempt_id, operator.operator_id, Sealed(event))
+                sent = OperatorEventSent(
+                    deployment.job_id, deployment.attempt_id, operator.operator_id, SerializedValue(event)
+                )
                 self.context.tell(self._task_executor, sent)
 
 

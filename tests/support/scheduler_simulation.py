@@ -11,6 +11,15 @@ from actors.protocol.checkpoint_handles import TaskRestore
 from actors.protocol.control_messages import ResourceProfile, SlotOffer
 from actors.protocol.data_messages import AllocationId, TaskDeployment, TaskStateChanged
 from actors.protocol.ports import Address
+from actors.scheduling.commands import (
+    CancelAttempt,
+    DeployTask,
+    KillSlot,
+    ReleaseSlot,
+    SchedulerCommand,
+    SlotsTimedOut,
+    SubtasksReset,
+)
 from actors.scheduling.failover.failover_strategies import RestartAll, RestartRegions
 from actors.scheduling.failover.restart_strategies import (
     ExponentialDelayRestart,
@@ -20,17 +29,7 @@ from actors.scheduling.failover.restart_strategies import (
     RestartDecision,
     RestartStrategy,
 )
-from actors.scheduling.scheduler import (
-    CANCEL_TIMEOUT_MS,
-    CancelAttempt,
-    Command,
-    DeployTask,
-    KillSlot,
-    ReleaseSlot,
-    Scheduler,
-    SlotsTimedOut,
-    SubtasksReset,
-)
+from actors.scheduling.scheduler import CANCEL_TIMEOUT_MS, Scheduler
 from flinkray.errors import ConfigurationError, ErrorInfo, PartitionError
 from flinkray.execution import JobStatus
 from graphs.execution_graph import AttemptId, ExecutionGraph, ExecutionVertex, ExecutionVertexId
@@ -316,7 +315,7 @@ class Simulation:
         self.scheduler.check()
         self._check()
 
-    def _carry_out(self, command: Command) -> None:
+    def _carry_out(self, command: SchedulerCommand) -> None:
         match command:
             case DeployTask():
                 self._check_deployment(command.deployment)

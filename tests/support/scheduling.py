@@ -8,7 +8,8 @@ from typing import Any
 from actors.protocol.control_messages import ResourceProfile, SlotOffer
 from actors.protocol.data_messages import AllocationId, TaskStateChanged
 from actors.protocol.ports import Address
-from actors.scheduling.scheduler import Command, DeployTask, Scheduler, SubtasksReset
+from actors.scheduling.commands import DeployTask, SchedulerCommand, SubtasksReset
+from actors.scheduling.scheduler import Scheduler
 from flinkray.errors import ErrorInfo
 from flinkray.transformations.partitioning import RescalePartitioner, ShufflePartitioner
 from graphs.execution_graph import ExecutionGraph
@@ -49,7 +50,7 @@ class Driver:
         self.now = 0
         self.offered = 0
 
-    def commands(self) -> list[Command]:
+    def commands(self) -> list[SchedulerCommand]:
         self.scheduler.check()
         return self.scheduler.take_commands()
 

@@ -43,7 +43,7 @@ class Action(ABC):
         """What happens, in a word or two; the same in every run of a seed."""
 
 
-class Clock:
+class SimulatedClock:
     """Virtual time; implements `actors.protocol.ports.Clock`."""
 
     def __init__(self, schedule: Schedule) -> None:
@@ -68,7 +68,7 @@ class Schedule:
         self.random = random.Random(f"schedule {seed}")
         self.now = START_MS
         self.steps = 0
-        self.clock = Clock(self)
+        self.clock = SimulatedClock(self)
         self._step_ms = self.random.choice(STEP_MS) if step_ms is None else step_ms
         self._ready: list[Action] = []
         self._later: list[tuple[float, int, Callable[[], None]]] = []

@@ -67,7 +67,7 @@ class ReportShortage(Struct, frozen=True):
     """See ResourcesMissing."""
 
 
-Command = StartTaskExecutor | ReleaseTaskExecutor | AllocateSlot | ReportShortage
+SlotManagerCommand = StartTaskExecutor | ReleaseTaskExecutor | AllocateSlot | ReportShortage
 
 
 class JobTarget(Struct, frozen=True):
@@ -78,7 +78,7 @@ class JobTarget(Struct, frozen=True):
     session: SessionId
 
 
-class _Slot(Struct, eq=False):
+class _TaskExecutorSlot(Struct, eq=False):
     profile: ResourceProfile
     allocation_id: AllocationId | None = None
     job_id: JobId | None = None
@@ -89,7 +89,7 @@ class _Slot(Struct, eq=False):
         return self.allocation_id is None
 
 
-class _Pending(Struct):
+class _PendingTaskExecutor(Struct):
     """A TaskExecutor that has not registered."""
 
     profile: ResourceProfile
@@ -97,8 +97,8 @@ class _Pending(Struct):
     started_at: float
 
 
-class _TaskExecutor(Struct):
-    slots: list[_Slot]
+class _RegisteredTaskExecutor(Struct):
+    slots: list[_TaskExecutorSlot]
     idle_since: float | None
     """When its last slot was freed; None: a slot is in use."""
     registration: int = 0
@@ -136,8 +136,8 @@ class SlotManager:
         self._slot_profile = slot_profile
         self._idle_timeout_ms = idle_timeout_ms
         self._releases_without_jobs = releases_without_jobs
-        self._task_executors: dict[Address, _TaskExecutor] = {}
-        self._pending: dict[Address, _Pending] = {}
+        self._task_executors: dict[Address, _RegisteredTaskExecutor] = {}
+        self._pending: dict[Address, _PendingTaskExecutor] = {}
         self._room = NodeRoom()
         self._given_up: dict[Address, float] = {}
         """TaskExecutors that were not needed any more before they had registered, and when that was."""
@@ -154,7 +154,7 @@ class SlotManager:
 
     # -- jobs ----------------------------------------------------------------------------------------------------
 
-    def declare(self, job: JobTarget, requests: Sequence[SlotRequest], now: float) -> list[Command]:
+    def declare(self, job: JobTarget, requests: Sequence[SlotRequest], now: float) -> list[SlotManagerCommand]:
         """The job needs exactly these slots now, those that it has included."""
         self._expected = ()
         former = self._requirements.get(job.job_id)
@@ -165,7 +165,7 @@ class SlotManager:
         self._had_requirements = True
         return self._balance(now)
 
-    def expect(self, requests: Sequence[SlotRequest], now: float) -> list[Command]:
+    def expect(self, requests: Sequence[SlotRequest], now: float) -> list[SlotManagerCommand]:
         """A job that will need these slots is on its way: what they take time to start is started already.
 
         Of no effect once a job has declared anything.
@@ -174,7 +174,7 @@ class SlotManager:
             self._expected = tuple(requests)
         return self._balance(now)
 
-    def remove_job(self, job_id: JobId, now: float, *, is_lost: bool = False) -> list[Command]:
+    def remove_job(self, job_id: JobId, now: float, *, is_lost: bool = False) -> list[SlotManagerCommand]:
         """The job is over or lost. Its slots come back one by one, when their TaskExecutors report them free.
 
         Args:
@@ -192,7 +192,7 @@ class SlotManager:
 
     def register(
         self, task_executor: Address, slots: Iterable[SlotReport], now: float, registration: int = 0
-    ) -> list[Command]:
+    ) -> list[SlotManagerCommand]:
         """A TaskExecutor is there, with these slots: one that was started here, or by a ResourceManager before.
 
         The same registration a second time changes nothing. With a later one it says that it has not listened
@@ -204,9 +204,9 @@ class SlotManager:
         self._pending.pop(task_executor, None)
         self._failed_starts = 0
         reports = sorted(slots, key=lambda slot: slot.slot_index)
-        entries = [_Slot(slot.profile, slot.allocation_id, slot.job_id, slot.label) for slot in reports]
+        entries = [_TaskExecutorSlot(slot.profile, slot.allocation_id, slot.job_id, slot.label) for slot in reports]
         is_idle = all(slot.is_free for slot in entries)
-        self._task_executors[task_executor] = _TaskExecutor(entries, now if is_idle else None, registration)
+        self._task_executors[task_executor] = _RegisteredTaskExecutor(entries, now if is_idle else None, registration)
         return self._balance(now)
 
     def doubt_registration(self, task_executor: Address, registration: int) -> None:
@@ -216,9 +216,9 @@ class SlotManager:
         if known is not None and known.registration == registration:
             known.registration -= 1
 
-    def remove_task_executor(self, task_executor: Address, cause: str, now: float) -> list[Command]:
+    def remove_task_executor(self, task_executor: Address, cause: str, now: float) -> list[SlotManagerCommand]:
         """It died or was lost; what it had is needed from elsewhere."""
-        commands: list[Command] = []
+        commands: list[SlotManagerCommand] = []
         if self._pending.pop(task_executor, None) is not None:
             self._failed_starts += 1
             if self._failed_starts >= MAX_FAILED_STARTS:
@@ -230,7 +230,7 @@ class SlotManager:
 
     def free_slot(
         self, task_executor: Address, slot_index: int, allocation_id: AllocationId, now: float
-    ) -> list[Command]:
+    ) -> list[SlotManagerCommand]:
         """The TaskExecutor reports that this allocation is over."""
         slot = self._slot(task_executor, slot_index)
         if slot is None or slot.allocation_id != allocation_id:
@@ -240,7 +240,7 @@ class SlotManager:
 
     def repeat_allocation(
         self, task_executor: Address, slot_index: int, allocation_id: AllocationId, now: float
-    ) -> list[Command]:
+    ) -> list[SlotManagerCommand]:
         """The TaskExecutor may not have heard of this allocation: it is asked for the same slot again, unless all is
         over meanwhile.
 
@@ -257,7 +257,7 @@ class SlotManager:
 
     def refuse_allocation(
         self, task_executor: Address, allocation_id: AllocationId, actual: SlotReport, now: float
-    ) -> list[Command]:
+    ) -> list[SlotManagerCommand]:
         """The slot could not be allocated, since it is in use as `actual` says."""
         slot = self._slot(task_executor, actual.slot_index)
         if slot is None or slot.allocation_id != allocation_id:
@@ -265,7 +265,7 @@ class SlotManager:
         self._set(task_executor, actual.slot_index, actual, now)
         return self._balance(now)
 
-    def set_total(self, total_cpus: float, is_autoscaled: bool, now: float) -> list[Command]:
+    def set_total(self, total_cpus: float, is_autoscaled: bool, now: float) -> list[SlotManagerCommand]:
         """What the host has; see `tick`."""
         self._total_cpus = total_cpus
         self._is_autoscaled = is_autoscaled
@@ -294,9 +294,9 @@ class SlotManager:
 
     # -- time ----------------------------------------------------------------------------------------------------
 
-    def tick(self, now: float) -> list[Command]:
+    def tick(self, now: float) -> list[SlotManagerCommand]:
         """Called now and then: releases what has been idle for too long, and finds jobs that can never fit."""
-        commands: list[Command] = []
+        commands: list[SlotManagerCommand] = []
         self._given_up = {address: since for address, since in self._given_up.items() if now - since < GIVEN_UP_MS}
         for requirements in self._requirements.values():
             reason = self._why_it_never_fits(requirements)
@@ -339,19 +339,21 @@ class SlotManager:
 
     # -- inside --------------------------------------------------------------------------------------------------
 
-    def _slot(self, task_executor: Address, slot_index: int) -> _Slot | None:
+    def _slot(self, task_executor: Address, slot_index: int) -> _TaskExecutorSlot | None:
         executor = self._task_executors.get(task_executor)
         return None if executor is None or slot_index >= len(executor.slots) else executor.slots[slot_index]
 
     def _set(self, task_executor: Address, slot_index: int, report: SlotReport, now: float) -> None:
         executor = self._task_executors[task_executor]
-        executor.slots[slot_index] = _Slot(report.profile, report.allocation_id, report.job_id, report.label)
+        executor.slots[slot_index] = _TaskExecutorSlot(
+            report.profile, report.allocation_id, report.job_id, report.label
+        )
         is_idle = all(slot.is_free for slot in executor.slots)
         executor.idle_since = (executor.idle_since if executor.idle_since is not None else now) if is_idle else None
 
     def _open_requests(self) -> list[tuple[_Requirements, SlotRequest]]:
         """Declared requests without a slot, oldest declaration first."""
-        held: dict[JobId, list[_Slot]] = {}
+        held: dict[JobId, list[_TaskExecutorSlot]] = {}
         for executor in self._task_executors.values():
             for slot in executor.slots:
                 if slot.job_id is not None:
@@ -362,9 +364,9 @@ class SlotManager:
             for request in _without_slot(requirements.requests.values(), held.get(job_id, []))
         ]
 
-    def _balance(self, now: float) -> list[Command]:
+    def _balance(self, now: float) -> list[SlotManagerCommand]:
         """Serves open requests from free slots, and has just as many TaskExecutors on their way as the others need."""
-        commands: list[Command] = []
+        commands: list[SlotManagerCommand] = []
         unserved: list[SlotRequest] = []
         with_room = {
             address: executor
@@ -383,7 +385,7 @@ class SlotManager:
         return commands + self._balance_pending(unserved, now) + self._release_idle(now)
 
     def _allocate(
-        self, with_room: dict[Address, _TaskExecutor], job: JobTarget, request: SlotRequest, now: float
+        self, with_room: dict[Address, _RegisteredTaskExecutor], job: JobTarget, request: SlotRequest, now: float
     ) -> AllocateSlot | None:
         """
         Args:
@@ -407,8 +409,8 @@ class SlotManager:
         self._set(address, index, SlotReport(index, profile, allocation_id, job.job_id, label), now)
         return AllocateSlot(address, index, allocation_id, job, label)
 
-    def _balance_pending(self, unserved: list[SlotRequest], now: float) -> list[Command]:
-        commands: list[Command] = []
+    def _balance_pending(self, unserved: list[SlotRequest], now: float) -> list[SlotManagerCommand]:
+        commands: list[SlotManagerCommand] = []
         coming = [(address, each.profile) for address, each in self._pending.items() for _ in range(each.slots)]
         needed: set[Address] = set()
         for index, request in enumerate(unserved):
@@ -439,10 +441,10 @@ class SlotManager:
         if slots is None:
             alike = sum(self._profile_for(request) == profile for request in unserved)
             slots = self._room.take(address, profile, alike)
-        self._pending[address] = _Pending(profile, slots, now)
+        self._pending[address] = _PendingTaskExecutor(profile, slots, now)
         return StartTaskExecutor(address, self._started, slots, profile)
 
-    def _break_up_what_does_not_come(self, now: float) -> list[Command]:
+    def _break_up_what_does_not_come(self, now: float) -> list[SlotManagerCommand]:
         """Large TaskExecutors that find no room; their slots are started one by one instead."""
         late = [
             address
@@ -455,7 +457,7 @@ class SlotManager:
         self._room.tell(())
         return commands + self._balance(now)
 
-    def _release_idle(self, now: float) -> list[Command]:
+    def _release_idle(self, now: float) -> list[SlotManagerCommand]:
         # Right after a restart, of this or of a JobMaster, the jobs are yet to say what they need.
         is_jobless = self._releases_without_jobs and self._had_requirements and not self._requirements
         timeout = 0.0 if is_jobless else self._idle_timeout_ms
@@ -485,7 +487,7 @@ class SlotManager:
             return ""
         return f"its TaskExecutors take {cpus:g} CPUs, and the whole cluster has {self._total_cpus:g}"
 
-    def _report_failed_starts(self, cause: str) -> list[Command]:
+    def _report_failed_starts(self, cause: str) -> list[SlotManagerCommand]:
         """Jobs that wait are told. What they want is kept until they want something else, as one that is about to
         restart does not wait right now: it is told when as many have died again."""
         waiting = dict.fromkeys(requirements.job for requirements, _ in self._open_requests())
@@ -494,7 +496,7 @@ class SlotManager:
         return [ReportShortage(job, reason, is_about_starts=True) for job in waiting]
 
 
-def _without_slot(requests: Iterable[SlotRequest], slots: list[_Slot]) -> list[SlotRequest]:
+def _without_slot(requests: Iterable[SlotRequest], slots: list[_TaskExecutorSlot]) -> list[SlotRequest]:
     """The requests that none of the job's slots can serve.
 
     What counts is how many slots there are of which profile: the job may use a slot for another request than the one

@@ -31,7 +31,7 @@ class SharedSlot(Struct, frozen=True):
         return self.request.label
 
 
-class _Slot(Struct, eq=False):
+class _SharedSlotBuilder(Struct, eq=False):
     subtasks: list[ExecutionVertex] = field(default_factory=list)
     members: set[JobVertexId] = field(default_factory=set)
 
@@ -59,12 +59,12 @@ def share_slots(graph: ExecutionGraph, slot_profile: ResourceProfile) -> tuple[S
     )
 
 
-def _share_group(vertices: list[ExecutionJobVertex]) -> list[_Slot]:
-    slots = [_Slot() for _ in range(max(vertex.parallelism for vertex in vertices))]
-    slot_of: dict[ExecutionVertexId, _Slot] = {}
-    co_located: dict[tuple[str, int], _Slot] = {}
+def _share_group(vertices: list[ExecutionJobVertex]) -> list[_SharedSlotBuilder]:
+    slots = [_SharedSlotBuilder() for _ in range(max(vertex.parallelism for vertex in vertices))]
+    slot_of: dict[ExecutionVertexId, _SharedSlotBuilder] = {}
+    co_located: dict[tuple[str, int], _SharedSlotBuilder] = {}
 
-    def place(subtask: ExecutionVertex, slot: _Slot) -> None:
+    def place(subtask: ExecutionVertex, slot: _SharedSlotBuilder) -> None:
         slot.add(subtask)
         slot_of[subtask.id] = slot
         if subtask.co_location_constraint is not None:
@@ -85,7 +85,9 @@ def _share_group(vertices: list[ExecutionJobVertex]) -> list[_Slot]:
     return slots
 
 
-def _slot_of_producer(subtask: ExecutionVertex, slot_of: dict[ExecutionVertexId, _Slot]) -> _Slot | None:
+def _slot_of_producer(
+    subtask: ExecutionVertex, slot_of: dict[ExecutionVertexId, _SharedSlotBuilder]
+) -> _SharedSlotBuilder | None:
     """The slot of a producer that it reads pointwise from, if this vertex has no subtask there yet."""
     edges = sorted(subtask.job_vertex.job_vertex.inputs, key=lambda edge: edge.gate_index)
     for group, edge in zip(subtask.consumed, edges, strict=True):
@@ -99,7 +101,7 @@ def _slot_of_producer(subtask: ExecutionVertex, slot_of: dict[ExecutionVertexId,
     return None
 
 
-def _nearest_free(slots: list[_Slot], subtask: ExecutionVertex) -> _Slot:
+def _nearest_free(slots: list[_SharedSlotBuilder], subtask: ExecutionVertex) -> _SharedSlotBuilder:
     """The slot of the same index, else the first one where this vertex has no subtask yet."""
     same_index = slots[subtask.subtask_index]
     if subtask.id.vertex_id not in same_index.members:

@@ -28,7 +28,7 @@ from actors.protocol.control_messages import (
 )
 from actors.protocol.data_messages import AllocationId, OperatorEventSent, TaskStateChanged
 from actors.protocol.ports import Address, DeliveryFailed, Endpoint, EndpointDied, EndpointSpec, Payloads
-from actors.scheduling.scheduler import ReleaseSlot
+from actors.scheduling.commands import ReleaseSlot
 from flinkray.execution import JobStatus
 from tests.support.control import CLUSTER, JOB, CollectingSlot, World, collecting, four_vertices, run_all_tasks
 

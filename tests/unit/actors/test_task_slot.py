@@ -40,7 +40,7 @@ from actors.protocol.data_messages import (
 )
 from actors.protocol.elements import CheckpointBarrier, CheckpointOptions
 from actors.protocol.ports import Address, BatchesRef, Cancellable, DeliveryFailed, Loop, MetricSink
-from actors.protocol.serialized_value import Sealed
+from actors.protocol.serialized_value import SerializedValue
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState, read_list
 from actors.task_slot import TaskSlot
 from flinkray.batches.batch import Batch
@@ -213,7 +213,7 @@ def answer_split_request(slot: SlotHarness, producer: TaskDeployment) -> None:
     operator_id = producer.operators[0].operator_id
 
     def deliver(event: Any) -> DeliverOperatorEvent:
-        return DeliverOperatorEvent(SESSION, LEASE, producer.attempt_id, operator_id, Sealed(event))
+        return DeliverOperatorEvent(SESSION, LEASE, producer.attempt_id, operator_id, SerializedValue(event))
 
     slot.tell(deliver(AddSplits(cloudpickle.dumps(enumerator_context.splits))), deliver(NoMoreSplits()))
 
@@ -318,7 +318,9 @@ def test_a_cancelled_task_reports_it_and_unknown_attempts_are_ignored(slot: Slot
     submit(slot, producer)
     slot.tell(CancelTask(SESSION, LEASE, AttemptId("somebody else")))
     slot.tell(
-        DeliverOperatorEvent(SESSION, LEASE, AttemptId("x"), producer.operators[0].operator_id, Sealed(NoMoreSplits()))
+        DeliverOperatorEvent(
+            SESSION, LEASE, AttemptId("x"), producer.operators[0].operator_id, SerializedValue(NoMoreSplits())
+        )
     )
     slot.tell(CancelTask(SESSION, LEASE, producer.attempt_id))
     assert slot.states("producer") == ["INITIALIZING", "RUNNING", "CANCELED"]
@@ -407,7 +409,9 @@ def two_tasks(slot: SlotHarness, monkeypatch: pytest.MonkeyPatch) -> dict[str, S
 
 
 def give(slot: SlotHarness, *values: int) -> None:
-    slot.tell(DeliverOperatorEvent(SESSION, LEASE, AttemptId("giving"), OperatorId("id of giving"), Sealed(values)))
+    slot.tell(
+        DeliverOperatorEvent(SESSION, LEASE, AttemptId("giving"), OperatorId("id of giving"), SerializedValue(values))
+    )
 
 
 def put_barrier(slot: SlotHarness, attempt: str, checkpoint_id: int, options: CheckpointOptions) -> None:

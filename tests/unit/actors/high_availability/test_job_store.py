@@ -12,7 +12,7 @@ from actors.high_availability.pointers import JobLeadership
 from actors.protocol.control_messages import JobDetails
 from actors.protocol.data_messages import SessionId
 from actors.protocol.ports import Address
-from actors.protocol.serialized_value import Sealed
+from actors.protocol.serialized_value import SerializedValue
 from actors.storage.fenced_log import LeadershipLostError
 from flinkray.execution import JobStatus
 from tests.support.control import JOB, four_vertices
@@ -33,16 +33,16 @@ def names(directory: Path) -> list[str]:
 
 def test_the_next_dispatcher_finds_the_jobs_and_what_they_run(tmp_path: Path) -> None:
     graph = four_vertices()
-    taken(tmp_path).add({JOB: STORED}, JOB, Sealed(graph))
+    taken(tmp_path).add({JOB: STORED}, JOB, SerializedValue(graph))
     store = JobStore(str(tmp_path))
     assert store.take() == {JOB: STORED}
-    found = store.graph(JOB).open()
+    found = store.graph(JOB).deserialize()
     assert (found.name, [vertex.id for vertex in found.vertices]) == ("four", [vertex.id for vertex in graph.vertices])
 
 
 def test_of_a_job_that_has_ended_only_its_result_remains(tmp_path: Path) -> None:
     store = taken(tmp_path)
-    store.add({JOB: STORED}, JOB, Sealed(four_vertices()))
+    store.add({JOB: STORED}, JOB, SerializedValue(four_vertices()))
     JobLeadership(str(tmp_path), JOB).take()
     ended = replace(STORED, status=JobStatus.FINISHED)
     store.end({JOB: ended}, DETAILS)
@@ -55,7 +55,7 @@ def test_of_a_job_that_has_ended_only_its_result_remains(tmp_path: Path) -> None
 
 def test_of_a_job_that_nobody_can_ask_for_nothing_remains(tmp_path: Path) -> None:
     store = taken(tmp_path)
-    store.add({JOB: STORED}, JOB, Sealed(four_vertices()))
+    store.add({JOB: STORED}, JOB, SerializedValue(four_vertices()))
     store.end({JOB: replace(STORED, status=JobStatus.FINISHED)}, DETAILS)
     store.expire({}, JOB)
     assert all("/log-" in name for name in names(tmp_path))
@@ -64,19 +64,19 @@ def test_of_a_job_that_nobody_can_ask_for_nothing_remains(tmp_path: Path) -> Non
 
 def test_a_dispatcher_whose_place_was_taken_changes_nothing(tmp_path: Path) -> None:
     former = taken(tmp_path)
-    former.add({JOB: STORED}, JOB, Sealed(four_vertices()))
+    former.add({JOB: STORED}, JOB, SerializedValue(four_vertices()))
     current = taken(tmp_path)
     with pytest.raises(LeadershipLostError):
         former.save({})
     with pytest.raises(LeadershipLostError):
         former.end({JOB: replace(STORED, status=JobStatus.FAILED)}, DETAILS)
-    assert current.graph(JOB).open().name == "four"
+    assert current.graph(JOB).deserialize().name == "four"
     assert JobStore(str(tmp_path)).take() == {JOB: STORED}
 
 
 def test_files_that_are_gone_or_damaged_are_named(tmp_path: Path) -> None:
     store = taken(tmp_path)
-    store.add({JOB: STORED}, JOB, Sealed(four_vertices()))
+    store.add({JOB: STORED}, JOB, SerializedValue(four_vertices()))
     path = tmp_path / "dispatcher" / f"{JOB}.graph"
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(StoreCorruptedError, match=rf"{path} is corrupt"):
@@ -88,7 +88,7 @@ def test_files_that_are_gone_or_damaged_are_named(tmp_path: Path) -> None:
 
 def test_of_a_cluster_that_is_down_nothing_remains(tmp_path: Path) -> None:
     store = taken(tmp_path / "cluster")
-    store.add({JOB: STORED}, JOB, Sealed(four_vertices()))
+    store.add({JOB: STORED}, JOB, SerializedValue(four_vertices()))
     store.remove()
     store.remove()
     assert list(tmp_path.iterdir()) == []

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from actors.protocol.data_messages import AcknowledgeCheckpoint
-from actors.protocol.serialized_value import Sealed
+from actors.protocol.serialized_value import SerializedValue
 
 ARROW = ("pyarrow", "numpy")
 API = ("graphs.job_graph", "flinkray.transformations.operator_factories", "flinkray.functions.interfaces")
@@ -32,17 +32,18 @@ def test_who_starts_a_cluster_does_not_load_its_components() -> None:
     assert loaded_by("actors.client.executors", components) == []
 
 
-def test_what_is_sealed_is_unpickled_where_it_is_opened_and_nowhere_before() -> None:
+def test_what_is_serialized_is_unpickled_where_somebody_asks_for_it_and_nowhere_before() -> None:
     code = (
-        "import pickle, sys; from actors.protocol.serialized_value import Sealed; import decimal as first\n"
-        "content = pickle.dumps(Sealed(first.Decimal(7))); sys.modules.pop('decimal')\n"
+        "import pickle, sys; from actors.protocol.serialized_value import SerializedValue; import decimal as first\n"
+        "content = pickle.dumps(SerializedValue(first.Decimal(7))); sys.modules.pop('decimal')\n"
         "there = pickle.loads(pickle.dumps(pickle.loads(content)))\n"
-        "print('decimal' in sys.modules, repr(there).startswith('<sealed'), there.open(), 'decimal' in sys.modules)"
+        "print('decimal' in sys.modules, repr(there).startswith('<serialized'), there.deserialize(), "
+        "'decimal' in sys.modules)"
     )
     answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert answer.stdout.split() == ["False", "True", "7", "True"]
 
 
-def test_a_sealed_value_is_itself_within_one_process() -> None:
+def test_a_serialized_value_is_itself_within_one_process() -> None:
     value = AcknowledgeCheckpoint
-    assert Sealed(value).open() is value
+    assert SerializedValue(value).deserialize() is value

@@ -9,8 +9,8 @@ import pytest
 
 from actors.protocol.control_messages import ClusterOverview, ResourceProfile
 from actors.protocol.data_messages import AllocationId
+from actors.scheduling.commands import DeclareSlots, DeployTask, ReleaseResultPartitions, ReleaseSlot, SlotsTimedOut
 from actors.scheduling.failover.restart_strategies import FixedDelayRestart
-from actors.scheduling.scheduler import DeclareSlots, DeployTask, ReleasePartitions, ReleaseSlot, SlotsTimedOut
 from flinkray.errors import ErrorInfo, PartitionError
 from flinkray.execution import JobStatus
 from graphs.job_graph import JobGraph
@@ -35,7 +35,7 @@ def started(graph: JobGraph, **settings: Any) -> Driver:
 
 
 def released(driver: Driver) -> list[str]:
-    commands = [each for each in driver.commands() if isinstance(each, ReleasePartitions)]
+    commands = [each for each in driver.commands() if isinstance(each, ReleaseResultPartitions)]
     return sorted(partition_id for each in commands for partition_id in each.partition_ids)
 
 
@@ -206,7 +206,7 @@ def test_a_result_that_cannot_be_read_is_made_again_and_the_former_one_released(
     driver.stop_cancelled()
     driver.scheduler.tick(driver.now)
     commands = driver.commands()
-    assert [each.partition_ids for each in commands if isinstance(each, ReleasePartitions)] == [(lost,)]
+    assert [each.partition_ids for each in commands if isinstance(each, ReleaseResultPartitions)] == [(lost,)]
     assert source.current.attempt_number == 1
 
 
@@ -226,7 +226,7 @@ def test_any_number_of_slots_and_any_failures_bring_a_job_to_its_end(seed: int) 
                 for gate in command.deployment.gates:
                     gone = [each.partition_id for each in gate.channels if each.partition_id not in held]
                     assert not gone, f"seed {seed}: it reads what was released"
-            elif isinstance(command, ReleasePartitions):
+            elif isinstance(command, ReleaseResultPartitions):
                 held.difference_update(command.partition_ids)
         driver.now += 5
         driver.scheduler.tick(driver.now)

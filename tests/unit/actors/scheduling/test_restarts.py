@@ -12,19 +12,19 @@ from actors.jobs.job_metrics import JobMetrics
 from actors.protocol.checkpoint_handles import TaskRestore
 from actors.protocol.data_messages import AllocationId, TaskMetrics, TaskStateChanged
 from actors.protocol.ports import Address
-from actors.scheduling.failover.failover_strategies import RestartAll
-from actors.scheduling.failover.restart_strategies import FixedDelayRestart
-from actors.scheduling.scheduler import (
-    CANCEL_TIMEOUT_MS,
+from actors.scheduling.commands import (
     CancelAttempt,
     DeployTask,
     KillSlot,
-    ReleasePartitions,
+    ReleaseResultPartitions,
     ReleaseSlot,
     SlotsTimedOut,
     StatusChanged,
     SubtasksReset,
 )
+from actors.scheduling.failover.failover_strategies import RestartAll
+from actors.scheduling.failover.restart_strategies import FixedDelayRestart
+from actors.scheduling.scheduler import CANCEL_TIMEOUT_MS
 from flinkray.errors import ConfigurationError, ErrorInfo, PartitionError
 from flinkray.execution import JobStatus
 from flinkray.transformations.partitioning import ForwardPartitioner, RebalancePartitioner
@@ -207,11 +207,11 @@ def test_what_a_finished_task_has_made_and_nobody_has_read_is_released_when_it_i
     driver.now += DELAY_MS
     driver.scheduler.tick(driver.now)
     (release,) = releases(driver)
-    assert release == ReleasePartitions(TE, AllocationId("allocation-1"), former.partition_ids)
+    assert release == ReleaseResultPartitions(TE, AllocationId("allocation-1"), former.partition_ids)
 
 
-def releases(driver: Driver) -> list[ReleasePartitions]:
-    return [command for command in driver.commands() if isinstance(command, ReleasePartitions)]
+def releases(driver: Driver) -> list[ReleaseResultPartitions]:
+    return [command for command in driver.commands() if isinstance(command, ReleaseResultPartitions)]
 
 
 def test_a_job_whose_last_tasks_restart_has_not_finished(driver: Driver) -> None:

@@ -10,8 +10,7 @@ import pytest
 from actors.protocol.control_messages import ClusterOverview
 from actors.protocol.data_messages import AllocationId, TaskStateChanged
 from actors.protocol.ports import Address
-from actors.scheduling.scheduler import (
-    CANCEL_TIMEOUT_MS,
+from actors.scheduling.commands import (
     CancelAttempt,
     DeclareSlots,
     KillSlot,
@@ -20,6 +19,7 @@ from actors.scheduling.scheduler import (
     StatusChanged,
     SubtaskStarted,
 )
+from actors.scheduling.scheduler import CANCEL_TIMEOUT_MS
 from flinkray.errors import ErrorInfo, PartitionError
 from flinkray.execution import JobStatus
 from flinkray.transformations.partitioning import RebalancePartitioner

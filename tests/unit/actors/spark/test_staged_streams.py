@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from actors.spark.staged_source import EnumeratorState, SparkQueryError, StagedSource, look_for_batches
-from actors.spark.staging import JobProgress, Staging, StagingError, remove_covered, unread_batches
+from actors.spark.staging import ReadProgress, Staging, StagingError, remove_covered, unread_batches
 from actors.spark.stream import ENDED_SECONDS, SILENCE_SECONDS, JobWatch, failure_text
 from flinkray.connectors.spark.stream import StreamStaging
 from flinkray.errors import InvalidProgramError
@@ -28,8 +28,8 @@ def stage(tmp_path: Path) -> Stage:
     return Stage(str(tmp_path / "staging"))
 
 
-def progress(handed_out: int = 0, covered: int = 0, is_closed: bool = False, beat: str = "1") -> JobProgress:
-    return JobProgress(beat, handed_out, covered, is_closed)
+def progress(handed_out: int = 0, covered: int = 0, is_closed: bool = False, beat: str = "1") -> ReadProgress:
+    return ReadProgress(beat, handed_out, covered, is_closed)
 
 
 @pytest.mark.parametrize("seed", range(25))

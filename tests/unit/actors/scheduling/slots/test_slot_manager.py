@@ -15,11 +15,11 @@ from actors.scheduling.slots.slot_manager import (
     GIVEN_UP_MS,
     ROOM_TIMEOUT_MS,
     AllocateSlot,
-    Command,
     JobTarget,
     ReleaseTaskExecutor,
     ReportShortage,
     SlotManager,
+    SlotManagerCommand,
     StartTaskExecutor,
 )
 from flinkray.types.records import JobId
@@ -55,11 +55,11 @@ def reports(count: int, profile: ResourceProfile = CPU) -> list[SlotReport]:
     return [SlotReport(index, profile) for index in range(count)]
 
 
-def started(commands: list[Command]) -> list[Address]:
+def started(commands: list[SlotManagerCommand]) -> list[Address]:
     return [command.task_executor for command in commands if isinstance(command, StartTaskExecutor)]
 
 
-def allocated(commands: list[Command]) -> list[tuple[str, Address, int]]:
+def allocated(commands: list[SlotManagerCommand]) -> list[tuple[str, Address, int]]:
     return [
         (command.label, command.task_executor, command.slot_index)
         for command in commands
@@ -67,7 +67,7 @@ def allocated(commands: list[Command]) -> list[tuple[str, Address, int]]:
     ]
 
 
-def released(commands: list[Command]) -> list[Address]:
+def released(commands: list[SlotManagerCommand]) -> list[Address]:
     return [command.task_executor for command in commands if isinstance(command, ReleaseTaskExecutor)]
 
 
@@ -76,7 +76,7 @@ def test_missing_slots_start_just_as_many_task_executors_as_they_fill(make: Make
     assert started(manager.declare(JOB, requests("a", "b", "c"), 0)) == ["c/te-1", "c/te-2"]
 
 
-def sizes(commands: list[Command]) -> list[int]:
+def sizes(commands: list[SlotManagerCommand]) -> list[int]:
     return [command.slots for command in commands if isinstance(command, StartTaskExecutor)]
 
 
@@ -417,7 +417,7 @@ def test_whatever_happens_no_request_waits_beside_a_slot_that_fits(seed: int) ->
     coming: list[StartTaskExecutor] = []
     held: list[AllocateSlot] = []
 
-    def follow(commands: list[Command]) -> None:
+    def follow(commands: list[SlotManagerCommand]) -> None:
         for command in commands:
             match command:
                 case StartTaskExecutor():
@@ -469,7 +469,7 @@ def test_a_task_executor_that_comes_costs_no_look_at_each_slot_for_each_request(
         looks += 1
         return slot.allocation_id is None
 
-    monkeypatch.setattr("actors.scheduling.slots.slot_manager._Slot.is_free", property(is_free))
+    monkeypatch.setattr("actors.scheduling.slots.slot_manager._TaskExecutorSlot.is_free", property(is_free))
     for address in coming:
         assert len(manager.register(address, reports(1), 1)) == 1
     assert looks < 60 * 200
