@@ -15,10 +15,10 @@ from flinkray.functions.interfaces import (
     WrappedFunction,
     as_callable,
 )
+from flinkray.streams.checks.columns import WINDOW_COLUMNS, result_columns
+from flinkray.streams.checks.known_types import KnownType
 from flinkray.streams.data_stream import DataStream
-from flinkray.streams.keyed_stream import result_columns
-from flinkray.streams.settings.known_types import KnownType
-from flinkray.streams.window_operations import WINDOW_COLUMNS, WindowOperations
+from flinkray.streams.window_operations import WindowOperations
 from flinkray.time.windows import AnyWindow
 from flinkray.windows.aggregates import Aggregate
 from flinkray.windows.assigners import WindowAssigner

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
 from typing import Any
 
 from flinkray.errors import InvalidProgramError
-from flinkray.functions.asynchronous import NO_RETRY_STRATEGY, AsyncFunction, AsyncRetryStrategy, NoRetryStrategy
-from flinkray.functions.checks import check_function
-from flinkray.functions.type_hints import callable_name, from_annotation, record_type, returns_list
+from flinkray.functions.asynchronous import NO_RETRY_STRATEGY, AsyncFunction, AsyncRetryStrategy
+from flinkray.streams.checks.functions import async_factory
+from flinkray.streams.checks.known_types import KnownType
 from flinkray.streams.data_stream import DataStream
-from flinkray.streams.settings.known_types import KnownType
-from flinkray.time.durations import Duration, to_millis
-from flinkray.transformations.operator_factories import AsyncFactory
-from flinkray.types.records import RecordType
+from flinkray.time.durations import Duration
 
 NAME = "async wait operator"
 
 
 class AsyncDataStream:
-    """How a stream is sent through an AsyncFunction.
+    """How a stream is sent through an AsyncFunction. `DataStream.async_map` does the same for plain functions as well.
 
     With `ordered_wait` results come in the order of the rows that they belong to; with `unordered_wait` as soon as they
     are there, but never across a watermark. Results have their row's event time.
 
     Rows whose results have not been emitted are part of a checkpoint; a job that goes on from it calls the function
     with them again.
+
+    Arguments of all four:
+        data_stream: the stream whose rows the function is called with.
+        async_function: gives a list of results per row.
+        timeout: how long a row may take, with all its attempts, before `async_function.timeout` is called instead; an
+            int counts milliseconds; 0: for ever.
+        async_retry_strategy: when a call is made again.
+        capacity: how many rows may be under way at most, in each subtask; then the input waits. With `ordered_wait` a
+            row counts until its results have been emitted, which those of earlier rows may hold up.
+        output_type: the type of the results, as of `DataStream.map`.
+    All raise:
+        InvalidProgramError: an argument is not what it should be.
     """
 
     @classmethod
@@ -38,13 +45,14 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: Any = None,
     ) -> DataStream:
-        """Results as they come; see `unordered_wait_with_retry`."""
-        return cls.unordered_wait_with_retry(
-            data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type
+        """Results as they come; each row's call is made once."""
+        return cls._wait(
+            data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, is_ordered=False
         )
 
-    @staticmethod
+    @classmethod
     def unordered_wait_with_retry(
+        cls,
         data_stream: DataStream,
         async_function: AsyncFunction,
         timeout: Duration,
@@ -52,16 +60,9 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: Any = None,
     ) -> DataStream:
-        """Results as they come.
-
-        Args:
-            timeout: how long a row may take, with all its attempts, before `async_function.timeout` is called instead;
-                0: for ever.
-            capacity: how many rows may be under way at most, in each subtask.
-        """
-        _require_async_function(async_function)
-        return async_wait(
-            data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, NAME, is_ordered=False
+        """Results as they come; calls are made again as the strategy says."""
+        return cls._wait(
+            data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, is_ordered=False
         )
 
     @classmethod
@@ -73,13 +74,14 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: Any = None,
     ) -> DataStream:
-        """Results in the order of their rows; see `ordered_wait_with_retry`."""
-        return cls.ordered_wait_with_retry(
-            data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type
+        """Results in the order of their rows; each row's call is made once."""
+        return cls._wait(
+            data_stream, async_function, timeout, NO_RETRY_STRATEGY, capacity, output_type, is_ordered=True
         )
 
-    @staticmethod
+    @classmethod
     def ordered_wait_with_retry(
+        cls,
         data_stream: DataStream,
         async_function: AsyncFunction,
         timeout: Duration,
@@ -87,67 +89,32 @@ class AsyncDataStream:
         capacity: int = 100,
         output_type: Any = None,
     ) -> DataStream:
-        """Results in the order of their rows. Arguments are those of `unordered_wait_with_retry`; a row counts towards
-        the capacity until its results have been emitted."""
-        _require_async_function(async_function)
-        return async_wait(
-            data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, NAME, is_ordered=True
+        """Results in the order of their rows; calls are made again as the strategy says."""
+        return cls._wait(
+            data_stream, async_function, timeout, async_retry_strategy, capacity, output_type, is_ordered=True
         )
 
-
-def async_wait(
-    stream: DataStream,
-    function: AsyncFunction | Callable[[Any], Any],
-    timeout: Duration,
-    retry_strategy: AsyncRetryStrategy,
-    capacity: int,
-    output_type: Any,
-    name: str,
-    *,
-    is_ordered: bool,
-) -> DataStream:
-    """What all operations on asynchronous functions come down to.
-
-    Raises:
-        InvalidProgramError: an argument cannot be meant.
-    """
-    if not isinstance(stream, DataStream):
-        raise InvalidProgramError(f"{name} takes a DataStream, not {stream!r}")
-    check_function(function, "async_invoke")
-    if isinstance(function, AsyncFunction):
-        _check_async_function(function)
-    if isinstance(capacity, bool) or not isinstance(capacity, int) or capacity < 1:
-        raise InvalidProgramError(f"the capacity is the number of rows that may be under way, not {capacity!r}")
-    if not isinstance(retry_strategy, AsyncRetryStrategy):
-        raise InvalidProgramError(
-            f"a retry strategy is needed, such as AsyncRetryStrategy.fixed_delay(...), not {retry_strategy!r}"
+    @classmethod
+    def _wait(
+        cls,
+        data_stream: DataStream,
+        async_function: AsyncFunction,
+        timeout: Duration,
+        retry_strategy: AsyncRetryStrategy,
+        capacity: int,
+        output_type: Any,
+        *,
+        is_ordered: bool,
+    ) -> DataStream:
+        """What all four come down to."""
+        if not isinstance(async_function, AsyncFunction):
+            raise InvalidProgramError(
+                f"an AsyncFunction is needed, not {async_function!r}; stream.async_map takes plain functions and "
+                "coroutines"
+            )
+        if not isinstance(data_stream, DataStream):
+            raise InvalidProgramError(f"{NAME} takes a DataStream, not {data_stream!r}")
+        factory = async_factory(
+            NAME, async_function, timeout, retry_strategy, capacity, output_type, is_ordered=is_ordered
         )
-    timeout_ms = to_millis(timeout, "timeout")
-    if not timeout_ms and not isinstance(retry_strategy, NoRetryStrategy):
-        raise InvalidProgramError(f"{name}: retries need a timeout greater than zero, which ends them")
-    declared = _declared_type(function, output_type)
-    factory = AsyncFactory(function, timeout_ms, capacity, is_ordered, retry_strategy, declared)
-    return stream._one_input(name, factory, KnownType.of(declared))
-
-
-def _require_async_function(function: object) -> None:
-    if not isinstance(function, AsyncFunction):
-        raise InvalidProgramError(
-            f"an AsyncFunction is needed, not {function!r}; stream.async_map takes plain functions and coroutines"
-        )
-
-
-def _check_async_function(function: AsyncFunction) -> None:
-    name = type(function).__name__
-    if not inspect.iscoroutinefunction(function.async_invoke):
-        raise InvalidProgramError(f"{name}.async_invoke must be declared with 'async def'")
-    if inspect.iscoroutinefunction(function.timeout):
-        raise InvalidProgramError(f"{name}.timeout must be a plain method: it is called when there is no time left")
-
-
-def _declared_type(function: AsyncFunction | Callable[[Any], Any], output_type: Any) -> RecordType | None:
-    if output_type is not None:
-        return record_type(output_type)
-    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
-        raise InvalidProgramError(f"{callable_name(function)} is a generator; return a list of results instead")
-    return from_annotation(function, of_items=isinstance(function, AsyncFunction) or returns_list(function))
+        return data_stream._one_input(NAME, factory, KnownType.of(factory.output_type))

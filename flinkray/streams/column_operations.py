@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from flinkray.errors import InvalidProgramError
 from flinkray.expressions.tree import Expression, as_expression, col
-from flinkray.streams.settings.known_types import KnownType
+from flinkray.streams.checks.known_types import KnownType
 from flinkray.transformations.operator_factories import (
     DropFactory,
     OperatorFactory,

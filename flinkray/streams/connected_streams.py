@@ -6,13 +6,13 @@ from typing import Any
 
 from flinkray.errors import InvalidProgramError
 from flinkray.functions.broadcast import BroadcastProcessFunction, KeyedBroadcastProcessFunction
-from flinkray.functions.closures import check_serializable
 from flinkray.functions.interfaces import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
 from flinkray.functions.type_hints import record_type
 from flinkray.state.descriptors import MapStateDescriptor
+from flinkray.streams.checks.joins import check_same_keys
+from flinkray.streams.checks.known_types import KnownType
 from flinkray.streams.data_stream import DataStream, KeyFunction
 from flinkray.streams.keyed_stream import KeyedStream
-from flinkray.streams.settings.known_types import KnownType
 from flinkray.transformations.operator_factories import (
     BroadcastProcessFactory,
     CoFlatMapFactory,
@@ -21,8 +21,7 @@ from flinkray.transformations.operator_factories import (
     OperatorFactory,
 )
 from flinkray.transformations.partitioning import BroadcastPartitioner
-from flinkray.transformations.transformation import PhysicalTransformation
-from flinkray.types.keys import ColumnKey, KeySelector
+from flinkray.types.keys import KeySelector
 from flinkray.types.records import RecordType
 
 
@@ -34,7 +33,7 @@ class ConnectedStreams:
         self._first = first
         self._second = second
         if isinstance(first, KeyedStream) and isinstance(second, KeyedStream):
-            check_same_keys(first, second, "connect")
+            check_same_keys((first._key, second._key), (first._known, second._known), "connect")
 
     def key_by(self, key1: str | KeyFunction, key2: str | KeyFunction, key_type: Any = None) -> ConnectedStreams:
         """Partitions both streams, each by a column or a function; equal keys meet in one subtask."""
@@ -73,53 +72,7 @@ class ConnectedStreams:
         return () if None in keys else keys
 
     def _two_input(self, name: str, factory: OperatorFactory, declared: RecordType | None) -> DataStream:
-        return two_input(self._first, self._second, name, factory, self._keys(), KnownType.of(declared))
-
-
-def two_input(
-    first: DataStream,
-    second: DataStream,
-    name: str,
-    factory: OperatorFactory,
-    keys: tuple[KeySelector | None, ...],
-    known: KnownType,
-) -> DataStream:
-    """The stream of a new operator on two streams."""
-    for function in factory.user_functions:
-        check_serializable(function, name)
-    transformation = PhysicalTransformation(
-        name=name,
-        factory=factory,
-        input_transformations=(first._transformation, second._transformation),
-        keys=keys,
-    )
-    first._environment._register(transformation)
-    return DataStream(first._environment, transformation, known)
-
-
-def check_same_keys(first: KeyedStream, second: KeyedStream, where: str) -> None:
-    """Checks, as far as that is known, that the keys of the two streams have the same types.
-
-    Raises:
-        InvalidProgramError: they have a different number of columns, or columns of different types.
-    """
-    left, right = first._key, second._key
-    if not isinstance(left, ColumnKey) or not isinstance(right, ColumnKey):
-        return  # what a function gives is known when it runs
-    if len(left.columns) != len(right.columns):
-        raise InvalidProgramError(
-            f"{where}: the keys have {len(left.columns)} and {len(right.columns)} columns: ({left}) and ({right})"
-        )
-    types = first._known.record_type, second._known.record_type
-    if types[0] is None or types[1] is None:
-        return
-    for name, other in zip(left.columns, right.columns, strict=True):
-        left_type, right_type = types[0].schema.field(name).type, types[1].schema.field(other).type
-        if left_type != right_type:
-            raise InvalidProgramError(
-                f"{where}: key {name!r} is {left_type} and key {other!r} is {right_type}: the keys of both streams "
-                f"must have one type; cast one of them, with_columns({other}=col({other!r}).cast({str(left_type)!r}))"
-            )
+        return self._first._two_inputs(self._second, name, factory, self._keys(), KnownType.of(declared))
 
 
 def _require(function: object, expected: type, where: str) -> None:
@@ -196,4 +149,4 @@ class BroadcastConnectedStream:
         name = "Co-Process-Broadcast" if key is None else "Co-Process-Broadcast-Keyed"
         factory = BroadcastProcessFactory(function, self._broadcast._descriptors, declared)
         keys = () if key is None else (key, None)
-        return two_input(self._stream, self._broadcast._stream, name, factory, keys, KnownType.of(declared))
+        return self._stream._two_inputs(self._broadcast._stream, name, factory, keys, KnownType.of(declared))

@@ -24,12 +24,14 @@ from flinkray.functions.interfaces import (
     SinkFunction,
     as_callable,
 )
-from flinkray.functions.type_hints import from_annotation, record_type
+from flinkray.functions.type_hints import record_type
 from flinkray.state.descriptors import MapStateDescriptor
+from flinkray.streams.checks.functions import async_factory, check_watermark_strategy, declared_type
+from flinkray.streams.checks.known_types import UNKNOWN, KnownType, check_same_types
+from flinkray.streams.checks.windows import check_assigner, count_assigner
 from flinkray.streams.column_operations import ColumnOperations
 from flinkray.streams.data_stream_sink import DataStreamSink
-from flinkray.streams.results import StreamResults
-from flinkray.streams.settings.known_types import UNKNOWN, KnownType, check_same_types
+from flinkray.streams.results import Program, StreamResults
 from flinkray.streams.settings.operator_settings import OperatorSettings
 from flinkray.time.durations import Duration, to_millis
 from flinkray.time.watermarks import WatermarkStrategy
@@ -74,7 +76,6 @@ from flinkray.windows.assigners import WindowAssigner
 if TYPE_CHECKING:
     from flinkray.streams.all_windowed_stream import AllWindowedStream
     from flinkray.streams.connected_streams import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
-    from flinkray.streams.environment import StreamExecutionEnvironment
     from flinkray.streams.iterations import IterativeStream
     from flinkray.streams.joined_streams import CoGroupedStreams, JoinedStreams
     from flinkray.streams.keyed_stream import KeyedStream
@@ -91,9 +92,7 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
     annotation counts, else the first batch of results decides.
     """
 
-    def __init__(
-        self, environment: StreamExecutionEnvironment, transformation: Transformation, known: KnownType = UNKNOWN
-    ) -> None:
+    def __init__(self, environment: Program, transformation: Transformation, known: KnownType = UNKNOWN) -> None:
         self._environment = environment
         self._transformation = transformation
         self._known = known
@@ -190,11 +189,9 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
             ordered: results in the order of their rows; False: as they come, but never across a watermark.
             retry_strategy: when a call is made again.
         """
-        from flinkray.streams.async_data_stream import async_wait  # which itself needs DataStream
-
-        return async_wait(
-            self, function, timeout, retry_strategy, capacity, output_type, "Async Map", is_ordered=ordered
-        )
+        name = "Async Map"
+        factory = async_factory(name, function, timeout, retry_strategy, capacity, output_type, is_ordered=ordered)
+        return self._one_input(name, factory, KnownType.of(factory.output_type))
 
     # -- several streams
 
@@ -265,7 +262,7 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
 
     def assign_timestamps_and_watermarks(self, strategy: WatermarkStrategy) -> DataStream:
         """The same records with event times and watermarks by that strategy, in place of what they had."""
-        self._check_strategy(strategy)
+        check_watermark_strategy(strategy, self._known)
         return self._one_input("Timestamps/Watermarks", TimestampsAndWatermarksFactory(strategy), self._known)
 
     # -- windows over all records
@@ -273,14 +270,12 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
     def window_all(self, assigner: WindowAssigner) -> AllWindowedStream:
         """All records in windows, in one subtask. `key_by(...).window(...)` has a window per key, in all subtasks."""
         from flinkray.streams.all_windowed_stream import AllWindowedStream  # which itself needs DataStream
-        from flinkray.streams.keyed_stream import check_assigner
 
         return AllWindowedStream(self, check_assigner(assigner))
 
     def count_window_all(self, size: int, slide: int | None = None) -> AllWindowedStream:
         """All records in windows of `size` of them: one after another, or one beginning every `slide` records."""
         from flinkray.streams.all_windowed_stream import AllWindowedStream
-        from flinkray.streams.keyed_stream import count_assigner
 
         return AllWindowedStream(self, count_assigner(size, slide))
 
@@ -390,14 +385,32 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
         )
 
     def _one_input(self, name: str, factory: OperatorFactory, known: KnownType) -> DataStream:
+        """The stream of a new operator on this stream."""
+        keys = (self._key,) if self._key is not None and _may_use_key(factory) else ()
+        return self._added(name, factory, (self._transformation,), keys, known)
+
+    def _two_inputs(
+        self,
+        second: DataStream,
+        name: str,
+        factory: OperatorFactory,
+        keys: tuple[KeySelector | None, ...],
+        known: KnownType,
+    ) -> DataStream:
+        """The stream of a new operator on this stream and a second one."""
+        return self._added(name, factory, (self._transformation, second._transformation), keys, known)
+
+    def _added(
+        self,
+        name: str,
+        factory: OperatorFactory,
+        inputs: tuple[Transformation, ...],
+        keys: tuple[KeySelector | None, ...],
+        known: KnownType,
+    ) -> DataStream:
         for function in factory.user_functions:
             check_serializable(function, name)
-        transformation = PhysicalTransformation(
-            name=name,
-            factory=factory,
-            input_transformations=(self._transformation,),
-            keys=(self._key,) if self._key is not None and _may_use_key(factory) else (),
-        )
+        transformation = PhysicalTransformation(name=name, factory=factory, input_transformations=inputs, keys=keys)
         self._environment._register(transformation)
         return DataStream(self._environment, transformation, known)
 
@@ -441,9 +454,6 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
         if other._environment is not self._environment:
             raise InvalidProgramError(f"{where}: the streams belong to different environments")
 
-    def _check_strategy(self, strategy: object) -> None:
-        check_watermark_strategy(strategy, self._known)
-
 
 def _may_use_key(factory: OperatorFactory) -> bool:
     """Whether the operator can have state per key: row functions (a keyed stream makes those with state keyed process
@@ -451,36 +461,3 @@ def _may_use_key(factory: OperatorFactory) -> bool:
     row_functions = MapFactory | FlatMapFactory | FilterFactory
     columns = ProjectFactory | WhereFactory | DropFactory | RenameFactory | MapBatchesFactory
     return not isinstance(factory, row_functions | columns | TimestampsAndWatermarksFactory | AsyncFactory)
-
-
-def check_watermark_strategy(strategy: object, known: KnownType) -> None:
-    """Checks that it is a strategy, that it can be shipped, and that its timestamp column exists."""
-    if not isinstance(strategy, WatermarkStrategy):
-        raise InvalidProgramError(
-            f"a watermark strategy is needed, such as WatermarkStrategy.for_monotonous_timestamps(), not {strategy!r}"
-        )
-    check_serializable(strategy.generator, "watermark generator")
-    check_serializable(strategy.assigner, "timestamp assigner")
-    if isinstance(strategy.assigner, str):
-        known.require([strategy.assigner], "timestamp assigner")
-    elif isinstance(strategy.assigner, Expression):
-        known.require(sorted(strategy.assigner.columns()), "timestamp assigner")
-
-
-def declared_type(
-    function: object,
-    method: str,
-    output_type: Any,
-    *,
-    of_items: bool = False,
-    parameters: tuple[str, ...] | None = None,
-) -> RecordType | None:
-    """What `output_type=` says, else the annotation of the function (or of the `method` of a Function object).
-
-    Args:
-        parameters: as of `check_function`.
-    """
-    check_function(function, method, parameters)
-    if output_type is not None:
-        return record_type(output_type)
-    return from_annotation(function, of_items=of_items)

@@ -35,9 +35,10 @@ from flinkray.functions.python_path import own_places
 from flinkray.functions.type_hints import record_type
 from flinkray.plugins import BRIDGES, EXECUTORS, PLANNERS, load_plugin
 from flinkray.progress import wait_for_result
-from flinkray.streams.data_stream import DataStream, check_watermark_strategy
+from flinkray.streams.checks.functions import check_watermark_strategy
+from flinkray.streams.checks.known_types import KnownType
+from flinkray.streams.data_stream import DataStream
 from flinkray.streams.settings.environment_settings import EnvironmentSettings
-from flinkray.streams.settings.known_types import KnownType
 from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.transformations.operator_factories import SourceFactory
 from flinkray.transformations.preparation import prepared

@@ -9,11 +9,11 @@ from typing import Any
 from flinkray.errors import InvalidProgramError
 from flinkray.functions.checks import checked_tag
 from flinkray.functions.interfaces import ProcessJoinContext, ProcessJoinFunction
-from flinkray.streams.connected_streams import check_same_keys, two_input
-from flinkray.streams.data_stream import DataStream, declared_type
-from flinkray.streams.joined_streams import joined_type
+from flinkray.streams.checks.functions import declared_type
+from flinkray.streams.checks.joins import check_same_keys, joined_type
+from flinkray.streams.checks.known_types import KnownType
+from flinkray.streams.data_stream import DataStream
 from flinkray.streams.keyed_stream import KeyedStream
-from flinkray.streams.settings.known_types import KnownType
 from flinkray.time.durations import Duration, to_millis
 from flinkray.transformations.operator_factories import IntervalJoinFactory
 from flinkray.types.records import MAX_TIMESTAMP, Millis, OutputTag, RecordType
@@ -30,7 +30,7 @@ class IntervalJoin:
                 f"interval_join takes a keyed stream, other.key_by(...), not {type(right).__name__}"
             )
         left._require_same_environment(right, "interval_join")
-        check_same_keys(left, right, "interval_join")
+        check_same_keys((left._key, right._key), (left._known, right._known), "interval_join")
         self._left = left
         self._right = right
 
@@ -108,7 +108,7 @@ class IntervalJoined:
 
         The right's key columns are left out, and a name that the left has too gets the suffix `_right`.
         """
-        return self._joined(None, None, joined_type(self._left, self._right))
+        return self._joined(None, None, joined_type(self._left._known, self._right._known, self._right._key))
 
     def _joined(self, function: JoinCallable | None, declared: RecordType | None, known: KnownType) -> DataStream:
         factory = IntervalJoinFactory(
@@ -119,7 +119,7 @@ class IntervalJoined:
             output_type=declared,
         )
         keys = (self._left._key, self._right._key)
-        return two_input(self._left, self._right, "Interval Join", factory, keys, known)
+        return self._left._two_inputs(self._right, "Interval Join", factory, keys, known)
 
 
 def _bound(bound: Duration, name: str) -> Millis:

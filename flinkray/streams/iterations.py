@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from flinkray.batches.batch import Batch
 from flinkray.connectors.feedback.feedback import FeedbackSink, FeedbackSource
 from flinkray.errors import InvalidProgramError
+from flinkray.streams.checks.known_types import check_same_types
 from flinkray.streams.data_stream import DataStream
 from flinkray.streams.data_stream_sink import DataStreamSink
-from flinkray.streams.settings.known_types import check_same_types
 from flinkray.time.watermarks import WatermarkGenerator, WatermarkStrategy
 from flinkray.transformations.operator_factories import (
     ChainingStrategy,

@@ -5,25 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NoReturn, Self
 
-import pyarrow as pa
-
 from flinkray.errors import InvalidProgramError
 from flinkray.functions.interfaces import CoGroupFunction, JoinFunction
-from flinkray.streams.connected_streams import check_same_keys, two_input
-from flinkray.streams.data_stream import DataStream, KeyFunction, declared_type
-from flinkray.streams.keyed_stream import KeyedStream, check_assigner
-from flinkray.streams.settings.known_types import UNKNOWN, KnownType
+from flinkray.streams.checks.functions import declared_type
+from flinkray.streams.checks.joins import check_same_keys, joined_type
+from flinkray.streams.checks.known_types import KnownType
+from flinkray.streams.checks.windows import check_assigner
+from flinkray.streams.data_stream import DataStream, KeyFunction
+from flinkray.streams.keyed_stream import KeyedStream
 from flinkray.streams.windowed_stream import WindowedStream
 from flinkray.time.durations import Duration
 from flinkray.transformations.operator_factories import WindowCoGroupFactory
-from flinkray.types.keys import ColumnKey
-from flinkray.types.records import Kind, OutputTag, RecordType
+from flinkray.types.records import OutputTag, RecordType
 from flinkray.windows.assigners import WindowAssigner
 from flinkray.windows.evictors import Evictor
 from flinkray.windows.triggers import Trigger
-
-RIGHT_SUFFIX = "_right"
-"""Told apart by it: a column of the second stream whose name the first has too."""
 
 
 class _PairedStreams:
@@ -60,7 +56,8 @@ class _PairedStreams:
 
     def _check_keys(self) -> None:
         if self._where is not None and self._equal_to is not None:
-            check_same_keys(self._where, self._equal_to, self._name)
+            first, second = self._where, self._equal_to
+            check_same_keys((first._key, second._key), (first._known, second._known), self._name)
 
     def _keyed(self) -> tuple[KeyedStream, KeyedStream]:
         if self._where is None or self._equal_to is None:
@@ -138,7 +135,8 @@ class _WindowedPair:
             trigger=settings.trigger,
             evictor=settings.evictor,
         )
-        return two_input(self._first, self._second, name, factory, (self._first._key, self._second._key), known)
+        keys = (self._first._key, self._second._key)
+        return self._first._two_inputs(self._second, name, factory, keys, known)
 
 
 class WindowedJoin(_WindowedPair):
@@ -159,7 +157,7 @@ class WindowedJoin(_WindowedPair):
             return self._apply("Join", function, declared, KnownType.of(declared))
         if output_type is not None:
             raise InvalidProgramError("join: output_type is that of a function's results; without one leave it out")
-        return self._apply("Join", None, None, joined_type(self._first, self._second))
+        return self._apply("Join", None, None, joined_type(self._first._known, self._second._known, self._second._key))
 
 
 class WindowedCoGroup(_WindowedPair):
@@ -175,21 +173,3 @@ class WindowedCoGroup(_WindowedPair):
         """What `function(first_rows, second_rows)` yields, once per key and firing; one of them may be empty."""
         declared = declared_type(function, "co_group", output_type, of_items=True)
         return self._apply("Co-Group", function, declared, KnownType.of(declared))
-
-
-def joined_type(first: KeyedStream, second: KeyedStream) -> KnownType:
-    """What is known of the rows of the columnar inner join."""
-    left, right = first._known, second._known
-    if left.columns is None or right.columns is None:
-        return UNKNOWN
-    key = second._key
-    left_out = key.columns if isinstance(key, ColumnKey) else ()
-    kept = [name for name in right.columns if name not in left_out]
-    renamed = [name + RIGHT_SUFFIX if name in left.columns else name for name in kept]
-    names = [*left.columns, *renamed]
-    if len(set(names)) < len(names):
-        raise InvalidProgramError(f"join would give two columns the same name: {', '.join(names)}; rename one first")
-    if left.record_type is None or right.record_type is None:
-        return KnownType.of_columns(names)
-    fields = [right.record_type.schema.field(name).with_name(new) for name, new in zip(kept, renamed, strict=True)]
-    return KnownType.of(RecordType(Kind.ROW, pa.schema([*left.record_type.schema, *fields])))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from flinkray.errors import InvalidProgramError
-from flinkray.expressions.tree import Expression
 from flinkray.functions.checks import check_function
 from flinkray.functions.interfaces import (
     FilterFunction,
@@ -17,8 +16,11 @@ from flinkray.functions.interfaces import (
 )
 from flinkray.functions.keyed import KeyedFilter, KeyedFlatMap, KeyedMap, MapWithState, may_have_state
 from flinkray.functions.type_hints import record_type
-from flinkray.streams.data_stream import DataStream, declared_type
-from flinkray.streams.settings.known_types import KnownType
+from flinkray.streams.checks.columns import check_aggregates, column_name, result_columns
+from flinkray.streams.checks.functions import declared_type
+from flinkray.streams.checks.known_types import KnownType
+from flinkray.streams.checks.windows import check_assigner, count_assigner
+from flinkray.streams.data_stream import DataStream
 from flinkray.transformations.operator_factories import (
     ProcessFactory,
     ReduceFactory,
@@ -27,10 +29,9 @@ from flinkray.transformations.operator_factories import (
 )
 from flinkray.transformations.partitioning import KeyGroupPartitioner, Partitioner
 from flinkray.transformations.transformation import PartitionTransformation
-from flinkray.types.keys import ColumnKey, KeySelector
-from flinkray.types.records import Kind, tuple_columns
+from flinkray.types.keys import KeySelector
 from flinkray.windows.aggregates import Aggregate
-from flinkray.windows.assigners import CountSlidingWindowAssigner, CountTumblingWindowAssigner, WindowAssigner
+from flinkray.windows.assigners import WindowAssigner
 
 if TYPE_CHECKING:
     from flinkray.streams.interval_join import IntervalJoin
@@ -182,87 +183,3 @@ class KeyedStream(DataStream):
         # A sum may be wider than what it adds up (int32 to int64); the others keep the column's type.
         known = self._known if mode != "sum" else KnownType.of_columns(self._known.columns)
         return self._one_input("Keyed Aggregation", RunningColumnFactory(mode, name), known)
-
-
-def column_name(column: object, known: KnownType, where: str) -> str | int:
-    """The name that a column name or position means; a position stays one where the columns are not known.
-
-    Raises:
-        InvalidProgramError: neither, or a position outside the known columns.
-    """
-    if isinstance(column, str):
-        return column
-    if isinstance(column, bool) or not isinstance(column, int) or column < 0:
-        raise InvalidProgramError(f"{where} takes a column name, or a position from 0, not {column!r}")
-    if known.columns is None:
-        return column
-    if column >= len(known.columns):
-        raise InvalidProgramError(f"{where}: no column at position {column}; columns: {', '.join(known.columns)}")
-    return known.columns[column]
-
-
-def check_aggregates(aggregates: Mapping[str, object], known: KnownType) -> tuple[tuple[str, Aggregate], ...]:
-    """The aggregates as pairs, after checking that each is one and that its columns exist."""
-    if not aggregates:
-        raise InvalidProgramError("aggregate needs at least one aggregate, for example aggregate(n=Count())")
-    checked = []
-    for name, aggregate in aggregates.items():
-        if not isinstance(aggregate, Aggregate):
-            raise InvalidProgramError(f"aggregate: {name} is no aggregate such as Count() or Sum('x'): {aggregate!r}")
-        for column in (aggregate.column, getattr(aggregate, "by", None)):
-            if isinstance(column, str):
-                known.require([column], f"aggregate {name}")
-            elif isinstance(column, Expression):
-                known.require(sorted(column.columns()), f"aggregate {name}")
-        checked.append((name, aggregate))
-    return tuple(checked)
-
-
-def result_columns(
-    key: KeySelector | None, aggregates: tuple[tuple[str, Aggregate], ...], between: tuple[str, ...] = ()
-) -> tuple[str, ...] | None:
-    """The columns of a result row: the key's, `between`, the aggregates'; None where the key's are not known.
-
-    Raises:
-        InvalidProgramError: two of them have the same name.
-    """
-    keys = key_column_names(key)
-    names = (*(keys or ()), *between, *(name for name, _ in aggregates))
-    for name, _ in aggregates:
-        if names.count(name) > 1:
-            raise InvalidProgramError(f"aggregate {name!r} has the name of a key or window column; choose another")
-    return None if keys is None else names
-
-
-def key_column_names(key: KeySelector | None) -> tuple[str, ...] | None:
-    """The columns that hold the key (if any) in result rows; None where a function's key decides when it runs."""
-    if key is None:
-        return ()
-    if isinstance(key, ColumnKey):
-        return key.columns
-    if key.key_type is None or key.key_type.kind is Kind.ROW:
-        return None
-    if key.key_type.kind is Kind.TUPLE:
-        return tuple(name.replace("f", "key_") for name in tuple_columns(len(key.key_type.schema)))
-    return ("key",)
-
-
-def count_assigner(size: int, slide: int | None) -> WindowAssigner:
-    """The assigner of windows of so many rows.
-
-    Args:
-        slide: None or 0: one window after another.
-    """
-    for name, value in (("size", size), ("slide", slide or 0)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0 or (name == "size" and value == 0):
-            raise InvalidProgramError(f"count_window: {name} is a number of rows, not {value!r}")
-    return CountSlidingWindowAssigner.of(size, slide) if slide else CountTumblingWindowAssigner.of(size)
-
-
-def check_assigner(assigner: object) -> WindowAssigner:
-    """The assigner, where it is one."""
-    if not isinstance(assigner, WindowAssigner):
-        raise InvalidProgramError(
-            f"window takes an assigner such as TumblingEventTimeWindows.of('1 h'), not {assigner!r}"
-        )
-    return assigner

@@ -8,7 +8,7 @@ import uuid
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -20,16 +20,14 @@ from flinkray.connectors.sink import Sink
 from flinkray.errors import InvalidProgramError
 from flinkray.execution import JobClient, JobExecutionResult
 from flinkray.plugins import BRIDGES, load_plugin
-from flinkray.streams.settings.known_types import KnownType
+from flinkray.streams.checks.known_types import KnownType
+from flinkray.streams.data_stream_sink import DataStreamSink
 from flinkray.transformations.operator_factories import SinkFactory
 from flinkray.transformations.transformation import SideOutputTransformation, Transformation
 from flinkray.types.records import SCALAR_COLUMN, Kind
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from flinkray.streams.data_stream_sink import DataStreamSink
-    from flinkray.streams.environment import StreamExecutionEnvironment
 
 
 class CollectedRows(Iterator[Any]):
@@ -107,10 +105,23 @@ def _cancel(client: JobClient) -> None:
         client.close()
 
 
+class Program(Protocol):
+    """What streams need of a StreamExecutionEnvironment, which itself makes streams."""
+
+    def _register(self, transformation: Transformation) -> None:
+        """Makes an operator part of the program."""
+
+    def _submit(self, job_name: str | None) -> JobClient:
+        """Submits what has been recorded so far."""
+
+    def _execute_and_wait(self, job_name: str | None) -> JobExecutionResult:
+        """Submits what has been recorded so far, and waits for the job's end."""
+
+
 class StreamResults(ABC):
     """The methods of a stream that run its program and give its records."""
 
-    _environment: StreamExecutionEnvironment
+    _environment: Program
     _transformation: Transformation
     _known: KnownType
 

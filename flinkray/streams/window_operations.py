@@ -23,9 +23,10 @@ from flinkray.functions.interfaces import (
     as_callable,
 )
 from flinkray.functions.type_hints import from_annotation, record_type
-from flinkray.streams.data_stream import DataStream, declared_type
-from flinkray.streams.keyed_stream import check_aggregates, column_name
-from flinkray.streams.settings.known_types import KnownType
+from flinkray.streams.checks.columns import check_aggregates, column_name
+from flinkray.streams.checks.functions import declared_type
+from flinkray.streams.checks.known_types import KnownType
+from flinkray.streams.data_stream import DataStream
 from flinkray.time.durations import Duration, to_millis
 from flinkray.transformations.operator_factories import WindowFactory
 from flinkray.types.records import OutputTag, RecordType, tuple_columns
@@ -34,8 +35,6 @@ from flinkray.windows.aggregates import Aggregate, Max, Min, Sum
 from flinkray.windows.assigners import MergingWindowAssigner, WindowAssigner
 from flinkray.windows.evictors import Evictor
 from flinkray.windows.triggers import Trigger
-
-WINDOW_COLUMNS = ("window_start", "window_end")
 
 
 class WindowOperations(ABC):

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from flinkray.functions.interfaces import ProcessWindowFunction, WindowContext, WindowFunction
+from flinkray.streams.checks.columns import WINDOW_COLUMNS, result_columns
+from flinkray.streams.checks.known_types import KnownType
 from flinkray.streams.data_stream import DataStream
-from flinkray.streams.keyed_stream import KeyedStream, result_columns
-from flinkray.streams.settings.known_types import KnownType
-from flinkray.streams.window_operations import WINDOW_COLUMNS, Applied, WindowOperations, keyed_window_function
+from flinkray.streams.keyed_stream import KeyedStream
+from flinkray.streams.window_operations import Applied, WindowOperations, keyed_window_function
 from flinkray.time.windows import AnyWindow
 from flinkray.windows.aggregates import Aggregate
 from flinkray.windows.assigners import WindowAssigner

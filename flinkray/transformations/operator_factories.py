@@ -28,6 +28,9 @@ if TYPE_CHECKING:  # a worker loads what its own operators consist of, and no mo
     from flinkray.windows.evictors import Evictor
     from flinkray.windows.triggers import Trigger
 
+RIGHT_SUFFIX = "_right"
+"""What a columnar join puts after the name of a right column whose name the left has too."""
+
 
 class ChainingStrategy(enum.Enum):
     """Whether an operator may join the chain of its input."""

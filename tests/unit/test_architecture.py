@@ -56,6 +56,7 @@ ROOMS = (
     "flinkray.dashboard",
     "flinkray.spark",
     "flinkray.streams.settings",
+    "flinkray.streams.checks",
     "flinkray.streams",
     "flinkray.testing",
     "flinkray.pyflink",
@@ -140,16 +141,13 @@ CIRCLES = {
         f"flinkray.streams.{name}"
         for name in (
             "all_windowed_stream",
-            "async_data_stream",
             "column_operations",
             "connected_streams",
             "data_stream",
-            "environment",
             "interval_join",
             "iterations",
             "joined_streams",
             "keyed_stream",
-            "results",
             "window_operations",
             "windowed_stream",
         )

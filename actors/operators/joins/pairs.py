@@ -13,10 +13,9 @@ from actors.columns.row_sizes import Sizes
 from actors.operators.contract.operator import OperatorContext
 from flinkray.batches.batch import LARGEST_OVER_TARGET
 from flinkray.errors import InvalidProgramError
+from flinkray.transformations.operator_factories import RIGHT_SUFFIX
 from flinkray.types.keys import ColumnKey, KeySelector
 from flinkray.types.records import Kind
-
-RIGHT_SUFFIX = "_right"
 
 
 class PairLimit:

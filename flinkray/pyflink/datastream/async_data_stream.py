@@ -14,34 +14,27 @@ __all__ = ["AsyncDataStream"]
 
 
 class AsyncDataStream(async_data_stream.AsyncDataStream):
-    """flinkray's, for streams of PyFlink's."""
+    """flinkray's AsyncDataStream, for PyFlink's streams and with PyFlink's rule for types."""
 
-    @staticmethod
-    def unordered_wait_with_retry(
+    @classmethod
+    def _wait(
+        cls,
         data_stream: datastream.DataStream,
         async_function: AsyncFunction,
         timeout: Duration,
-        async_retry_strategy: AsyncRetryStrategy,
-        capacity: int = 100,
-        output_type: Any = None,
+        retry_strategy: AsyncRetryStrategy,
+        capacity: int,
+        output_type: Any,
+        *,
+        is_ordered: bool,
     ) -> DataStream:
-        return DataStream.of(
-            async_data_stream.AsyncDataStream.unordered_wait_with_retry(
-                data_stream, async_function, timeout, async_retry_strategy, capacity, declared(output_type)
-            )
+        results = super()._wait(
+            data_stream,
+            async_function,
+            timeout,
+            retry_strategy,
+            capacity,
+            declared(output_type),
+            is_ordered=is_ordered,
         )
-
-    @staticmethod
-    def ordered_wait_with_retry(
-        data_stream: datastream.DataStream,
-        async_function: AsyncFunction,
-        timeout: Duration,
-        async_retry_strategy: AsyncRetryStrategy,
-        capacity: int = 100,
-        output_type: Any = None,
-    ) -> DataStream:
-        return DataStream.of(
-            async_data_stream.AsyncDataStream.ordered_wait_with_retry(
-                data_stream, async_function, timeout, async_retry_strategy, capacity, declared(output_type)
-            )
-        )
+        return DataStream.of(results)

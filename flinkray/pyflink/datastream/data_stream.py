@@ -20,11 +20,11 @@ from flinkray.pyflink.datastream.slot_sharing_group import SlotSharingGroup
 from flinkray.pyflink.texts import printed_texts
 from flinkray.streams import connected_streams, keyed_stream
 from flinkray.streams import data_stream as datastream
+from flinkray.streams.checks.known_types import KnownType
+from flinkray.streams.checks.windows import check_assigner, count_assigner
 from flinkray.streams.connected_streams import BroadcastStream
 from flinkray.streams.data_stream_sink import DataStreamSink
-from flinkray.streams.keyed_stream import check_assigner, count_assigner
 from flinkray.streams.results import CollectedRows as CloseableIterator
-from flinkray.streams.settings.known_types import KnownType
 from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.transformations.operator_factories import OperatorFactory, SinkFactory
 from flinkray.transformations.partitioning import Partitioner

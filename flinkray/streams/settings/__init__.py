@@ -1,4 +1,5 @@
-"""Settings of operators and environments, and what is known of a stream's records while a program is written.
+"""What is set for an operator, and for a whole environment.
 
-Open `operator_settings.py` first: name, uid, parallelism, chaining, slots.
+Open `operator_settings.py` first: name, uid, parallelism, chaining, slots. Imports `flinkray.transformations`,
+`flinkray.state` and `flinkray.config`.
 """
