@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from msgspec import Struct
 
-from actors.checkpoints.storage.storage import create_writer
+from actors.checkpoints.storage.state_writers import create_writer
 from actors.network.connections.environment import NetworkEnvironment
 from actors.operators.registry import create_operator
 from actors.protocol.data_messages import (

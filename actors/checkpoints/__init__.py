@@ -1,4 +1,6 @@
-"""When checkpoints are taken (`coordination`), what is on disk (`storage`), how a job starts from one (`restore`).
+"""Checkpoints of a job: when they are taken (`coordination`), their files (`storage`), starting from one (`restore`).
 
-A task's own part is in `actors.tasks.checkpoints`, and what operators put into one in `actors.state.snapshots`.
+Open `coordination/coordinator.py` first. A task's own part is in `actors.tasks.checkpoints`, and what operators put
+into a checkpoint in `actors.state.snapshots`. May import `actors.protocol`, `actors.storage` and
+`actors.state.snapshots`.
 """

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from actors.checkpoints.storage.directories import discard
 from actors.checkpoints.storage.metadata import load
-from actors.checkpoints.storage.storage import discard
 from flinkray.errors import CheckpointError
 
 

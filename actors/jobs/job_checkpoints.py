@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from actors.checkpoints.coordination.commands import (
-    Command,
+    CheckpointCommand,
     CoordinatorsNotified,
     DropState,
     FailJob,
@@ -24,7 +24,12 @@ from actors.checkpoints.coordination.completed import CompletedCheckpoint
 from actors.checkpoints.coordination.coordinator import CheckpointCoordinator
 from actors.checkpoints.coordination.retained import CompletedCheckpoints, Deletions
 from actors.checkpoints.restore.assignment import Assignment, assign
-from actors.checkpoints.storage.storage import CheckpointDirectories, delete_files, discard_directory, remove_leftovers
+from actors.checkpoints.storage.directories import (
+    CheckpointDirectories,
+    delete_files,
+    discard_directory,
+    remove_leftovers,
+)
 from actors.coordinators.job_coordinators import JobCoordinators
 from actors.high_availability.pointers import CheckpointPointers, JobLeadership, LeadershipLostError
 from actors.jobs.recovery import RESERVED_IDS, Recovered
@@ -234,7 +239,7 @@ class JobCheckpoints:
 
     # -- commands ------------------------------------------------------------------------------------------------
 
-    def _run(self, command: Command) -> None:
+    def _run(self, command: CheckpointCommand) -> None:
         match command:
             case SnapshotCoordinators():
                 self._snapshot_coordinators(command.checkpoint_id)

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from actors.checkpoints.storage.storage import CheckpointDirectories
+from actors.checkpoints.storage.directories import CheckpointDirectories
 from actors.coordinators.base import CoordinatorContext
 from actors.coordinators.job_coordinators import JobCoordinators
 from actors.high_availability.pointers import JobLeadership

@@ -10,7 +10,7 @@ from typing import Any
 
 from actors.checkpoints.coordination.completed import CompletedCheckpoint
 from actors.checkpoints.coordination.retained import Deletions
-from actors.checkpoints.storage.storage import delete_files, discard, write_metadata
+from actors.checkpoints.storage.directories import delete_files, discard, write_metadata
 from actors.high_availability.pointers import CheckpointPointers, JobLeadership
 from flinkray.errors import CheckpointError
 

@@ -1,6 +1,6 @@
 """Where the state of a checkpoint is: the values that tasks acknowledge, metadata lists, and deployments bring back.
 
-Values only, small and picklable; who reads and writes what they name is in `actors.checkpoints.storage.storage`.
+Values only, small and picklable; `actors.checkpoints.storage` reads and writes what they name.
 """
 
 from __future__ import annotations

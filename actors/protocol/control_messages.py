@@ -241,7 +241,7 @@ class GetJobDetails(Struct, frozen=True):
 
 
 class GetCheckpoints(Struct, frozen=True):
-    """Answer of the JobMaster: actors.checkpoints.coordination.statistics.CheckpointOverview."""
+    """Answer of the JobMaster: flinkray.state.checkpoint_statistics.CheckpointOverview."""
 
 
 class TriggerSavepoint(Struct, frozen=True):

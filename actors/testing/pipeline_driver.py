@@ -18,7 +18,7 @@ from actors.state.keyed.options import StateOptions
 from actors.state.snapshots.snapshot import read_keyed_table
 from actors.tasks.chain.outputs import BroadcastingOutput, ChainingOutput, name_operator
 from actors.testing.context import HarnessContext, RecordingOutput
-from actors.testing.snapshots import MemoryRestoredState, MemoryStateWriter, inline_data
+from actors.testing.snapshots import MemoryRestoredState, RecordingStateWriter, inline_data
 from flinkray.batches.batch import Batch
 from flinkray.config import options
 from flinkray.errors import CheckpointError, InvalidProgramError
@@ -137,7 +137,7 @@ class PipelineDriver:
         for node_id in self._order:
             with _named(self._operators[node_id]):
                 self._operators[node_id].prepare_barrier(self._checkpoint_id)
-        writer = MemoryStateWriter()
+        writer = RecordingStateWriter()
         states: dict[OperatorId, OperatorSubtaskState] = {}
         for node_id in reversed(self._order):
             operator = self._operators[node_id]

@@ -1,39 +1,35 @@
-"""Snapshots in memory, and what operators get back of them: what storage does, without files."""
+"""Snapshots of operators in the memory of a test, and restoring operators from them: what storage does, without
+files."""
 
 from __future__ import annotations
 
-import io
 import itertools
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 
+from actors.checkpoints.storage.state_writers import InlineStateWriter
 from actors.protocol.checkpoint_handles import InlineState, OperatorSubtaskState, PartKind, SharedFile, StatePart
 from actors.state.snapshots.snapshot import NativeState, read_keyed_table, read_list
 
 _paths = itertools.count()
 _SHARED: dict[str, bytes] = {}
-"""Shared files by path: a snapshot may name files that others before it have written."""
+"""The content of shared files by path; a snapshot may refer to files that earlier ones have written."""
 
 
-class MemoryStateWriter:
-    """A StateWriter; one may serve many snapshots."""
+class RecordingStateWriter(InlineStateWriter):
+    """A StateWriter that keeps shared files in this process, and records which were uploaded.
+
+    One writer may serve many snapshots.
+    """
 
     def __init__(self) -> None:
         self.uploaded: list[str] = []
         """Names of the files that were written as shared ones, in order."""
-
-    def write(self, data: bytes | memoryview) -> InlineState:
-        return InlineState(bytes(data), zlib.crc32(data))
-
-    def write_with(self, write: Callable[[IO[bytes]], None]) -> InlineState:
-        stream = io.BytesIO()
-        write(stream)
-        return self.write(stream.getvalue())
 
     def write_shared(self, name: str, local_path: str) -> SharedFile:
         content = Path(local_path).read_bytes()
@@ -44,7 +40,7 @@ class MemoryStateWriter:
 
 
 def delete_shared(file: SharedFile) -> None:
-    """No checkpoint uses it any more."""
+    """Deletes a shared file that no checkpoint uses any more."""
     del _SHARED[file.path]
 
 
@@ -53,6 +49,7 @@ class MemoryRestoredState:
     """A RestoredState. SPLIT lists stay where they are at the same parallelism, and go round otherwise."""
 
     former: list[OperatorSubtaskState]
+    """What each subtask wrote."""
     owned: range
     subtask_index: int
     parallelism: int
@@ -97,6 +94,8 @@ class MemoryRestoredState:
 
 @dataclass
 class _MemoryNativeState:
+    """A NativeState whose files are in this process."""
+
     part: StatePart
     fetched: list[str]
 
@@ -119,7 +118,7 @@ class _MemoryNativeState:
 
 
 def inline_data(part: StatePart) -> bytes:
-    """What a MemoryStateWriter wrote for it."""
+    """The bytes of a part that a RecordingStateWriter wrote."""
     assert isinstance(part.data, InlineState)
     return part.data.data
 

@@ -14,19 +14,17 @@ import pytest
 from pyarrow import fs
 
 from actors.checkpoints.coordination.completed import CompletedCheckpoint
-from actors.checkpoints.storage.metadata import find_latest, load
-from actors.checkpoints.storage.reading import RestoredOperatorState, read_part
-from actors.checkpoints.storage.storage import (
+from actors.checkpoints.storage.directories import (
     CheckpointDirectories,
-    FileStateWriter,
-    MemoryStateWriter,
-    create_writer,
     delete_files,
     discard,
     discard_directory,
     remove_leftovers,
     write_metadata,
 )
+from actors.checkpoints.storage.metadata import find_latest, load
+from actors.checkpoints.storage.reading import RestoredOperatorState, read_part
+from actors.checkpoints.storage.state_writers import FileStateWriter, InlineStateWriter, create_writer
 from actors.protocol.checkpoint_handles import (
     FileState,
     InlineState,
@@ -67,7 +65,7 @@ class Place:
     def directories(self) -> CheckpointDirectories:
         return CheckpointDirectories(JOB, self.base, self.base, random.Random(1))
 
-    def writer(self, checkpoint_id: int = 1, name: str = "subtask") -> FileStateWriter | MemoryStateWriter:
+    def writer(self, checkpoint_id: int = 1, name: str = "subtask") -> FileStateWriter | InlineStateWriter:
         return create_writer(options_for(*self.directories(checkpoint_id, False)), name, LIMIT)
 
     def files(self) -> list[str]:
@@ -297,7 +295,7 @@ def test_nothing_is_done_for_checkpoints_in_memory() -> None:
     checkpoint = completed()
     write_metadata(checkpoint)
     discard(checkpoint)
-    file = MemoryStateWriter().write_shared("this file", __file__)
+    file = InlineStateWriter().write_shared("this file", __file__)
     delete_files("", [file.path])
     remove_leftovers("")
 

@@ -50,7 +50,7 @@ from tests.support.keyed_state import (
     snapshot_of,
 )
 from tests.support.operators import ManualClock
-from tests.support.state import MemoryStateWriter, restored_from, write_snapshot
+from tests.support.state import RecordingStateWriter, restored_from, write_snapshot
 
 TTL = StateTtlConfig(Millis(100))
 TTL_READ = StateTtlConfig(Millis(100), TtlUpdateType.ON_READ_AND_WRITE)
@@ -637,7 +637,7 @@ def test_random_operations_and_snapshots_agree_with_a_model(factory: BackendFact
     operations = RandomOperations(rng, [f"key {number}" for number in range(8)])
     states = AllKinds(factory.make(name), typed=bool(seed % 2))
     unwritten: list[tuple[OperatorSnapshot, dict[Any, dict[str, Any]]]] = []
-    writer = MemoryStateWriter()
+    writer = RecordingStateWriter()
 
     def check_one() -> None:
         snapshot, expected = unwritten.pop(rng.randrange(len(unwritten)))

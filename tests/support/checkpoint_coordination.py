@@ -6,7 +6,7 @@ import re
 import zlib
 from typing import Any, TypeVar
 
-from actors.checkpoints.coordination.commands import Command, SnapshotCoordinators, StoreCheckpoint
+from actors.checkpoints.coordination.commands import CheckpointCommand, SnapshotCoordinators, StoreCheckpoint
 from actors.checkpoints.coordination.completed import CompletedCheckpoint
 from actors.checkpoints.coordination.coordinator import CheckpointCoordinator
 from actors.protocol.checkpoint_handles import (
@@ -82,7 +82,7 @@ class Job:
         self.graph = ExecutionGraph.from_job_graph(self.job_graph)
         self.coordinator = CheckpointCoordinator(self.graph, configuration or settings(), directories, first_id)
         self.now = 0
-        self.taken: list[Command] = []
+        self.taken: list[CheckpointCommand] = []
         """What was commanded and not looked at yet."""
         self.answers_snapshots = True
         self.graph.transition_job(JobStatus.CREATED, 0)

@@ -6,17 +6,19 @@ from collections.abc import Sequence
 
 from actors.protocol.checkpoint_handles import OperatorSubtaskState
 from actors.state.snapshots.snapshot import OperatorSnapshot
-from actors.testing.snapshots import MemoryRestoredState, MemoryStateWriter
+from actors.testing.snapshots import MemoryRestoredState, RecordingStateWriter
 from actors.testing.snapshots import delete_shared as delete_shared
 
 
-def write_snapshot(snapshot: OperatorSnapshot | None, writer: MemoryStateWriter | None = None) -> OperatorSubtaskState:
+def write_snapshot(
+    snapshot: OperatorSnapshot | None, writer: RecordingStateWriter | None = None
+) -> OperatorSubtaskState:
     """Writes the parts, once: a second call gives what the first one wrote. None: an operator without state."""
     if snapshot is None:
         return OperatorSubtaskState()
     written: OperatorSubtaskState | None = vars(snapshot).get("written_for_tests")
     if written is None:
-        writer = writer or MemoryStateWriter()
+        writer = writer or RecordingStateWriter()
         parts = tuple(part.write(writer) for part in snapshot.parts)
         written = OperatorSubtaskState(parts)
         vars(snapshot)["written_for_tests"] = written

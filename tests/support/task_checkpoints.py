@@ -20,12 +20,12 @@ from actors.state.snapshots.snapshot import RestoredState, read_list
 from actors.tasks.checkpoints.in_flight import read_in_flight
 from flinkray.types.records import OperatorId
 from graphs.key_groups import key_group_range
-from tests.support.state import MemoryStateWriter, restored_from
+from tests.support.state import RecordingStateWriter, restored_from
 
 Answer = AcknowledgeCheckpoint | DeclineCheckpoint | EndOfDataReached
 
 
-class TaskWriter(MemoryStateWriter):
+class TaskWriter(RecordingStateWriter):
     """Knows how it ended."""
 
     def __init__(self, name: str) -> None:

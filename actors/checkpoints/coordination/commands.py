@@ -1,4 +1,4 @@
-"""What the checkpoint coordinator wants done: the JobMaster carries the commands out, in their order."""
+"""What the checkpoint coordinator decides to do: commands, which the JobMaster carries out in their order."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from graphs.execution_graph import AttemptId
 
 
 class SnapshotCoordinators(Struct, frozen=True):
-    """Call `snapshot` of every operator coordinator and answer with `coordinators_snapshotted`, all in one handler.
+    """Snapshot every operator coordinator, and answer with `coordinators_snapshotted`, all within one message handler.
 
-    What a coordinator sends to its operators before that is covered by its snapshot; so nothing may be sent between
-    the snapshot and the triggers, which the answer brings.
+    The snapshot of a coordinator covers what it has sent to its operators before; so it must send nothing between the
+    snapshot and the triggers, which the answer leads to.
     """
 
     checkpoint_id: int
@@ -38,7 +38,7 @@ class SendComplete(Struct, frozen=True):
 
 
 class SendAborted(Struct, frozen=True):
-    """Tell the attempt that the checkpoint will not be completed."""
+    """Tell the attempt that the checkpoint is aborted."""
 
     attempt_id: AttemptId
     checkpoint_id: int
@@ -52,7 +52,8 @@ class CoordinatorsNotified(Struct, frozen=True):
 
 
 class StoreCheckpoint(Struct, frozen=True):
-    """Write its metadata, and, unless it is a savepoint, add it to those that the job recovers from; then `stored`.
+    """Write the checkpoint's metadata, add it to those that the job recovers from unless it is a savepoint, and answer
+    with `stored`.
 
     One at a time, in the order of ids except for savepoints.
     """
@@ -61,35 +62,36 @@ class StoreCheckpoint(Struct, frozen=True):
 
 
 class DropState(Struct, frozen=True):
-    """Delete what these snapshots alone refer to: no checkpoint will have them.
+    """Delete state that no checkpoint will refer to.
 
-    Files that checkpoints share are for the store of completed checkpoints to judge.
+    Files that checkpoints share are not meant: the store of completed checkpoints knows which of them are unused.
     """
 
     checkpoint_id: int
     directory: str
-    """Of the checkpoint, where it is known; nothing else will use it. Tasks may still write there."""
+    """The directory of an aborted checkpoint, into which tasks may still be writing; "" if only `snapshots` are to
+    go."""
     snapshots: tuple[TaskSnapshot, ...]
 
 
 class FailJob(Struct, frozen=True):
-    """Checkpoints are the reason why the job cannot go on as it is; the restart strategy has its say."""
+    """Fail the job because of its checkpoints; the restart strategy decides whether it goes on."""
 
     error: ErrorInfo
     attempt_id: AttemptId | None
-    """The task that is to blame; None: nobody in particular."""
+    """The task that caused it; None: no task in particular."""
 
 
 class SavepointDone(Struct, frozen=True):
-    """Answer the request. For one that stops the job, this comes when all tasks have finished."""
+    """Answer the request for a savepoint; for one that stops the job, once all tasks have finished."""
 
     request_id: str
     directory: str | None
     error: ErrorInfo | None
-    """Exactly one of the two is there; an error may name a directory all the same."""
+    """None if the savepoint succeeded; else `directory` is None, but the error may name a directory."""
 
 
-Command = (
+CheckpointCommand = (
     SnapshotCoordinators
     | SendTrigger
     | SendComplete

@@ -1,4 +1,4 @@
-"""A whole checkpoint, once every task has acknowledged it: what metadata holds and a restore starts from. Values."""
+"""A completed checkpoint: what every task has acknowledged, what its metadata holds and what a restore starts from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flinkray.types.records import JobId, OperatorId
 
 
 class OperatorState(Struct, frozen=True):
-    """One operator with all its subtasks."""
+    """The state of one operator, with all of its subtasks."""
 
     operator_id: OperatorId
     name: str
@@ -19,15 +19,15 @@ class OperatorState(Struct, frozen=True):
     parallelism: int
     max_parallelism: int
     subtasks: Mapping[int, OperatorSubtaskState] = field(default_factory=dict)
-    """By subtask index; those without state may be missing."""
+    """The state of each subtask, by its index; subtasks without state may be missing."""
     finished: frozenset[int] = frozenset()
-    """Subtasks that had processed all their rows."""
+    """Indices of the subtasks that had processed all their rows."""
     coordinator: bytes | None = None
-    """State of the operator's coordinator."""
+    """The state of the operator's coordinator; None: it has none."""
 
     @property
     def is_finished(self) -> bool:
-        """All subtasks had processed all their rows."""
+        """Whether all subtasks had processed all their rows."""
         return len(self.finished) == self.parallelism
 
 
@@ -41,7 +41,7 @@ class CompletedCheckpoint(Struct, frozen=True):
     completed_ms: int
     is_savepoint: bool
     directory: str
-    """URI; empty for a checkpoint in the JobMaster's memory."""
+    """URI of its own directory; empty for a checkpoint in the JobMaster's memory."""
     operators: Mapping[OperatorId, OperatorState]
 
     @property
@@ -53,6 +53,6 @@ class CompletedCheckpoint(Struct, frozen=True):
             yield from operator.subtasks.values()
 
     def shared_files(self) -> Iterator[SharedFile]:
-        """Files that other checkpoints may use as well."""
+        """The files that other checkpoints may use as well."""
         for state in self.states():
             yield from state.shared_files()

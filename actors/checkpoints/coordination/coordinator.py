@@ -1,14 +1,15 @@
-"""Decides when a checkpoint is taken, who takes part, and whether it is complete (Flink's CheckpointCoordinator).
+"""Decides when checkpoints are taken, completed and aborted, and when savepoints are (Flink's CheckpointCoordinator).
 
 Events go in as method calls, commands come out of `take_commands`. All times are epoch milliseconds.
 
 The life of a checkpoint:
 
     triggered -> operator coordinators snapshotted -> acknowledged by every task -> stored -> complete
-       any of them but `stored` may instead lead to -> aborted: what tasks had written is dropped
+       each state but `stored` may instead lead to -> aborted: what tasks had written is dropped
 
-While the metadata of one is being written (`is_storing`), nobody can tell whether the job would recover from it. So
-whatever happens to the tasks, that checkpoint goes on to its end, and a restart waits for it before it chooses one.
+While the metadata of a checkpoint is being written (`is_storing`), nobody can tell whether the job would recover from
+it. So whatever happens to the tasks, that checkpoint is not aborted, and a restart waits until it is stored before it
+chooses a checkpoint to start from.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 from actors.checkpoints.coordination.commands import (
-    Command,
+    CheckpointCommand,
     CoordinatorsNotified,
     DropState,
     FailJob,
@@ -31,6 +32,7 @@ from actors.checkpoints.coordination.commands import (
     StoreCheckpoint,
 )
 from actors.checkpoints.coordination.completed import CompletedCheckpoint
+from actors.checkpoints.coordination.expiry import CheckpointExpiry
 from actors.checkpoints.coordination.failures import (
     CheckpointFailure,
     FailureCounter,
@@ -44,18 +46,15 @@ from actors.checkpoints.coordination.pending import (
     is_starting,
     plan_checkpoint,
 )
-from actors.checkpoints.coordination.statistics import (
-    CheckpointKind,
-    CheckpointOverview,
-    CheckpointStatistics,
-    CheckpointStatus,
-    CheckpointTracker,
-    RestoredCheckpoint,
-)
+from actors.checkpoints.coordination.statistics import CheckpointTracker
 from actors.protocol.data_messages import AcknowledgeCheckpoint, DeclineCheckpoint, EndOfDataReached
 from actors.protocol.elements import CheckpointOptions, StopMode
 from flinkray.errors import CheckpointError, ErrorInfo
 from flinkray.execution import JobStatus
+from flinkray.state.checkpoint_statistics import (
+    CheckpointOverview,
+    RestoredCheckpoint,
+)
 from flinkray.types.records import OperatorId
 from graphs.execution_graph import AttemptId, Execution, ExecutionGraph
 from graphs.job_graph import CheckpointSettings
@@ -63,34 +62,39 @@ from graphs.states import ExecutionState
 
 Directories = Callable[[int, bool, str], tuple[str, str]]
 """(checkpoint id, whether it is a savepoint, the directory that its request names or "") -> (URI of its own directory,
-URI of the directory for shared files), as in CheckpointOptions. Raises CheckpointError where there is none to use."""
+URI of the directory for shared files), as in CheckpointOptions. Raises CheckpointError if there is no directory to
+use."""
 
-# Between two attempts at the checkpoint that a job ends with, which waits for no interval.
+# The pause between two attempts at the checkpoint that a job ends with, which waits for no interval.
 FINAL_RETRY_MS = 500
 
-# An acknowledgement that comes a second time must not look like one of a checkpoint that was aborted.
+# How many completed checkpoints are remembered: an acknowledgement that comes a second time must not look like one of a
+# checkpoint that was aborted.
 _REMEMBERED = 1_000
 
 
 class _SavepointRequest(Struct, frozen=True):
+    """A savepoint that was asked for and has not begun."""
+
     request_id: str
     target: str
     stop: StopMode
 
 
-class _Stop(Struct):
-    """A savepoint that is to end the job."""
+class _StopWithSavepoint(Struct):
+    """A savepoint that is to stop the job."""
 
     request_id: str
     directory: str | None = None
-    """Once it is complete: the tasks are about to finish."""
+    """The savepoint's directory, once it is complete and the tasks are about to finish."""
 
 
 class CheckpointCoordinator:
-    """See the module. Not thread-safe. It follows the job's status and its executions by itself.
+    """Turns events of one job into commands. Not thread-safe. It listens to the job's status and executions itself.
 
     Args:
-        first_id: above every id that the job has ever used.
+        directories: names the directories of a checkpoint.
+        first_id: the id of the first checkpoint, which is above every id that the job has ever used.
     """
 
     def __init__(
@@ -101,49 +105,56 @@ class CheckpointCoordinator:
         self._directories = directories
         self._next_id = first_id
         self._pending: dict[int, PendingCheckpoint] = {}
-        """Ascending."""
+        """Checkpoints under way by id, ascending."""
         self._snapshotting: int | None = None
+        """The checkpoint for which operator coordinators are being snapshotted."""
         self._storing: int | None = None
+        """The checkpoint whose metadata is being written."""
         self._requests: deque[_SavepointRequest] = deque()
-        self._stop: _Stop | None = None
+        self._stop: _StopWithSavepoint | None = None
         self._periodic_due: int | None = None
         self._final_not_before = 0
         self._last_completed_ms: int | None = None
         self._at_end: set[AttemptId] = set()
+        """Attempts that have processed all their rows, and have not finished."""
         self._covered: set[AttemptId] = set()
-        """Those at their end for which a checkpoint has been completed since: they finish."""
+        """The attempts among them for which a checkpoint has been completed since then: they are about to finish."""
         self._completed: deque[int] = deque(maxlen=_REMEMBERED)
+        self._expiry = CheckpointExpiry(graph, settings.timeout_ms)
         self._failures = FailureCounter(settings.tolerable_failures)
         self._tracker = CheckpointTracker()
-        self._commands: list[Command] = []
+        self._commands: list[CheckpointCommand] = []
         graph.status.add_listener(self._on_status)
         graph.add_execution_listener(self._on_execution)
 
-    def take_commands(self) -> list[Command]:
-        """What to do now, in this order; each command is given once. Look after each event of the scheduler, too."""
+    def take_commands(self) -> list[CheckpointCommand]:
+        """What to do now, in this order. Each command is given once. To be called after events of the scheduler too."""
         commands, self._commands = self._commands, []
         return commands
 
     # -- events: the job -----------------------------------------------------------------------------------------
 
     def restored(self, checkpoint: CompletedCheckpoint, now: int) -> None:
-        """The job starts, or goes on, from that one: ids go on above it."""
+        """The job starts from a checkpoint, or goes on from it after a failure: new ids are above its id."""
         self._next_id = max(self._next_id, checkpoint.checkpoint_id + 1)
         restored = RestoredCheckpoint(checkpoint.checkpoint_id, now, checkpoint.is_savepoint, checkpoint.directory)
         self._tracker.restored(restored)
 
     def tick(self, now: int) -> None:
-        """To be called at `next_due`; earlier or more often does no harm."""
+        """Aborts checkpoints that have expired, and triggers those that are due.
+
+        To be called at `next_due`; earlier or more often does no harm.
+        """
         for pending in self._abortable():
-            if now >= self._expires_at(pending):
-                self._abort(pending, self._expiry(pending), now)
+            if now >= self._expiry.due(pending):
+                self._abort(pending, self._expiry.failure(pending), now)
         if self._periodic_due is not None and now >= self._periodic_due:
             self._on_periodic(now)
         self._go_on(now)
 
     def next_due(self) -> int | None:
         """When `tick` has something to do next, as things are now; None: not before another event."""
-        due = [self._expires_at(pending) for pending in self._abortable()]
+        due = [self._expiry.due(pending) for pending in self._abortable()]
         if self._periodic_due is not None:
             due.append(self._periodic_due)
         if self._wants_final() and self._has_room():
@@ -151,7 +162,7 @@ class CheckpointCoordinator:
         return min(due, default=None)
 
     def _on_status(self, _former: JobStatus, status: JobStatus, now: int) -> None:
-        """The job's listener. Of what is under way when it stops running, only what is being stored goes on."""
+        """Listens to the job's status. When the job stops running, only a checkpoint that is being stored goes on."""
         if status is JobStatus.RUNNING:
             self._schedule_periodic(now)
             return
@@ -166,13 +177,13 @@ class CheckpointCoordinator:
     # -- events: savepoints --------------------------------------------------------------------------------------
 
     def trigger_savepoint(self, request_id: str, target: str, stop: StopMode, now: int) -> None:
-        """SavepointDone will answer.
+        """A client asks for a savepoint; the command SavepointDone will answer.
 
-        As in Flink, savepoints obey neither the pause nor the limit of concurrent checkpoints, except for a job with
-        unaligned checkpoints, where they wait in turn. Once one is to stop the job, all others are refused.
+        As in Flink, savepoints obey neither the pause nor the limit of concurrent checkpoints, except in a job with
+        unaligned checkpoints, where they wait for their turn. While one is to stop the job, all others are refused.
 
         Args:
-            target: where the savepoint goes; empty: where the configuration says.
+            target: the directory that the savepoint is to be in; empty: the configured one.
         """
         if self._stop is not None:
             self._refuse(request_id, "the job is being stopped with a savepoint already", now)
@@ -183,7 +194,7 @@ class CheckpointCoordinator:
             self._refuse(request_id, f"no savepoint is possible: the job is {status}; ask again when it runs", now)
         else:
             if stop is not StopMode.GO_ON:
-                self._stop = _Stop(request_id)
+                self._stop = _StopWithSavepoint(request_id)
                 self._periodic_due = None
             self._requests.append(_SavepointRequest(request_id, target, stop))
             self._go_on(now)
@@ -191,7 +202,7 @@ class CheckpointCoordinator:
     # -- events: what the shell has done -------------------------------------------------------------------------
 
     def coordinators_snapshotted(self, checkpoint_id: int, states: Mapping[OperatorId, bytes], now: int) -> None:
-        """Answers SnapshotCoordinators; the triggers follow."""
+        """The answer to SnapshotCoordinators; the triggers follow."""
         pending = self._take_snapshotting(checkpoint_id)
         if pending is not None:
             pending.coordinators = dict(states)
@@ -201,14 +212,14 @@ class CheckpointCoordinator:
             self._go_on(now)
 
     def coordinators_failed(self, checkpoint_id: int, error: ErrorInfo, now: int) -> None:
-        """Answers SnapshotCoordinators where a coordinator raised."""
+        """The answer to SnapshotCoordinators if a coordinator raised an error."""
         pending = self._take_snapshotting(checkpoint_id)
         if pending is not None:
             self._abort(pending, CheckpointFailure(FailureReason.COORDINATOR_ERROR, error=error), now)
             self._go_on(now)
 
     def stored(self, checkpoint_id: int, error: ErrorInfo | None, now: int) -> None:
-        """Answers StoreCheckpoint: the metadata is there, or will never be."""
+        """The answer to StoreCheckpoint: the metadata has been written, or cannot be."""
         if checkpoint_id != self._storing:
             return
         self._storing = None
@@ -222,7 +233,8 @@ class CheckpointCoordinator:
     # -- events: tasks -------------------------------------------------------------------------------------------
 
     def acknowledged(self, message: AcknowledgeCheckpoint, now: int) -> None:
-        """A task has written its part. What comes too late, or from a past attempt, is deleted again."""
+        """A task has written its part. The state of one that comes too late, or from a past attempt, is deleted
+        again."""
         checkpoint_id = message.checkpoint_id
         pending = self._pending.get(checkpoint_id)
         if pending is None:
@@ -241,7 +253,7 @@ class CheckpointCoordinator:
             self._go_on(now)
 
     def declined(self, message: DeclineCheckpoint, now: int) -> None:
-        """A task does not take part after all."""
+        """A task cannot take part in a checkpoint."""
         pending = self._pending.get(message.checkpoint_id)
         if pending is None or not pending.waits_for(message.attempt_id):
             return
@@ -258,10 +270,10 @@ class CheckpointCoordinator:
             self._go_on(now)
 
     def _on_execution(self, execution: Execution, _former: ExecutionState, now: int) -> None:
-        """The graph's listener."""
+        """Listens to the executions of the graph."""
         attempt, state = execution.attempt_id, execution.state
         if state is ExecutionState.RUNNING:
-            # A savepoint may have waited for it.
+            # A savepoint may have waited for this task to run.
             self._go_on(now)
             return
         is_lost = state in (ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.FAILED)
@@ -277,7 +289,7 @@ class CheckpointCoordinator:
         if is_lost:
             self._break_stop(str(failure), now)
         elif not self._covered:
-            # A last checkpoint that was declined by tasks which were about to finish will be by no other.
+            # The last task that was about to finish, for which it would have declined a final checkpoint, has done so.
             self._final_not_before = now
         self._end_stop()
         self._go_on(now)
@@ -286,24 +298,24 @@ class CheckpointCoordinator:
 
     @property
     def is_storing(self) -> bool:
-        """Metadata is being written. Until `stored`, nothing may be restored: see the module."""
+        """Whether metadata is being written, so that no checkpoint may be chosen for a restart before `stored`."""
         return self._storing is not None
 
     @property
     def next_id(self) -> int:
-        """Of the next checkpoint."""
+        """The id of the next checkpoint."""
         return self._next_id
 
     @property
     def pending_ids(self) -> tuple[int, ...]:
-        """Checkpoints under way, oldest first."""
+        """The ids of checkpoints under way, oldest first."""
         return tuple(self._pending)
 
     def overview(self) -> CheckpointOverview:
         return self._tracker.overview()
 
     def check(self) -> None:
-        """What always holds between two events."""
+        """Raises AssertionError if what always holds between two events does not."""
         assert list(self._pending) == sorted(self._pending), "checkpoints out of order"
         assert all(each < self._next_id for each in self._pending), "an id is above the counter"
         assert self._pending.keys() == self._tracker.in_progress(), "the statistics have others"
@@ -340,7 +352,10 @@ class CheckpointCoordinator:
             self._periodic_due = now + interval
 
     def _on_periodic(self, now: int) -> None:
-        """One that cannot be taken now is left out; the next is due an interval later, or when the pause is over."""
+        """Triggers a periodic checkpoint, or leaves it out if it cannot be taken now.
+
+        The next one is due an interval later, or when the pause after the last completed one is over.
+        """
         due, interval = self._periodic_due or now, self._settings.interval_ms or 0
         self._schedule_periodic(due if due + interval > now else now)
         resumes = now if self._last_completed_ms is None else self._last_completed_ms + self._settings.min_pause_ms
@@ -350,7 +365,10 @@ class CheckpointCoordinator:
             self._trigger(None, now)
 
     def _go_on(self, now: int) -> None:
-        """Begins what has become possible. Each checkpoint snapshots the operator coordinators before the next."""
+        """Begins whatever has become possible.
+
+        Checkpoints may overlap, but each snapshots the operator coordinators before the next one begins.
+        """
         self._store_next(now)
         while self._is_running and self._snapshotting is None:
             if self._requests and self._may_save():
@@ -362,11 +380,13 @@ class CheckpointCoordinator:
                 return
 
     def _may_save(self) -> bool:
-        """Tasks that are about to finish would not answer any more, and a savepoint that is to stop the job is not
-        begun again; it has only to wait until they have. Tasks that are being started answer as soon as they run:
-        a job is RUNNING before all of them are."""
+        """Whether a savepoint can begin now, as no task is about to finish or being started.
+
+        A task that is about to finish would not answer any more, and a savepoint that failed for it would not be begun
+        again. A job is RUNNING before all of its tasks are.
+        """
         storing = None if self._storing is None else self._pending[self._storing]
-        if self._covered or _lets_finish(storing) or is_starting(self._graph):
+        if self._covered or (storing is not None and storing.lets_tasks_finish) or is_starting(self._graph):
             return False
         return self._has_room() or not self._settings.is_unaligned
 
@@ -374,14 +394,14 @@ class CheckpointCoordinator:
         return len(self._pending) < self._settings.max_concurrent
 
     def _is_ending(self) -> bool:
-        """Every task has processed all its rows."""
+        """Whether every task has processed all its rows."""
         executions = self._graph.executions.values()
         return bool(self._at_end) and all(
             each.attempt_id in self._at_end or each.state is ExecutionState.FINISHED for each in executions
         )
 
     def _wants_final(self) -> bool:
-        """All tasks wait for one more checkpoint, and it is not under way."""
+        """Whether all tasks wait for the checkpoint that the job ends with, and it is not under way."""
         settings = self._settings
         if not (settings.is_periodic and settings.has_final and self._is_running and self._stop is None):
             return False
@@ -391,7 +411,7 @@ class CheckpointCoordinator:
         return not any(waiting <= pending.at_end and not pending.is_savepoint for pending in self._pending.values())
 
     def _trigger(self, request: _SavepointRequest | None, now: int) -> bool:
-        """Begins a checkpoint. A savepoint that is impossible is answered at once, any other is left out."""
+        """Begins a checkpoint; whether it was possible. A request for a savepoint that is not possible is refused."""
         checkpoint_id = self._next_id
         unready = first_not_running(self._graph)
         if unready is not None or self._graph.all_finished:
@@ -402,7 +422,7 @@ class CheckpointCoordinator:
         try:
             options = self._options(checkpoint_id, request)
         except CheckpointError as error:
-            # Only a savepoint's directory depends on anything but the configuration.
+            # Only a savepoint's directory can be wrong here: that of checkpoints was checked with the configuration.
             if request is None:
                 raise
             self._answer_with_error(request.request_id, ErrorInfo.of(error), now)
@@ -418,7 +438,7 @@ class CheckpointCoordinator:
         self._next_id += 1
         self._pending[checkpoint_id] = pending
         self._snapshotting = checkpoint_id
-        self._tracker.triggered(_statistics_of(pending))
+        self._tracker.triggered(pending.statistics())
         self._commands.append(SnapshotCoordinators(checkpoint_id))
         return True
 
@@ -440,23 +460,24 @@ class CheckpointCoordinator:
 
     def _take_snapshotting(self, checkpoint_id: int) -> PendingCheckpoint | None:
         if checkpoint_id != self._snapshotting:
-            return None  # it was aborted meanwhile
+            return None  # the checkpoint was aborted meanwhile
         self._snapshotting = None
         return self._pending[checkpoint_id]
 
     # -- inside: the end of a checkpoint -------------------------------------------------------------------------
 
     def _store_next(self, now: int) -> None:
-        """One at a time, so that the one that was stored last is the newest."""
+        """Stores the next checkpoint; one at a time, so that the one that was stored last is the newest."""
         pending = next(filter(self._may_store, self._pending.values()), None) if self._storing is None else None
         if pending is not None:
             self._storing = pending.checkpoint_id
             self._commands.append(StoreCheckpoint(pending.complete(self._graph, now)))
 
     def _may_store(self, pending: PendingCheckpoint) -> bool:
-        """Tasks that finish once it is complete first get the trigger of a savepoint that has begun."""
+        """Whether all tasks have acknowledged, and none would finish before it has the trigger of a savepoint that
+        began."""
         begun = None if self._snapshotting is None else self._pending[self._snapshotting]
-        waits = begun is not None and begun.is_savepoint and _lets_finish(pending)
+        waits = begun is not None and begun.is_savepoint and pending.lets_tasks_finish
         return pending.is_acknowledged and not waits
 
     def _complete(self, pending: PendingCheckpoint, now: int) -> None:
@@ -469,7 +490,7 @@ class CheckpointCoordinator:
         if pending.stops_job:
             self._complete_stop(pending, now)
         elif pending.request_id is not None:
-            # As in Flink, it commits nothing: the job does not recover from it, and would commit again.
+            # As in Flink, a savepoint commits nothing: the job does not recover from it, and would commit again.
             self._commands.append(SavepointDone(pending.request_id, pending.options.directory, None))
         else:
             self._notify_complete(pending)
@@ -484,7 +505,7 @@ class CheckpointCoordinator:
         self._commands.append(CoordinatorsNotified(pending.checkpoint_id, is_complete=True))
 
     def _abort(self, pending: PendingCheckpoint, failure: CheckpointFailure, now: int) -> None:
-        """The caller goes on with `_go_on` when it has aborted all that it wants to."""
+        """Aborts a checkpoint. The caller calls `_go_on` when it has aborted all that it wants to."""
         checkpoint_id = pending.checkpoint_id
         del self._pending[checkpoint_id]
         if self._snapshotting == checkpoint_id:
@@ -502,32 +523,19 @@ class CheckpointCoordinator:
         if is_too_much:
             self._fail_job(self._failures.error(checkpoint_id, failure), failure.attempt_id)
         elif pending.stops_job and pending.are_triggers_sent and failure.reason is not FailureReason.TASK_LOST:
-            # Tasks may have stopped at its barrier, and only go on after a restart, as in Flink.
+            # Tasks may have stopped at the savepoint's barrier, and as in Flink only go on after a restart.
             text = f"savepoint {checkpoint_id}, which was to stop the job, failed: {failure}"
             self._fail_job(ErrorInfo.of(CheckpointError(text)), failure.attempt_id)
 
     def _abortable(self) -> list[PendingCheckpoint]:
+        """All pending checkpoints but the one that is being stored."""
         return [each for each in self._pending.values() if each.checkpoint_id != self._storing]
 
     def _running(self, pending: PendingCheckpoint) -> list[AttemptId]:
-        """Those who take part, and still run."""
+        """The attempts that take part and still run."""
         executions = self._graph.executions
         attempts = pending.plan.to_acknowledge
         return [each for each in attempts if each in executions and executions[each].state is ExecutionState.RUNNING]
-
-    def _expires_at(self, pending: PendingCheckpoint) -> int:
-        return pending.triggered_ms + self._settings.timeout_ms
-
-    def _expiry(self, pending: PendingCheckpoint) -> CheckpointFailure:
-        tasks = len(pending.plan.to_acknowledge)
-        missing = [attempt for attempt in pending.plan.to_acknowledge if pending.waits_for(attempt)]
-        text = f"{self._settings.timeout_ms} ms (execution.checkpointing.timeout), and "
-        if missing:
-            first = self._graph.executions[missing[0]].vertex.name
-            text += f"{len(missing)} of {tasks} tasks had not acknowledged, among them {first}"
-        else:
-            text += "an earlier one was still being stored"
-        return CheckpointFailure(FailureReason.EXPIRED, text)
 
     def _fail_job(self, error: ErrorInfo, attempt_id: AttemptId | None) -> None:
         if self._is_running:
@@ -536,7 +544,7 @@ class CheckpointCoordinator:
     # -- inside: savepoints that stop the job --------------------------------------------------------------------
 
     def _complete_stop(self, pending: PendingCheckpoint, now: int) -> None:
-        """It is stored; where no task has been lost meanwhile, it is committed, and the tasks finish."""
+        """A savepoint that is to stop the job is stored: if no task was lost, it is committed and the tasks finish."""
         assert self._stop is not None
         directory = pending.options.directory
         executions = self._graph.executions
@@ -552,13 +560,14 @@ class CheckpointCoordinator:
             self._refuse(self._stop.request_id, text, now)
 
     def _end_stop(self) -> None:
+        """Answers the request to stop the job, once all tasks have finished."""
         stop = self._stop
         if stop is not None and stop.directory is not None and self._graph.all_finished:
             self._stop = None
             self._commands.append(SavepointDone(stop.request_id, stop.directory, None))
 
     def _break_stop(self, reason: str, now: int) -> None:
-        """The job fails, or is cancelled, between the savepoint's completion and its end."""
+        """The job fails, or is cancelled, after the savepoint that stops it was completed and before it ended."""
         stop = self._stop
         if stop is not None and stop.directory is not None:
             error = ErrorInfo.of(
@@ -578,20 +587,3 @@ class CheckpointCoordinator:
         if self._stop is not None and self._stop.request_id == request_id:
             self._stop = None
             self._schedule_periodic(now)
-
-
-def _lets_finish(pending: PendingCheckpoint | None) -> bool:
-    """Whether tasks finish once it is complete."""
-    return pending is not None and not pending.is_savepoint and bool(pending.finishing)
-
-
-def _statistics_of(pending: PendingCheckpoint) -> CheckpointStatistics:
-    kind = CheckpointKind.SAVEPOINT if pending.is_savepoint else CheckpointKind.CHECKPOINT
-    return CheckpointStatistics(
-        pending.checkpoint_id,
-        CheckpointKind.STOP if pending.stops_job else kind,
-        CheckpointStatus.IN_PROGRESS,
-        pending.triggered_ms,
-        len(pending.plan.to_acknowledge),
-        pending.options.directory,
-    )

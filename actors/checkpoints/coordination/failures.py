@@ -1,4 +1,7 @@
-"""Why checkpoints fail, and how many may (Flink's CheckpointFailureManager)."""
+"""Why a checkpoint fails, and how many may fail one after another (Flink's CheckpointFailureManager).
+
+The limit is execution.checkpointing.tolerable-failed-checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from graphs.execution_graph import AttemptId
 
 
 class FailureReason(enum.Enum):
-    """What ended a checkpoint: (text, whether it counts towards the tolerable failures)."""
+    """Why a checkpoint was aborted: (text, whether it counts towards the tolerable failures)."""
 
     EXPIRED = ("it was not complete in time", True)
     TASK_ERROR = ("a task could not write its state", True)
@@ -34,13 +37,13 @@ class FailureReason(enum.Enum):
 
 
 class CheckpointFailure(Struct, frozen=True):
-    """One checkpoint's end."""
+    """How one checkpoint failed."""
 
     reason: FailureReason
     detail: str = ""
     error: ErrorInfo | None = None
     attempt_id: AttemptId | None = None
-    """The task that is to blame."""
+    """The task that caused it; None: no task in particular."""
 
     def __str__(self) -> str:
         text = self.reason.text + (f": {self.detail}" if self.detail else "")
@@ -48,7 +51,7 @@ class CheckpointFailure(Struct, frozen=True):
 
 
 class StoppingFailedError(CheckpointError):
-    """The savepoint that was to end the job is there, and perhaps committed, but the job failed before it ended.
+    """The savepoint that was to stop the job is complete, and perhaps committed, but the job failed before it ended.
 
     A restart from an older checkpoint would write again what the savepoint has committed.
     """
@@ -59,8 +62,8 @@ class StoppingFailedError(CheckpointError):
 class FailureCounter:
     """Counts checkpoints that failed one after another.
 
-    Each counts once, however many of its tasks say so. As in Flink, a savepoint counts only where a task could not
-    write its state, which a checkpoint could not have either.
+    A checkpoint counts once, however many of its tasks report a failure. As in Flink, a savepoint counts only if a task
+    could not write its state, as then a checkpoint would have failed too.
     """
 
     def __init__(self, tolerable: int) -> None:
@@ -70,16 +73,16 @@ class FailureCounter:
 
     @property
     def failures(self) -> int:
-        """Since the last success."""
+        """How many checkpoints have failed since the last success."""
         return len(self._counted)
 
     def succeeded(self, checkpoint_id: int) -> None:
-        """Forgets all failures; those of earlier checkpoints that are yet to come will not count either."""
+        """Forgets all failures; earlier checkpoints that are yet to fail will not count either."""
         self._last_success = max(self._last_success, checkpoint_id)
         self._counted.clear()
 
     def failed(self, checkpoint_id: int, is_savepoint: bool, failure: CheckpointFailure) -> bool:
-        """Whether that is one more than can be tolerated, after which counting begins anew."""
+        """Counts a failure; whether it is one too many, after which counting begins anew."""
         counts = failure.reason.counts and (not is_savepoint or failure.reason is FailureReason.TASK_ERROR)
         if not counts or checkpoint_id <= self._last_success:
             return False
@@ -90,7 +93,7 @@ class FailureCounter:
         return True
 
     def error(self, checkpoint_id: int, failure: CheckpointFailure) -> ErrorInfo:
-        """What the job fails with; the task's own error, where there is one, is part of it."""
+        """The error that the job fails with, caused by the task's own error if there is one."""
         error = CheckpointError(
             f"checkpoint {checkpoint_id} failed, and only {self._tolerable} may fail one after another "
             f"(execution.checkpointing.tolerable-failed-checkpoints): {failure}"

@@ -1,4 +1,4 @@
-"""A checkpoint that is under way: who takes part in it, and who has acknowledged."""
+"""A checkpoint that is under way (Flink's PendingCheckpoint): who takes part in it, and who has acknowledged."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from actors.checkpoints.coordination.completed import CompletedCheckpoint, OperatorState
 from actors.protocol.checkpoint_handles import OperatorSubtaskState, PartKind, TaskSnapshot
 from actors.protocol.elements import CheckpointOptions, StopMode
+from flinkray.state.checkpoint_statistics import CheckpointKind, CheckpointStatistics, CheckpointStatus
 from flinkray.types.records import OperatorId
 from graphs.execution_graph import (
     AttemptId,
@@ -24,10 +25,11 @@ from graphs.states import ExecutionState
 
 
 class CheckpointPlan(Struct, frozen=True):
-    """Who takes part (Flink's CheckpointPlan)."""
+    """Which tasks take part in a checkpoint (Flink's CheckpointPlan)."""
 
     to_trigger: tuple[AttemptId, ...]
-    """Attempts that get no barrier from others on some input: it has ended, is a chained source, or there is none."""
+    """Attempts that get a trigger, as no task sends them a barrier on some input: it is a chained source or has ended,
+    or there is no input at all."""
     to_acknowledge: Mapping[AttemptId, ExecutionVertexId]
     """Every attempt that runs."""
     finished: frozenset[ExecutionVertexId]
@@ -35,19 +37,19 @@ class CheckpointPlan(Struct, frozen=True):
 
 
 def first_not_running(graph: ExecutionGraph) -> Execution | None:
-    """A task that is neither running nor finished: while there is one, no checkpoint is possible."""
+    """A task that is neither running nor finished; while there is one, no checkpoint is possible."""
     fit = (ExecutionState.RUNNING, ExecutionState.FINISHED)
     return next((execution for execution in graph.executions.values() if execution.state not in fit), None)
 
 
 def is_starting(graph: ExecutionGraph) -> bool:
-    """A task is on its way to running."""
+    """Whether a task is being started."""
     on_their_way = (ExecutionState.SCHEDULED, ExecutionState.DEPLOYING, ExecutionState.INITIALIZING)
     return any(execution.state in on_their_way for execution in graph.executions.values())
 
 
 def plan_checkpoint(graph: ExecutionGraph) -> CheckpointPlan:
-    """For a graph of which every task is running or finished."""
+    """Which tasks take part in a checkpoint that is triggered now; each task is running or finished."""
     running = {
         execution.attempt_id: execution.vertex.id
         for execution in graph.executions.values()
@@ -57,13 +59,14 @@ def plan_checkpoint(graph: ExecutionGraph) -> CheckpointPlan:
     ended_groups: dict[ConsumedPartitionGroup, bool] = {}
 
     def has_ended(group: ConsumedPartitionGroup) -> bool:
-        # Groups are shared by many consumers, and each is looked at once.
+        # Many consumers share a group of partitions, and each group is looked at once.
         if group not in ended_groups:
             ended_groups[group] = all(graph.partitions[key].producer.id in finished for key in group)
         return ended_groups[group]
 
     def is_triggered(vertex: ExecutionVertex) -> bool:
-        # Chained sources have no barrier but the trigger, also beside inputs that go on.
+        # A chained source takes its barrier from the trigger, even if other inputs of the task get theirs from
+        # upstream.
         return vertex.job_vertex.job_vertex.has_chained_sources or all(map(has_ended, vertex.consumed))
 
     to_trigger = tuple(attempt for attempt, vertex in running.items() if is_triggered(graph.vertices[vertex]))
@@ -71,28 +74,30 @@ def plan_checkpoint(graph: ExecutionGraph) -> CheckpointPlan:
 
 
 class Acknowledgement(enum.Enum):
-    """What an acknowledgement was."""
+    """What became of an acknowledgement."""
 
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"
-    """The attempt had acknowledged before."""
+    """The attempt has acknowledged before."""
     UNKNOWN = "unknown"
-    """The attempt takes no part."""
+    """The attempt does not take part."""
 
 
 class PendingCheckpoint(Struct):
-    """See the module."""
+    """A checkpoint or savepoint between its trigger and its completion, or its abortion."""
 
     checkpoint_id: int
     plan: CheckpointPlan
     options: CheckpointOptions
     triggered_ms: int
     request_id: str | None = None
-    """Of a savepoint: who asked for it."""
+    """The request that a savepoint answers; None for a checkpoint."""
     at_end: frozenset[AttemptId] = frozenset()
-    """Attempts that had processed all their rows when it was triggered: once it is complete, they finish."""
+    """Attempts that had processed all their rows at the trigger, so that they finish once the checkpoint is
+    complete."""
     are_triggers_sent: bool = False
     coordinators: Mapping[OperatorId, bytes] = field(default_factory=dict)
+    """The snapshots of operator coordinators."""
     _snapshots: dict[AttemptId, TaskSnapshot] = field(default_factory=dict)
 
     @property
@@ -105,18 +110,34 @@ class PendingCheckpoint(Struct):
 
     @property
     def is_acknowledged(self) -> bool:
-        """By all."""
+        """Whether every task has acknowledged."""
         return len(self._snapshots) == len(self.plan.to_acknowledge)
 
     @property
     def finishing(self) -> set[AttemptId]:
-        """Attempts that finish once it is complete; some of them had not said that they were at their end before it
-        was triggered."""
+        """Attempts that finish once the checkpoint is complete, with those that reached their end after the trigger."""
         return {*self.at_end, *(attempt for attempt, snapshot in self._snapshots.items() if snapshot.is_at_end)}
 
     @property
     def snapshots(self) -> tuple[TaskSnapshot, ...]:
         return tuple(self._snapshots.values())
+
+    @property
+    def lets_tasks_finish(self) -> bool:
+        """Whether some tasks finish once this checkpoint is complete."""
+        return not self.is_savepoint and bool(self.finishing)
+
+    def statistics(self) -> CheckpointStatistics:
+        """The statistics of a checkpoint that has just been triggered."""
+        kind = CheckpointKind.SAVEPOINT if self.is_savepoint else CheckpointKind.CHECKPOINT
+        return CheckpointStatistics(
+            self.checkpoint_id,
+            CheckpointKind.STOP if self.stops_job else kind,
+            CheckpointStatus.IN_PROGRESS,
+            self.triggered_ms,
+            len(self.plan.to_acknowledge),
+            self.options.directory,
+        )
 
     def waits_for(self, attempt_id: AttemptId) -> bool:
         return attempt_id in self.plan.to_acknowledge and attempt_id not in self._snapshots
@@ -130,9 +151,10 @@ class PendingCheckpoint(Struct):
         return Acknowledgement.ACCEPTED
 
     def partly_finished_union(self, graph: ExecutionGraph) -> str | None:
-        """An operator with union state some of whose subtasks have finished: theirs is lost to the others.
+        """The name of an operator with union state of which some subtasks have finished; None if there is none.
 
-        Such a checkpoint cannot be restored from (Flink's PartialFinishingNotSupportedByStateException).
+        The state of those subtasks would be missing in the others, so that a job cannot start from such a checkpoint
+        (Flink's PartialFinishingNotSupportedByStateException).
         """
         finished = self._finished()
         for vertex in graph.job_vertices.values():
@@ -148,7 +170,7 @@ class PendingCheckpoint(Struct):
         return None
 
     def complete(self, graph: ExecutionGraph, now: int) -> CompletedCheckpoint:
-        """The whole of it; every task has acknowledged."""
+        """The completed checkpoint; every task must have acknowledged."""
         assert self.is_acknowledged
         by_vertex = {self.plan.to_acknowledge[attempt]: each for attempt, each in self._snapshots.items()}
         finished = self._finished()
@@ -167,6 +189,7 @@ class PendingCheckpoint(Struct):
         )
 
     def _finished(self) -> frozenset[ExecutionVertexId]:
+        """Subtasks that have finished, or had processed all their rows at their snapshot."""
         acknowledged = self._snapshots.items()
         return self.plan.finished.union(
             self.plan.to_acknowledge[attempt] for attempt, snapshot in acknowledged if snapshot.is_finished

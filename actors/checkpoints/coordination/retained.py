@@ -1,6 +1,7 @@
-"""Which completed checkpoints a job keeps, and when a file that several of them share is used by none any more. Pure.
+"""Which completed checkpoints a job retains, and when nobody uses a file any more that several of them share.
 
-Whole checkpoints and shared files are handed out for deletion once each, as soon as nothing needs them, never before.
+After Flink's CompletedCheckpointStore and SharedStateRegistry. Pure: checkpoints and shared files are handed out for
+deletion, each once, as soon as nothing needs them and never before.
 """
 
 from __future__ import annotations
@@ -15,18 +16,20 @@ from actors.protocol.checkpoint_handles import SharedFile
 from flinkray.execution import JobStatus
 from graphs.job_graph import CheckpointRetention
 
-_KEPT_AT: dict[JobStatus, frozenset[CheckpointRetention]] = {
-    JobStatus.FINISHED: frozenset(),  # a job that was stopped with a savepoint has finished as well
+# For each status in which a job ends, the settings with which it leaves its checkpoints behind. A job that was stopped
+# with a savepoint has FINISHED.
+_RETAINED_AT: dict[JobStatus, frozenset[CheckpointRetention]] = {
+    JobStatus.FINISHED: frozenset(),
     JobStatus.FAILED: frozenset({CheckpointRetention.ON_FAILURE, CheckpointRetention.ON_CANCELLATION}),
     JobStatus.CANCELED: frozenset({CheckpointRetention.ON_CANCELLATION}),
 }
 
 
 class Deletions(Struct, frozen=True):
-    """What nothing needs any more."""
+    """What is to be deleted, as nothing needs it any more."""
 
     checkpoints: tuple[CompletedCheckpoint, ...] = ()
-    """Oldest first; each without the files that it shares with others."""
+    """Checkpoints, oldest first, without the files that they share with others."""
     files: tuple[SharedFile, ...] = ()
 
     def __bool__(self) -> bool:
@@ -34,48 +37,61 @@ class Deletions(Struct, frozen=True):
 
 
 class CompletedCheckpoints:
-    """The checkpoints of one job. The job's savepoints, and what it was started from, are offered for recovery too, but
-    belong to the user: they and their files are never deleted, and do not count as retained."""
+    """The checkpoints that one job can recover from.
+
+    Its savepoints, and the checkpoint that it was started from, are among them, but belong to the user: neither they
+    nor their files are deleted, and they do not count as retained.
+
+    Args:
+        retained: how many checkpoints the job keeps (execution.checkpointing.num-retained).
+    """
 
     def __init__(self, retained: int) -> None:
         self._retained = retained
         self._own: dict[int, CompletedCheckpoint] = {}
-        """By id, ascending: checkpoints and savepoints."""
+        """Checkpoints and savepoints that the job has taken, by id, ascending."""
         self._initial: CompletedCheckpoint | None = None
+        """What the user started the job from."""
         self._aside: set[int] = set()
+        """Checkpoints that could not be read."""
         self._pending: dict[int, dict[str, SharedFile]] = {}
+        """The shared files of checkpoints under way, by path."""
         self._uses: Counter[str] = Counter()
-        """Path of a shared file -> retained and pending checkpoints that use it."""
+        """How many retained and pending checkpoints use a shared file, by its path."""
         self._protected: set[str] = set()
-        """Paths of files of savepoints, and of what the job was started from."""
+        """Paths of files that belong to the user."""
 
     @property
     def newest_first(self) -> tuple[CompletedCheckpoint, ...]:
-        """All that a job can recover from, in the order in which that is tried."""
+        """All checkpoints that the job can recover from, in the order in which they are tried."""
         own = tuple(self._own[each] for each in reversed(self._own) if each not in self._aside)
         return own if self._initial is None else (*own, self._initial)
 
     @property
     def own(self) -> tuple[CompletedCheckpoint, ...]:
-        """The checkpoints among them that the job has taken itself, newest first."""
+        """The checkpoints among them that the job has taken itself, without savepoints, newest first."""
         return tuple(each for each in self.newest_first if each is not self._initial and not each.is_savepoint)
 
     @property
     def latest(self) -> CompletedCheckpoint | None:
-        """What the job recovers from."""
+        """The checkpoint that the job recovers from; None if there is none."""
         return next(iter(self.newest_first), None)
 
     def start_from(self, checkpoint: CompletedCheckpoint) -> None:
-        """The checkpoint or savepoint that the user has named. It is older than all of the job's own, whatever its
-        id says."""
+        """Adds the checkpoint or savepoint that the user starts the job from.
+
+        It counts as older than all that the job takes itself, whatever its id.
+        """
         self._initial = checkpoint
         self._protected.update(_shared(checkpoint))
 
     def add(self, completed: CompletedCheckpoint) -> Deletions:
-        """A checkpoint is complete; those beyond the number to be retained go. In place of `abandon` for its id.
+        """Adds a checkpoint that is complete, and gives up those beyond the number to be retained.
+
+        Replaces `abandon` for its id.
 
         Raises:
-            ValueError: there is one with its id.
+            ValueError: the job has a checkpoint with that id.
         """
         if completed.checkpoint_id in self._own:
             raise ValueError(f"checkpoint {completed.checkpoint_id} is in the store already")
@@ -91,8 +107,11 @@ class CompletedCheckpoints:
         return self._delete([each for each in self._checkpoints() if each.checkpoint_id not in retained], [released])
 
     def set_aside(self, checkpoint: CompletedCheckpoint) -> None:
-        """It could not be read, or its user has disposed of it: it is not offered any more. It goes, unless it is the
-        user's, once a newer one is complete; until then what is wrong with it may pass."""
+        """Offers a checkpoint no longer, as it could not be read or its user has disposed of it.
+
+        Unless it belongs to the user, it is deleted once a newer one is complete; until then, what is wrong with it may
+        pass.
+        """
         if checkpoint == self._initial:
             self._initial = None
         elif checkpoint.is_savepoint:
@@ -101,7 +120,8 @@ class CompletedCheckpoints:
             self._aside.add(checkpoint.checkpoint_id)
 
     def register(self, checkpoint_id: int, files: Iterable[SharedFile]) -> None:
-        """A task has acknowledged a pending checkpoint with these, which are to be there until its end is known."""
+        """A task has acknowledged a pending checkpoint with these files: they stay until the checkpoint's end is
+        known."""
         known = self._pending.setdefault(checkpoint_id, {})
         for file in files:
             if file.path not in known:
@@ -109,32 +129,35 @@ class CompletedCheckpoints:
                 self._uses[file.path] += 1
 
     def abandon(self, checkpoint_id: int) -> Deletions:
-        """A pending checkpoint will not be completed. Also for what comes late, after `register`."""
+        """A pending checkpoint is aborted. Also called, after `register`, for acknowledgements that come too late."""
         return self._delete([], [self._pending.pop(checkpoint_id, {})])
 
     def at_job_end(self, status: JobStatus, retention: CheckpointRetention) -> Deletions:
-        """The job has ended: what it does not leave behind. `status` is a terminal one."""
-        kept = retention in _KEPT_AT[status]
-        checkpoints = [] if kept else self._checkpoints()
+        """The job has ended in a terminal status: what it does not leave behind."""
+        checkpoints = [] if retention in _RETAINED_AT[status] else self._checkpoints()
         pending = list(self._pending.values())
         self._pending.clear()
         return self._delete(checkpoints, pending)
 
     def check(self) -> None:
-        """Uses are counted exactly; for tests, after every step."""
+        """Raises AssertionError if uses of shared files are not counted exactly. Tests call it after every step."""
         users = [_shared(each) for each in self._checkpoints()]
         expected = Counter(path for files in (*users, *self._pending.values()) for path in files)
         assert self._uses == expected, f"counted {self._uses}, there are {expected}"
         assert all(count > 0 for count in self._uses.values())
 
     def _checkpoints(self) -> list[CompletedCheckpoint]:
-        """The job's own, without savepoints; oldest first."""
+        """The checkpoints that the job has taken, without savepoints, oldest first."""
         return [each for each in self._own.values() if not each.is_savepoint]
 
     def _delete(
         self, checkpoints: Iterable[CompletedCheckpoint], released: Iterable[dict[str, SharedFile]] = ()
     ) -> Deletions:
-        """Takes these out, and finds the files that were used by nothing else."""
+        """Removes checkpoints, and finds the shared files that nothing else uses.
+
+        Args:
+            released: files that pending checkpoints do not use any more, by path.
+        """
         checkpoints = tuple(checkpoints)
         unused: dict[str, SharedFile] = {}
         for checkpoint in checkpoints:

@@ -1,6 +1,6 @@
-"""Collects how the checkpoints of a job go, as values that clients can be shown (flinkray.state.checkpoint_statistics).
+"""Collects statistics of a job's checkpoints, for clients to look at (Flink's CheckpointStatsTracker).
 
-After Flink's CheckpointStatsTracker.
+The values that it makes are in `flinkray.state.checkpoint_statistics`.
 """
 
 from __future__ import annotations
@@ -9,37 +9,24 @@ from dataclasses import dataclass, field, replace
 
 from actors.protocol.checkpoint_handles import CheckpointMetrics, TaskSnapshot
 from flinkray.state.checkpoint_statistics import (
-    CheckpointCounts,
     CheckpointKind,
     CheckpointOverview,
     CheckpointStatistics,
     CheckpointStatus,
     RestoredCheckpoint,
-    Spread,
 )
 
-__all__ = [
-    "CheckpointCounts",
-    "CheckpointKind",
-    "CheckpointOverview",
-    "CheckpointStatistics",
-    "CheckpointStatus",
-    "CheckpointTracker",
-    "RestoredCheckpoint",
-    "Spread",
-]
-
 HISTORY = 10
-"""Flink's default of web.checkpoints.history."""
+"""How many checkpoints that have ended are remembered: Flink's default of web.checkpoints.history."""
 
 
 @dataclass
 class CheckpointTracker:
-    """Collects what the coordinator sees."""
+    """The checkpoint coordinator reports each event here; `overview` gives the statistics so far."""
 
     history_size: int = HISTORY
     _entries: dict[int, CheckpointStatistics] = field(default_factory=dict)
-    """In progress, and the last ones that are not; ascending."""
+    """Checkpoints in progress and the last ones that have ended, by id, ascending."""
     _overview: CheckpointOverview = CheckpointOverview()
 
     def triggered(self, entry: CheckpointStatistics) -> None:
@@ -84,7 +71,7 @@ class CheckpointTracker:
         return replace(self._overview, history=tuple(newest_first))
 
     def in_progress(self) -> frozenset[int]:
-        """Their ids."""
+        """The ids of the checkpoints in progress."""
         return frozenset(each for each, entry in self._entries.items() if entry.ended_ms is None)
 
     def _end(self, entry: CheckpointStatistics) -> None:

@@ -1,7 +1,7 @@
 """Which subtask starts from which parts of a checkpoint, whatever parallelism it was taken at. Pure.
 
-After Flink's StateAssignmentOperation. Keyed state goes by key group, lists as their kind says, and rows that were in
-flight to the subtasks that have to process them (`actors.checkpoints.restore.in_flight_assignment`).
+After Flink's StateAssignmentOperation. Keyed state is distributed by key group and lists as their kind says; rows that
+were in flight go to the subtasks that have to process them (`in_flight_assignment.py`).
 """
 
 from __future__ import annotations
@@ -19,27 +19,29 @@ from flinkray.types.records import OperatorId
 from graphs.execution_graph import ExecutionGraph, ExecutionVertexId
 from graphs.key_groups import key_group_range
 
-Parts = list[RestoredPart]
+PartsOfSubtask = list[RestoredPart]
+"""The parts that one subtask reads of an operator's state."""
 
 
 class Assignment(Struct, frozen=True):
-    """What a job starts from."""
+    """What each task and each operator coordinator of a job starts from."""
 
     tasks: Mapping[ExecutionVertexId, TaskRestore]
-    """Of every subtask, also where it gets no state."""
+    """What every subtask starts from, with those that get no state."""
     coordinators: Mapping[OperatorId, bytes]
-    """By the id that the operator has now."""
+    """The state of operator coordinators, by the id that the operator has now."""
 
 
 def assign(
     checkpoint: CompletedCheckpoint, graph: ExecutionGraph, *, allow_non_restored_state: bool = False
 ) -> Assignment:
-    """
+    """Assigns the state of a checkpoint to the subtasks of a program.
+
     Args:
         allow_non_restored_state: whether state of operators that the program does not have is left behind.
 
     Raises:
-        CheckpointError: the program cannot start from it; names the operator, and the way out.
+        CheckpointError: the program cannot start from the checkpoint; names the operator, and the way out.
     """
     vertices = match(checkpoint, graph, allow_non_restored_state=allow_non_restored_state)
     in_flight = assign_in_flight(checkpoint, vertices)
@@ -47,11 +49,11 @@ def assign(
     coordinators: dict[OperatorId, bytes] = {}
     for matched in vertices.values():
         vertex = matched.vertex
-        shares: list[dict[OperatorId, Parts]] = [{} for _ in range(vertex.parallelism)]
+        shares: list[dict[OperatorId, PartsOfSubtask]] = [{} for _ in range(vertex.parallelism)]
         for operator_id, state in matched.states.items():
             if state.coordinator is not None:
                 coordinators[operator_id] = state.coordinator
-            given = share_out(state, vertex.parallelism, vertex.max_parallelism)
+            given = distribute(state, vertex.parallelism, vertex.max_parallelism)
             for share, parts in zip(shares, given, strict=True):
                 share[operator_id] = parts
         head = vertex.job_vertex.head.operator_id
@@ -69,10 +71,12 @@ def assign(
     return Assignment(tasks, coordinators)
 
 
-def share_out(state: OperatorState, parallelism: int, max_parallelism: int) -> list[Parts]:
-    """What each of `parallelism` subtasks gets of an operator's state, but for rows in flight; in the order of the
-    former subtasks."""
-    shares: list[Parts] = [[] for _ in range(parallelism)]
+def distribute(state: OperatorState, parallelism: int, max_parallelism: int) -> list[PartsOfSubtask]:
+    """Distributes an operator's state among `parallelism` subtasks, except rows in flight.
+
+    Each subtask gets its parts in the order of the former subtasks.
+    """
+    shares: list[PartsOfSubtask] = [[] for _ in range(parallelism)]
     split: dict[str, list[StatePart]] = defaultdict(list)
     broadcast: dict[str, dict[int, StatePart]] = defaultdict(dict)
     owned = [key_group_range(index, parallelism, max_parallelism) for index in range(parallelism)]
@@ -108,25 +112,28 @@ def _intersects(part: StatePart, groups: range) -> bool:
 
 
 def _copy_for(index: int, copies: Mapping[int, StatePart], former_parallelism: int) -> StatePart:
-    """The one of the former subtask that the index points at; of another one where that had ended, or had none."""
+    """The copy of broadcast state that a subtask gets: that of the former subtask with its index, if there is one."""
     wanted = copies.get(index % former_parallelism)
     return wanted if wanted is not None else copies[sorted(copies)[index % len(copies)]]
 
 
-def _deal(parts: Sequence[StatePart], shares: list[Parts], first: int) -> int:
-    """Deals all items out in order, so that numbers differ by one at most. Those that get one more come first from
-    subtask `first` on; gives the subtask after them, so that short lists do not all go to the same subtask."""
+def _deal(parts: Sequence[StatePart], shares: list[PartsOfSubtask], first: int) -> int:
+    """Deals the items of lists out in order, so that the numbers of items per subtask differ by one at most.
+
+    The subtasks from `first` on get one item more, as far as there are that many. Returns the subtask after them, so
+    that short lists do not all go to the same subtask.
+    """
     fewest, extra = divmod(sum(part.items for part in parts), len(shares))
     counts = [fewest + ((index - first) % len(shares) < extra) for index in range(len(shares))]
-    position = 0  # within the part
+    position = 0  # index of the next item within the part
     remaining = iter(part for part in parts if part.items)
     part = next(remaining, None)
     for share, count in zip(shares, counts, strict=True):
         while count and part is not None:
-            taken = min(count, part.items - position)
-            share.append(RestoredPart(part, position, position + taken))
-            position += taken
-            count -= taken
+            dealt = min(count, part.items - position)
+            share.append(RestoredPart(part, position, position + dealt))
+            position += dealt
+            count -= dealt
             if position == part.items:
                 part, position = next(remaining, None), 0
     return (first + extra) % len(shares)

@@ -1,8 +1,8 @@
-"""Who processes the rows that an unaligned barrier has overtaken, when the job is restored. Pure.
+"""Which subtask processes the rows that an unaligned barrier overtook, when the job is restored. Pure.
 
 A task saves the rows that waited at its gates ("gate <gate index>") and those on their way out ("result <result
-index>/<subpartition>"). All of them are given to consumers: what an exchange has let through was meant for one. So
-each subtask of a consumer starts with the rows that waited at its gates, and then those that were to come after them.
+index>/<subpartition>"). All of them go to the consumers of the exchange: each subtask starts with the rows that waited
+at its gates, and then processes those that were to come after them (`actors.tasks.checkpoints.restoring`).
 """
 
 from __future__ import annotations
@@ -25,25 +25,27 @@ from graphs.job_graph import JobEdge, JobVertexId
 from graphs.key_groups import key_group_range, subtask_for_key_group
 
 
-class _Rows(Struct, frozen=True):
-    """A part, and the former subtask of the consumer that was to process it."""
+class _OvertakenRows(Struct, frozen=True):
+    """Rows that a barrier overtook on their way to one consumer."""
 
     part: StatePart
     consumer: int
+    """The former subtask that was to process them."""
 
 
 def assign_in_flight(
     checkpoint: CompletedCheckpoint, vertices: Mapping[JobVertexId, MatchedVertex]
 ) -> dict[ExecutionVertexId, list[RestoredPart]]:
-    """For the head operators of subtasks, as parts named "gate <gate index>", by gate and then oldest first.
+    """The parts that each subtask's head operator starts with, named "gate <gate index>", by gate and then oldest
+    first.
 
-    Of a keyed exchange that was rescaled, a part goes to every subtask that may own some of its rows, and each keeps
-    those of its key groups.
+    If a keyed exchange was rescaled, a part goes to every subtask that may own some of its rows, and each subtask
+    processes the rows of its own key groups.
 
     Raises:
         CheckpointError: rows were in flight on an exchange that the program does not have any more.
     """
-    given: dict[ExecutionVertexId, list[RestoredPart]] = defaultdict(list)
+    assigned: dict[ExecutionVertexId, list[RestoredPart]] = defaultdict(list)
     rows = _rows_by_gate(checkpoint, vertices)
     for vertex_id, gate_index in sorted(rows):
         matched = vertices[vertex_id]
@@ -51,18 +53,18 @@ def assign_in_flight(
         former = _parallelism(matched)
         for each in rows[vertex_id, gate_index]:
             part = RestoredPart(replace(each.part, name=f"gate {gate_index}"))
-            for index in _takers(each.consumer, former, edge, matched):
-                given[ExecutionVertexId(vertex_id, index)].append(part)
-    return given
+            for index in _receivers(each.consumer, former, edge, matched):
+                assigned[ExecutionVertexId(vertex_id, index)].append(part)
+    return assigned
 
 
-def _takers(consumer: int, former: int, edge: JobEdge, matched: MatchedVertex) -> Iterator[int]:
-    """The subtasks that get what was meant for a former one."""
+def _receivers(consumer: int, former: int, edge: JobEdge, matched: MatchedVertex) -> Iterator[int]:
+    """The subtasks that get the rows which were on their way to a former subtask."""
     now, groups = matched.vertex.parallelism, matched.vertex.max_parallelism
     if now == former:
         yield consumer
     elif edge.is_broadcast:
-        # Everything went to all, so each goes on where one of the former subtasks was.
+        # All former subtasks were to get all rows, so each subtask goes on where one of the former subtasks was.
         yield from (index for index in range(now) if index % former == consumer)
     elif edge.ship_strategy == KeyGroupPartitioner.name and edge.is_keyed:
         owned = key_group_range(consumer, former, groups)
@@ -74,22 +76,25 @@ def _takers(consumer: int, former: int, edge: JobEdge, matched: MatchedVertex) -
 
 def _rows_by_gate(
     checkpoint: CompletedCheckpoint, vertices: Mapping[JobVertexId, MatchedVertex]
-) -> dict[tuple[JobVertexId, int], list[_Rows]]:
-    """By consumer and gate. Rows at gates come first, as producers had sent them before those that they still had."""
-    rows: dict[tuple[JobVertexId, int], list[_Rows]] = defaultdict(list)
+) -> dict[tuple[JobVertexId, int], list[_OvertakenRows]]:
+    """The overtaken rows by consumer and gate index, oldest first.
+
+    Those that waited at gates come first, as producers had sent them before the rows that they still had.
+    """
+    rows: dict[tuple[JobVertexId, int], list[_OvertakenRows]] = defaultdict(list)
     for matched in vertices.values():
         for operator_id, subtask, part in _parts(matched, "gate "):
             if operator_id != matched.vertex.job_vertex.head.operator_id:
                 raise _changed(checkpoint, matched)
             gate_index = int(part.name.removeprefix("gate "))
-            rows[matched.vertex.id, gate_index].append(_Rows(part, subtask))
+            rows[matched.vertex.id, gate_index].append(_OvertakenRows(part, subtask))
     for matched in vertices.values():
         for _, subtask, part in _parts(matched, "result "):
             result_index, subpartition = map(int, part.name.removeprefix("result ").split("/"))
             edge = _consuming_edge(checkpoint, matched, result_index)
             consumers = _parallelism(vertices[edge.target])
             consumer = _first_consumer(edge, subtask, _parallelism(matched), consumers) + subpartition
-            rows[edge.target, edge.gate_index].append(_Rows(part, consumer))
+            rows[edge.target, edge.gate_index].append(_OvertakenRows(part, consumer))
     for vertex_id, gate_index in rows:
         matched = vertices[vertex_id]
         if not any(edge.gate_index == gate_index for edge in matched.vertex.job_vertex.inputs):
@@ -98,6 +103,7 @@ def _rows_by_gate(
 
 
 def _parts(matched: MatchedVertex, prefix: str) -> Iterator[tuple[OperatorId, int, StatePart]]:
+    """The parts of a vertex with rows in flight whose names begin so: (operator, former subtask, part)."""
     for operator_id, state in matched.states.items():
         for subtask in sorted(state.subtasks):
             for part in state.subtasks[subtask].parts:
@@ -106,7 +112,7 @@ def _parts(matched: MatchedVertex, prefix: str) -> Iterator[tuple[OperatorId, in
 
 
 def _parallelism(matched: MatchedVertex) -> int:
-    """What the vertex had; what it has if the checkpoint does not know it."""
+    """The vertex's parallelism in the checkpoint; its present one if the checkpoint does not know the vertex."""
     states: Iterator[OperatorState] = iter(matched.states.values())
     return next((state.parallelism for state in states), matched.vertex.parallelism)
 
@@ -124,7 +130,7 @@ def _edge_of(matched: MatchedVertex, gate_index: int) -> JobEdge:
 
 
 def _first_consumer(edge: JobEdge, producer: int, producers: int, consumers: int) -> int:
-    """The former subtask that subpartition 0 of the producer went to."""
+    """The former subtask of the consumer to which subpartition 0 of a producer's subtask went."""
     for first, end, first_consumer, _ in spread(producers, consumers, edge.pattern):
         if first <= producer < end:
             return first_consumer

@@ -1,4 +1,4 @@
-"""Finds for each operator of a program its state in a checkpoint, or says why it cannot start from it. Pure."""
+"""Finds the state of each operator of a program in a checkpoint, or says why the program cannot start from it. Pure."""
 
 from __future__ import annotations
 
@@ -14,31 +14,32 @@ from flinkray.types.records import OperatorId
 from graphs.execution_graph import ExecutionGraph, ExecutionJobVertex
 from graphs.job_graph import JobVertexId
 
-_COMPILERS_OWN = (LocalWindowAggregateFactory.__name__,)
-"""Operators without state that the compiler puts into a program, or leaves out, as parallelism and options say."""
+_ADDED_BY_COMPILER = (LocalWindowAggregateFactory.__name__,)
+"""Operators without state that the compiler adds to a program, or leaves out, depending on parallelism and options."""
 
 _IGNORE = "set execution.state-recovery.ignore-unclaimed-state (allow_non_restored_state) to leave it behind"
 
 
 class MatchedVertex(Struct, frozen=True):
-    """A vertex of the program with what the checkpoint has of its operators."""
+    """A vertex of the program with the state of its operators in the checkpoint."""
 
     vertex: ExecutionJobVertex
     states: Mapping[OperatorId, OperatorState]
-    """By the id that the operator has now; only those that the checkpoint knows."""
+    """The state of each operator that the checkpoint knows, by the id that the operator has now."""
     is_finished: bool
-    """All subtasks of all its operators had finished."""
+    """Whether all subtasks of all its operators had finished."""
 
 
 def match(
     checkpoint: CompletedCheckpoint, graph: ExecutionGraph, *, allow_non_restored_state: bool
 ) -> dict[JobVertexId, MatchedVertex]:
-    """Every vertex of the program, in topological order.
+    """Matches every vertex of the program, in topological order.
 
-    Operators are found by their id, else by one of those that they would have had before (without a uid hash).
+    The state of an operator is found by its id, else by one of the ids that it would have had before (without a uid
+    hash).
 
     Raises:
-        CheckpointError: as `assign`.
+        CheckpointError: the program cannot start from the checkpoint; names the operator, and the way out.
     """
     what = _name_of(checkpoint)
     by_current_id = _states(checkpoint, graph)
@@ -65,7 +66,8 @@ def has_state(state: OperatorState) -> bool:
 
 
 def _states(checkpoint: CompletedCheckpoint, graph: ExecutionGraph) -> dict[OperatorId, OperatorState]:
-    """By current id. An id of now wins over one of former times, so that no state is given to two operators."""
+    """The state of each operator, by its present id. A present id is preferred to former ones, so that no state goes to
+    two operators."""
     operators = [each for vertex in graph.job_vertices.values() for each in vertex.job_vertex.operators]
     current = {each.operator_id for each in operators}
     found: dict[OperatorId, OperatorState] = {}
@@ -116,7 +118,7 @@ def _is_finished(what: str, vertex: ExecutionJobVertex, states: Mapping[Operator
     unfinished = [
         each.name
         for each in vertex.job_vertex.operators
-        if each.operator_id not in finished and each.factory_name not in _COMPILERS_OWN
+        if each.operator_id not in finished and each.factory_name not in _ADDED_BY_COMPILER
     ]
     if finished and unfinished:
         names = ", ".join(repr(states[each].name) for each in sorted(finished))

@@ -1,4 +1,4 @@
-"""What `_metadata` holds: a completed checkpoint as bytes, and back.
+"""The file `_metadata`, which makes a checkpoint complete: finding, reading and writing its format.
 
     flinkray checkpoint 1
     <sha256 of the body, hexadecimal> <its length in bytes>
@@ -37,11 +37,11 @@ from flinkray.filesystems import absolute, join, name_of, parent
 from flinkray.types.records import JobId, OperatorId
 
 METADATA = "_metadata"
-"""Name of the file; a checkpoint is complete exactly when its directory has it."""
+"""Name of the file; a checkpoint is complete exactly if its directory has it."""
 SHARED = "shared"
-"""Name of the directory beside those of a job's checkpoints, for files that several of them use."""
+"""Name of the directory, beside those of a job's checkpoints, for files that several of them use."""
 FORMAT_VERSION = 1
-"""Of the whole file. Parts have formats of their own, which must stay readable as well."""
+"""Version of the format of the file. Parts have formats of their own, which must stay readable as well."""
 _MAGIC = b"flinkray checkpoint "
 _FIRST_LINE = re.compile(rb"flinkray checkpoint ([1-9][0-9]{0,5})\n")
 _CHECKPOINT = re.compile(r"chk-([0-9]+)")
@@ -51,11 +51,14 @@ Json = Any
 
 
 def load(path_or_uri: str) -> CompletedCheckpoint:
-    """The checkpoint or savepoint in a directory, which may be named itself or by its `_metadata`. Blocks.
+    """Loads the checkpoint or savepoint in a directory. Blocks.
+
+    Args:
+        path_or_uri: the directory, or the `_metadata` in it.
 
     Raises:
-        DamagedCheckpointError: there is none that is complete and unharmed; names the directory, and what can be used
-            instead.
+        DamagedCheckpointError: the directory has no checkpoint that is complete and undamaged; names the directory, and
+            what can be used instead.
         CheckpointError: it cannot be read.
     """
     named = absolute(path_or_uri)
@@ -69,7 +72,7 @@ def load(path_or_uri: str) -> CompletedCheckpoint:
 
 
 def find_latest(directory: str) -> str:
-    """URI of the newest complete checkpoint (`chk-<n>` with the highest n) in the directory of a job. Blocks.
+    """The URI of the newest complete checkpoint (`chk-<n>` with the highest n) in the directory of a job. Blocks.
 
     Raises:
         CheckpointError: there is none, or the directory cannot be read.
@@ -83,7 +86,7 @@ def find_latest(directory: str) -> str:
 
 
 def _latest(system: fs.FileSystem, path: str) -> str | None:
-    """Name of the newest complete checkpoint in a directory."""
+    """The name of the newest complete checkpoint in a directory; None if there is none."""
     try:
         infos = system.get_file_info(fs.FileSelector(path, allow_not_found=True))
     except (OSError, pa.ArrowException) as error:
@@ -94,6 +97,7 @@ def _latest(system: fs.FileSystem, path: str) -> str | None:
 
 
 def _nothing_there(system: fs.FileSystem, directory: str, path: str) -> DamagedCheckpointError:
+    """The error for a directory without metadata, which names the newest complete checkpoint in it or beside it."""
     inside = _latest(system, path)
     if inside is not None:
         return DamagedCheckpointError(
@@ -109,19 +113,21 @@ def _nothing_there(system: fs.FileSystem, directory: str, path: str) -> DamagedC
 
 
 def encode(checkpoint: CompletedCheckpoint, path: str) -> bytes:
-    """
+    """The content of `_metadata` for a checkpoint.
+
     Args:
-        path: of the checkpoint's directory within its file system; "" for one that has none.
+        path: the path of the checkpoint's directory within its file system; "" for a checkpoint without directory.
     """
     body = json.dumps(_Encoder(path).checkpoint(checkpoint), separators=(",", ":")).encode()
     return _MAGIC + b"%d\n%s %d\n" % (FORMAT_VERSION, hashlib.sha256(body).hexdigest().encode(), len(body)) + body
 
 
 def decode(data: bytes, directory: str, path: str) -> CompletedCheckpoint:
-    """
+    """The checkpoint that the content of `_metadata` describes.
+
     Args:
-        directory: where the metadata was found (URI), for the checkpoint and for errors.
-        path: of that directory within its file system.
+        directory: URI of the directory in which the metadata was found, for the checkpoint and for errors.
+        path: the path of that directory within its file system.
 
     Raises:
         DamagedCheckpointError: the bytes are not what `encode` gave; names the directory, and how they differ.
@@ -168,6 +174,8 @@ def _checked_body(data: bytes, what: str) -> bytes:
 
 
 class _Encoder:
+    """Makes JSON of a checkpoint whose directory has the given path."""
+
     def __init__(self, path: str) -> None:
         self._path = path
 
@@ -225,6 +233,8 @@ class _Encoder:
 
 
 class _Decoder:
+    """Makes a checkpoint of JSON that was found in a directory with the given path."""
+
     def __init__(self, path: str) -> None:
         self._path = path
 

@@ -1,4 +1,4 @@
-"""What operators and tasks read of the checkpoint that they start from, with every byte checked."""
+"""Reads the state that operators and tasks start from out of a checkpoint, and checks every byte of it."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ _CHUNK_BYTES = 1 << 20
 
 
 def read_part(restore: TaskRestore, part: RestoredPart) -> bytes:
-    """A part as it was written. Blocks.
+    """Reads a part as it was written. Blocks.
 
     Raises:
         DamagedCheckpointError: its file is missing or altered; names it and the checkpoint.
         CheckpointError: it cannot be read.
     """
-    return _Pieces(restore, f"part {part.part.name!r}").read(part.part)
+    return _CheckpointReader(restore, f"part {part.part.name!r}").read(part.part)
 
 
 class RestoredOperatorState:
-    """What one operator of a task gets of a checkpoint (a RestoredState). Reading blocks."""
+    """The state that one operator subtask starts from (a RestoredState). Reading blocks."""
 
     def __init__(self, deployment: TaskDeployment, restore: TaskRestore, operator_id: OperatorId) -> None:
         name = next(each.name for each in deployment.operators if each.operator_id == operator_id)
@@ -53,7 +53,7 @@ class RestoredOperatorState:
         self._operator_id = operator_id
         self._parts = restore.operators.get(operator_id, ())
         self._owned = key_group_range(subtask, parallelism, deployment.max_parallelism)
-        self._pieces = _Pieces(restore, f"operator {name!r} (subtask {subtask + 1} of {parallelism})")
+        self._reader = _CheckpointReader(restore, f"operator {name!r} (subtask {subtask + 1} of {parallelism})")
 
     @property
     def checkpoint_id(self) -> int:
@@ -68,16 +68,16 @@ class RestoredOperatorState:
 
     def keyed(self, name: str) -> Iterator[pa.Table]:
         for each in self._named(name, PartKind.KEYED):
-            with self._pieces.opened(each.part) as stream:
+            with self._reader.opened(each.part) as stream:
                 yield from read_keyed_table(stream, self._owned)
 
     def items(self, name: str) -> list[Any]:
         lists = self._named(name, PartKind.SPLIT, PartKind.UNION, PartKind.BROADCAST)
-        return [item for each in lists for item in read_list(self._pieces.read(each.part), each.first, each.end)]
+        return [item for each in lists for item in read_list(self._reader.read(each.part), each.first, each.end)]
 
     def native(self, name: str) -> Iterator[RestoredNativeState]:
         for each in self._named(name, PartKind.NATIVE):
-            yield RestoredNativeState(each.part, self._pieces)
+            yield RestoredNativeState(each.part, self._reader)
 
     def _named(self, name: str, *kinds: PartKind) -> list[RestoredPart]:
         return [each for each in self._parts if each.part.name == name and each.part.kind in kinds]
@@ -85,10 +85,10 @@ class RestoredOperatorState:
 
 @dataclass(frozen=True)
 class RestoredNativeState:
-    """A part of a state backend's own (a NativeState)."""
+    """A part in a state backend's own format (a NativeState)."""
 
     _part: StatePart
-    _pieces: _Pieces
+    _reader: _CheckpointReader
 
     @property
     def key_groups(self) -> range:
@@ -96,20 +96,24 @@ class RestoredNativeState:
         return range(*self._part.key_groups)
 
     def description(self) -> bytes:
-        return self._pieces.read(self._part)
+        return self._reader.read(self._part)
 
     def shared_files(self) -> tuple[SharedFile, ...]:
         return self._part.shared
 
     def fetch(self, file: SharedFile, local_path: str) -> None:
-        self._pieces.fetch(file, local_path)
+        self._reader.fetch(file, local_path)
 
 
-class _Pieces:
-    """Bytes of a checkpoint, and errors that say whose they are."""
+class _CheckpointReader:
+    """Reads bytes of a checkpoint, with errors that name the operator and the checkpoint.
 
-    def __init__(self, restore: TaskRestore, reader: str) -> None:
-        self._reader = reader
+    Args:
+        what: what cannot be restored if reading fails, for errors.
+    """
+
+    def __init__(self, restore: TaskRestore, what: str) -> None:
+        self._what = what
         self._checkpoint = f"checkpoint {restore.directory or restore.checkpoint_id}"
         self._directory = restore.directory
         self._system: fs.FileSystem | None = None
@@ -122,8 +126,10 @@ class _Pieces:
 
     @contextmanager
     def opened(self, part: StatePart) -> Iterator[Any]:
-        """The part as a stream for Arrow. A file's slice is read twice, first for its checksum, but never held as a
-        whole."""
+        """Opens a part as a stream for Arrow.
+
+        A slice of a file is read twice, the first time for its checksum, but never in memory as a whole.
+        """
         if isinstance(part.data, InlineState):
             yield BytesIO(self.read(part))
             return
@@ -133,6 +139,7 @@ class _Pieces:
             yield file.get_stream(part.data.offset, part.data.length)
 
     def fetch(self, file: SharedFile, local_path: str) -> None:
+        """Copies a shared file to a local path."""
         with open(local_path, "wb") as target:
             if file.path.startswith(INLINE_FILE):
                 content = base64.b64decode(file.path.removeprefix(INLINE_FILE))
@@ -143,7 +150,7 @@ class _Pieces:
                 target.write(chunk)
 
     def _chunks(self, data: FileState, is_whole: bool = False) -> Iterator[bytes]:
-        """The slice, in pieces; the last one comes once its checksum has been found right."""
+        """Reads a slice of a file, chunk by chunk; the last chunk is given only if the checksum of all is right."""
         checksum, left = 0, data.length
         with self._errors(data.path), self._open(data.path) as file:
             size = file.size()
@@ -185,4 +192,4 @@ class _Pieces:
 
     @property
     def _cannot(self) -> str:
-        return f"{self._reader} cannot be restored from {self._checkpoint}"
+        return f"{self._what} cannot be restored from {self._checkpoint}"

@@ -20,27 +20,27 @@ from actors.storage.files import reason, remove_files, resolve_for_checkpoint, s
 from flinkray.errors import CheckpointError
 
 INLINE_FILE = "data:;base64,"
-"""Begins the `path` of a SharedFile that has its content in itself: of checkpoints that have no directory."""
+"""Begins the `path` of a SharedFile that carries its content itself, as those of checkpoints without a directory do."""
 _COPY_BYTES = 1 << 20
 
 
-def create_writer(options: CheckpointOptions, name: str, inline_bytes: int) -> FileStateWriter | MemoryStateWriter:
-    """For what one subtask writes of one checkpoint. Does no I/O.
+def create_writer(options: CheckpointOptions, name: str, inline_bytes: int) -> FileStateWriter | InlineStateWriter:
+    """A writer for one subtask's part of one checkpoint. Does no I/O.
 
     Args:
-        name: of the subtask, for its file and for errors.
-        inline_bytes: state of the subtask up to this size travels in its acknowledgement.
+        name: names the subtask, in its file's name and in errors.
+        inline_bytes: how much state of the subtask may travel in its acknowledgement.
 
     Raises:
         CheckpointError: there is no such file system.
     """
     if not options.directory:
-        return MemoryStateWriter()
+        return InlineStateWriter()
     return FileStateWriter(options.directory, options.shared_directory, name, inline_bytes)
 
 
-class MemoryStateWriter:
-    """Keeps everything in the handles themselves; of a shared file, its path is a `data:` URI with the content."""
+class InlineStateWriter:
+    """Puts all state into the handles that it returns; the path of a shared file is a `data:` URI with its content."""
 
     def write(self, data: bytes | memoryview) -> InlineState:
         return _inline(bytes(data))
@@ -56,17 +56,17 @@ class MemoryStateWriter:
         return SharedFile(name, path, len(content), zlib.crc32(content))
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Nothing to do, as no file is open."""
 
     def abort(self) -> None:
-        """There is nothing to remove."""
+        """Nothing to do, as no file was written."""
 
 
 class FileStateWriter:
-    """Writes into one file of the checkpoint's directory, made with the first piece that is not kept inline.
+    """Writes into one file of the checkpoint's directory, created for the first state that does not go inline.
 
-    One thread at a time. An error that is not of `write_with`'s own `write` leaves nothing of the snapshot behind,
-    where the file system still lets it be removed, and ends the writer.
+    Used by one thread at a time. A file system's error ends the writer, and removes all that it has written if the file
+    system still can; an error of the function given to `write_with` does not.
     """
 
     def __init__(self, directory: str, shared_directory: str, name: str, inline_bytes: int) -> None:
@@ -74,7 +74,7 @@ class FileStateWriter:
         self._filesystem, self._directory = resolve_for_checkpoint(directory)
         self._shared_directory = resolve_for_checkpoint(shared_directory)[1] if shared_directory else self._directory
         self._inline_left = inline_bytes
-        # An attempt that was given up may write long after its successor has begun: never into the same file.
+        # An attempt that was abandoned may write long after the next one has begun, and must not write into its file.
         self.path = posixpath.join(self._directory, f"{name}-{uuid.uuid4().hex}")
         self._file: Any = None
         self._position = 0
@@ -84,7 +84,7 @@ class FileStateWriter:
     def write(self, data: bytes | memoryview) -> StateBytes:
         """
         Raises:
-            CheckpointError: names the file, and why it cannot be written. So for the other methods.
+            CheckpointError: names the file, and why it cannot be written; the other methods raise it as well.
         """
         view = memoryview(data).cast("B")
         if self._is_aborted:
@@ -97,10 +97,12 @@ class FileStateWriter:
         return FileState(self.path, start, view.nbytes, zlib.crc32(view))
 
     def write_with(self, write: Callable[[IO[bytes]], None]) -> StateBytes:
-        piece = _Piece(self._inline_left, lambda: self._position, self._append)
-        write(cast(IO[bytes], piece))
-        kept = piece.kept()
-        return self.write(kept) if kept is not None else FileState(self.path, piece.start, piece.length, piece.checksum)
+        stream = _SpillingStream(self._inline_left, lambda: self._position, self._append)
+        write(cast(IO[bytes], stream))
+        in_memory = stream.in_memory()
+        if in_memory is not None:
+            return self.write(in_memory)
+        return FileState(self.path, stream.start, stream.length, stream.checksum)
 
     def write_shared(self, name: str, local_path: str) -> SharedFile:
         path = posixpath.join(self._shared_directory, f"{uuid.uuid4().hex}-{posixpath.basename(name)}")
@@ -117,7 +119,8 @@ class FileStateWriter:
         return SharedFile(name, path, length, checksum)
 
     def close(self) -> None:
-        """What was written survives the end of this process, and on a local disk that of the machine."""
+        """Makes what was written durable: it survives the end of this process, and on a local disk that of the
+        machine."""
         if self._file is not None:
             with self._giving_up_on_errors(self.path):
                 file, self._file = self._file, None
@@ -125,7 +128,8 @@ class FileStateWriter:
                 sync(self._filesystem, self.path)
 
     def abort(self) -> None:
-        """Removes what was written, also after `close`; uploaded files too. Without effect the second time."""
+        """Removes what was written, and files that were uploaded, also after `close`. Without effect the second
+        time."""
         if self._is_aborted:
             return
         self._is_aborted = True
@@ -134,7 +138,7 @@ class FileStateWriter:
             if file is not None:
                 file.close()
         except (OSError, pa.ArrowException):
-            pass  # of no use any more: what is left of it is removed next
+            pass  # the file is removed next
         finally:
             written = [self.path] if self._position or file is not None else []
             remove_files(self._filesystem, [*written, *self._uploaded])
@@ -162,22 +166,27 @@ class FileStateWriter:
             raise failure from error
 
 
-class _Piece(io.RawIOBase):
-    """A stream that keeps up to `keep` bytes in memory, and hands everything to `append` once there are more."""
+class _SpillingStream(io.RawIOBase):
+    """A stream that buffers up to `limit` bytes in memory, and hands everything to `append` once there are more.
 
-    def __init__(self, keep: int, position: Callable[[], int], append: Callable[[memoryview], None]) -> None:
+    Args:
+        position: where in the file the next bytes will be.
+        append: writes bytes to the file.
+    """
+
+    def __init__(self, limit: int, position: Callable[[], int], append: Callable[[memoryview], None]) -> None:
         super().__init__()
-        self._keep = keep
-        self._kept: bytearray | None = bytearray()
+        self._limit = limit
+        self._buffer: bytearray | None = bytearray()
         self._position = position
         self._append = append
         self.start = position()
         self.length = 0
         self.checksum = 0
 
-    def kept(self) -> memoryview | None:
-        """The whole piece; None if it was appended."""
-        return None if self._kept is None else memoryview(self._kept)
+    def in_memory(self) -> memoryview | None:
+        """Everything that was written; None if it went to `append`."""
+        return None if self._buffer is None else memoryview(self._buffer)
 
     def writable(self) -> bool:
         return True
@@ -187,12 +196,12 @@ class _Piece(io.RawIOBase):
 
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
-        if self._kept is not None and self.length + view.nbytes > self._keep:
-            kept, self._kept = self._kept, None
+        if self._buffer is not None and self.length + view.nbytes > self._limit:
+            buffer, self._buffer = self._buffer, None
             self.start = self._position()
-            self._append(memoryview(kept))
-        if self._kept is not None:
-            self._kept += view
+            self._append(memoryview(buffer))
+        if self._buffer is not None:
+            self._buffer += view
         else:
             self._append(view)
         self.length += view.nbytes

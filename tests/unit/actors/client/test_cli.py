@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from actors.checkpoints.coordination.completed import CompletedCheckpoint
-from actors.checkpoints.storage.storage import write_metadata
+from actors.checkpoints.storage.directories import write_metadata
 from actors.client import session
 from actors.client.cli import main
 from actors.protocol.control_messages import JobDetails, JobOverview, SubtaskDetails, VertexDetails

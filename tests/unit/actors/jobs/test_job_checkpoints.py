@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from actors.checkpoints.coordination.completed import CompletedCheckpoint
-from actors.checkpoints.storage.storage import CheckpointDirectories, write_metadata
+from actors.checkpoints.storage.directories import CheckpointDirectories, write_metadata
 from actors.coordinators.job_coordinators import JobCoordinators
 from actors.high_availability.pointers import CheckpointPointers, LeadershipLostError
 from actors.jobs import job_checkpoints

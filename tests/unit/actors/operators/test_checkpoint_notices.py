@@ -32,7 +32,7 @@ from flinkray.types.keys import ColumnKey
 from flinkray.windows.assigners import EventTimeSessionWindows, TumblingEventTimeWindows
 from flinkray.windows.triggers import EventTimeTrigger, PurgingTrigger
 from tests.support.operators import OperatorHarness, code
-from tests.support.state import MemoryStateWriter, write_snapshot
+from tests.support.state import RecordingStateWriter, write_snapshot
 
 KEY = ColumnKey(("key",))
 WINDOW = TumblingEventTimeWindows.of(10)
@@ -130,7 +130,7 @@ def test_the_next_checkpoint_uploads_no_file_of_one_that_is_complete(name: str, 
     with harness_of(name, tmp_path) as harness:
         harness.push({"key": [1, 2, 3]}, [1, 2, 3])
         harness.watermark(9)
-        first, second = MemoryStateWriter(), MemoryStateWriter()
+        first, second = RecordingStateWriter(), RecordingStateWriter()
         write_snapshot(harness.snapshot(1, INCREMENTAL), first)
         harness.operator.notify_checkpoint_complete(1)
         write_snapshot(harness.snapshot(2, INCREMENTAL), second)

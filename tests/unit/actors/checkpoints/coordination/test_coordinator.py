@@ -17,12 +17,12 @@ from actors.checkpoints.coordination.commands import (
 )
 from actors.checkpoints.coordination.completed import CompletedCheckpoint
 from actors.checkpoints.coordination.coordinator import FINAL_RETRY_MS
-from actors.checkpoints.coordination.statistics import CheckpointKind, CheckpointStatus, Spread
 from actors.protocol.checkpoint_handles import PartKind
 from actors.protocol.data_messages import AcknowledgeCheckpoint
 from actors.protocol.elements import StopMode
 from flinkray.errors import CheckpointError, ErrorInfo
 from flinkray.execution import JobStatus
+from flinkray.state.checkpoint_statistics import CheckpointKind, CheckpointStatus, Spread
 from flinkray.types.records import Millis
 from graphs.execution_graph import AttemptId
 from tests.support.checkpoint_coordination import ALL, JOB, Job, settings, snapshot_of

@@ -13,7 +13,7 @@ import pytest
 
 from actors.checkpoints.coordination.completed import CompletedCheckpoint, OperatorState
 from actors.checkpoints.restore.assignment import Assignment, assign
-from actors.checkpoints.storage.state_writers import MemoryStateWriter
+from actors.checkpoints.storage.state_writers import InlineStateWriter
 from actors.protocol.checkpoint_handles import InlineState, PartKind, StatePart
 from flinkray.errors import CheckpointError
 from flinkray.transformations.operator_factories import WindowFactory
@@ -139,7 +139,7 @@ def test_every_row_and_item_is_read_exactly_once_through_any_parallelisms(seed: 
         for index in range(former):
             rows = [(group_of[value], value) for value in keyed[index]]
             snapshot = snapshot_of(owned_by(index, former, GROUPS), rows, split[index], [index], [f"from {index}"])
-            parts[index] = write_parts(snapshot, MemoryStateWriter())
+            parts[index] = write_parts(snapshot, InlineStateWriter())
         checkpoint = completed(states_of(keyed_graph(former), {"map": parts}))
         read = read_all(checkpoint, keyed_graph(now))
         for index, own in enumerate(read):

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from actors.checkpoints.storage.storage import CheckpointDirectories
+from actors.checkpoints.storage.directories import CheckpointDirectories
 from flinkray.errors import CheckpointError
 from flinkray.types.records import JobId
 

@@ -32,7 +32,7 @@ from flinkray.types.rows import Row
 from graphs.key_groups import key_group_range
 from tests.support.keyed_state import CHECKPOINT, MAX_PARALLELISM, SAVEPOINT, BackendFactory, group_of, snapshot_of
 from tests.support.operators import ManualClock
-from tests.support.state import MemoryStateWriter, delete_shared, restored_from, write_snapshot
+from tests.support.state import RecordingStateWriter, delete_shared, restored_from, write_snapshot
 
 ALL_GROUPS = range(MAX_PARALLELISM)
 VALUE = ValueStateDescriptor("value")
@@ -65,9 +65,9 @@ def read(backend: KeyedStateBackend, key: int) -> Any:
 def test_touching_few_keys_uploads_little(factory: BackendFactory) -> None:
     backend = factory.make("rocksdb")
     fill(backend, range(20_000), "first")
-    full = write_snapshot(snapshot_of(backend, checkpoint_id=1), MemoryStateWriter())
+    full = write_snapshot(snapshot_of(backend, checkpoint_id=1), RecordingStateWriter())
     backend.notify_checkpoint_complete(1)
-    writer = MemoryStateWriter()
+    writer = RecordingStateWriter()
     fill(backend, range(0, 20_000, 100), "second")
     state = write_snapshot(snapshot_of(backend, checkpoint_id=2), writer)
     uploaded = sum(file.length for file in state.shared_files() if file.name in writer.uploaded)
@@ -76,7 +76,7 @@ def test_touching_few_keys_uploads_little(factory: BackendFactory) -> None:
 
 
 def test_a_file_is_uploaded_again_when_its_upload_has_failed(factory: BackendFactory) -> None:
-    class Failing(MemoryStateWriter):
+    class Failing(RecordingStateWriter):
         def write_shared(self, name: str, local_path: str) -> SharedFile:
             raise OSError("no space left")
 
@@ -85,7 +85,7 @@ def test_a_file_is_uploaded_again_when_its_upload_has_failed(factory: BackendFac
     with pytest.raises(OSError, match="no space"):
         write_snapshot(snapshot_of(backend, checkpoint_id=1), Failing())
     snapshot = snapshot_of(backend, checkpoint_id=2)
-    writer = MemoryStateWriter()
+    writer = RecordingStateWriter()
     state = write_snapshot(snapshot, writer)
     assert {file.name for file in state.shared_files()} == set(writer.uploaded) != set()
     after = factory.make("rocksdb")
@@ -102,7 +102,7 @@ def test_a_restored_backend_goes_on_with_the_files_of_its_job_and_of_no_other(fa
     for options, is_reused in ((CHECKPOINT, True), (elsewhere, False)):
         after = factory.make("rocksdb")
         after.restore(restored_from([snapshot], ALL_GROUPS))
-        writer = MemoryStateWriter()
+        writer = RecordingStateWriter()
         write_snapshot(snapshot_of(after, options), writer)
         assert (writer.uploaded == []) == is_reused
 
@@ -168,7 +168,7 @@ def test_a_completed_checkpoint_has_all_its_files_whatever_else_was_given_up(
             if life is None:
                 continue
             if life.state is None and chance.random() < 0.8:
-                writer = MemoryStateWriter()
+                writer = RecordingStateWriter()
                 life.state = write_snapshot(life.snapshot, writer)
                 reused += len(life.state.parts[0].shared) - len(writer.uploaded)
             elif life.state is not None and chance.random() < 0.6:

@@ -1,10 +1,10 @@
-"""Where checkpoints are, and how they come and go as a whole.
+"""The directories of checkpoints and savepoints: what they are called, and how a checkpoint comes and goes as a whole.
 
     <directory>/<job id>/chk-<n>/_metadata, and the state files of its subtasks
     <directory>/<job id>/shared/     files of incremental checkpoints
     <directory>/savepoint-<first 6 of the job id>-<random>/
 
-Everything that reads, writes or removes blocks, and is for threads that may. It can be done twice.
+Everything that reads, writes or removes blocks, and is for threads that may; doing it twice does no harm.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pyarrow import fs
 
 from actors.checkpoints.coordination.completed import CompletedCheckpoint
 from actors.checkpoints.storage.metadata import METADATA, SHARED, encode
-from actors.checkpoints.storage.state_writers import INLINE_FILE, FileStateWriter, MemoryStateWriter, create_writer
+from actors.checkpoints.storage.state_writers import INLINE_FILE
 from actors.storage.files import (
     is_missing,
     reason,
@@ -33,40 +33,28 @@ from flinkray.errors import CheckpointError
 from flinkray.filesystems import absolute, join
 from flinkray.types.records import JobId
 
-__all__ = [
-    "CheckpointDirectories",
-    "FileStateWriter",
-    "MemoryStateWriter",
-    "create_writer",
-    "delete_files",
-    "discard",
-    "discard_directory",
-    "remove_leftovers",
-    "write_metadata",
-]
-
 _CHECKPOINT = re.compile(r"chk-[0-9]+")
 
 
 @dataclass(frozen=True)
 class CheckpointDirectories:
-    """Names the directories of one job's checkpoints and savepoints; creates none. Pure but for `random`."""
+    """Names the directories of one job's checkpoints and savepoints, and creates none. Pure except for `random`."""
 
     job_id: JobId
     directory: str
-    """Of the checkpoints of all jobs; empty: the JobMaster keeps them in memory."""
+    """Where the checkpoints of all jobs are; empty: the JobMaster keeps checkpoints in memory."""
     savepoint_directory: str
-    """For savepoints that are given none."""
+    """Where savepoints go whose request names no directory."""
     random: random.Random
 
     def __call__(self, checkpoint_id: int, is_savepoint: bool, target: str = "") -> tuple[str, str]:
-        """URI of the checkpoint's directory, and of the one for the files that it shares with others, "" for none.
+        """The URIs of a checkpoint's own directory and of the directory for shared files; "" for none.
 
         Args:
-            target: where the savepoint is wanted.
+            target: the directory that a savepoint's request names.
 
         Raises:
-            CheckpointError: nobody said where savepoints go.
+            CheckpointError: neither the request nor the configuration names a directory for savepoints.
         """
         if is_savepoint:
             return self._savepoint(target or self.savepoint_directory), ""
@@ -76,7 +64,7 @@ class CheckpointDirectories:
 
     @property
     def of_job(self) -> str:
-        """Where the checkpoints of the job are; "" for nowhere."""
+        """URI of the directory of the job's checkpoints; "" where they are in memory."""
         return join(absolute(self.directory), self.job_id) if self.directory else ""
 
     def _savepoint(self, target: str) -> str:
@@ -88,7 +76,7 @@ class CheckpointDirectories:
 
 
 def write_metadata(checkpoint: CompletedCheckpoint) -> None:
-    """Makes the checkpoint complete: from here on a job can start from it. Nothing to do for one in memory.
+    """Makes the checkpoint complete: from here on a job can start from it. Does nothing for a checkpoint in memory.
 
     Raises:
         CheckpointError: names the file, and why it cannot be written.
@@ -110,7 +98,7 @@ def write_metadata(checkpoint: CompletedCheckpoint) -> None:
 
 
 def discard(checkpoint: CompletedCheckpoint) -> None:
-    """Deletes what the checkpoint has for itself; of the files that it shares with others, none.
+    """Deletes a checkpoint, but not the files that it shares with others.
 
     Raises:
         CheckpointError: names what cannot be deleted, and why.
@@ -119,11 +107,11 @@ def discard(checkpoint: CompletedCheckpoint) -> None:
 
 
 def discard_directory(directory: str) -> None:
-    """Deletes the directory of a checkpoint, complete or not. Nothing to do for one in memory. Raises as `discard`."""
+    """Deletes the directory of a checkpoint, complete or not; nothing if it is "". Raises what `discard` does."""
     if not directory:
         return
     system, path = resolve_for_checkpoint(directory)
-    # First what makes it a checkpoint: nobody is to start from one that is half gone.
+    # The metadata goes first, as nobody must start from a checkpoint that is half deleted.
     remove_files(system, [posixpath.join(path, METADATA)])
     remove_directory(system, path)
 
@@ -132,7 +120,7 @@ def delete_files(directory: str, paths: Iterable[str]) -> None:
     """Deletes files by their paths within the file system that `directory` (URI) is in.
 
     Raises:
-        CheckpointError: some cannot be deleted, of which it names the first; the others are.
+        CheckpointError: some cannot be deleted, of which it names the first; all others are deleted.
     """
     in_files = [path for path in paths if not path.startswith(INLINE_FILE)]
     if in_files:
@@ -140,8 +128,10 @@ def delete_files(directory: str, paths: Iterable[str]) -> None:
 
 
 def remove_leftovers(job_directory: str) -> None:
-    """After the end of a job, when nobody writes there any more: deletes checkpoints that were never completed, and
-    the job's directory unless it has complete ones. Raises as `discard`."""
+    """Deletes checkpoints that were never completed, and the job's directory unless it has complete ones.
+
+    Called after the end of a job, when nobody writes there any more. Raises what `discard` does.
+    """
     if not job_directory:
         return
     system, path = resolve_for_checkpoint(job_directory)
