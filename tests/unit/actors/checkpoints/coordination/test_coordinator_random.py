@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from actors.checkpoints.coordination.commands import (
-    Command,
+    CheckpointCommand,
     CoordinatorsNotified,
     DropState,
     FailJob,
@@ -73,7 +73,7 @@ class World:
                 self.run(command)
         self.coordinator.check()
 
-    def run(self, command: Command) -> None:
+    def run(self, command: CheckpointCommand) -> None:
         match command:
             case SnapshotCoordinators():
                 assert command.checkpoint_id > self.last_id, "ids ascend"
