@@ -4,10 +4,10 @@ from .config.configuration import Configuration
 from .connectors.collect.sink import CollectSink
 from .connectors.collection.source import ArrowSource, CollectionSource, PandasSource
 from .connectors.datagen.source import DataGenSource, RandomField, SequenceField
-from .connectors.discard import DiscardSink
+from .connectors.discard.sink import DiscardSink
 from .connectors.files.sink import FileSink
 from .connectors.files.source import FileSource
-from .connectors.print import PrintSink
+from .connectors.print.sink import PrintSink
 from .connectors.sequence.source import SequenceSource
 from .connectors.sink import Committer, Sink, SinkWriter, SinkWriterContext
 from .connectors.socket.source import SocketSource
@@ -23,8 +23,8 @@ from .connectors.source import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
-from .connectors.spark.descriptions import SparkSink, SparkSource
-from .connectors.spark.stream import SparkStreamSource
+from .connectors.spark.sink import SparkSink
+from .connectors.spark.source import SparkSource, SparkStreamSource
 from .connectors.split_list import SplitListEnumerator, SplitListReader
 from .errors import (
     CheckpointError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flinkray.connectors.spark.stream import StreamStaging
+from flinkray.connectors.spark.source import StreamStaging
 from flinkray.plugins import BRIDGES, load_plugin
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from flinkray.config.configuration import Configuration
-from flinkray.connectors.feedback.feedback import FeedbackSource
+from flinkray.connectors.feedback.source import FeedbackSource
 from flinkray.connectors.sink import Sink
 from flinkray.errors import InvalidProgramError
 from flinkray.transformations.operator_factories import ChainingStrategy, OperatorFactory, SinkFactory, SourceFactory

@@ -28,7 +28,7 @@ from flinkray.connectors.source import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
-from flinkray.connectors.spark.stream import StreamStaging
+from flinkray.connectors.spark.source import StreamStaging
 from flinkray.errors import InvalidProgramError, UnknownColumnError
 from flinkray.types.records import Kind, RecordType
 
@@ -81,7 +81,7 @@ class SparkBridge:
         return SparkDataFrameSource(dataframe, columns)
 
     def stream_source(self, dataframe: DataFrame, staging: StreamStaging, ends_with_query: bool) -> Source:
-        """See `flinkray.connectors.spark.stream.SparkStreamSource`."""
+        """See `flinkray.connectors.spark.source.SparkStreamSource`."""
         return stream.StreamingDataFrameSource(dataframe, staging, ends_with_query)
 
     @staticmethod

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from actors.spark.staging import StagedFile, Staging, StagingError
 from flinkray.batches.batch import Batch
-from flinkray.connectors.functions.handover import Handover
+from flinkray.connectors.handover import Handover
 from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceReader, SourceReaderContext
 from flinkray.types.records import Kind
 

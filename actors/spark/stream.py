@@ -53,7 +53,7 @@ from flinkray.connectors.source import (
     SplitEnumerator,
     SplitEnumeratorContext,
 )
-from flinkray.connectors.spark.stream import StreamStaging
+from flinkray.connectors.spark.source import StreamStaging
 from flinkray.errors import InvalidProgramError
 from flinkray.types.records import Kind, RecordType
 

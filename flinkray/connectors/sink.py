@@ -7,44 +7,32 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from flinkray.batches.batch import Batch
+from flinkray.connectors.subtask import SubtaskContext
 
 
-class SinkWriterContext(Protocol):
-    """What a writer may use of its task."""
-
-    @property
-    def subtask_index(self) -> int: ...
-
-    @property
-    def parallelism(self) -> int: ...
-
-    @property
-    def attempt_number(self) -> int: ...
-
-    @property
-    def operator_name(self) -> str: ...
-
-    @property
-    def job_id(self) -> str: ...
-
-    def now_ms(self) -> int: ...
+class SinkWriterContext(SubtaskContext, Protocol):
+    """What a writer may use of its task, in the task's thread."""
 
 
 class SinkWriter(ABC):
-    """Takes batches. All methods run in the task's thread."""
+    """Takes batches. All methods are called by the task's thread, which handles nothing else meanwhile.
+
+    At a checkpoint the order is `flush`, `prepare_commit`, `snapshot_state`, and later `notify_checkpoint_complete`.
+    """
 
     @abstractmethod
-    def write(self, batch: Batch) -> None: ...
+    def write(self, batch: Batch) -> None:
+        """Takes the rows of a batch, in order. It may block, which holds the input back."""
 
     def flush(self, end_of_input: bool) -> None:
-        """Write through what is buffered: before a checkpoint, and at the end of input."""
+        """Writes through what is buffered: before a checkpoint, and at the end of input."""
 
     def prepare_commit(self) -> list[Any]:
-        """What must be committed once the coming checkpoint is complete (picklable); empty: nothing."""
+        """The committables, which are committed once the coming checkpoint is complete. Picklable; empty: nothing."""
         return []
 
     def snapshot_state(self, checkpoint_id: int) -> Any:
-        """What the writer needs to go on from here, besides what it has prepared (picklable); None: nothing."""
+        """What the writer needs to go on from here, besides what it has prepared. Picklable; None: nothing."""
         return None
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
@@ -52,23 +40,32 @@ class SinkWriter(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Release everything; called also when the task failed or was cancelled."""
+        """Releases everything; called also when the task failed or was cancelled."""
 
 
 class Committer(ABC):
-    """Makes prepared output visible. Committing twice must be the same as once."""
+    """Makes prepared output visible. All methods are called by the task's thread.
+
+    Committing the same twice must do no more than once, since a failure may repeat it.
+    """
 
     @abstractmethod
-    def commit(self, committables: Sequence[Any]) -> None: ...
+    def commit(self, committables: Sequence[Any]) -> None:
+        """Makes visible what writers have prepared.
+
+        Raises:
+            Exception: it cannot be done now; the job fails, and after a restart commits it again.
+        """
 
     def abort(self, committables: Sequence[Any]) -> None:
-        """Drop what was prepared but never acknowledged."""
+        """Drops what was prepared and is never going to be committed."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Releases everything."""
 
 
 class Sink(ABC):
-    """Describes a sink; picklable."""
+    """Describes a sink for `sink_to`. Picklable: it is shipped to every subtask."""
 
     def prepare(self) -> Sink:
         """Called in the driver once per submission, before anything is shipped; gives the sink to ship."""
@@ -76,7 +73,8 @@ class Sink(ABC):
 
     @abstractmethod
     def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
-        """
+        """The writer of one subtask, made in the task's thread.
+
         Args:
             restored: where the task starts from a checkpoint, the list of what `snapshot_state` gave there: of one
                 former writer, or after a change of the parallelism of none or several; else None. What they had
@@ -84,5 +82,5 @@ class Sink(ABC):
         """
 
     def create_committer(self) -> Committer | None:
-        """None: the sink has no second phase (what it writes is visible at once)."""
+        """What commits; None: the sink has no second phase, so what it writes is visible at once."""
         return None

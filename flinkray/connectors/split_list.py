@@ -1,4 +1,5 @@
-"""The common base of sources whose splits are a list: handed out on request, read one after another."""
+"""The base of sources whose splits are a list: an enumerator that hands them out on request, and a reader that reads
+one after another."""
 
 from __future__ import annotations
 
@@ -22,16 +23,17 @@ from flinkray.connectors.source import (
 S = TypeVar("S", bound=SourceSplit)
 _Batches = Iterator[tuple[Batch | SourceProgress | None, S]]
 _LARGEST_BATCH = 8 << 20
-"""Bytes. Far larger batches leave every cache between two operators, and their memory goes back to the system."""
+"""The most bytes of a batch: far larger ones leave every cache between two operators, and their memory goes back to the
+system."""
 
 
 def batch_rows(context: SourceReaderContext, bytes_per_row: float) -> int:
-    """How many rows of that size a batch is to have: fewer than asked for where rows are wide, one at least."""
+    """How many rows of that size a batch is to have: `context.batch_rows`, fewer where rows are wide, at least one."""
     return max(1, min(context.batch_rows, int(_LARGEST_BATCH / max(1.0, bytes_per_row))))
 
 
 class SplitListEnumerator(SplitEnumerator, Generic[S]):
-    """Gives the next split of a list to whichever reader asks; its state is the list of those not yet given."""
+    """Gives the next split of a list to whichever reader asks. Its state is the list of those that are left."""
 
     def __init__(self, context: SplitEnumeratorContext, splits: Sequence[S]) -> None:
         self._context = context
@@ -64,9 +66,9 @@ class SplitListReader(SourceReader, Generic[S]):
     def __init__(self, context: SourceReaderContext) -> None:
         self._context = context
         self._waiting: deque[tuple[S, _Batches[S] | None]] = deque()
-        """Those that were begun have their batches."""
+        """Splits to be read, in order; one that has been begun comes with the rest of its batches."""
         self._held: list[tuple[S, _Batches[S] | None]] = []
-        """Those of them that were found to be paused when it was their turn; once resumed they come first."""
+        """Splits that were paused when it was their turn; once resumed they come first."""
         self._current: S | None = None
         self._batches: _Batches[S] = iter(())
         self._paused: set[str] = set()
@@ -76,8 +78,8 @@ class SplitListReader(SourceReader, Generic[S]):
     def read_split(self, split: S) -> _Batches[S]:
         """Yields batches (never empty), each with the split as a restored reader needs it to go on after that batch.
 
-        Must not block. None in place of a batch: nothing is available now, and `notify_available` will be called. News
-        of event time are passed on.
+        Must not block. None in place of a batch: nothing is available now, and `notify_available` will be called. A
+        SourceProgress is passed on.
         """
 
     def start(self) -> None:
@@ -126,7 +128,7 @@ class SplitListReader(SourceReader, Generic[S]):
                 close()
 
     def _set_current_aside(self) -> None:
-        """It is read on when those that wait have had their turn."""
+        """Makes the current split the last of those that wait."""
         if self._current is not None:
             self._waiting.append((self._current, self._batches))
             self._current, self._batches = None, iter(())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, overload
 
-from flinkray.connectors.functions.sink_function import SinkFunctionSink
-from flinkray.connectors.print import PrintSink
+from flinkray.connectors.functions.sink import SinkFunctionSink
+from flinkray.connectors.print.sink import PrintSink
 from flinkray.connectors.sink import Sink
 from flinkray.errors import InvalidProgramError
 from flinkray.expressions.tree import Column, Expression

@@ -21,11 +21,10 @@ from flinkray.config.options import (
 )
 from flinkray.config.sources import load_configuration
 from flinkray.connectors.collection.source import ArrowSource, CollectionSource, PandasSource
-from flinkray.connectors.functions.generator_function import GeneratorFunctionSource
+from flinkray.connectors.functions.source import GeneratorFunctionSource
 from flinkray.connectors.sequence.source import SequenceSource
 from flinkray.connectors.source import Source
-from flinkray.connectors.spark.descriptions import SparkSource
-from flinkray.connectors.spark.stream import SparkStreamSource
+from flinkray.connectors.spark.source import SparkSource, SparkStreamSource
 from flinkray.errors import ConfigurationError, FlinkrayError, InvalidProgramError, JobExecutionError
 from flinkray.execution import JobClient, JobExecutionResult, Pipeline, PipelineExecutor
 from flinkray.filesystems import absolute, check_directory, check_uri, is_uri

@@ -6,7 +6,8 @@ import uuid
 from collections.abc import Iterator
 
 from flinkray.batches.batch import Batch
-from flinkray.connectors.feedback.feedback import FeedbackSink, FeedbackSource
+from flinkray.connectors.feedback.sink import FeedbackSink
+from flinkray.connectors.feedback.source import FeedbackSource
 from flinkray.errors import InvalidProgramError
 from flinkray.streams.checks.known_types import check_same_types
 from flinkray.streams.data_stream import DataStream

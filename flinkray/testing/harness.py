@@ -14,7 +14,7 @@ from flinkray.batches.batch import Batch
 from flinkray.batches.row_codec import RowEncoder, decode
 from flinkray.config.configuration import Configuration
 from flinkray.connectors.collection.source import streamed_table
-from flinkray.connectors.discard import DiscardSink
+from flinkray.connectors.discard.sink import DiscardSink
 from flinkray.errors import InvalidProgramError
 from flinkray.functions.interfaces import (
     CoFlatMapFunction,

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable
 
 from flinkray.config.options import CHECKPOINT_INTERVAL
-from flinkray.connectors.feedback.feedback import FeedbackSink, FeedbackSource
+from flinkray.connectors.feedback.sink import FeedbackSink
+from flinkray.connectors.feedback.source import FeedbackSource
 from flinkray.errors import InvalidProgramError
 from flinkray.transformations.operator_factories import SourceFactory
 from graphs.passes.plan import Plan

@@ -17,7 +17,7 @@ from flinkray import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
-from flinkray.connectors.feedback.feedback import open_queues
+from flinkray.connectors.feedback.queue import open_queues
 
 MAX_WAIT = "200 ms"
 

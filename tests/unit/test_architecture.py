@@ -47,6 +47,8 @@ ROOMS = (
     "flinkray.connectors.sequence",
     "flinkray.connectors.datagen",
     "flinkray.connectors.collect",
+    "flinkray.connectors.print",
+    "flinkray.connectors.discard",
     "flinkray.connectors.feedback",
     "flinkray.connectors.spark",
     # flinkray: programs

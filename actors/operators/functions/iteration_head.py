@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.operators.contract.operator import Operator
 from flinkray.batches.batch import Batch
-from flinkray.connectors.feedback.feedback import FeedbackKey, FeedbackQueue, open_queue
+from flinkray.connectors.feedback.queue import FeedbackKey, FeedbackQueue, open_queue
 from flinkray.transformations.operator_factories import IterationInputFactory
 
 

@@ -12,7 +12,7 @@ from actors.protocol.elements import CheckpointOptions, LatencyMarker
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code.functions import NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batches.batch import Batch
-from flinkray.connectors.functions.sink_function import SinkFunctionSink
+from flinkray.connectors.functions.sink import SinkFunctionSink
 from flinkray.connectors.sink import Committer, SinkWriter
 from flinkray.transformations.operator_factories import SinkFactory
 from flinkray.types.records import Timestamp

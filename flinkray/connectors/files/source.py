@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from flinkray.batches.batch import Batch
+from flinkray.connectors.coalescing import coalesced
 from flinkray.connectors.files.formats import (
     FORMATS,
     CsvFormat,
@@ -23,8 +24,7 @@ from flinkray.connectors.files.groups import FileGroup, grouped
 from flinkray.connectors.files.inferred_types import filled, has_unknown, unknown_as_text
 from flinkray.connectors.files.paths import PathLike, list_files
 from flinkray.connectors.formats.nested_columns import retyped
-from flinkray.connectors.functions.handover import Handover
-from flinkray.connectors.functions.small_batches import together
+from flinkray.connectors.handover import Handover
 from flinkray.connectors.source import (
     Boundedness,
     Source,
@@ -219,7 +219,7 @@ class _FileReader(SplitListReader[_Split]):
     def _read(self, split: _Split, handover: Handover[tuple[pa.RecordBatch, _Split]]) -> None:
         """The thread: offers the split's batches until they end, or nobody wants them."""
         error: BaseException | None = None
-        batches = together(self._parts(split), self._context.batch_rows, self._context.now_ms)
+        batches = coalesced(self._parts(split), self._context.batch_rows, self._context.now_ms)
         try:
             all(map(handover.offer, batches))  # under no name, which would hold the batch while the next is waited for
         except Exception as caught:

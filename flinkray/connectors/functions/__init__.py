@@ -1,5 +1,5 @@
 """Users' functions as sources and sinks (`add_source`, `add_sink`).
 
-Open `generator_function.py` first. The function runs on a thread of its own; `handover.py` brings its values to the
-task's thread.
+Open `source.py` first. The function runs on a thread of its own; `collector.py` is that thread's side of the
+`Handover` to the task's thread. Imports the connectors' contracts and `flinkray.functions`.
 """

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from flinkray.batches.batch import Batch
 from flinkray.connectors.files.formats import TEXT_SCHEMA
-from flinkray.connectors.functions.handover import Handover
+from flinkray.connectors.handover import Handover
 from flinkray.connectors.source import (
     Boundedness,
     ReaderStatus,

@@ -1,4 +1,4 @@
-"""Spark as source and sink. Descriptions only: what speaks to Spark is in `actors.spark`, found as a plug-in.
+"""Spark as source and sink: descriptions only. What speaks to Spark is in `actors.spark`, found as a plug-in.
 
-Open `descriptions.py` first; `stream.py` is for Structured Streaming.
+Open `source.py` first: batch DataFrames and Structured Streaming. Imports the connectors' contracts.
 """

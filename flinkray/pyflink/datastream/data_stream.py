@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from flinkray.connectors.print import PrintSink
+from flinkray.connectors.print.sink import PrintSink
 from flinkray.errors import InvalidProgramError
 from flinkray.functions.interfaces import KeyedProcessFunction
 from flinkray.functions.type_hints import record_type

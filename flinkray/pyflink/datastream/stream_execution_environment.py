@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Self
 
 from flinkray.config import configuration as config
-from flinkray.connectors.functions.generator_function import GeneratorFunctionSource
+from flinkray.connectors.functions.source import GeneratorFunctionSource
 from flinkray.connectors.source import Source
 from flinkray.errors import InvalidProgramError
 from flinkray.pyflink.common.execution_config import ExecutionConfig

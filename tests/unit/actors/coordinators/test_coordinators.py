@@ -26,7 +26,7 @@ from actors.protocol.data_messages import (
     WatermarkReported,
 )
 from flinkray.connectors.collect.sink import CollectSink
-from flinkray.connectors.discard import DiscardSink
+from flinkray.connectors.discard.sink import DiscardSink
 from flinkray.connectors.source import (
     Boundedness,
     Source,

@@ -15,7 +15,7 @@ pytest.importorskip("pyspark")
 from actors.spark.staged_source import EnumeratorState, SparkQueryError, StagedSource, look_for_batches
 from actors.spark.staging import ReadProgress, Staging, StagingError, remove_covered, unread_batches
 from actors.spark.stream import ENDED_SECONDS, SILENCE_SECONDS, JobWatch, failure_text
-from flinkray.connectors.spark.stream import StreamStaging
+from flinkray.connectors.spark.source import StreamStaging
 from flinkray.errors import InvalidProgramError
 from flinkray.types.records import Kind, RecordType
 from tests.support.staged_streams import QUERY, InlineExecutor, Stage, StagedRun, clean_up, staged_source

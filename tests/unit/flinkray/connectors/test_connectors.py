@@ -30,7 +30,7 @@ from flinkray import (
     Source,
     UserFunctionError,
 )
-from flinkray.connectors.functions.sink_function import SinkFunctionSink
+from flinkray.connectors.functions.sink import SinkFunctionSink
 from flinkray.connectors.source import ReaderStatus, SourceBatch
 from tests.support.api import SourceRun, SubtaskContext, batch_of, column, rows_of
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-import flinkray.connectors.spark.descriptions
+import flinkray.connectors.spark.source
 import flinkray.streams.environment
 import flinkray.streams.results
 from flinkray import (
@@ -310,7 +310,7 @@ def test_spark_and_ray_data_are_reached_through_bridges(
     def load(group: str, name: str) -> Any:
         return executor if group == "flinkray.executors" else Bridge
 
-    for module in (flinkray.streams.environment, flinkray.streams.results, flinkray.connectors.spark.descriptions):
+    for module in (flinkray.streams.environment, flinkray.streams.results, flinkray.connectors.spark.source):
         monkeypatch.setattr(module, "load_plugin", load)
     env.configure({ATTACHED.key: False})  # results are waited for all the same
     assert env.from_spark("df", order_by="t").to_spark("session", "a") == ("finished", "a")

@@ -15,7 +15,7 @@ from actors.state.snapshots.snapshot import OperatorSnapshot
 from flinkray.batches.batch import Batch
 from flinkray.config.configuration import Configuration
 from flinkray.connectors.collect.sink import CollectSink
-from flinkray.connectors.functions.sink_function import SinkFunctionSink
+from flinkray.connectors.functions.sink import SinkFunctionSink
 from flinkray.connectors.sink import Committer, Sink, SinkWriter, SinkWriterContext
 from flinkray.errors import UserFunctionError
 from flinkray.functions.interfaces import (

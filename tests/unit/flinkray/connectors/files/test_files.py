@@ -40,12 +40,12 @@ from flinkray import (
     UnknownColumnError,
 )
 from flinkray.batches.batch import Batch
+from flinkray.connectors.coalescing import coalesced
 from flinkray.connectors.files import paths as file_paths
 from flinkray.connectors.files.commits import FileCommitter
 from flinkray.connectors.files.formats import TEXT_SCHEMA, CsvFormat, FileSplit, TextFormat, refuse_ambiguous
 from flinkray.connectors.files.groups import FileGroup, grouped
 from flinkray.connectors.formats.json_lines import from_json_lines, to_json_lines
-from flinkray.connectors.functions.small_batches import together
 from flinkray.connectors.source import SourceBatch
 from flinkray.types.records import Kind
 from tests.support.api import Assignments, SubtaskContext, ThreadedRun, batch_of, rows_of
@@ -1122,7 +1122,7 @@ def test_rows_do_not_wait_long_for_those_of_further_files() -> None:
     group = FileGroup("group", ())
     clock = itertools.count(0, 8)
     batches = [(pa.record_batch({"n": [number]}), group) for number in range(6)]
-    read = together(iter(batches), 1_000, lambda: next(clock))
+    read = coalesced(iter(batches), 1_000, lambda: next(clock))
     assert [data.column("n").to_pylist() for data, _ in read] == [[0, 1, 2], [3, 4, 5]]
 
 

@@ -20,8 +20,8 @@ from flinkray import (
 )
 from flinkray.batches.batch import Batch
 from flinkray.batches.row_codec import decode
-from flinkray.connectors.functions.generator_function import GeneratorFunctionSource
-from flinkray.connectors.functions.handover import Handover
+from flinkray.connectors.functions.source import GeneratorFunctionSource
+from flinkray.connectors.handover import Handover
 from flinkray.connectors.source import ReaderStatus, SourceBatch
 from flinkray.types.records import Kind
 from tests.support.api import DEADLINE, SubtaskContext, ThreadedRun, rows_of

@@ -1,4 +1,4 @@
-"""Hands items from a thread that may block to one that must not."""
+"""Handing items over from a thread that may block to the task's thread, which must not (after Flink's Handover)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Handover(Generic[T]):
     misses the other.
 
     Args:
-        capacity: weight that may wait; at least one item always may.
+        capacity: the total weight of items that may wait, in whatever unit `offer` is given; one item always may.
         notify: called by the producing thread when there is something after the consumer found nothing.
     """
 
@@ -40,7 +40,7 @@ class Handover(Generic[T]):
     # -- the producing thread
 
     def offer(self, item: T, weight: int = 1) -> bool:
-        """Waits for room and adds the item; False when the consumer has closed, and the producer should end."""
+        """Waits for room, then adds the item. False: the consumer has closed, so the producer should end."""
         if self._offered - self._taken >= self._capacity:
             self._wait_for_room()
         if self._is_closed:

@@ -14,9 +14,8 @@ import pyarrow as pa
 
 from flinkray.batches.batch import Batch, concat, is_same_layout
 from flinkray.batches.row_codec import RowEncoder
-from flinkray.connectors.function_context import SubtaskRuntimeContext
-from flinkray.connectors.functions.handover import Handover
-from flinkray.connectors.functions.weighing import WeighingCollector
+from flinkray.connectors.functions.collector import FunctionCollector
+from flinkray.connectors.handover import Handover
 from flinkray.connectors.source import (
     Boundedness,
     ReaderStatus,
@@ -28,6 +27,7 @@ from flinkray.connectors.source import (
     SplitEnumeratorContext,
 )
 from flinkray.connectors.split_list import SplitListEnumerator, batch_rows
+from flinkray.connectors.subtask import SubtaskRuntimeContext
 from flinkray.errors import InvalidProgramError, TypeMismatchError
 from flinkray.functions.closures import check_serializable
 from flinkray.functions.interfaces import CheckpointedFunction, SourceFunction
@@ -100,7 +100,7 @@ class _FunctionReader(SourceReader):
         self._encoder = RowEncoder(context.operator_name, self._subtask, declared, "type_info")
         self._thread = threading.Thread(
             target=_run,
-            args=(function, context, WeighingCollector(self._handover, row_weight)),
+            args=(function, context, FunctionCollector(self._handover, row_weight)),
             name=context.operator_name,
             daemon=True,
         )
@@ -208,7 +208,7 @@ class _FunctionReader(SourceReader):
 class _SourceContext:
     """Implements `flinkray.functions.interfaces.SourceContext`, in the function's thread."""
 
-    def __init__(self, context: SourceReaderContext, collector: WeighingCollector) -> None:
+    def __init__(self, context: SourceReaderContext, collector: FunctionCollector) -> None:
         self._collector = collector
         self.subtask_index = context.subtask_index
         self.parallelism = context.parallelism
@@ -234,7 +234,7 @@ class _Closed(BaseException):
 def _run(
     function: SourceFunction | Callable[..., Any],
     context: SourceReaderContext,
-    collector: WeighingCollector,
+    collector: FunctionCollector,
 ) -> None:
     """The thread: calls the function to its end, and hands over what it gives."""
     error: BaseException | None = None
@@ -251,7 +251,7 @@ def _call(
     function: SourceFunction | Callable[..., Any],
     source_context: _SourceContext,
     runtime_context: SubtaskRuntimeContext,
-    collector: WeighingCollector,
+    collector: FunctionCollector,
 ) -> None:
     with contextlib.ExitStack() as stack:
         if isinstance(function, SourceFunction):

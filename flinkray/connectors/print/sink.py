@@ -1,4 +1,4 @@
-"""The sink that writes rows to standard output."""
+"""The sink that writes rows to the standard output of the process that the task runs in."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ class PrintSink(Sink):
     The subtask, counted from 1, is left out where there is only one, and the identifier where it is empty.
 
     Args:
+        identifier: what each line begins with.
+        is_error_stream: write to standard error instead.
         texts: gives what to print for each row of a batch.
     """
 

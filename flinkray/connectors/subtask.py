@@ -1,4 +1,4 @@
-"""What `open` gets in functions that are a source: where they run, and nothing else."""
+"""What readers, writers and source functions may know of the subtask that they run in."""
 
 from __future__ import annotations
 
@@ -7,23 +7,38 @@ from typing import Any, NoReturn, Protocol
 from flinkray.errors import InvalidProgramError
 
 
-class Subtask(Protocol):
-    """A reader's context."""
+class SubtaskContext(Protocol):
+    """What both a SourceReaderContext and a SinkWriterContext say. They belong to the task's thread."""
 
     @property
-    def subtask_index(self) -> int: ...
+    def subtask_index(self) -> int:
+        """The index of the subtask: 0 to `parallelism` - 1."""
 
     @property
-    def parallelism(self) -> int: ...
+    def parallelism(self) -> int:
+        """The number of subtasks of the operator."""
 
     @property
-    def operator_name(self) -> str: ...
+    def attempt_number(self) -> int:
+        """0 for the first attempt of the subtask, one more after each restart of it."""
+
+    @property
+    def operator_name(self) -> str:
+        """The operator's name in the program, for errors, logs and metrics."""
+
+    @property
+    def job_id(self) -> str:
+        """The job's id: 32 hex digits."""
+
+    def now_ms(self) -> int:
+        """The task's clock: epoch milliseconds. Use no other, so that tests can drive it."""
 
 
 class SubtaskRuntimeContext:
-    """A RuntimeContext that knows the subtask; state, files and accumulators need an operator."""
+    """The RuntimeContext that `open` of a SourceFunction gets: it knows the subtask, and nothing that needs an
+    operator, such as state, files or accumulators."""
 
-    def __init__(self, subtask: Subtask) -> None:
+    def __init__(self, subtask: SubtaskContext) -> None:
         self._subtask = subtask
 
     def get_task_name(self) -> str:

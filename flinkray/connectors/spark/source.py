@@ -1,17 +1,64 @@
-"""Spark Structured Streaming as a source. A description only: the bridge to Spark is a plug-in."""
+"""Spark's DataFrames and Structured Streaming as sources: descriptions only, since the bridge to Spark is a plug-in."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flinkray.connectors.spark.descriptions import BridgedSource
+from flinkray.connectors.source import (
+    Boundedness,
+    Source,
+    SourceReader,
+    SourceReaderContext,
+    SplitEnumerator,
+    SplitEnumeratorContext,
+)
 from flinkray.errors import InvalidProgramError, did_you_mean
 from flinkray.filesystems import absolute, join
 from flinkray.plugins import BRIDGES, load_plugin
+from flinkray.types.records import RecordType
 
 _OUTPUT_MODES = ("append", "update", "complete")
+
+
+class BridgedSource(Source):
+    """A source that the Spark bridge has made: this process imports pyspark only when one is made."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    @property
+    def boundedness(self) -> Boundedness:
+        return self._source.boundedness
+
+    @property
+    def output_type(self) -> RecordType | None:
+        return self._source.output_type
+
+    def prepare(self) -> Source:
+        return self._source.prepare()
+
+    def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
+        return self._source.create_enumerator(context, restored)
+
+    def create_reader(self, context: SourceReaderContext) -> SourceReader:
+        return self._source.create_reader(context)
+
+
+class SparkSource(BridgedSource):
+    """The rows of a DataFrame; Spark runs it when the job is submitted.
+
+    Args:
+        dataframe: of this process's session.
+        order_by: column or columns that Spark sorts by first; what each subtask reads then only moves forward.
+    Raises:
+        InvalidProgramError: a column has no Arrow type.
+        UnknownColumnError: `order_by` names a column that is not there.
+    """
+
+    def __init__(self, dataframe: Any, order_by: str | Sequence[str] | None = None) -> None:
+        super().__init__(load_plugin(BRIDGES, "spark")().source(dataframe, order_by))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Functions as sinks (`add_sink`)."""
+"""Functions as sinks (`add_sink`): called with each value, in the task's thread."""
 
 from __future__ import annotations
 

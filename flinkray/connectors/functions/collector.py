@@ -1,4 +1,5 @@
-"""What the values of a function weigh while they wait for their task, so that it does not run ahead by gigabytes."""
+"""The function's side of a Handover, which estimates the bytes of each value, so that a function does not run ahead of
+its task by gigabytes."""
 
 from __future__ import annotations
 
@@ -9,41 +10,48 @@ from typing import Any
 
 import pyarrow as pa
 
-from flinkray.connectors.functions.handover import Handover
+from flinkray.connectors.handover import Handover
 
 _SMALL = frozenset({int, float, bool, type(None)})
 _FLAT = (str, bytes, bytearray)
 _CONTAINERS = (tuple, list, dict)
-"""Also Row and NamedTuple."""
+"""Containers whose items are measured; Row and NamedTuple are tuples."""
 _WIDE_BYTES = 1024
+"""Containers of at least so many bytes are always measured."""
 _NARROW_BEFORE_SAMPLING = 64
+"""After so many narrow containers in a row only a sample of them is measured."""
 _MEASURED_ONE_OF = 16
+"""One of so many is then measured."""
 _MEASURED_ITEMS = 64
-"""Of a list or a dict; the rest of it is taken to be as large."""
+"""So many items of a list or dict are measured; the others are taken to be as large."""
 
 
-class WeighingCollector:
-    """The function's side of the handover: weighs what it gives.
+class FunctionCollector:
+    """Hands over what a function gives, with its size in bytes as its weight. Belongs to the function's thread.
 
     Measuring a tuple takes as long as handing it over, so once many have been narrow, most of them are taken to be like
     the last that was measured.
 
     Args:
-        handover: takes weights in bytes.
-        row_weight: what a row weighs at least.
+        handover: takes values with their timestamps; its capacity is in bytes.
+        row_weight: the fewest bytes that a row counts.
     """
 
     def __init__(self, handover: Handover[tuple[Any, int | None]], row_weight: int) -> None:
         self._handover = handover
         self._row_weight = row_weight
         self._narrow = 0
-        """How many have been measured since the last that was wide."""
+        """The number of containers measured since the last wide one."""
         self._unmeasured = 0
-        """How many are to be taken to have `_last_weight`."""
+        """The number of containers that are still to be taken to have `_last_weight`."""
         self._last_weight = row_weight
 
     def collect(self, value: Any, timestamp: int | None) -> bool:
-        """Waits for room; False when nobody wants more. From the function's thread."""
+        """Waits for room. False: nobody wants more.
+
+        Args:
+            timestamp: event time in epoch milliseconds, or None.
+        """
         weight = self._row_weight
         python_type = type(value)
         if python_type is str or python_type is bytes:
@@ -80,7 +88,7 @@ class WeighingCollector:
 
 
 def _bytes_of(value: Any) -> int:
-    """About; of what holds other values, one level deep."""
+    """About how many bytes a value has; of a container, counted one level deep."""
     if isinstance(value, _FLAT):
         return getsizeof(value)
     if isinstance(value, _CONTAINERS):

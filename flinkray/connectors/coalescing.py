@@ -1,4 +1,4 @@
-"""Small batches, of a thread that reads, put together: a batch costs as much on its way as many rows do."""
+"""Coalescing the small batches of a thread that reads: a batch costs as much on its way as many rows do."""
 
 from __future__ import annotations
 
@@ -12,16 +12,24 @@ from flinkray.batches.batch import FEW_ROWS
 
 Left = TypeVar("Left")
 _ENOUGH_BYTES = 1 << 20
+"""Batches are not coalesced into ones of more bytes."""
 _LONGEST_MS = 20
-"""Rows that were read are not kept for further ones when so much time has passed."""
+"""After so much time the rows that have been read do not wait for further ones."""
 
 
-def together(
+def coalesced(
     parts: Iterable[tuple[pa.RecordBatch, Left]], batch_rows: int, now_ms: Callable[[], int]
 ) -> Iterator[tuple[pa.RecordBatch, Left]]:
-    """The same rows, those of small batches in fewer ones, each with what is left after its last row.
+    """The same rows in the same order, those of small batches in fewer ones.
 
-    What reading raises comes behind the rows that were read before.
+    Args:
+        parts: batches, each with what is left to be read after it.
+        batch_rows: the number of rows that a batch aims at.
+        now_ms: a clock in milliseconds.
+    Yields:
+        Batches, each with what is left after its last row.
+    Raises:
+        Exception: what `parts` raises, after the rows that were read before it.
     """
     enough = min(FEW_ROWS, batch_rows)
     few: list[tuple[pa.RecordBatch, Left]] = []
@@ -30,22 +38,25 @@ def together(
         for data, left in parts:
             size = data.nbytes
             if rows + data.num_rows > enough or nbytes + size > _ENOUGH_BYTES:
-                yield from _joined(few)
+                yield from _concatenated(few)
             if not few:
                 rows, nbytes, began = 0, 0, now_ms()
             few.append((data, left))
             rows, nbytes = rows + data.num_rows, nbytes + size
             del data  # while further rows are waited for, what was given is the consumer's alone
             if rows >= enough or nbytes >= _ENOUGH_BYTES or now_ms() - began >= _LONGEST_MS:
-                yield from _joined(few)
+                yield from _concatenated(few)
     except Exception:
-        yield from _joined(few)
+        yield from _concatenated(few)
         raise
-    yield from _joined(few)
+    yield from _concatenated(few)
 
 
-def _joined(few: list[tuple[pa.RecordBatch, Left]]) -> Iterator[tuple[pa.RecordBatch, Left]]:
-    """As one, and the list is empty; as they are where two dictionaries have more values than there are indices."""
+def _concatenated(few: list[tuple[pa.RecordBatch, Left]]) -> Iterator[tuple[pa.RecordBatch, Left]]:
+    """The batches of `few` as one, or as they are where dictionaries have more values than there are indices.
+
+    Empties the list, so that nobody but the consumer has them.
+    """
     given = few[:]
     few.clear()
     if len(given) > 1:

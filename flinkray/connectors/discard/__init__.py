@@ -1,0 +1,1 @@
+"""The sink that keeps nothing. Open `sink.py`."""

@@ -1,0 +1,1 @@
+"""The sink that writes rows to standard output. Open `sink.py`."""
