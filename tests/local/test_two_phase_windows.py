@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from actors.operators.aggregates.partial import is_partial
-from actors.operators.windows.aligned import local_operator as window_local
+from actors.operators.windows.aligned import local_operator
 from actors.operators.windows.aligned.aggregate_operator import ColumnarWindowOperator
 from actors.tasks.metrics.figures import OperatorFigures
 from flinkray import (
@@ -34,7 +34,7 @@ STRATEGY = "table.optimizer.agg-phase-strategy"
 @pytest.fixture
 def partial_rows(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Every batch is aggregated; counts the batches of either kind that windows get, and late rows."""
-    monkeypatch.setattr(window_local, "_LARGEST_SHARE", 1.0)
+    monkeypatch.setattr(local_operator, "_LARGEST_SHARE", 1.0)
     counted: Counter[str] = Counter()
     process, count = ColumnarWindowOperator.process_batch, OperatorFigures.count
 

@@ -1,4 +1,5 @@
-"""The built-in aggregates of one operator: columns in, one result column per aggregate out, for many cells at once."""
+"""The built-in aggregates of one operator: columns in, one result column per aggregate out, for many accumulators at
+once."""
 
 from __future__ import annotations
 
@@ -14,32 +15,23 @@ from actors.columns.casting import stored_type
 from actors.columns.large_columns import Column
 from actors.columns.take import contiguous
 from actors.keys.state_tables import StateRows, check_same, types_from_bytes, types_to_bytes
-from actors.operators.aggregates.base import (
-    AggregateTypeError,
-    ArrayAccumulator,
-    Cells,
-    ColumnAccumulator,
-    Counts,
-    Places,
-    Rows,
-    cast_exactly,
-    is_fixed_width,
-    listed,
+from actors.operators.aggregates.accumulator_column import AccumulatorColumn, AggregatedRows, ArrayColumn, ValueCounts
+from actors.operators.aggregates.accumulators import Accumulators, Selection, numbers_in
+from actors.operators.aggregates.entry_columns import (
+    BestColumn,
+    DecimalSumColumn,
+    DistinctColumn,
+    ListColumn,
+    TopNColumn,
 )
-from actors.operators.aggregates.entries import (
-    BestAccumulator,
-    DecimalSumAccumulator,
-    DistinctAccumulator,
-    ListAccumulator,
-    TopAccumulator,
+from actors.operators.aggregates.fixed_width_columns import (
+    CountColumn,
+    ExtremeColumn,
+    FirstLastColumn,
+    FloatSumColumn,
+    IntegerSumColumn,
 )
-from actors.operators.aggregates.numeric import (
-    CountAccumulator,
-    EndAccumulator,
-    ExtremeAccumulator,
-    FloatSumAccumulator,
-    IntegerSumAccumulator,
-)
+from actors.operators.aggregates.value_rules import AggregateTypeError, cast_exactly, has_order, is_fixed_width
 from actors.operators.expressions.column_operators import evaluate
 from flinkray.batches.fixed_width import INT64, as_numpy, fixed_width, from_numpy
 from flinkray.errors import InvalidProgramError, TypeMismatchError, UnknownColumnError
@@ -78,146 +70,154 @@ class AggregateColumns:
     def __init__(self, aggregates: Sequence[tuple[str, Aggregate]], where: str) -> None:
         self._aggregates = tuple(aggregates)
         self._where = where
-        self._slots = [_Slot(name, aggregate, where) for name, aggregate in aggregates]
+        self._aggregations = [_Aggregation(name, aggregate, where) for name, aggregate in aggregates]
         self._size = 0
         self._has_begun = False
         """Something was added."""
 
     def fresh(self) -> AggregateColumns:
-        """The same aggregates without cells."""
+        """The same aggregates without accumulators."""
         return AggregateColumns(self._aggregates, self._where)
 
     @property
     def is_fixed_size(self) -> bool:
-        """Whether merging cells makes them smaller: no aggregate keeps entries of what was added."""
-        return all(slot.is_fixed_size for slot in self._slots)
+        """Whether merging accumulators makes them smaller: no aggregate keeps entries of what was added."""
+        return all(aggregation.is_fixed_size for aggregation in self._aggregations)
 
     @property
     def names(self) -> list[str]:
         return [name for name, _ in self._aggregates]
 
     def grow(self, size: int) -> None:
-        """Makes room for the cells 0 ... size - 1."""
+        """Makes room for the accumulators 0 ... size - 1."""
         if size <= self._size:
             return
         self._size = size
-        for slot in self._slots:
-            slot.grow(size)
+        for aggregation in self._aggregations:
+            aggregation.grow(size)
         self._grow_counts()
 
-    def add(self, data: pa.RecordBatch, cells: Cells, first_position: int) -> None:
-        """Adds each row of `data` to its cell; rows are numbered from `first_position` in order of arrival.
+    def add(self, data: pa.RecordBatch, accumulators: Accumulators, first_position: int) -> None:
+        """Adds each row of `data` to its accumulator; rows are numbered from `first_position` in order of arrival.
 
         Raises:
             UnknownColumnError, TypeMismatchError: a column is missing, or an aggregate cannot take its type; names
                 operator, aggregate and column.
         """
-        everything = Rows(cells, first_position, None)
-        seen: dict[object, Rows] = {}
-        given: list[tuple[_Slot, Rows]] = []
-        same: list[tuple[_Slot, object]] = []
-        for slot in self._slots:
-            key = slot.columns_key
+        everything = AggregatedRows(accumulators, first_position, None)
+        seen: dict[object, AggregatedRows] = {}
+        given: list[tuple[_Aggregation, AggregatedRows]] = []
+        same: list[tuple[_Aggregation, object]] = []
+        for aggregation in self._aggregations:
+            key = aggregation.columns_key
             if key not in seen:
-                seen[key] = self._rows(data, everything, slot)
+                seen[key] = self._rows(data, everything, aggregation)
             rows = seen[key]
-            same.append((slot, len(rows.cells) == len(cells) or key))
-            if len(rows.cells):
-                with slot:
-                    prepared = slot.prepared(rows, self._size)
+            same.append((aggregation, len(rows.accumulators) == len(accumulators) or key))
+            if len(rows.accumulators):
+                with aggregation:
+                    prepared = aggregation.prepared(rows, self._size)
                 if prepared is not None:
-                    given.append((slot, prepared))
+                    given.append((aggregation, prepared))
         self._share_counts(same)
-        for slot, rows in given:
-            with slot:
-                slot.add(rows)
-        for counts, counted in {id(slot.counts): (slot.counts, rows.cells) for slot, rows in given}.values():
+        for aggregation, rows in given:
+            with aggregation:
+                aggregation.add(rows)
+        for counts, counted in {
+            id(aggregation.counts): (aggregation.counts, rows.accumulators) for aggregation, rows in given
+        }.values():
             if counts is not None:
                 counts.add(counted)
 
     def prepare(self, data: pa.RecordBatch) -> None:
         """Makes the accumulators that rows of this schema need, of which `data` may have none. Raises as `add`."""
-        nothing = Rows(np.empty(0, np.int64), 0, None)
-        for slot in self._slots:
-            with slot:
-                slot.prepared(self._rows(data.slice(0, 0), nothing, slot), 0)
+        nothing = AggregatedRows(np.empty(0, np.int64), 0, None)
+        for aggregation in self._aggregations:
+            with aggregation:
+                aggregation.prepared(self._rows(data.slice(0, 0), nothing, aggregation), 0)
 
-    def merge(self, other: AggregateColumns, cells: Cells, targets: Cells) -> None:
-        """Adds other's `cells[i]` to `targets[i]` here, for which there must be room; both may repeat."""
-        pairs = list(zip(self._slots, other._slots, strict=True))
-        for slot, source in pairs:
-            with slot:
-                slot.prepare_merge(source, self._size)
-        self._share_counts([(slot, id(source.counts)) for slot, source in pairs])
-        for slot, source in pairs:
-            with slot:
-                slot.merge(source, cells, targets)
-        for counts, others in {id(slot.counts): (slot.counts, source.counts) for slot, source in pairs}.values():
+    def merge(self, other: AggregateColumns, sources: Accumulators, targets: Accumulators) -> None:
+        """Adds other's `sources[i]` to `targets[i]` here, for which there must be room; both may repeat."""
+        pairs = list(zip(self._aggregations, other._aggregations, strict=True))
+        for aggregation, source in pairs:
+            with aggregation:
+                aggregation.prepare_merge(source, self._size)
+        self._share_counts([(aggregation, id(source.counts)) for aggregation, source in pairs])
+        for aggregation, source in pairs:
+            with aggregation:
+                aggregation.merge(source, sources, targets)
+        for counts, others in {
+            id(aggregation.counts): (aggregation.counts, source.counts) for aggregation, source in pairs
+        }.values():
             if counts is not None and others is not None:
-                counts.merge(others, cells, targets)
+                counts.merge(others, sources, targets)
 
-    def move(self, cells: Cells, targets: Cells, size: int) -> None:
-        """Keeps only these distinct cells, `cells[i]` as `targets[i]`, and makes room for the cells 0 ... size - 1."""
-        for slot in self._slots:
-            slot.move(cells, targets, size)
+    def renumber(self, old: Accumulators, new: Accumulators, size: int) -> None:
+        """Keeps only these distinct accumulators, `old[i]` as `new[i]`, and makes room for the
+        accumulators 0 ... size - 1."""
+        for aggregation in self._aggregations:
+            aggregation.renumber(old, new, size)
         for counts in self._counts():
-            counts.move(cells, targets, size)
+            counts.renumber(old, new, size)
         self._size = size
 
-    def clear(self, cells: slice) -> None:
-        """Makes these cells empty."""
-        for slot in self._slots:
-            slot.clear(cells)
+    def clear(self, selection: slice) -> None:
+        """Makes these accumulators empty."""
+        for aggregation in self._aggregations:
+            aggregation.clear(selection)
         for counts in self._counts():
-            counts.clear(cells)
+            counts.clear(selection)
 
-    def combine(self, cells: Cells, targets: Cells, size: int) -> AggregateColumns:
-        """New aggregates of `size` cells, where `targets[i]` has what `cells[i]` has here; both may repeat."""
+    def combine(self, sources: Accumulators, targets: Accumulators, size: int) -> AggregateColumns:
+        """New aggregates of `size` accumulators, where `targets[i]` has what `sources[i]` has here; both may
+        repeat."""
         combined = self.fresh()
         combined.grow(size)
-        combined.merge(self, cells, targets)
+        combined.merge(self, sources, targets)
         return combined
 
-    def results(self, cells: Places) -> list[Column]:
+    def results(self, selection: Selection) -> list[Column]:
         """One column per aggregate, in their order; in chunks where one array has no room for it."""
-        places = cells if isinstance(cells, slice) else contiguous(cells)
+        selection = selection if isinstance(selection, slice) else contiguous(selection)
         columns: list[Column] = []
-        for slot in self._slots:
-            with slot:
-                columns.append(slot.results(places))
+        for aggregation in self._aggregations:
+            with aggregation:
+                columns.append(aggregation.results(selection))
         return columns
 
     # -- snapshots
 
     def copy(self, size: int) -> AggregateColumns:
-        """The cells 0 ... size - 1 as they are now; quick, whatever there is in them."""
+        """The accumulators 0 ... size - 1 as they are now; quick, whatever there is in them."""
         copied = AggregateColumns(self._aggregates, self._where)
         copied._size, copied._has_begun = size, self._has_begun
         self.grow(size)
-        copied._slots = [slot.copy(size) for slot in self._slots]
+        copied._aggregations = [aggregation.copy(size) for aggregation in self._aggregations]
         copies = {id(counts): counts.copy(size) for counts in self._counts()}
-        for slot in copied._slots:
-            slot.counts = copies.get(id(slot.counts))
+        for aggregation in copied._aggregations:
+            aggregation.counts = copies.get(id(aggregation.counts))
         return copied
 
-    def columns(self, cells: Cells) -> dict[str, pa.Array]:
-        """The state of these distinct cells, a row for each; any thread may call it on a copy."""
-        places = contiguous(cells)
+    def columns(self, accumulators: Accumulators) -> dict[str, pa.Array]:
+        """The state of these distinct accumulators, a row for each; any thread may call it on a copy."""
+        places = contiguous(accumulators)
         counts = {id(each): from_numpy(each.of(places)) for each in self._counts()}
         columns: dict[str, pa.Array] = {}
-        for slot in self._slots:
-            columns |= slot.state_columns(places, counts.get(id(slot.counts)))
+        for aggregation in self._aggregations:
+            columns |= aggregation.state_columns(places, counts.get(id(aggregation.counts)))
         return columns
 
     def metadata(self) -> dict[str, bytes]:
         """What `loaded` needs beside the columns."""
-        types = {slot.name: slot.type for slot in self._slots if slot.type is not None}
+        types = {
+            aggregation.name: aggregation.type for aggregation in self._aggregations if aggregation.type is not None
+        }
         return {_TYPES: _types_to_bytes(tuple(types.items()))} | {
-            slot.title: slot.kind.encode() for slot in self._slots
+            aggregation.title: aggregation.kind.encode() for aggregation in self._aggregations
         }
 
     def loaded(self, part: StateRows) -> AggregateColumns:
-        """New aggregates like these, whose cells 0, 1, ... are the rows of a snapshot.
+        """New aggregates like these, whose accumulators 0, 1, ... are the rows of a snapshot.
 
         An aggregate that the snapshot does not know is empty; one that only the snapshot knows is dropped.
 
@@ -226,73 +226,80 @@ class AggregateColumns:
         """
         loaded = AggregateColumns(self._aggregates, self._where)
         types = _types_from_bytes(part.metadata[_TYPES])
-        for slot in loaded._slots:
-            if slot.title in part.metadata:
-                check_same(part, slot.title, slot.kind, f"operator {self._where!r}")
-                slot.load(part, types.get(slot.name))
+        for aggregation in loaded._aggregations:
+            if aggregation.title in part.metadata:
+                check_same(part, aggregation.title, aggregation.kind, f"operator {self._where!r}")
+                aggregation.load(part, types.get(aggregation.name))
         loaded._share_equal_counts()
         loaded.grow(part.num_rows)
         return loaded
 
     # -- counts
 
-    def counts_rows_of(self, cells: Cells) -> bool:
-        """Whether there is a count of all rows, and all rows of these cells are in it: a snapshot may not have had it,
-        but what is added from now on is."""
+    def counts_rows_of(self, accumulators: Accumulators) -> bool:
+        """Whether there is a count of all rows, and all rows of these accumulators are in it: a snapshot may not have
+        had it, but what is added from now on is."""
         rows = self._row_counts
-        return rows is not None and bool(rows.array[cells].all())
+        return rows is not None and bool(rows.array[accumulators].all())
 
-    def has_rows(self, cells: slice) -> npt.NDArray[np.bool_]:
-        """Which of these cells rows have been added to since they were cleared, where `counts_rows_of` all others."""
+    def has_rows(self, accumulators: slice) -> npt.NDArray[np.bool_]:
+        """Which of these accumulators rows have been added to since they were cleared, where `counts_rows_of` all
+        others."""
         rows = self._row_counts
         assert rows is not None
-        return rows.array[cells] != 0  # type: ignore[no-any-return]
+        return rows.array[accumulators] != 0  # type: ignore[no-any-return]
 
     @property
-    def _row_counts(self) -> Counts | None:
-        return next((slot.counts for slot in self._slots if slot.counts_rows), None)
+    def _row_counts(self) -> ValueCounts | None:
+        return next((aggregation.counts for aggregation in self._aggregations if aggregation.counts_rows), None)
 
-    def _counts(self) -> list[Counts]:
+    def _counts(self) -> list[ValueCounts]:
         """Each of them once."""
-        return list({id(slot.counts): slot.counts for slot in self._slots if slot.counts is not None}.values())
+        return list(
+            {
+                id(aggregation.counts): aggregation.counts
+                for aggregation in self._aggregations
+                if aggregation.counts is not None
+            }.values()
+        )
 
-    def _share_counts(self, same: Sequence[tuple[_Slot, object]]) -> None:
+    def _share_counts(self, same: Sequence[tuple[_Aggregation, object]]) -> None:
         """Before something is added: those that had the same so far, and get the same now, count together.
 
         Args:
             same: for each what it gets, equal where it is the same.
         """
         if not self._has_begun:
-            self._has_begun, shared = True, Counts()
-            for slot in self._slots:
-                if slot.counts is not None:
-                    slot.counts = shared
+            self._has_begun, shared = True, ValueCounts()
+            for aggregation in self._aggregations:
+                if aggregation.counts is not None:
+                    aggregation.counts = shared
         if len({given for _, given in same}) > 1:
             self._part_counts(same)
         self._grow_counts()
 
-    def _part_counts(self, same: Sequence[tuple[_Slot, object]]) -> None:
+    def _part_counts(self, same: Sequence[tuple[_Aggregation, object]]) -> None:
         counting: dict[int, object] = {}
-        parted: dict[tuple[int, object], Counts] = {}
-        for slot, given in same:
-            counts = slot.counts
+        parted: dict[tuple[int, object], ValueCounts] = {}
+        for aggregation, given in same:
+            counts = aggregation.counts
             if counts is not None and counting.setdefault(id(counts), given) != given:
                 key = id(counts), given
-                slot.counts = parted[key] = parted.get(key) or counts.copy(self._size)
+                aggregation.counts = parted[key] = parted.get(key) or counts.copy(self._size)
 
     def _grow_counts(self) -> None:
-        for slot in self._slots:
-            if slot.counts is not None:
-                slot.counts.grow(self._size)
+        for aggregation in self._aggregations:
+            if aggregation.counts is not None:
+                aggregation.counts.grow(self._size)
 
     def _share_equal_counts(self) -> None:
         self._has_begun, each = True, self._counts()
-        for slot in self._slots:
-            if slot.counts is not None and np.array_equal(slot.counts.array, each[0].array):
-                slot.counts = each[0]
+        for aggregation in self._aggregations:
+            if aggregation.counts is not None and np.array_equal(aggregation.counts.array, each[0].array):
+                aggregation.counts = each[0]
 
-    def _rows(self, data: pa.RecordBatch, everything: Rows, slot: _Slot) -> Rows:
-        columns = [self._column(data, column) for column in slot.columns]
+    def _rows(self, data: pa.RecordBatch, everything: AggregatedRows, aggregation: _Aggregation) -> AggregatedRows:
+        columns = [self._column(data, column) for column in aggregation.columns]
         if not columns:
             return everything
         required = columns[-1]  # the value, or what it is chosen by
@@ -317,9 +324,9 @@ class AggregateColumns:
         return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
 
 
-class _Slot:
-    """One aggregate, whose accumulator is made when the type of its column is known. Within `with slot`, errors say
-    which operator and aggregate they are about."""
+class _Aggregation:
+    """One aggregate, whose accumulator is made when the type of its column is known. Within `with aggregation`, errors
+    say which operator and aggregate they are about."""
 
     def __init__(self, name: str, aggregate: Aggregate, where: str) -> None:
         self.name = name
@@ -330,9 +337,9 @@ class _Slot:
         self.type: pa.DataType | None = None
         """Of its column; None while it is not known, and for counts."""
         self._aggregate = aggregate
-        self._accumulator: ColumnAccumulator | None = None
+        self._accumulators: AccumulatorColumn | None = None
         if isinstance(aggregate, Count):
-            self._accumulator = CountAccumulator()
+            self._accumulators = CountColumn()
 
     def __enter__(self) -> None: ...
 
@@ -347,7 +354,7 @@ class _Slot:
 
     @property
     def is_fixed_size(self) -> bool:
-        return self._accumulator is None or isinstance(self._accumulator, ArrayAccumulator)
+        return self._accumulators is None or isinstance(self._accumulators, ArrayColumn)
 
     @property
     def shown(self) -> str:
@@ -355,10 +362,10 @@ class _Slot:
         return f"{type(self._aggregate).__name__}({columns})"
 
     def grow(self, size: int) -> None:
-        if self._accumulator is not None:
-            self._accumulator.grow(size)
+        if self._accumulators is not None:
+            self._accumulators.grow(size)
 
-    def prepared(self, rows: Rows, size: int) -> Rows | None:
+    def prepared(self, rows: AggregatedRows, size: int) -> AggregatedRows | None:
         """The rows as the accumulator, which is there then, takes them; None while their type is not known at all."""
         if rows.values is None or isinstance(self._aggregate, Count):
             return rows
@@ -366,43 +373,43 @@ class _Slot:
         return None if values is None else rows.with_values(values)
 
     @property
-    def counts(self) -> Counts | None:
+    def counts(self) -> ValueCounts | None:
         """Of its values; None: they are not counted, or there have been none."""
-        return None if self._accumulator is None else self._accumulator.counts
+        return None if self._accumulators is None else self._accumulators.counts
 
     @counts.setter
-    def counts(self, counts: Counts | None) -> None:
-        if self._accumulator is not None:
-            self._accumulator.counts = counts
+    def counts(self, counts: ValueCounts | None) -> None:
+        if self._accumulators is not None:
+            self._accumulators.counts = counts
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: AggregatedRows) -> None:
         """Rows as `prepared` gave them."""
-        assert self._accumulator is not None
-        self._accumulator.add(rows)
+        assert self._accumulators is not None
+        self._accumulators.add(rows)
 
-    def move(self, cells: Cells, targets: Cells, size: int) -> None:
-        if self._accumulator is not None:
-            self._accumulator.move(cells, targets, size)
+    def renumber(self, old: Accumulators, new: Accumulators, size: int) -> None:
+        if self._accumulators is not None:
+            self._accumulators.renumber(old, new, size)
 
-    def clear(self, cells: slice) -> None:
-        if self._accumulator is not None:
-            self._accumulator.clear(cells)
+    def clear(self, selection: slice) -> None:
+        if self._accumulators is not None:
+            self._accumulators.clear(selection)
 
-    def prepare_merge(self, source: _Slot, size: int) -> None:
+    def prepare_merge(self, source: _Aggregation, size: int) -> None:
         """Brings both to one type."""
-        if source._accumulator is None:
+        if source._accumulators is None:
             return
-        if self._accumulator is None:
+        if self._accumulators is None:
             self.type = source.type
-            self._accumulator = source._accumulator.fresh()
-            self._accumulator.grow(size)
+            self._accumulators = source._accumulators.fresh()
+            self._accumulators.grow(size)
         elif self.type is not None and source.type is not None and not self.type.equals(source.type):
             source._widen(self._widen(source.type))
 
-    def merge(self, source: _Slot, cells: Cells, targets: Cells) -> None:
-        if source._accumulator is not None:
-            assert self._accumulator is not None
-            self._accumulator.merge(source._accumulator, cells, targets)
+    def merge(self, source: _Aggregation, sources: Accumulators, targets: Accumulators) -> None:
+        if source._accumulators is not None:
+            assert self._accumulators is not None
+            self._accumulators.merge(source._accumulators, sources, targets)
 
     # -- snapshots
 
@@ -414,13 +421,13 @@ class _Slot:
     def title(self) -> str:
         return f"aggregate {self.name!r}"
 
-    def copy(self, size: int) -> _Slot:
+    def copy(self, size: int) -> _Aggregation:
         copied = copy.copy(self)
-        copied._accumulator = None if self._accumulator is None else self._accumulator.copy(size)
+        copied._accumulators = None if self._accumulators is None else self._accumulators.copy(size)
         return copied
 
-    def state_columns(self, cells: Places, counts: pa.Array | None) -> dict[str, pa.Array]:
-        columns = {} if self._accumulator is None else self._accumulator.columns(cells)
+    def state_columns(self, selection: Selection, counts: pa.Array | None) -> dict[str, pa.Array]:
+        columns = {} if self._accumulators is None else self._accumulators.columns(selection)
         if counts is not None:
             columns[_COUNT] = counts
         return {f"{self.name}:{name}": column for name, column in columns.items()}
@@ -428,45 +435,45 @@ class _Slot:
     def load(self, part: StateRows, arrow_type: pa.DataType | None) -> None:
         if arrow_type is not None:
             self.type = arrow_type
-            self._accumulator = make_accumulator(self._aggregate, arrow_type)
-        if self._accumulator is not None:
+            self._accumulators = make_column(self._aggregate, arrow_type)
+        if self._accumulators is not None:
             columns = part.columns_of(self.name)
-            self._accumulator.load(columns)
+            self._accumulators.load(columns)
             if self.counts is not None:
-                self.counts = Counts(fixed_width(columns[_COUNT], INT64))
+                self.counts = ValueCounts(fixed_width(columns[_COUNT], INT64))
 
     # -- results
 
-    def results(self, cells: Places) -> Column:
-        if self._accumulator is not None:
-            return self._accumulator.results(cells)
-        size = len(listed(cells))
+    def results(self, selection: Selection) -> Column:
+        if self._accumulators is not None:
+            return self._accumulators.results(selection)
+        size = len(numbers_in(selection))
         return from_numpy(np.zeros(size, np.int64)) if isinstance(self._aggregate, CountDistinct) else pa.nulls(size)
 
     def _typed(self, values: pa.Array, size: int) -> pa.Array | None:
         """The values as the accumulator, widened if need be, takes them; None while their type is not known at all."""
         if self.type is not None and values.type.equals(self.type):
             return values
-        if self._accumulator is None or self.type is None:
+        if self._accumulators is None or self.type is None:
             if pa.types.is_null(_parts(values.type)[-1]):
                 return None
             self.type = values.type
-            self._accumulator = make_accumulator(self._aggregate, values.type)
-            self._accumulator.grow(size)
+            self._accumulators = make_column(self._aggregate, values.type)
+            self._accumulators.grow(size)
             return values
         merged = self._widen(values.type)
-        return values if self._accumulator.takes_narrower else cast_exactly(values, merged)
+        return values if self._accumulators.takes_narrower else cast_exactly(values, merged)
 
     def _widen(self, arrow_type: pa.DataType) -> pa.DataType:
         """Makes room for values of that type too; gives the type that holds both."""
-        assert self._accumulator is not None
+        assert self._accumulators is not None
         merged = merge_types(self.type, arrow_type)
         if merged is None:
             raise AggregateTypeError(
                 f"its column was {self.type} and is {arrow_type} now; set output_type= on the operator that makes it"
             )
         if not merged.equals(self.type):
-            self._accumulator = self._accumulator.widened(merged)
+            self._accumulators = self._accumulators.widened(merged)
             self.type = merged
         return merged
 
@@ -497,55 +504,55 @@ def _columns(aggregate: Aggregate) -> tuple[object, ...]:
     return (aggregate.column, aggregate.by) if isinstance(aggregate, ArgMin | ArgMax) else (aggregate.column,)
 
 
-def make_accumulator(aggregate: Aggregate, arrow_type: pa.DataType) -> ColumnAccumulator:
+def make_column(aggregate: Aggregate, arrow_type: pa.DataType) -> AccumulatorColumn:
     """The accumulator of an aggregate over values of that type (of ArgMin and ArgMax: a struct of value and `by`).
 
     Raises:
         AggregateTypeError: it cannot take them.
     """
     if isinstance(aggregate, Count):
-        return CountAccumulator()
+        return CountColumn()
     if isinstance(aggregate, Sum | Avg):
         return _sum_or_mean(aggregate, arrow_type)
     if isinstance(aggregate, Min | Max):
         _check_sortable(arrow_type)
         if is_fixed_width(arrow_type):
-            return ExtremeAccumulator(arrow_type, isinstance(aggregate, Max))
-        return BestAccumulator(arrow_type, "descending" if isinstance(aggregate, Max) else "ascending")
+            return ExtremeColumn(arrow_type, isinstance(aggregate, Max))
+        return BestColumn(arrow_type, "descending" if isinstance(aggregate, Max) else "ascending")
     if isinstance(aggregate, First | Last):
         is_last = isinstance(aggregate, Last)
         if is_fixed_width(arrow_type):
-            return EndAccumulator(arrow_type, is_last)
-        return BestAccumulator(arrow_type, None, is_last=is_last)
+            return FirstLastColumn(arrow_type, is_last)
+        return BestColumn(arrow_type, None, is_last=is_last)
     if isinstance(aggregate, ArgMin | ArgMax):
         value_type, by_type = _parts(arrow_type)
         _check_sortable(by_type)
-        return BestAccumulator(value_type, "descending" if isinstance(aggregate, ArgMax) else "ascending", by_type)
+        return BestColumn(value_type, "descending" if isinstance(aggregate, ArgMax) else "ascending", by_type)
     if isinstance(aggregate, TopN):
         _check_sortable(arrow_type)
-        return TopAccumulator(arrow_type, aggregate.n)
+        return TopNColumn(arrow_type, aggregate.n)
     if isinstance(aggregate, CountDistinct):
         _check_not_nested(arrow_type)
-        return DistinctAccumulator(arrow_type)
+        return DistinctColumn(arrow_type)
     if isinstance(aggregate, CollectList):
-        return ListAccumulator(arrow_type)
+        return ListColumn(arrow_type)
     raise AggregateTypeError(f"{type(aggregate).__name__} is no built-in aggregate")
 
 
-def _sum_or_mean(aggregate: Sum | Avg, arrow_type: pa.DataType) -> ColumnAccumulator:
+def _sum_or_mean(aggregate: Sum | Avg, arrow_type: pa.DataType) -> AccumulatorColumn:
     types = pa.types
     is_mean = isinstance(aggregate, Avg)
     if types.is_decimal(arrow_type):
-        return FloatSumAccumulator(is_mean=True) if is_mean else DecimalSumAccumulator(arrow_type)
+        return FloatSumColumn(is_mean=True) if is_mean else DecimalSumColumn(arrow_type)
     if types.is_floating(arrow_type) or (is_mean and (types.is_integer(arrow_type) or types.is_boolean(arrow_type))):
-        return FloatSumAccumulator(is_mean)
+        return FloatSumColumn(is_mean)
     if types.is_integer(arrow_type) or types.is_boolean(arrow_type) or (types.is_duration(arrow_type) and not is_mean):
-        return IntegerSumAccumulator(arrow_type)
+        return IntegerSumColumn(arrow_type)
     raise AggregateTypeError(f"it takes numbers, and its column is {arrow_type}; cast the column")
 
 
 def _check_sortable(arrow_type: pa.DataType) -> None:
-    if pa.types.is_nested(stored_type(arrow_type)) or pa.types.is_interval(arrow_type):
+    if not has_order(arrow_type):
         raise AggregateTypeError(f"values of type {arrow_type} have no order; use a column that has")
 
 

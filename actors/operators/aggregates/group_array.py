@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from actors.operators.aggregates.base import grown
+from actors.operators.aggregates.accumulators import grown
 from actors.operators.aggregates.segments import Ints, Values
 
 

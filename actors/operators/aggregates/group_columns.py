@@ -10,9 +10,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.columns.casting import comparable, from_stored, stored, stored_type
-from actors.operators.aggregates.base import cast_exactly, is_fixed_width, numpy_type, to_arrow, to_numpy
 from actors.operators.aggregates.group_array import GroupArray
 from actors.operators.aggregates.segments import Flags, Ints, Segments, Values
+from actors.operators.aggregates.value_rules import (
+    are_better,
+    cast_exactly,
+    extreme_of,
+    is_fixed_width,
+    numbers_of,
+    numpy_type,
+    to_arrow,
+    valid_flags,
+)
 from flinkray.batches.fixed_width import as_numpy, from_numpy
 from flinkray.batches.value_columns import to_array, to_values
 
@@ -64,19 +73,6 @@ def _objects(values: list[Any]) -> Values:
     array = np.empty(len(values), object)
     array[:] = values
     return array
-
-
-def numbers_of(values: pa.Array) -> Values:
-    """Fixed-width values as numpy; nulls as 0."""
-    if values.null_count:
-        zero = to_arrow(np.zeros(1, numpy_type(values.type)), values.type, np.zeros(1, np.bool_))
-        values = values.fill_null(zero[0])
-    return to_numpy(values)
-
-
-def valid_flags(values: pa.Array) -> Flags:
-    flags: Flags = as_numpy(values.is_valid())
-    return flags
 
 
 class Choice:
@@ -151,10 +147,7 @@ def _improves(segments: Segments, values: pa.Array, carried: pa.Array, is_max: b
     first = np.where(was_set, numbers_of(carried), start).astype(numbers.dtype)
     before = _shifted(segments, segments.scan(function, numbers, first), first)
     had_before = segments.count(valid, was_set.astype(np.int64)) - valid > 0
-    is_better = numbers > before if is_max else numbers < before
-    if numbers.dtype.kind == "f":
-        is_better |= np.isnan(before) & ~np.isnan(numbers)
-    flags: Flags = valid & (is_better | ~had_before)
+    flags: Flags = valid & (are_better(numbers, before, is_max) | ~had_before)
     return flags
 
 
@@ -172,14 +165,6 @@ def _shifted(segments: Segments, running: Values, first: Values) -> Values:
     before[1:] = running[:-1]
     before[segments.starts] = first
     return before
-
-
-def extreme_of(dtype: np.dtype[Any], is_max: bool) -> tuple[np.ufunc, Any]:
-    """The function that picks the extreme, and what it starts from; NaN loses against all numbers."""
-    if dtype.kind == "f":
-        return (np.fmax if is_max else np.fmin), np.nan
-    limits = np.iinfo(dtype)
-    return (np.maximum, limits.min) if is_max else (np.minimum, limits.max)
 
 
 _NULL_RANK = 0

@@ -17,8 +17,8 @@ import pyarrow as pa
 
 from actors.columns.large_columns import Columns, batches_of
 from actors.keys.state_tables import StateRows
+from actors.operators.aggregates.accumulators import Accumulators
 from actors.operators.aggregates.aggregate_columns import AggregateColumns
-from actors.operators.aggregates.base import Cells
 from flinkray.batches.fixed_width import INT64, fixed_width, from_numpy
 from flinkray.windows.aggregates import Aggregate, Count
 
@@ -42,17 +42,17 @@ class _Header(NamedTuple):
 
 
 def write_partial(
-    aggregates: AggregateColumns, cells: Cells, keys: Columns | None, kept: set[str]
+    aggregates: AggregateColumns, accumulators: Accumulators, keys: Columns | None, kept: set[str]
 ) -> list[pa.RecordBatch]:
-    """A row for each of these distinct cells; in several batches where one has no room for the keys.
+    """A row for each of these distinct accumulators; in several batches where one has no room for the keys.
 
     Args:
         aggregates: `COUNTED`, then the window's.
-        keys: the key columns of each cell; None: there is no key.
+        keys: the key columns of each accumulator; None: there is no key.
         kept: of one writer, empty at first: columns that could not be left out once. They stay, so that the layout
             does not change to and fro.
     """
-    columns = aggregates.columns(cells)
+    columns = aggregates.columns(accumulators)
     rows = columns.pop(_ROWS)
     counts = fixed_width(rows, INT64)
     all_true = tuple(name for name, column in columns.items() if name not in kept and _is_all_true(column))

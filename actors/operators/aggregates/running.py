@@ -16,25 +16,27 @@ from actors.columns.casting import stored, stored_type
 from actors.columns.large_columns import Columns, batches_of, enlarged_type, narrowed, taken_enlarged
 from actors.columns.ordering import order_by
 from actors.keys.index import KeyIndex
-from actors.operators.aggregates.base import (
+from actors.operators.aggregates.accumulators import grown
+from actors.operators.aggregates.group_array import GroupArray
+from actors.operators.aggregates.group_columns import Choice, GroupColumn, Improvements, State
+from actors.operators.aggregates.segments import Flags, Ints, Segments, Values
+from actors.operators.aggregates.value_rules import (
     AggregateTypeError,
+    Descending,
     cast_exactly,
-    grown,
+    check_running_sums,
+    decimal_overflow,
+    decimal_sum_type,
+    double_addends,
+    extreme_of,
+    has_order,
+    int64_addends,
     is_fixed_width,
+    numbers_of,
     numpy_type,
     to_arrow,
-)
-from actors.operators.aggregates.group_array import GroupArray
-from actors.operators.aggregates.group_columns import (
-    Choice,
-    GroupColumn,
-    Improvements,
-    State,
-    extreme_of,
-    numbers_of,
     valid_flags,
 )
-from actors.operators.aggregates.segments import Flags, Ints, Segments, Values
 from flinkray.batches.fixed_width import as_numpy, from_numpy
 from flinkray.batches.value_columns import to_array, to_values
 from flinkray.types.value_types import merge_types
@@ -114,8 +116,7 @@ class RunningSum(Running):
         carried = self._sums[segments.groups]
         if self._dtype.kind == "i":
             sums = segments.sum_exactly(addends, carried)
-            if not _cannot_overflow(addends, carried):
-                _check_overflow(addends, sums)
+            check_running_sums(sums, addends, carried)
         else:
             with np.errstate(all="ignore"):  # inf - inf is NaN, as in Python
                 sums = segments.scan(np.add, addends, carried)
@@ -123,17 +124,7 @@ class RunningSum(Running):
         return sums
 
     def _addends(self, values: pa.Array) -> Values:
-        if self._dtype.kind == "f":
-            as_double = values if pa.types.is_float64(values.type) else values.cast(pa.float64(), safe=False)
-            if values.null_count:
-                as_double = as_double.fill_null(pa.scalar(0.0))
-            return as_numpy(as_double)
-        try:
-            return numbers_of(values.cast(pa.int64()))
-        except pa.ArrowInvalid as error:
-            raise AggregateTypeError(
-                f"a value does not fit an int64 sum ({error}); cast the column to double"
-            ) from error
+        return double_addends(values) if self._dtype.kind == "f" else int64_addends(values)
 
     def capture(self, size: int) -> Callable[[], State]:
         captured_sums, captured_counts = self._sums.capture(size), self._counts.capture(size)
@@ -160,27 +151,14 @@ def _counted(counts: GroupArray, segments: Segments, values: pa.Array) -> Ints:
     return counted
 
 
-def _cannot_overflow(addends: Ints, carried: Ints) -> bool:
-    """Whether no sum can, whatever is added to what; quick to tell, and mostly so."""
-    largest = max(abs(int(bound(values))) for values in (addends, carried) for bound in (np.min, np.max))
-    return largest * (len(addends) + 1) < 2**63
-
-
-def _check_overflow(addends: Ints, sums: Ints) -> None:
-    before = sums - addends  # wraps back to the exact sum before, also where the sum wrapped
-    if np.any(((before ^ sums) & (addends ^ sums)) < 0):
-        raise AggregateTypeError("an int64 sum overflows; cast the column to double or decimal128 before summing")
-
-
 class RunningDecimalSum(Running):
     """Exact sums of decimals, as limbs of 32 bits: the limbs of a whole batch add up without overflow."""
 
     takes_narrower = True
 
     def __init__(self, arrow_type: pa.DataType) -> None:
-        is_wide = pa.types.is_decimal256(arrow_type)
-        self._result_type = pa.decimal256(76, arrow_type.scale) if is_wide else pa.decimal128(38, arrow_type.scale)
-        self._limb_count = 8 if is_wide else 4
+        self._result_type = decimal_sum_type(arrow_type)
+        self._limb_count = self._result_type.bit_width // 32
         self._sums = GroupColumn(self._result_type)
 
     def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
@@ -219,9 +197,7 @@ class RunningDecimalSum(Running):
         except pa.ArrowInvalid:
             fits = False
         if not fits:
-            raise AggregateTypeError(
-                f"a sum does not fit {self._result_type}; cast the column to double before summing"
-            )
+            raise decimal_overflow(self._result_type)
         return result
 
     def capture(self, size: int) -> Callable[[], State]:
@@ -265,7 +241,7 @@ class RunningExtreme(Running):
         self._column.put(np.arange(len(best)), best, len(best))
 
 
-class RunningEnd(Running):
+class RunningFirstLast(Running):
     """The first or the last value that is not null."""
 
     def __init__(self, arrow_type: pa.DataType, is_last: bool) -> None:
@@ -416,7 +392,7 @@ class RunningList(Running):
         if self._n is None:
             return [*kept, value]
         # Behind its equals, so that the first to come stays when there are too many; NaN sorts last.
-        at = len(kept) if value != value else bisect_right(kept, _Descending(value), key=_Descending)
+        at = len(kept) if value != value else bisect_right(kept, Descending(value), key=Descending)
         return [*kept[:at], value, *kept[at:]][: self._n]
 
     def capture(self, size: int) -> Callable[[], State]:
@@ -429,18 +405,6 @@ class RunningList(Running):
 
     def _as_column(self, lists: Sequence[list[Any] | None]) -> pa.Array:
         return to_array(lists, pa.list_(stored_type(self._type))).cast(pa.list_(self._type))
-
-
-class _Descending:
-    """Orders values the other way round, NaN after all."""
-
-    __slots__ = ("_value",)
-
-    def __init__(self, value: Any) -> None:
-        self._value = value
-
-    def __lt__(self, other: _Descending) -> bool:
-        return bool(other._value < self._value or (other._value != other._value and self._value == self._value))
 
 
 # -- from descriptions -------------------------------------------------------------------------------------------
@@ -463,7 +427,7 @@ def create_running(aggregate: described.Aggregate, arrow_type: pa.DataType) -> R
             check_ordered(arrow_type, _kind(aggregate))
             return kind(arrow_type, is_max)
         case described.First() | described.Last():
-            return RunningEnd(arrow_type, isinstance(aggregate, described.Last))
+            return RunningFirstLast(arrow_type, isinstance(aggregate, described.Last))
         case described.ArgMin() | described.ArgMax():
             value, by = arrow_type.field(0).type, arrow_type.field(1).type
             check_ordered(by, _kind(aggregate))
@@ -495,7 +459,7 @@ def _kind(aggregate: described.Aggregate) -> str:
 
 def check_ordered(arrow_type: pa.DataType, shown: str) -> None:
     """Raises AggregateTypeError, which says that `shown` cannot take it, where the type's values have no order."""
-    _need(not pa.types.is_nested(stored_type(arrow_type)), shown, arrow_type)
+    _need(has_order(arrow_type), shown, arrow_type)
 
 
 def _need(holds: bool, shown: str, arrow_type: pa.DataType) -> None:

@@ -22,10 +22,10 @@ from actors.keys.state_tables import (
     types_from_bytes,
     types_to_bytes,
 )
-from actors.operators.aggregates.base import AggregateTypeError, cast_exactly
 from actors.operators.aggregates.group_columns import Choice, Improvements, State
 from actors.operators.aggregates.running import Running, check_ordered, create_running, widened_type
 from actors.operators.aggregates.segments import Segments
+from actors.operators.aggregates.value_rules import AggregateTypeError, cast_exactly
 from actors.operators.contract.operator import Operator
 from actors.operators.expressions.column_operators import Evaluator, operator_label
 from actors.protocol.elements import CheckpointOptions
@@ -161,7 +161,7 @@ class _RunningOperator(Operator):
         return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
 
 
-class _Cell:
+class _RunningAggregate:
     """One aggregate: creates its running form when the column's type is known, and widens it."""
 
     def __init__(self, name: str, aggregate: Aggregate, label: str) -> None:
@@ -194,11 +194,11 @@ class _Cell:
 
     # -- state
 
-    def capture(self, size: int) -> _CellState | None:
+    def capture(self, size: int) -> _CapturedAggregate | None:
         """None: no row has come, so not even the type is known."""
         if self._type is None or self._running is None:
             return None
-        return _CellState(self.name, type(self._aggregate).__name__, self._type, self._running.capture(size))
+        return _CapturedAggregate(self.name, type(self._aggregate).__name__, self._type, self._running.capture(size))
 
     def restore(self, parts: Sequence[StateRows]) -> None:
         """`parts`: the groups 0, 1, ... in this order; the column may have another type in each."""
@@ -230,7 +230,7 @@ class _Cell:
         return running.capture(part.num_rows)()
 
 
-class _CellState(Struct, frozen=True):
+class _CapturedAggregate(Struct, frozen=True):
     """One aggregate at a barrier."""
 
     name: str
@@ -242,7 +242,7 @@ class _CellState(Struct, frozen=True):
         return {f"{self.name}:{name}": column for name, column in self.make_columns().items()}
 
 
-def _cells_metadata(states: Iterable[_CellState]) -> dict[str, bytes]:
+def _aggregates_metadata(states: Iterable[_CapturedAggregate]) -> dict[str, bytes]:
     listed = list(states)
     kinds = {f"aggregate {state.name!r}": state.aggregate.encode() for state in listed}
     return {"types": types_to_bytes({state.name: state.type for state in listed})} | kinds
@@ -258,15 +258,17 @@ class RunningAggregateOperator(_RunningOperator):
 
     def _begin(self) -> None:
         super()._begin()
-        self._cells = [_Cell(name, aggregate, self._label) for name, aggregate in self._aggregates]
+        self._running_columns = [
+            _RunningAggregate(name, aggregate, self._label) for name, aggregate in self._aggregates
+        ]
 
     def results(self, batch: Batch, keys: pa.RecordBatch, segments: Segments, known: int) -> Batch:
         columns = dict(zip(keys.schema.names, keys.columns, strict=True))
-        for cell, (name, aggregate) in zip(self._cells, self._aggregates, strict=True):
+        for running, (name, aggregate) in zip(self._running_columns, self._aggregates, strict=True):
             if name in columns:
                 raise InvalidProgramError(f"{self._label}: two result columns are named {name!r}; rename the aggregate")
             values = self._argument(batch.data, aggregate)
-            columns[name] = cell.add(values, segments, len(self._index), known)
+            columns[name] = running.add(values, segments, len(self._index), known)
         data = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
         return Batch(data, Kind.ROW, batch.times)
 
@@ -287,15 +289,15 @@ class RunningAggregateOperator(_RunningOperator):
         return self._plain(evaluator.arrays(data)[0])
 
     def capture(self, size: int) -> Callable[[], tuple[dict[str, pa.Array], dict[str, bytes]]]:
-        states = [state for cell in self._cells if (state := cell.capture(size)) is not None]
+        states = [state for running in self._running_columns if (state := running.capture(size)) is not None]
         return lambda: (
             {name: column for state in states for name, column in state.columns().items()},
-            _cells_metadata(states),
+            _aggregates_metadata(states),
         )
 
     def restore(self, parts: Sequence[StateRows]) -> None:
-        for cell in self._cells:
-            cell.restore(parts)
+        for running in self._running_columns:
+            running.restore(parts)
 
 
 _MODES: dict[str, type[Aggregate]] = {"sum": Sum, "min": Min, "max": Max}
@@ -313,7 +315,9 @@ class RunningColumnOperator(_RunningOperator):
     def _begin(self) -> None:
         super()._begin()
         mode, column = self._factory.mode, self._factory.column
-        self._cell = _Cell(str(column), _MODES[mode](column), self._label) if mode in _MODES else None
+        self._running_column = (
+            _RunningAggregate(str(column), _MODES[mode](column), self._label) if mode in _MODES else None
+        )
         self._schema: pa.Schema | None = None
         self._choice = Choice([])
         self._improvements: Improvements | None = None
@@ -325,13 +329,13 @@ class RunningColumnOperator(_RunningOperator):
         size = len(self._index)
         is_new = segments.groups >= known
         first = np.where(is_new, segments.starts, -1)[segments.segment_of]
-        if self._cell is None:
+        if self._running_column is None:
             assert self._improvements is not None
             best = self._improvements.rows(segments, columns[position], size)
             results = self._choice.take(segments, np.where(best < 0, first, best), columns, size)
         else:
             results = self._choice.take(segments, first, columns, size)
-            results[position] = self._cell.add(columns[position], segments, size, known)
+            results[position] = self._running_column.add(columns[position], segments, size, known)
         data = pa.RecordBatch.from_arrays(results, names=batch.data.schema.names)
         return Batch(self._declared(data), batch.kind, batch.times)
 
@@ -373,7 +377,7 @@ class RunningColumnOperator(_RunningOperator):
     def _use(self, schema: pa.Schema) -> None:
         self._schema = schema
         self._choice = Choice(schema.types)
-        if self._cell is None:
+        if self._running_column is None:
             by_type = schema.types[self._position(schema.names)]
             check_ordered(by_type, self._shown())
             self._improvements = Improvements(by_type, self._factory.mode == "max_by")
@@ -400,16 +404,16 @@ class RunningColumnOperator(_RunningOperator):
     def capture(self, size: int) -> Callable[[], tuple[dict[str, pa.Array], dict[str, bytes]]]:
         assert self._schema is not None
         schema, rows, best = self._schema, self._choice.capture(size), self._captured_best(size)
-        cell = None if self._cell is None else self._cell.capture(size)
+        running = None if self._running_column is None else self._running_column.capture(size)
         metadata = {"running aggregate": self._shown().encode(), "rows": bytes(schema.serialize())}
 
         def make() -> tuple[dict[str, pa.Array], dict[str, bytes]]:
             columns = {f"row:{name}": column for name, column in rows().items()}
             if best is not None:
                 columns["best"] = best()
-            if cell is not None:
-                columns |= cell.columns()
-            return columns, metadata | _cells_metadata([] if cell is None else [cell])
+            if running is not None:
+                columns |= running.columns()
+            return columns, metadata | _aggregates_metadata([] if running is None else [running])
 
         return make
 
@@ -427,8 +431,8 @@ class RunningColumnOperator(_RunningOperator):
         rows = {f"c{index}": _joined(parts, f"row:c{index}", arrow_type) for index, arrow_type in enumerate(types)}
         best_type = types[self._position(names)]
         self._restore_rows(rows, None if self._improvements is None else _joined(parts, "best", best_type))
-        if self._cell is not None:
-            self._cell.restore(parts)
+        if self._running_column is not None:
+            self._running_column.restore(parts)
 
     def _shown(self) -> str:
         return f"{self._factory.mode}({self._factory.column!r})"

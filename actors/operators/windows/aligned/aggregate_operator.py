@@ -13,11 +13,11 @@ from actors.columns.ordering import distinct, order_below, order_by
 from actors.columns.take import contiguous, without_gaps
 from actors.keys.hashes import key_columns
 from actors.keys.state_tables import KeyedTables, same_rows
-from actors.operators.aggregates.base import Cells, Places, number_of
+from actors.operators.aggregates.accumulators import Accumulators, Selection, selection_size
 from actors.operators.aggregates.partial import is_partial, rows_behind
 from actors.operators.contract.operator import OperatorContext, Output
 from actors.operators.expressions.column_operators import operator_label
-from actors.operators.windows.aligned.firing import KeysOfWindows, RowsOfSlices, WindowCells, grouped
+from actors.operators.windows.aligned.firing import SliceKeys, WindowAccumulators, WindowKeys, grouped
 from actors.operators.windows.aligned.merged_slices import MergedSlices, Piece, combine
 from actors.operators.windows.aligned.slice_runs import Counts, Starts
 from actors.operators.windows.aligned.slice_store import SliceStore, groups_of
@@ -34,22 +34,23 @@ from flinkray.windows.assigners import AlignedWindows
 _STATE = "cells"
 _GRID = "windows"
 
-# Windows that are due at the same time are turned into results together until they have this many cells, and large
-# ones in pieces of so many: their columns stay in a core's cache, and the last watermark, with which all windows are
-# due, takes little memory.
-_CELLS_AT_ONCE = 1 << 17
+# Windows that are due at the same time are turned into results together until they have this many accumulators, and
+# large ones in pieces of so many: their columns stay in a core's cache, and the last watermark, with which all windows
+# are due, takes little memory.
+_ACCUMULATORS_AT_ONCE = 1 << 17
 
-# Windows of several slices with this many cells each or fewer are put together from these, not from merged slices.
-_FEW_CELLS = 4096
+# Windows of several slices with this many accumulators each or fewer are put together from these, not from merged
+# slices.
+_FEW_ACCUMULATORS = 4096
 
 
 class ColumnarWindowOperator(WindowOperatorBase):
     """Accumulates each row once, into its slice; a window is made of its slices when it fires.
 
     Result columns: the key's, `window_start` and `window_end` (ms), then the aggregates; ordered by window, its keys by
-    their cells. A late row that is still allowed makes its (key, window) fire again, once per batch. In processing time
-    a batch is in the windows of the moment at which it arrives. A batch may have partial aggregates in place of rows,
-    of a key and slice each.
+    their accumulators. A late row that is still allowed makes its (key, window) fire again, once per batch. In
+    processing time a batch is in the windows of the moment at which it arrives. A batch may have partial aggregates in
+    place of rows, of a key and slice each.
     """
 
     _CONTENTS_IN = frozenset({_STATE})
@@ -61,14 +62,14 @@ class ColumnarWindowOperator(WindowOperatorBase):
         self._waiting = PendingWindows()
         self._slices = PendingWindows()
         self._cleared: set[int] = set()
-        """Slices whose cells were all cleared when their window fired."""
+        """Slices whose accumulators were all cleared when their window fired."""
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._selector: KeySelector | None = context.keys[0] if context.keys else None
         self._merged = MergedSlices(self._slice_piece)
         self._store = SliceStore(self._aggregates, self._where, self._merged.clear)
-        self._cells = WindowCells(self._store, self._times, self._slices)
+        self._window_accumulators = WindowAccumulators(self._store, self._times, self._slices)
 
     # -- rows
 
@@ -78,11 +79,11 @@ class ColumnarWindowOperator(WindowOperatorBase):
             return
         starts, which = self._times.slices_of_rows(kept)
         keys = None if self._selector is None else key_columns(kept, self._selector, self._where)
-        cells = self._store.add(kept.data, keys, starts, which)
+        accumulators = self._store.add(kept.data, keys, starts, which)
         self._merged.drop(map(self._number, starts))
         self._expect(starts)
         if self._times.is_due(self._times.starts_over_slice(starts[0])[0], self._watermark):
-            self._fire_again(cells, starts, which)
+            self._fire_again(accumulators, starts, which)
         self._await_clock()
 
     def _expect(self, starts: list[int]) -> None:
@@ -102,17 +103,17 @@ class ColumnarWindowOperator(WindowOperatorBase):
         start = self._waiting.earliest()
         return None if start is None else start + self._times.size
 
-    def _fire_again(self, cells: Cells, starts: list[int], which: npt.NDArray[Any] | None) -> None:
+    def _fire_again(self, accumulators: Accumulators, starts: list[int], which: npt.NDArray[Any] | None) -> None:
         times = self._times
         after = max(times.over_limit(self._watermark), starts[0] - times.size)
         until = min(times.due_limit(self._watermark), starts[-1])
         if after >= until:
             return
-        which = np.zeros(len(cells), np.int64) if which is None else which
-        rows = RowsOfSlices(
+        which = np.zeros(len(accumulators), np.int64) if which is None else which
+        rows = SliceKeys(
             np.array(starts, np.int64),
             np.bincount(which, minlength=len(starts)),
-            self._store.key_ids(cells[order_below(which, len(starts))]),
+            self._store.key_ids(accumulators[order_below(which, len(starts))]),
         )
         for keys in rows.keys_of_windows(times, after, until):
             self._fire(distinct(keys.starts), keys)
@@ -126,13 +127,13 @@ class ColumnarWindowOperator(WindowOperatorBase):
         self._release(watermark)
         self._store.forget_fired(watermark)
 
-    def _not_fired_yet(self, starts: Starts) -> KeysOfWindows | None:
+    def _not_fired_yet(self, starts: Starts) -> WindowKeys | None:
         """Which keys to fire of windows that had already fired for some keys before a restore; None: all."""
         if not self._store.has_fired_ahead:
             return None
-        which, cells = self._cells.of(starts)
-        is_wanted = self._store.are_to_fire(cells, starts[which] + self._times.size)
-        return KeysOfWindows(starts[which[is_wanted]], self._store.key_ids(cells[is_wanted]))
+        which, accumulators = self._window_accumulators.of(starts)
+        is_wanted = self._store.are_to_fire(accumulators, starts[which] + self._times.size)
+        return WindowKeys(starts[which[is_wanted]], self._store.key_ids(accumulators[is_wanted]))
 
     def _release(self, watermark: int) -> None:
         released = self._slices.pop_until(self._times.released_limit(watermark))
@@ -143,29 +144,31 @@ class ColumnarWindowOperator(WindowOperatorBase):
 
     # -- results
 
-    def _fire(self, starts: Starts, only: KeysOfWindows | None) -> None:
+    def _fire(self, starts: Starts, only: WindowKeys | None) -> None:
         """Results of these windows, which ascend.
 
         Args:
             only: of which keys; None: of all.
         """
-        sizes = self._cells.sizes(starts)
+        sizes = self._window_accumulators.sizes(starts)
         starts, sizes = starts[sizes > 0], sizes[sizes > 0]
         if only is None and self._is_worth_merging(sizes):
             self._emit_merged(starts)
             return
-        for group in grouped(starts, sizes, _CELLS_AT_ONCE):
+        for group in grouped(starts, sizes, _ACCUMULATORS_AT_ONCE):
             if len(group) == 1 and only is None and not self._times.is_sliced:
                 self._emit_window(int(group[0]))
             else:
-                self._emit_cells(group, only)
+                self._emit_accumulators(group, only)
 
     def _is_worth_merging(self, sizes: Counts) -> bool:
-        """Whether windows of so many cells take less time piece by piece than cell by cell."""
-        return self._times.is_sliced and self._store.is_worth_merging and int(sizes.sum()) > _FEW_CELLS * len(sizes)
+        """Whether windows of so many accumulators take less time piece by piece than accumulator by accumulator."""
+        return (
+            self._times.is_sliced and self._store.is_worth_merging and int(sizes.sum()) > _FEW_ACCUMULATORS * len(sizes)
+        )
 
     def _emit_merged(self, starts: Starts) -> None:
-        self._cells.read_changed(starts)
+        self._window_accumulators.read_changed(starts)
         slices = self._times.size // self._times.slice
         numbers = map(self._number, starts.tolist())
         windows = zip(starts.tolist(), (self._merged.pieces(first, first + slices) for first in numbers), strict=True)
@@ -176,42 +179,43 @@ class ColumnarWindowOperator(WindowOperatorBase):
             self._emit_rows(self._store.key_columns(key_ids), bounds, results)
 
     def _slice_piece(self, number: int) -> Piece | None:
-        cells = self._store.cells_of(number * self._times.slice + self._times.offset)
-        return self._store.piece(cells) if number_of(cells) else None
+        accumulators = self._store.accumulators_of(number * self._times.slice + self._times.offset)
+        return self._store.piece(accumulators) if selection_size(accumulators) else None
 
     def _number(self, slice_start: int) -> int:
         return (slice_start - self._times.offset) // self._times.slice
 
-    def _emit_cells(self, starts: Starts, only: KeysOfWindows | None) -> None:
-        """Windows that have few cells each, or are wanted for some keys: put together from their cells."""
-        which, cells = self._cells.of(starts)
+    def _emit_accumulators(self, starts: Starts, only: WindowKeys | None) -> None:
+        """Windows that have few accumulators each, or are wanted for some keys: put together from their
+        accumulators."""
+        which, accumulators = self._window_accumulators.of(starts)
         if only is not None:
-            is_wanted = only.among(starts, which, self._store.key_ids(cells))
-            which, cells = which[is_wanted], cells[is_wanted]
-            if not len(cells):
+            is_wanted = only.among(starts, which, self._store.key_ids(accumulators))
+            which, accumulators = which[is_wanted], accumulators[is_wanted]
+            if not len(accumulators):
                 return
         if not self._times.is_sliced:
-            self._emit_places(contiguous(cells), self._bounds(starts[which]))
+            self._emit_places(contiguous(accumulators), self._bounds(starts[which]))
             return
-        order = order_by(which, cells)
-        which, cells = which[order], cells[order]
-        key_ids = self._store.key_ids(cells)
+        order = order_by(which, accumulators)
+        which, accumulators = which[order], accumulators[order]
+        key_ids = self._store.key_ids(accumulators)
         first_rows, groups = groups_of(which, key_ids)
-        results = self._store.combined_results(cells, groups, len(first_rows))
+        results = self._store.combined_results(accumulators, groups, len(first_rows))
         self._emit_rows(self._store.key_columns(key_ids[first_rows]), self._bounds(starts[which[first_rows]]), results)
 
     def _emit_window(self, start: int) -> None:
-        cells = self._store.cells_of(start)
-        rows = min(number_of(cells), _CELLS_AT_ONCE)
+        accumulators = self._store.accumulators_of(start)
+        rows = min(selection_size(accumulators), _ACCUMULATORS_AT_ONCE)
         bounds = Bounds.of_one(start, start + self._times.size, rows)
         is_cleared = self._times.is_over(start, self._watermark)
-        for some in _in_pieces(cells, rows):
-            self._emit_places(some, bounds.slice(0, number_of(some)))
+        for some in _in_pieces(accumulators, rows):
+            self._emit_places(some, bounds.slice(0, selection_size(some)))
             is_cleared = is_cleared and self._store.clear(some)
         if is_cleared:
             self._cleared.add(start)
 
-    def _emit_places(self, places: Places, bounds: Bounds) -> None:
+    def _emit_places(self, places: Selection, bounds: Bounds) -> None:
         self._emit_rows(self._store.key_columns_of(places), bounds, self._store.results(places))
 
     def _bounds(self, starts: Starts) -> Bounds:
@@ -228,7 +232,7 @@ class ColumnarWindowOperator(WindowOperatorBase):
     def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
         snapshot = self._snapshot_subtask(self._store.next_position)
         captured, tables = self._store.capture(self._watermark), KeyedTables.of(self.context)
-        if len(captured.cells):
+        if len(captured.accumulators):
             metadata = {_GRID: self._times.grid.encode()}
             snapshot.add_keyed(_STATE, lambda: captured.table(tables, metadata), tables.owned)
         return snapshot
@@ -243,22 +247,22 @@ class ColumnarWindowOperator(WindowOperatorBase):
         self._await_clock()
 
 
-def _in_pieces(cells: Places, size: int) -> Iterator[Places]:
-    for offset in range(0, number_of(cells), size):
-        if isinstance(cells, slice):
-            yield slice(cells.start + offset, min(cells.start + offset + size, cells.stop))
+def _in_pieces(accumulators: Selection, size: int) -> Iterator[Selection]:
+    for offset in range(0, selection_size(accumulators), size):
+        if isinstance(accumulators, slice):
+            yield slice(accumulators.start + offset, min(accumulators.start + offset + size, accumulators.stop))
         else:
-            yield without_gaps(cells[offset : offset + size])
+            yield without_gaps(accumulators[offset : offset + size])
 
 
 def _grouped(windows: Iterable[tuple[int, Iterator[Piece]]]) -> Iterator[list[tuple[int, list[Piece]]]]:
-    """Those in a list have at most `_CELLS_AT_ONCE` groups together, or it is one."""
+    """Those in a list have at most `_ACCUMULATORS_AT_ONCE` groups together, or it is one."""
     group: list[tuple[int, list[Piece]]] = []
     count = 0
     for start, content in windows:
         pieces = list(content)
-        more = sum(len(piece.cells) for piece in pieces)
-        if group and count + more > _CELLS_AT_ONCE:
+        more = sum(len(piece.accumulators) for piece in pieces)
+        if group and count + more > _ACCUMULATORS_AT_ONCE:
             yield group
             group, count = [], 0
         group.append((start, pieces))

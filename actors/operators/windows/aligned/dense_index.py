@@ -1,4 +1,4 @@
-"""Cells that are computed, where slices have rows of most keys."""
+"""Accumulators that are computed, where slices have rows of most keys."""
 
 from __future__ import annotations
 
@@ -9,34 +9,36 @@ import numpy as np
 import numpy.typing as npt
 
 from actors.keys.index import Ids
-from actors.operators.aggregates.base import Cells, Places, grown, listed, together
-from actors.operators.windows.aligned.slice_runs import Counts, Run, Starts
+from actors.operators.aggregates.accumulators import Accumulators, Selection, grown, numbers_in
+from actors.operators.windows.aligned.slice_runs import AccumulatorRun, Counts, Starts
 
-# Places may be computed while there are at most this many for each cell in use.
+# Places may be computed while there are at most this many for each accumulator in use.
 _PLACES_PER_CELL = 4
 
-# Slices that have just begun are empty: so many need not have their cells yet.
+# Slices that have just begun are empty: so many need not have their accumulators yet.
 _BEGUN = 2
 
 _FEWEST_BITS = 10
 
+_NONE: Accumulators = np.empty(0, np.int64)
+
 Flags = npt.NDArray[np.bool_]
 
 HasRows = Callable[[slice], Flags]
-"""Which of these cells something has been added to since they were cleared."""
+"""Which of these accumulators something has been added to since they were cleared."""
 
 
-class PlacedCells:
-    """A slice has a block of cells, with a place for every key: nothing is looked up. Blocks of slices that were
+class DenseIndex:
+    """A slice has a block of accumulators, with a place for every key: nothing is looked up. Blocks of slices that were
     released are used again.
 
     Args:
         keys: how many there are.
-        has_rows: says so of all cells in use; None: they are marked with each row.
+        has_rows: says so of all accumulators in use; None: they are marked with each row.
     """
 
     has_repeats: ClassVar[bool] = False
-    """This and the next one: as of `ArrivingCells`."""
+    """This and the next one: as of `SparseIndex`."""
     is_worth_looking_up: ClassVar[bool] = False
 
     def __init__(self, keys: int, has_rows: HasRows | None = None) -> None:
@@ -47,11 +49,12 @@ class PlacedCells:
         self._free: list[int] = []
         """Blocks that were released, the last one last."""
         self._is_used = np.zeros(0, np.bool_)
-        """Per cell, in blocks that were released as before; not yet of those in `_touched`, where nothing is marked."""
+        """Per accumulator, in blocks that were released as before; not yet of those in `_touched`, where nothing is
+        marked."""
         self._touched: set[int] = set()
-        """Blocks that rows have come for since somebody asked how many of their cells are in use."""
+        """Blocks that rows have come for since somebody asked how many of their accumulators are in use."""
         self._numbers: dict[int, int] = {}
-        """Of cells in use, by block, as they were then."""
+        """Of accumulators in use, by block, as they were then."""
         self._clear: set[int] = set()
         """Blocks that were released, and of which nothing is left."""
         self._reused: list[slice] = []
@@ -63,20 +66,20 @@ class PlacedCells:
 
     @property
     def size(self) -> int:
-        """Above all cells."""
+        """Above all accumulators."""
         return (len(self._blocks) + len(self._free)) << self._bits
 
     @property
     def count(self) -> int:
-        """Cells in use."""
+        """Accumulators in use."""
         return sum(map(self._number_used, self._blocks.values()))
 
     def starts(self) -> list[int]:
-        """As `ArrivingCells.starts`."""
+        """As `SparseIndex.starts`."""
         return sorted(self._blocks)
 
     def has_room(self, starts: Sequence[int], keys: int, rows: int) -> bool:
-        """Whether `cells` may be called for that many rows: there are not too many places for them."""
+        """Whether `accumulators` may be called for that many rows: there are not too many places for them."""
         if keys > 1 << self._bits:
             return False
         blocks = len(self._blocks) + sum(start not in self._blocks for start in starts)
@@ -84,15 +87,17 @@ class PlacedCells:
             return True
         return (blocks - _BEGUN) << self._bits <= _PLACES_PER_CELL * (self.count + rows)
 
-    def cells(self, key_ids: Ids, starts: Sequence[int], which: npt.NDArray[Any] | None, keys: int) -> Cells:
-        """As `ArrivingCells.cells`."""
+    def accumulators(
+        self, key_ids: Ids, starts: Sequence[int], which: npt.NDArray[Any] | None, keys: int
+    ) -> Accumulators:
+        """As `SparseIndex.accumulators`."""
         firsts = np.array([self._block(start) for start in starts], np.int64) << self._bits
-        cells = key_ids
-        cells += firsts[0] if which is None else firsts.take(which)
+        accumulators = key_ids
+        accumulators += firsts[0] if which is None else firsts.take(which)
         if self._has_rows is None and not all(self._is_used[first : first + keys].all() for first in firsts.tolist()):
-            self._is_used[cells] = True
+            self._is_used[accumulators] = True
         self._touched.update(map(self._blocks.__getitem__, starts))
-        return cells
+        return accumulators
 
     def _block(self, slice_start: int) -> int:
         block = self._blocks.get(slice_start)
@@ -117,43 +122,44 @@ class PlacedCells:
         return slice(block << self._bits, (block + 1) << self._bits)
 
     def reused(self) -> list[slice]:
-        """As `ArrivingCells.reused`."""
+        """As `SparseIndex.reused`."""
         reused, self._reused = self._reused, []
         return reused
 
-    def repeated(self) -> list[tuple[Cells, Cells]]:
-        """As `ArrivingCells.repeated`."""
+    def repeated(self) -> list[tuple[Accumulators, Accumulators]]:
+        """As `SparseIndex.repeated`."""
         return []
 
     def find_repeated(self) -> None:
-        """As `ArrivingCells.find_repeated`."""
+        """As `SparseIndex.find_repeated`."""
 
-    def unmerged(self) -> Run:
-        """As `ArrivingCells.unmerged`."""
+    def unmerged(self) -> AccumulatorRun:
+        """As `SparseIndex.unmerged`."""
         return self.read(np.array(self.starts(), np.int64))
 
     def sizes(self, starts: Starts) -> Counts:
-        """As `ArrivingCells.sizes`."""
+        """As `SparseIndex.sizes`."""
         blocks = map(self._blocks.get, starts.tolist())
         return np.array([0 if block is None else self._number_used(block) for block in blocks], np.int64)
 
-    def read(self, starts: Starts) -> Run:
-        """As `ArrivingCells.read`."""
+    def read(self, starts: Starts) -> AccumulatorRun:
+        """As `SparseIndex.read`."""
         counts = self.sizes(starts)
         starts, counts = starts[counts > 0], counts[counts > 0]
-        cells = [listed(self._used_in(self._blocks[start])) for start in starts.tolist()]
-        return Run(starts, np.cumsum(counts), together(cells) if cells else np.empty(0, np.int64))
+        accumulators = [numbers_in(self._used_in(self._blocks[start])) for start in starts.tolist()]
+        together = accumulators[0] if len(accumulators) == 1 else np.concatenate([_NONE, *accumulators])
+        return AccumulatorRun(starts, np.cumsum(counts), together)
 
     def read_changed(self, starts: Starts) -> None:
-        """As `ArrivingCells.read_changed`."""
+        """As `SparseIndex.read_changed`."""
 
-    def cells_of(self, slice_start: int) -> Places:
-        """As `ArrivingCells.cells_of`."""
+    def accumulators_of(self, slice_start: int) -> Selection:
+        """As `SparseIndex.accumulators_of`."""
         block = self._blocks.get(slice_start)
         return slice(0, 0) if block is None else self._used_in(block)
 
     def _number_used(self, block: int) -> int:
-        """How many of its cells are in use; `_is_used` says which, from now on."""
+        """How many of its accumulators are in use; `_is_used` says which, from now on."""
         if block in self._touched:
             self._touched.remove(block)
             places = self._places(block)
@@ -162,25 +168,28 @@ class PlacedCells:
             self._numbers[block] = int(np.count_nonzero(self._is_used[places]))
         return self._numbers[block]
 
-    def _used_in(self, block: int) -> Places:
+    def _used_in(self, block: int) -> Selection:
         count = self._number_used(block)
         places = self._places(block)
         is_used = self._is_used[places]
         if is_used[:count].all():
             return slice(places.start, places.start + count)
-        used: Cells = np.flatnonzero(is_used)
+        used: Accumulators = np.flatnonzero(is_used)
         used += places.start
         return used
 
-    def key_ids(self, cells: Places) -> Ids | slice:
-        """As `ArrivingCells.key_ids`."""
-        if isinstance(cells, slice) and cells.start >> self._bits == (cells.stop - 1) >> self._bits:
-            first = cells.start & ((1 << self._bits) - 1)
-            return slice(first, first + cells.stop - cells.start)
-        return listed(cells) & ((1 << self._bits) - 1)
+    def key_ids(self, accumulators: Selection) -> Ids | slice:
+        """As `SparseIndex.key_ids`."""
+        if (
+            isinstance(accumulators, slice)
+            and accumulators.start >> self._bits == (accumulators.stop - 1) >> self._bits
+        ):
+            first = accumulators.start & ((1 << self._bits) - 1)
+            return slice(first, first + accumulators.stop - accumulators.start)
+        return numbers_in(accumulators) & ((1 << self._bits) - 1)
 
     def release(self, starts: Sequence[int], cleared: Collection[int] = ()) -> None:
-        """As `ArrivingCells.release`."""
+        """As `SparseIndex.release`."""
         for start in starts:
             block = self._blocks.pop(start, None)
             if block is not None:
@@ -196,13 +205,13 @@ class PlacedCells:
         released = self._free[len(self._free) - self._released :]
         return max(map(self._number_used, released), default=0)
 
-    def recent(self) -> Cells:
-        """As `ArrivingCells.recent`."""
+    def recent(self) -> Accumulators:
+        """As `SparseIndex.recent`."""
         blocks = (*self._blocks.values(), *self._free[len(self._free) - self._released :])
-        return np.concatenate([np.empty(0, np.int64), *(listed(self._used_in(block)) for block in blocks)])
+        return np.concatenate([np.empty(0, np.int64), *(numbers_in(self._used_in(block)) for block in blocks)])
 
     def is_wasteful(self) -> bool:
-        """As `ArrivingCells.is_wasteful`."""
+        """As `SparseIndex.is_wasteful`."""
         self._is_judged = True
         is_sparse = 0 < _PLACES_PER_CELL * self.most_keys < 1 << self._bits
         is_large = self.size >> self._bits > _PLACES_PER_CELL * (self._most_blocks + _BEGUN)
@@ -210,11 +219,11 @@ class PlacedCells:
         return is_sparse or is_large
 
 
-def is_dense(keys: int, slices: int, cells: int, most_keys: int = 0) -> bool:
-    """Whether there are not too many places, if every key has one in every slice; as in `slice_cells.best_cells`."""
+def is_dense(keys: int, slices: int, accumulators: int, most_keys: int = 0) -> bool:
+    """Whether there are not too many places, if every key has one in every slice; as in `slice_cells.best_index`."""
     places = 1 << _bits_for(keys)
-    per_slice = most_keys or cells // max(1, slices)
-    return places <= _PLACES_PER_CELL * per_slice and (slices - _BEGUN) * places <= _PLACES_PER_CELL * cells
+    per_slice = most_keys or accumulators // max(1, slices)
+    return places <= _PLACES_PER_CELL * per_slice and (slices - _BEGUN) * places <= _PLACES_PER_CELL * accumulators
 
 
 def _bits_for(keys: int) -> int:

@@ -1,4 +1,4 @@
-"""Which cells windows have that are due: for as many windows as there are, in as many steps as one takes."""
+"""Which accumulators windows have that are due: for as many windows as there are, in as many steps as one takes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from actors.columns.ranges import places_of_runs
 from actors.keys.index import Ids
-from actors.operators.aggregates.base import Cells
+from actors.operators.aggregates.accumulators import Accumulators
 from actors.operators.windows.aligned.slice_runs import Counts, Starts
 from actors.operators.windows.aligned.slice_store import SliceStore
 from actors.operators.windows.base.times import PendingWindows, WindowTimes
@@ -19,7 +19,7 @@ _PAIRS_AT_ONCE = 1 << 22
 """Of windows and rows that are late for them, so that these take little memory."""
 
 
-class KeysOfWindows(Struct, frozen=True):
+class WindowKeys(Struct, frozen=True):
     """Some keys of some windows: pairs, which may repeat."""
 
     starts: Starts
@@ -35,7 +35,7 @@ class KeysOfWindows(Struct, frozen=True):
         return np.isin(which * keys + key_ids, own_which * keys + own_keys)
 
 
-class RowsOfSlices(Struct, frozen=True):
+class SliceKeys(Struct, frozen=True):
     """The keys of some rows, by slice.
 
     Attributes:
@@ -48,7 +48,7 @@ class RowsOfSlices(Struct, frozen=True):
     counts: Counts
     key_ids: Ids
 
-    def keys_of_windows(self, times: WindowTimes, after: int, until: int) -> Iterator[KeysOfWindows]:
+    def keys_of_windows(self, times: WindowTimes, after: int, until: int) -> Iterator[WindowKeys]:
         """The keys that rows have in windows that start after the one time and not after the other one: of neighbouring
         windows at a time, so many that there are not too many pairs."""
         if after >= until:
@@ -63,10 +63,10 @@ class RowsOfSlices(Struct, frozen=True):
         if len(starts):
             begins, counts = np.cumsum(self.counts) - self.counts, self.counts[slices]
             rows = places_of_runs(begins[slices], counts)
-            yield KeysOfWindows(np.repeat(starts, counts), self.key_ids[rows])
+            yield WindowKeys(np.repeat(starts, counts), self.key_ids[rows])
 
 
-class WindowCells:
+class WindowAccumulators:
     """
     Args:
         slices: those that have rows.
@@ -78,7 +78,7 @@ class WindowCells:
         self._slices = slices
 
     def sizes(self, starts: Starts) -> Counts:
-        """How many cells each of these windows, which ascend, has at most."""
+        """How many accumulators each of these windows, which ascend, has at most."""
         if not self._times.is_sliced:
             return self._store.sizes(starts)
         slices = self._slices_under(starts)
@@ -86,17 +86,17 @@ class WindowCells:
         sizes: Counts = ends[slices.searchsorted(starts + self._times.size)] - ends[slices.searchsorted(starts)]
         return sizes
 
-    def of(self, starts: Starts) -> tuple[npt.NDArray[np.int64], Cells]:
-        """The cells of these windows, which ascend: window by window, in each slice by slice; and for each of them the
-        index of its window."""
+    def of(self, starts: Starts) -> tuple[npt.NDArray[np.int64], Accumulators]:
+        """The accumulators of these windows, which ascend: window by window, in each slice by slice; and for each of
+        them the index of its window."""
         if not self._times.is_sliced:
             run = self._store.read(starts)
-            return np.repeat(starts.searchsorted(run.starts), run.counts), run.cells
+            return np.repeat(starts.searchsorted(run.starts), run.counts), run.accumulators
         run = self._store.read(self._slices_under(starts))
         ends = np.append(0, run.ends)
         begins = ends[run.starts.searchsorted(starts)]
         counts = ends[run.starts.searchsorted(starts + self._times.size)] - begins
-        return np.repeat(np.arange(len(starts)), counts), run.cells[places_of_runs(begins, counts)]
+        return np.repeat(np.arange(len(starts)), counts), run.accumulators[places_of_runs(begins, counts)]
 
     def read_changed(self, starts: Starts) -> None:
         """To be called before the slices of these windows, which ascend, are read one by one."""

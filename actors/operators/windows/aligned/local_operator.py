@@ -9,9 +9,9 @@ import pyarrow.compute as pc
 from actors.columns.large_columns import timed
 from actors.keys.hashes import key_columns
 from actors.operators.aggregates.aggregate_columns import AggregateColumns, column_names
-from actors.operators.aggregates.group_sample import GroupSample
 from actors.operators.aggregates.partial import COUNTED, rows_behind
 from actors.operators.contract.operator import Operator, OperatorContext, Output, subtask_label
+from actors.operators.windows.aligned.distinct_sample import GroupSample
 from actors.operators.windows.aligned.slice_store import SliceStore
 from actors.operators.windows.base.times import WindowTimes
 from flinkray.batches.batch import Batch
@@ -150,8 +150,8 @@ class LocalWindowAggregateOperator(Operator):
         keys = None if self._selector is None else key_columns(batch, self._selector, self._where)
         self._store.add(batch.data, keys, starts, which)
         self._earliest_end = min(self._earliest_end, starts[0] + self._times.slice - 1)
-        # Half of them: or cells would be looked at again after few more rows.
-        if self._store.cell_count >= _MOST_GROUPS and self._store.group_count() > _MOST_GROUPS // 2:
+        # Half of them: or accumulators would be looked at again after few more rows.
+        if self._store.accumulator_count >= _MOST_GROUPS and self._store.group_count() > _MOST_GROUPS // 2:
             self._give(self._store.slice_starts())
 
     # -- what the groups wait for
@@ -178,13 +178,13 @@ class LocalWindowAggregateOperator(Operator):
         if not starts:
             return
         slices = self._store.read(np.array(starts, np.int64))
-        cells, times = slices.cells, np.repeat(slices.starts, slices.counts)
-        batches = self._store.partial_rows(cells, self._kept)
+        accumulators, times = slices.accumulators, np.repeat(slices.starts, slices.counts)
+        batches = self._store.partial_rows(accumulators, self._kept)
         self._store.release(starts)
         self._store.compact()
         left = self._store.slice_starts()
         self._earliest_end = left[0] + self._times.slice - 1 if left else _NEVER
-        self._judge(len(cells), sum(map(rows_behind, batches)))
+        self._judge(len(accumulators), sum(map(rows_behind, batches)))
         for rows in timed(batches, from_numpy(times)):
             self.output.emit(rows)
 

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from actors.columns.ordering import order_by
 from actors.keys.index import Ids
+from actors.operators.aggregates.accumulators import Accumulators
 from actors.operators.aggregates.aggregate_columns import AggregateColumns
-from actors.operators.aggregates.base import Cells
 
 # Two pieces stay two where their merger has more than this share of their groups: it would take memory for little.
 _WORTH_MERGING = 0.75
@@ -21,15 +21,15 @@ class Piece(Struct, frozen=True):
 
     Attributes:
         key_ids: distinct.
-        first_cells: per key the lowest of its cells, which orders the keys.
+        first_cells: per key the lowest of its accumulators, which orders the keys.
         aggregates: what holds them.
-        cells: where in `aggregates` each key's are.
+        accumulators: where in `aggregates` each key's are.
     """
 
     key_ids: Ids
-    first_cells: Cells
+    first_accumulators: Accumulators
     aggregates: AggregateColumns
-    cells: Cells
+    accumulators: Accumulators
 
 
 class MergedSlices:
@@ -66,7 +66,7 @@ class MergedSlices:
                     self._pieces.pop((level, number >> level), None)
 
     def clear(self) -> None:
-        """Keys or cells have other numbers now."""
+        """Keys or accumulators have other numbers now."""
         self._pieces.clear()
 
     def _merged(self, level: int, number: int) -> list[Piece]:
@@ -84,19 +84,19 @@ class MergedSlices:
 
 
 def _merge(pieces: list[Piece]) -> list[Piece]:
-    key_ids, first_cells, places = _by_lowest_cell(pieces)
+    key_ids, first_accumulators, places = _by_lowest_accumulator(pieces)
     if len(key_ids) > _WORTH_MERGING * len(places):
         return pieces
-    return [Piece(key_ids, first_cells, _put_together(pieces, places, len(key_ids)), np.arange(len(key_ids)))]
+    return [Piece(key_ids, first_accumulators, _put_together(pieces, places, len(key_ids)), np.arange(len(key_ids)))]
 
 
 def combine(windows: Sequence[Sequence[Piece]]) -> tuple[Ids, list[int], AggregateColumns]:
-    """The keys of all windows, each window's by their lowest cells; how many each has; and their aggregates."""
+    """The keys of all windows, each window's by their lowest accumulators; how many each has; and their aggregates."""
     keys: list[Ids] = []
-    places: list[Cells] = []
+    places: list[Accumulators] = []
     size = 0
     for pieces in windows:
-        key_ids, _, places_in_window = _by_lowest_cell(pieces)
+        key_ids, _, places_in_window = _by_lowest_accumulator(pieces)
         keys.append(key_ids)
         places.append(places_in_window + size)
         size += len(key_ids)
@@ -104,42 +104,42 @@ def combine(windows: Sequence[Sequence[Piece]]) -> tuple[Ids, list[int], Aggrega
     return np.concatenate(keys), [len(key_ids) for key_ids in keys], _put_together(every, np.concatenate(places), size)
 
 
-def _by_lowest_cell(pieces: Sequence[Piece]) -> tuple[Ids, Cells, Cells]:
-    """The distinct keys of all pieces by their lowest cells, these cells, and for each key of each piece its place
-    among the distinct ones."""
+def _by_lowest_accumulator(pieces: Sequence[Piece]) -> tuple[Ids, Accumulators, Accumulators]:
+    """The distinct keys of all pieces by their lowest accumulators, these accumulators, and for each key of each piece
+    its place among the distinct ones."""
     key_ids = np.concatenate([piece.key_ids for piece in pieces])
-    cells = np.concatenate([piece.first_cells for piece in pieces])
+    accumulators = np.concatenate([piece.first_accumulators for piece in pieces])
     never, keys = np.iinfo(np.int64).max, int(key_ids.max()) + 1
     if keys <= 8 * len(key_ids):  # an array with a place per key beats sorting
-        first_cells = np.full(keys, never)
-        np.minimum.at(first_cells, key_ids, cells)
-        distinct = np.flatnonzero(first_cells != never)
-        first_cells, numbers = first_cells[distinct], np.empty(keys, np.int64)
+        first_accumulators = np.full(keys, never)
+        np.minimum.at(first_accumulators, key_ids, accumulators)
+        distinct = np.flatnonzero(first_accumulators != never)
+        first_accumulators, numbers = first_accumulators[distinct], np.empty(keys, np.int64)
     else:
         distinct, key_ids = np.unique(key_ids, return_inverse=True)
-        first_cells, numbers = np.full(len(distinct), never), np.empty(len(distinct), np.int64)
-        np.minimum.at(first_cells, key_ids, cells)
-    order = order_by(first_cells)
+        first_accumulators, numbers = np.full(len(distinct), never), np.empty(len(distinct), np.int64)
+        np.minimum.at(first_accumulators, key_ids, accumulators)
+    order = order_by(first_accumulators)
     if len(numbers) == len(distinct):
         numbers[order] = np.arange(len(order))
     else:
         numbers[distinct[order]] = np.arange(len(order))
-    return distinct[order], first_cells[order], numbers[key_ids]
+    return distinct[order], first_accumulators[order], numbers[key_ids]
 
 
-def _put_together(pieces: Sequence[Piece], places: Cells, size: int) -> AggregateColumns:
+def _put_together(pieces: Sequence[Piece], places: Accumulators, size: int) -> AggregateColumns:
     """New aggregates of `size` groups, in which each key of each piece goes to its place."""
     merged = pieces[0].aggregates.fresh()
     merged.grow(size)
-    cells: dict[int, list[Cells]] = {}
-    targets: dict[int, list[Cells]] = {}
+    accumulators: dict[int, list[Accumulators]] = {}
+    targets: dict[int, list[Accumulators]] = {}
     holders = {id(piece.aggregates): piece.aggregates for piece in pieces}
     start = 0
     for piece in pieces:
-        stop = start + len(piece.cells)
-        cells.setdefault(id(piece.aggregates), []).append(piece.cells)
+        stop = start + len(piece.accumulators)
+        accumulators.setdefault(id(piece.aggregates), []).append(piece.accumulators)
         targets.setdefault(id(piece.aggregates), []).append(places[start:stop])
         start = stop
     for holder, aggregates in holders.items():
-        merged.merge(aggregates, np.concatenate(cells[holder]), np.concatenate(targets[holder]))
+        merged.merge(aggregates, np.concatenate(accumulators[holder]), np.concatenate(targets[holder]))
     return merged

@@ -1,25 +1,25 @@
-"""Which cell a key has in a slice, found in the way that costs least."""
+"""Which accumulator a key has in a slice, found in the way that costs least."""
 
 from __future__ import annotations
 
-from actors.operators.windows.aligned.dense_index import HasRows, PlacedCells, is_dense
-from actors.operators.windows.aligned.sparse_index import AppendedCells, ArrivingCells, LookedUpCells
+from actors.operators.windows.aligned.dense_index import DenseIndex, HasRows, is_dense
+from actors.operators.windows.aligned.sparse_index import AppendIndex, LookupIndex, SparseIndex
 
-SliceCells = ArrivingCells | PlacedCells
+SliceIndex = SparseIndex | DenseIndex
 
 
-def best_cells(
-    before: SliceCells, keys: int, slices: int, groups: int, rows: int, most_keys: int, has_rows: HasRows | None
-) -> SliceCells:
+def best_index(
+    before: SliceIndex, keys: int, slices: int, groups: int, rows: int, most_keys: int, has_rows: HasRows | None
+) -> SliceIndex:
     """None in use yet.
 
     Args:
         before: what these come after.
-        keys, has_rows: as `PlacedCells` takes them.
+        keys, has_rows: as `DenseIndex` takes them.
         slices: how many of these there are about to be.
-        groups: cells that are asked for first, each of another key or slice; then come that many rows.
+        groups: accumulators that are asked for first, each of another key or slice; then come that many rows.
         most_keys: in one of the slices that were released last; 0: it is not known.
     """
     if is_dense(keys, slices, groups + rows, most_keys):
-        return PlacedCells(keys, has_rows)
-    return LookedUpCells(groups) if before.is_worth_looking_up else AppendedCells(groups)
+        return DenseIndex(keys, has_rows)
+    return LookupIndex(groups) if before.is_worth_looking_up else AppendIndex(groups)

@@ -1,4 +1,4 @@
-"""Which cells a slice has, for any number of slices: in arrays, so that no slice takes an object of its own."""
+"""Which accumulators a slice has, for any number of slices: in arrays, so that no slice takes an object of its own."""
 
 from __future__ import annotations
 
@@ -11,46 +11,46 @@ from msgspec import Struct
 
 from actors.columns.ordering import distinct, is_other_than_before, order_below, order_by
 from actors.columns.ranges import places_of_runs
-from actors.operators.aggregates.base import Cells
+from actors.operators.aggregates.accumulators import Accumulators
 
 Starts = npt.NDArray[np.int64]
 Counts = npt.NDArray[np.int64]
 
-# Runs of fewer cells are put together with the ones before them, so that there are few of them.
+# Runs of fewer accumulators are put together with the ones before them, so that there are few of them.
 _SMALL = 4096
 
-_NO_CELLS: Cells = np.empty(0, np.int64)
+_NO_ACCUMULATORS: Accumulators = np.empty(0, np.int64)
 
 
-class Run(Struct):
-    """Cells of some slices, by slice.
+class AccumulatorRun(Struct):
+    """Accumulators of some slices, by slice.
 
     Attributes:
         starts: of the slices, ascending.
-        ends: where in `cells` each slice's end.
-        cells: each slice's together, ascending.
-        is_merged: each key has one cell in a slice, and no other run has cells of these slices.
+        ends: where in `accumulators` each slice's end.
+        accumulators: each slice's together, ascending.
+        is_merged: each key has one accumulator in a slice, and no other run has accumulators of these slices.
         gone: which of the slices are no longer here; None: all are.
-        gone_cells: how many cells they have.
+        gone_cells: how many accumulators they have.
     """
 
     starts: Starts
     ends: Counts
-    cells: Cells
+    accumulators: Accumulators
     is_merged: bool = False
     gone: npt.NDArray[np.bool_] | None = None
-    gone_cells: int = 0
+    gone_accumulators: int = 0
 
     @property
     def counts(self) -> Counts:
-        """How many cells each slice has."""
+        """How many accumulators each slice has."""
         counts = self.ends.copy()
         counts[1:] -= self.ends[:-1]
         return counts
 
     @property
     def which(self) -> npt.NDArray[np.int64]:
-        """For each cell the index of its slice in `starts`."""
+        """For each accumulator the index of its slice in `starts`."""
         return np.repeat(np.arange(len(self.starts)), self.counts)
 
     def places(self, wanted: Starts) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
@@ -69,82 +69,84 @@ class Run(Struct):
         return len(wanted) > 0 and bool(wanted[0] <= self.starts[-1] and self.starts[0] <= wanted[-1])
 
     def counts_of(self, wanted: Starts) -> Counts:
-        """How many cells each of these slices has here."""
+        """How many accumulators each of these slices has here."""
         places, is_here = self.places(wanted)
         return np.where(is_here, self._counts_at(places), 0)
 
     def _counts_at(self, places: npt.NDArray[np.int64]) -> Counts:
         return self.ends[places] - np.where(places > 0, self.ends[places - 1], 0)
 
-    def part(self, places: npt.NDArray[np.int64]) -> Run:
+    def part(self, places: npt.NDArray[np.int64]) -> AccumulatorRun:
         """The slices at these places, which ascend."""
         if len(places) == len(self.starts):
             return self
         begin, end = int(places[0]), int(places[-1]) + 1
         if end - begin == len(places):
             first = int(self.ends[begin - 1]) if begin else 0
-            cells = self.cells[first : int(self.ends[end - 1])]
-            return Run(self.starts[begin:end], self.ends[begin:end] - first, cells, self.is_merged)
+            accumulators = self.accumulators[first : int(self.ends[end - 1])]
+            return AccumulatorRun(self.starts[begin:end], self.ends[begin:end] - first, accumulators, self.is_merged)
         counts = self._counts_at(places)
-        cells = self.cells[places_of_runs(self.ends[places] - counts, counts)]
-        return Run(self.starts[places], np.cumsum(counts), cells, self.is_merged)
+        accumulators = self.accumulators[places_of_runs(self.ends[places] - counts, counts)]
+        return AccumulatorRun(self.starts[places], np.cumsum(counts), accumulators, self.is_merged)
 
     @property
     def is_here(self) -> bool:
-        return self.gone_cells < len(self.cells)
+        return self.gone_accumulators < len(self.accumulators)
 
     @property
     def is_mostly_here(self) -> bool:
-        """Whether more than half of its cells are of slices that are here."""
-        return 2 * self.gone_cells < len(self.cells)
+        """Whether more than half of its accumulators are of slices that are here."""
+        return 2 * self.gone_accumulators < len(self.accumulators)
 
-    def present(self) -> Run:
+    def present(self) -> AccumulatorRun:
         """Without what is gone."""
         return self if self.gone is None else self.part(np.flatnonzero(~self.gone))
 
 
-LeftOut = Callable[[Run], npt.NDArray[np.int64]]
+LeftOut = Callable[[AccumulatorRun], npt.NDArray[np.int64]]
 
-_NOTHING = Run(_NO_CELLS, _NO_CELLS, _NO_CELLS, True)
+_NOTHING = AccumulatorRun(_NO_ACCUMULATORS, _NO_ACCUMULATORS, _NO_ACCUMULATORS, True)
 
 
-class CellsBySlice:
-    """The cells of each slice. What is asked of many slices takes as many steps as what is asked of one; there are
-    few runs beside those of many cells."""
+class AccumulatorsBySlice:
+    """The accumulators of each slice. What is asked of many slices takes as many steps as what is asked of one; there
+    are few runs beside those of many accumulators."""
 
     def __init__(self) -> None:
-        self._runs: list[Run] = []
+        self._runs: list[AccumulatorRun] = []
 
     @property
     def are_merged(self) -> bool:
-        """Whether no key is known to have several cells in a slice."""
+        """Whether no key is known to have several accumulators in a slice."""
         return all(run.is_merged for run in self._runs)
 
-    def add(self, cells: Cells, starts: Sequence[int], which: npt.NDArray[Any] | None) -> None:
-        """New cells, which ascend and come after all others.
+    def add(self, accumulators: Accumulators, starts: Sequence[int], which: npt.NDArray[Any] | None) -> None:
+        """New accumulators, which ascend and come after all others.
 
         Args:
             starts: of some slices, ascending.
-            which: for each cell the index of its slice; None: there is only one slice.
+            which: for each accumulator the index of its slice; None: there is only one slice.
         """
-        if not len(cells):
+        if not len(accumulators):
             return
         slices = np.array(starts, np.int64)
         if which is None:
-            self._append(Run(slices, np.array([len(cells)]), cells))
+            self._append(AccumulatorRun(slices, np.array([len(accumulators)]), accumulators))
         else:
             counts = np.bincount(which, minlength=len(slices))
             used = counts > 0
-            self._append(Run(slices[used], np.cumsum(counts[used]), cells[order_below(which, len(slices))]))
+            self._append(
+                AccumulatorRun(slices[used], np.cumsum(counts[used]), accumulators[order_below(which, len(slices))])
+            )
 
     def starts(self) -> Starts:
         """Of all slices, ascending."""
-        return distinct(np.concatenate([_NO_CELLS, *(run.present().starts for run in self._runs)]))
+        return distinct(np.concatenate([_NO_ACCUMULATORS, *(run.present().starts for run in self._runs)]))
 
     def sizes(self, wanted: Starts) -> Counts:
-        """How many cells each of these slices has, several of a key counted as often as they are."""
+        """How many accumulators each of these slices has, several of a key counted as often as they are."""
         sizes = np.zeros(len(wanted), np.int64)
-        small: list[Run] = []
+        small: list[AccumulatorRun] = []
         for run in self._near(wanted):
             if len(run.starts) > len(wanted):
                 sizes += run.counts_of(wanted)
@@ -158,13 +160,13 @@ class CellsBySlice:
             np.add.at(sizes, places[is_wanted], counts[is_wanted])
         return sizes
 
-    def read(self, wanted: Starts, left_out: LeftOut) -> Run:
-        """Those of these slices that there are, with the cells that are to stay.
+    def read(self, wanted: Starts, left_out: LeftOut) -> AccumulatorRun:
+        """Those of these slices that there are, with the accumulators that are to stay.
 
         Args:
             wanted: ascending.
-            left_out: where the cells of a run are that are to go, ascending; a slice keeps one at least. Asked only
-                about what has changed.
+            left_out: where the accumulators of a run are that are to go, ascending; a slice keeps one at least. Asked
+                only about what has changed.
         """
         found = [(run, *run.places(wanted)) for run in self._near(wanted)]
         found = [each for each in found if each[2].any()]
@@ -179,19 +181,19 @@ class CellsBySlice:
         return merged
 
     def changed(self, wanted: Starts) -> Starts:
-        """Those of these slices, which ascend, that have got cells since they were read."""
+        """Those of these slices, which ascend, that have got accumulators since they were read."""
         is_changed = np.zeros(len(wanted), np.bool_)
         for run in self._near(wanted):
             if not run.is_merged:
                 is_changed |= run.places(wanted)[1]
         return wanted[is_changed]
 
-    def everything(self) -> Run:
-        """All cells; a key may have several of a slice. Changes nothing."""
+    def everything(self) -> AccumulatorRun:
+        """All accumulators; a key may have several of a slice. Changes nothing."""
         return _joined([run.present() for run in self._runs]) if self._runs else _NOTHING
 
     def release(self, wanted: Starts) -> Counts:
-        """Forgets these slices, and gives how many cells each had."""
+        """Forgets these slices, and gives how many accumulators each had."""
         sizes = self.sizes(wanted)
         for run in self._near(wanted):
             places, is_here = run.places(wanted)
@@ -200,12 +202,12 @@ class CellsBySlice:
         self._tidy()
         return sizes
 
-    def _append(self, run: Run) -> None:
+    def _append(self, run: AccumulatorRun) -> None:
         self._runs.append(run)
         while len(self._runs) > 1 and _are_alike(*self._runs[-2:]):
             self._runs[-2:] = [_joined(self._runs[-2:])]
 
-    def _near(self, wanted: Starts) -> list[Run]:
+    def _near(self, wanted: Starts) -> list[AccumulatorRun]:
         return [run for run in self._runs if run.is_near(wanted)]
 
     def _tidy(self) -> None:
@@ -213,45 +215,47 @@ class CellsBySlice:
         self._runs = [run if run.is_mostly_here else run.present() for run in self._runs if run.is_here]
 
 
-def _cut(run: Run, places: npt.NDArray[np.int64]) -> Run:
+def _cut(run: AccumulatorRun, places: npt.NDArray[np.int64]) -> AccumulatorRun:
     """The slices at these places, which are gone from the run then."""
     part = run.part(places)
     if run.gone is None:
         run.gone = np.zeros(len(run.starts), np.bool_)
         if part is run:
-            part = Run(run.starts, run.ends, run.cells, run.is_merged)
+            part = AccumulatorRun(run.starts, run.ends, run.accumulators, run.is_merged)
     run.gone[places] = True
-    run.gone_cells += len(part.cells)
+    run.gone_accumulators += len(part.accumulators)
     return part
 
 
-def _merged(run: Run, left_out: LeftOut) -> Run:
+def _merged(run: AccumulatorRun, left_out: LeftOut) -> AccumulatorRun:
     places = left_out(run)
     if not len(places):
-        return Run(run.starts, run.ends, run.cells, True)
-    return Run(run.starts, run.ends - places.searchsorted(run.ends), np.delete(run.cells, places), True)
+        return AccumulatorRun(run.starts, run.ends, run.accumulators, True)
+    return AccumulatorRun(
+        run.starts, run.ends - places.searchsorted(run.ends), np.delete(run.accumulators, places), True
+    )
 
 
-def _are_alike(older: Run, newer: Run) -> bool:
-    """Whether to put them together: each cell is moved a few times at most, and none is looked through again."""
-    are_small = len(older.cells) < _SMALL and len(older.cells) <= 2 * len(newer.cells)
+def _are_alike(older: AccumulatorRun, newer: AccumulatorRun) -> bool:
+    """Whether to put them together: each accumulator is moved a few times at most, and none is looked through again."""
+    are_small = len(older.accumulators) < _SMALL and len(older.accumulators) <= 2 * len(newer.accumulators)
     return are_small and older.is_merged == newer.is_merged
 
 
-def _joined(runs: Sequence[Run]) -> Run:
-    """All of them as one; the cells of a slice in the order of the runs."""
+def _joined(runs: Sequence[AccumulatorRun]) -> AccumulatorRun:
+    """All of them as one; the accumulators of a slice in the order of the runs."""
     if len(runs) == 1:
         return runs[0]
     runs = [run.present() for run in runs]
     starts = np.concatenate([run.starts for run in runs])
     counts = np.concatenate([run.counts for run in runs])
-    cells = np.concatenate([run.cells for run in runs])
+    accumulators = np.concatenate([run.accumulators for run in runs])
     if not (starts[1:] >= starts[:-1]).all():
         order = order_by(starts)
         begins = np.cumsum(counts) - counts
         starts, counts = starts[order], counts[order]
-        cells = cells[places_of_runs(begins[order], counts)]
+        accumulators = accumulators[places_of_runs(begins[order], counts)]
     is_first = is_other_than_before(starts)
     last = np.append(np.flatnonzero(is_first)[1:], len(starts)) - 1
     are_merged = all(run.is_merged for run in runs) and bool(is_first.all())
-    return Run(starts[is_first], np.cumsum(counts)[last], cells, are_merged)
+    return AccumulatorRun(starts[is_first], np.cumsum(counts)[last], accumulators, are_merged)

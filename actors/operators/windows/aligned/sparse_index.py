@@ -1,4 +1,4 @@
-"""Cells that are numbered in order of arrival: where slices have rows of some of the keys."""
+"""Accumulators that are numbered in order of arrival: where slices have rows of some of the keys."""
 
 from __future__ import annotations
 
@@ -14,61 +14,62 @@ from actors.columns.ranges import places_of_runs
 from actors.columns.take import contiguous
 from actors.keys.index import Ids
 from actors.keys.integer_index import PairIndex
-from actors.operators.aggregates.base import Cells, Places, grown
+from actors.operators.aggregates.accumulators import Accumulators, Selection, grown
 from actors.operators.windows.aligned.dense_index import is_dense
-from actors.operators.windows.aligned.slice_runs import CellsBySlice, Counts, Run, Starts
+from actors.operators.windows.aligned.slice_runs import AccumulatorRun, AccumulatorsBySlice, Counts, Starts
 
-# With so many cells it is asked for the first time whether other cells would be better, then whenever they have
-# doubled.
+# With so many accumulators it is asked for the first time whether other accumulators would be better, then whenever
+# they have doubled.
 _FEWEST_JUDGED = 4096
 
-# Cells that are not in use any more are squeezed out when there are more of them than others, and at least this many.
+# Accumulators that are not in use any more are squeezed out when there are more of them than others, and at least this
+# many.
 _RELEASED_BEFORE_COMPACTING = 4096
 
-# Cells are looked up if more than this share of all rows are of a key and slice that already had one.
+# Accumulators are looked up if more than this share of all rows are of a key and slice that already had one.
 _WORTH_LOOKING_UP = 0.25
 
 
-# In slices of so many cells each, one after the other is looked for what repeats; in all smaller ones at once.
+# In slices of so many accumulators each, one after the other is looked for what repeats; in all smaller ones at once.
 _LARGE_SLICE = 512
 
 
-class ArrivingCells(ABC):
-    """Numbers cells in order of arrival; those that are not in use any more are not used again.
+class SparseIndex(ABC):
+    """Numbers accumulators in order of arrival; those that are not in use any more are not used again.
 
     Args:
-        groups: cells that it is about to be asked for, each of another key or slice.
+        groups: accumulators that it is about to be asked for, each of another key or slice.
     """
 
     def __init__(self, groups: int = 0) -> None:
-        self._slices = CellsBySlice()
+        self._slices = AccumulatorsBySlice()
         self._released = 0
         self._judged_at = max(_FEWEST_JUDGED, 2 * groups)
         self._rows = 0
         """That came."""
         self._repeats = 0
-        """Of these, as far as it is known: how many were of a key and slice that already had a cell."""
+        """Of these, as far as it is known: how many were of a key and slice that already had a accumulator."""
         self.most_keys = 0
         """In one of the slices that were released."""
 
     @property
     @abstractmethod
     def size(self) -> int:
-        """Above all cells."""
+        """Above all accumulators."""
 
     @property
     def count(self) -> int:
-        """Cells in use."""
+        """Accumulators in use."""
         return self.size - self._released
 
     @property
     def is_worth_looking_up(self) -> bool:
-        """Whether many rows were of a key and slice that already had a cell."""
+        """Whether many rows were of a key and slice that already had a accumulator."""
         return self._repeats > _WORTH_LOOKING_UP * self._rows
 
     @property
     def has_repeats(self) -> bool:
-        """Whether a key may have several cells in a slice."""
+        """Whether a key may have several accumulators in a slice."""
         return False
 
     def starts(self) -> list[int]:
@@ -77,7 +78,8 @@ class ArrivingCells(ABC):
         return starts
 
     def has_room(self, starts: Sequence[int], keys: int, rows: int) -> bool:
-        """Whether `cells` may be called for that many rows; else other cells are better. May find some that repeat."""
+        """Whether `accumulators` may be called for that many rows; else other accumulators are better. May find some
+        that repeat."""
         self._rows += rows
         if self.count < self._judged_at:
             return True
@@ -93,8 +95,10 @@ class ArrivingCells(ABC):
         return True
 
     @abstractmethod
-    def cells(self, key_ids: Ids, starts: Sequence[int], which: npt.NDArray[Any] | None, keys: int) -> Cells:
-        """The cell of each key in its slice, which are in use from now on.
+    def accumulators(
+        self, key_ids: Ids, starts: Sequence[int], which: npt.NDArray[Any] | None, keys: int
+    ) -> Accumulators:
+        """The accumulator of each key in its slice, which are in use from now on.
 
         Args:
             key_ids: may be written over.
@@ -104,27 +108,27 @@ class ArrivingCells(ABC):
         """
 
     def reused(self) -> list[slice]:
-        """Cells that were used before, to be cleared before anything is added; each is given once."""
+        """Accumulators that were used before, to be cleared before anything is added; each is given once."""
         return []
 
-    def repeated(self) -> list[tuple[Cells, Cells]]:
-        """Cells that are not in use any more, and for each the one that what it has is to be added to; to be asked for
-        after all that may find some. Each is given once."""
+    def repeated(self) -> list[tuple[Accumulators, Accumulators]]:
+        """Accumulators that are not in use any more, and for each the one that what it has is to be added to; to be
+        asked for after all that may find some. Each is given once."""
         return []
 
     def find_repeated(self) -> None:
-        """From now on each key has one cell in a slice."""
+        """From now on each key has one accumulator in a slice."""
 
-    def unmerged(self) -> Run:
-        """All cells, by slice; a key may have several of one. Quick."""
+    def unmerged(self) -> AccumulatorRun:
+        """All accumulators, by slice; a key may have several of one. Quick."""
         return self._slices.everything()
 
     def sizes(self, starts: Starts) -> Counts:
-        """How many cells each of these slices has at most."""
+        """How many accumulators each of these slices has at most."""
         return self._slices.sizes(starts)
 
-    def read(self, starts: Starts) -> Run:
-        """Those of these slices that there are, each key with one cell.
+    def read(self, starts: Starts) -> AccumulatorRun:
+        """Those of these slices that there are, each key with one accumulator.
 
         Args:
             starts: ascending.
@@ -132,36 +136,36 @@ class ArrivingCells(ABC):
         return self._slices.read(starts, self._left_out)
 
     def read_changed(self, starts: Starts) -> None:
-        """Reads those of these slices, which ascend, that have got cells since they were read."""
+        """Reads those of these slices, which ascend, that have got accumulators since they were read."""
         changed = self._slices.changed(starts)
         if len(changed):
             self.read(changed)
 
-    def cells_of(self, slice_start: int) -> Places:
-        """The cells of a slice, ascending, one for each key; none if there is no such slice."""
-        return self.read(np.array([slice_start], np.int64)).cells
+    def accumulators_of(self, slice_start: int) -> Selection:
+        """The accumulators of a slice, ascending, one for each key; none if there is no such slice."""
+        return self.read(np.array([slice_start], np.int64)).accumulators
 
-    def _left_out(self, run: Run) -> npt.NDArray[np.int64]:
-        """For `CellsBySlice.read`: all but the first cell of each key in each slice."""
+    def _left_out(self, run: AccumulatorRun) -> npt.NDArray[np.int64]:
+        """For `AccumulatorsBySlice.read`: all but the first accumulator of each key in each slice."""
         return np.empty(0, np.int64)
 
     @abstractmethod
-    def key_ids(self, cells: Places) -> Ids | slice:
-        """The key of each of these cells, in whichever form is at hand."""
+    def key_ids(self, accumulators: Selection) -> Ids | slice:
+        """The key of each of these accumulators, in whichever form is at hand."""
 
     def release(self, starts: Sequence[int], cleared: Collection[int] = ()) -> None:
         """These slices are not needed any more; should one come again, it is a new one.
 
         Args:
             starts: ascending.
-            cleared: those of which nothing is left of what was added to their cells.
+            cleared: those of which nothing is left of what was added to their accumulators.
         """
         released = self._slices.release(np.array(starts, np.int64))
         self._released += int(released.sum())
         self.most_keys = max(self.most_keys, int(released.max(initial=0)))
 
-    def recent(self) -> Cells:
-        """Cells in use, and those that were released last."""
+    def recent(self) -> Accumulators:
+        """Accumulators in use, and those that were released last."""
         return np.arange(self.size)
 
     def is_wasteful(self) -> bool:
@@ -169,13 +173,14 @@ class ArrivingCells(ABC):
         return self._released > max(_RELEASED_BEFORE_COMPACTING, self.count)
 
 
-class LookedUpCells(ArrivingCells):
-    """Cells are found by their pair of slice and key."""
+class LookupIndex(SparseIndex):
+    """Accumulators are found by their pair of slice and key."""
 
     def __init__(self, groups: int = 0) -> None:
         super().__init__(groups)
         self._pairs = PairIndex()
-        """Numbers cells: a pair is the number of the slice, counted from 0 as slices appear, and that of the key."""
+        """Numbers accumulators: a pair is the number of the slice, counted from 0 as slices appear, and that of the
+        key."""
         self._numbers: dict[int, int] = {}
         self._next_number = 0
 
@@ -183,16 +188,18 @@ class LookedUpCells(ArrivingCells):
     def size(self) -> int:
         return self._pairs.size
 
-    def cells(self, key_ids: Ids, starts: Sequence[int], which: npt.NDArray[Any] | None, keys: int) -> Cells:
+    def accumulators(
+        self, key_ids: Ids, starts: Sequence[int], which: npt.NDArray[Any] | None, keys: int
+    ) -> Accumulators:
         numbers = np.array([self._number(start) for start in starts], np.int64)
         before = self._pairs.size
-        cells = self._pairs.ids(numbers[0] if which is None else numbers.take(which), key_ids, keys)
-        self._repeats += len(cells) - (self._pairs.size - before)
+        accumulators = self._pairs.ids(numbers[0] if which is None else numbers.take(which), key_ids, keys)
+        self._repeats += len(accumulators) - (self._pairs.size - before)
         if self._pairs.size > before:
-            new_cells = np.arange(before, self._pairs.size, dtype=np.int64)
+            new_accumulators = np.arange(before, self._pairs.size, dtype=np.int64)
             firsts = self._pairs.firsts(slice(before, None))
-            self._slices.add(new_cells, starts, None if which is None else _indices(firsts, numbers))
-        return cells
+            self._slices.add(new_accumulators, starts, None if which is None else _indices(firsts, numbers))
+        return accumulators
 
     def _number(self, slice_start: int) -> int:
         number = self._numbers.get(slice_start)
@@ -201,8 +208,8 @@ class LookedUpCells(ArrivingCells):
             self._next_number += 1
         return number
 
-    def key_ids(self, cells: Places) -> Ids | slice:
-        return self._pairs.seconds(cells)
+    def key_ids(self, accumulators: Selection) -> Ids | slice:
+        return self._pairs.seconds(accumulators)
 
     def release(self, starts: Sequence[int], cleared: Collection[int] = ()) -> None:
         super().release(starts, cleared)
@@ -210,19 +217,19 @@ class LookedUpCells(ArrivingCells):
             self._numbers.pop(start, None)
 
 
-class AppendedCells(ArrivingCells):
-    """Each row has a cell of its own, the next one. Cells of one key in one slice become one when the slice is read, or
-    when there are twice as many in all slices as there were then: nothing is searched for a row, and some three cells
-    are looked at for it in all."""
+class AppendIndex(SparseIndex):
+    """Each row has a accumulator of its own, the next one. Accumulators of one key in one slice become one when the
+    slice is read, or when there are twice as many in all slices as there were then: nothing is searched for a row, and
+    some three accumulators are looked at for it in all."""
 
     def __init__(self, groups: int = 0) -> None:
         super().__init__(groups)
         self._size = 0
         self._key_ids = np.empty(0, np.int32)
-        """Per cell."""
+        """Per accumulator."""
         self._rows_of_keys = np.empty(0, np.int32)
         """Per key, of no meaning between two uses."""
-        self._repeated: list[tuple[Cells, Cells]] = []
+        self._repeated: list[tuple[Accumulators, Accumulators]] = []
 
     @property
     def size(self) -> int:
@@ -235,30 +242,32 @@ class AppendedCells(ArrivingCells):
     def _is_best(self) -> bool:
         return not self.is_worth_looking_up
 
-    def cells(self, key_ids: Ids, starts: Sequence[int], which: npt.NDArray[Any] | None, keys: int) -> Cells:
+    def accumulators(
+        self, key_ids: Ids, starts: Sequence[int], which: npt.NDArray[Any] | None, keys: int
+    ) -> Accumulators:
         first, self._size = self._size, self._size + len(key_ids)
         self._key_ids = grown(self._key_ids, self._size, 0)
         self._key_ids[first : self._size] = key_ids
         self._rows_of_keys = grown(self._rows_of_keys, keys, 0)
-        cells = np.arange(first, self._size)
-        self._slices.add(cells, starts, which)
-        return cells
+        accumulators = np.arange(first, self._size)
+        self._slices.add(accumulators, starts, which)
+        return accumulators
 
-    def repeated(self) -> list[tuple[Cells, Cells]]:
+    def repeated(self) -> list[tuple[Accumulators, Accumulators]]:
         repeated, self._repeated = self._repeated, []
         return repeated
 
     def find_repeated(self) -> None:
         self.read(self._slices.starts())
 
-    def _left_out(self, run: Run) -> npt.NDArray[np.int64]:
-        keys = self._key_ids[contiguous(run.cells)]
+    def _left_out(self, run: AccumulatorRun) -> npt.NDArray[np.int64]:
+        keys = self._key_ids[contiguous(run.accumulators)]
         first_rows = self._first_rows(keys, run.counts)
         repeats = np.flatnonzero(first_rows != np.arange(len(keys), dtype=np.int32))
         if len(repeats):
             self._repeats += len(repeats)
             self._released += len(repeats)
-            self._repeated.append((run.cells[repeats], run.cells[first_rows[repeats]]))
+            self._repeated.append((run.accumulators[repeats], run.accumulators[first_rows[repeats]]))
         return repeats
 
     def _first_rows(self, keys: npt.NDArray[np.int32], counts: Counts) -> npt.NDArray[np.int32]:
@@ -284,8 +293,8 @@ class AppendedCells(ArrivingCells):
         self._rows_of_keys[keys[::-1]] = rows[::-1]  # the last write wins, which is the first row of each
         return self._rows_of_keys.take(keys)
 
-    def key_ids(self, cells: Places) -> Ids | slice:
-        ids: Ids = self._key_ids[cells].astype(np.int64)
+    def key_ids(self, accumulators: Selection) -> Ids | slice:
+        ids: Ids = self._key_ids[accumulators].astype(np.int64)
         return ids
 
 

@@ -72,7 +72,7 @@ class ColumnarCountOperator(TimedOperator):
     def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot | None:
         snapshot = self._snapshot_subtask(self._store.next_position)
         captured, tables = self._store.capture(), KeyedTables.of(self.context)
-        if len(captured.cells):
+        if len(captured.accumulators):
             metadata = {_GRID: self._windows.encode().encode()}
             snapshot.add_keyed(_STATE, lambda: captured.table(tables, metadata), tables.owned)
         return snapshot

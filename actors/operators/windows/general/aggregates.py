@@ -13,7 +13,7 @@ from actors.columns.large_columns import batches_of, timed
 from actors.columns.ordering import distinct
 from actors.keys.hashes import key_columns
 from actors.keys.state_tables import KeyedTables, same_rows
-from actors.operators.aggregates.base import Cells
+from actors.operators.aggregates.accumulators import Accumulators
 from actors.operators.contract.operator import OperatorContext, Output
 from actors.operators.expressions.column_operators import operator_label
 from actors.operators.windows.aligned.slice_runs import Counts
@@ -120,13 +120,13 @@ class AggregateFirings:
         return None if self._selector is None else key_columns(batch, self._selector, self._where)
 
     def _emit(self) -> None:
-        cells, counts = self._cells()
+        accumulators, counts = self._accumulators()
         firings = len(counts)
-        key_ids = self._store.key_ids(cells[np.cumsum(counts) - counts])
-        if len(cells) == firings == len(distinct(cells)):
-            results = self._store.results(cells)
+        key_ids = self._store.key_ids(accumulators[np.cumsum(counts) - counts])
+        if len(accumulators) == firings == len(distinct(accumulators)):
+            results = self._store.results(accumulators)
         else:
-            results = self._store.combined_results(cells, np.repeat(np.arange(firings), counts), firings)
+            results = self._store.combined_results(accumulators, np.repeat(np.arange(firings), counts), firings)
         windows = [window for window, _ in self._firings]
         names = [*self._store.key_names(), "window_start", "window_end", *(name for name, _ in self._aggregates)]
         check_names(names, self._where)
@@ -138,12 +138,15 @@ class AggregateFirings:
         for rows in timed(batches_of(columns, names), times):
             self._output.emit(rows)
 
-    def _cells(self) -> tuple[Cells, Counts]:
-        """Of each firing's slices, which have a cell each, in the order of the firings; how many each firing has."""
+    def _accumulators(self) -> tuple[Accumulators, Counts]:
+        """Of each firing's slices, which have a accumulator each, in the order of the firings; how many each firing
+        has."""
         numbers = np.array([number for _, slices in self._firings for number in slices], np.int64)
         found = self._store.read(distinct(numbers))
-        assert len(found.cells) == len(found.starts), "a slice is of one key"
-        return found.cells[found.starts.searchsorted(numbers)], np.array([len(slices) for _, slices in self._firings])
+        assert len(found.accumulators) == len(found.starts), "a slice is of one key"
+        return found.accumulators[found.starts.searchsorted(numbers)], np.array(
+            [len(slices) for _, slices in self._firings]
+        )
 
     # -- snapshots; nothing is noted down between batches
 
@@ -154,7 +157,7 @@ class AggregateFirings:
 
     def snapshot(self, snapshot: OperatorSnapshot) -> None:
         captured, tables = self._store.capture(MIN_TIMESTAMP), KeyedTables.of(self._context)
-        if len(captured.cells):
+        if len(captured.accumulators):
             snapshot.add_keyed(_STATE, lambda: captured.table(tables, {_KIND: _GENERAL}), tables.owned)
 
     def restore(self, restored: RestoredState, next_number: int) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from actors.operators.aggregates.aggregate_columns import AggregateColumns
-from actors.operators.aggregates.base import Cells
 from actors.operators.windows.base.results import Bounds, emit_windows
 from actors.operators.windows.sessions.contents import AggregatedSessions, SessionContents
 from actors.operators.windows.sessions.operator_base import SessionOperatorBase
+from actors.operators.windows.sessions.session_table import SessionIds
 from flinkray.transformations.operator_factories import WindowFactory
 
 
@@ -21,9 +21,9 @@ class ColumnarSessionOperator(SessionOperatorBase):
         self._aggregates = AggregateColumns(self._given, self._where)
         return AggregatedSessions(self._aggregates, self._where)
 
-    def _emit(self, cells: Cells) -> None:
-        bounds = Bounds.of(*self._store.windows(cells))
-        results = list(zip(self._aggregates.names, self._aggregates.results(cells), strict=True))
-        keys = self._store.keys(cells)
+    def _emit(self, sessions: SessionIds) -> None:
+        bounds = Bounds.of(*self._store.windows(sessions))
+        results = list(zip(self._aggregates.names, self._aggregates.results(sessions), strict=True))
+        keys = self._store.keys(sessions)
         key_columns = [] if keys is None else list(zip(keys.schema.names, keys.columns, strict=True))
         emit_windows(self.context, self.output, key_columns, bounds, results)

@@ -1,4 +1,4 @@
-"""What sessions hold, cell by cell: built-in aggregates in columns, or what the user's functions make of rows."""
+"""What sessions hold, session by session: built-in aggregates in columns, or what the user's functions make of rows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import pyarrow as pa
 
 from actors.columns.ordering import distinct
 from actors.keys.state_tables import StateRows, check_same
+from actors.operators.aggregates.accumulators import grown, renumbered
 from actors.operators.aggregates.aggregate_columns import AggregateColumns
-from actors.operators.aggregates.base import Cells, grown, moved
 from actors.operators.contract.operator import OperatorContext
 from actors.operators.expressions.column_operators import operator_label
 from actors.operators.functions.shared_values import FrozenValues, SharedValues, pickled, unpickled
+from actors.operators.windows.sessions.session_table import SessionIds
 from actors.operators.windows.user_functions.contents import Fold
 from actors.operators.windows.user_functions.panes import NOTHING
 from actors.user_code.functions import raise_attributed
@@ -32,7 +33,7 @@ _OF_FUNCTIONS = "of user functions"
 # The column of a snapshot with what functions have made.
 _CONTENTS = "contents"
 
-# What a cell and snapshots that are not written yet have in common.
+# What a session and snapshots that are not written yet have in common.
 _NOTHING_SHARED, _VALUES_SHARED, _ALL_SHARED = 0, 1, 2
 
 
@@ -40,8 +41,8 @@ class FrozenContents(ABC):
     """The contents at a barrier; any thread may read them."""
 
     @abstractmethod
-    def columns(self, cells: Cells) -> dict[str, pa.Array]:
-        """A row for each of these distinct cells."""
+    def columns(self, sessions: SessionIds) -> dict[str, pa.Array]:
+        """A row for each of these distinct sessions."""
 
     @abstractmethod
     def metadata(self) -> dict[str, bytes]:
@@ -49,35 +50,36 @@ class FrozenContents(ABC):
 
 
 class SessionContents(ABC):
-    """Belongs to the task's thread. Cells that `grow` made room for are empty."""
+    """Belongs to the task's thread. Sessions that `grow` made room for are empty."""
 
     @abstractmethod
     def grow(self, size: int) -> None:
-        """Makes room for the cells 0 ... size - 1."""
+        """Makes room for the sessions 0 ... size - 1."""
 
     @abstractmethod
-    def add(self, batch: Batch, cells: Cells, first_position: int) -> None:
-        """Adds each row to its cell; rows are numbered from `first_position` in order of arrival."""
+    def add(self, batch: Batch, sessions: SessionIds, first_position: int) -> None:
+        """Adds each row to its session; rows are numbered from `first_position` in order of arrival."""
 
     @abstractmethod
-    def merge(self, cells: Cells, targets: Cells) -> None:
-        """Moves what `cells[i]`, which are distinct, have to behind that of `targets[i]`."""
+    def merge(self, sessions: SessionIds, targets: SessionIds) -> None:
+        """Moves what `sessions[i]`, which are distinct, have to behind that of `targets[i]`."""
 
     @abstractmethod
-    def drop(self, cells: Cells) -> None:
+    def drop(self, sessions: SessionIds) -> None:
         """These are over, and not asked for again."""
 
     @abstractmethod
-    def move(self, cells: Cells, targets: Cells, size: int) -> None:
-        """Keeps only these distinct cells, `cells[i]` as `targets[i]`, and makes room for the cells 0 ... size - 1."""
+    def renumber(self, old: SessionIds, new: SessionIds, size: int) -> None:
+        """Keeps only these distinct sessions, `old[i]` as `new[i]`, and makes room for the sessions 0 ... size
+        - 1."""
 
     @abstractmethod
     def freeze(self, size: int) -> FrozenContents:
-        """The cells 0 ... size - 1 as they are now. Quick."""
+        """The sessions 0 ... size - 1 as they are now. Quick."""
 
     @abstractmethod
-    def restore(self, part: StateRows, cells: Cells) -> None:
-        """Row i of a snapshot becomes `cells[i]`, which is empty.
+    def restore(self, part: StateRows, sessions: SessionIds) -> None:
+        """Row i of a snapshot becomes `sessions[i]`, which is empty.
 
         Raises:
             CheckpointError: it was written for something else.
@@ -94,33 +96,33 @@ class AggregatedSessions(SessionContents):
     def grow(self, size: int) -> None:
         self._aggregates.grow(size)
 
-    def add(self, batch: Batch, cells: Cells, first_position: int) -> None:
-        self._aggregates.add(batch.data, cells, first_position)
+    def add(self, batch: Batch, sessions: SessionIds, first_position: int) -> None:
+        self._aggregates.add(batch.data, sessions, first_position)
 
-    def merge(self, cells: Cells, targets: Cells) -> None:
-        self._aggregates.merge(self._aggregates, cells, targets)
+    def merge(self, sessions: SessionIds, targets: SessionIds) -> None:
+        self._aggregates.merge(self._aggregates, sessions, targets)
 
-    def drop(self, cells: Cells) -> None:
+    def drop(self, sessions: SessionIds) -> None:
         pass  # arrays have elements for them until they are squeezed out
 
-    def move(self, cells: Cells, targets: Cells, size: int) -> None:
-        self._aggregates.move(cells, targets, size)
+    def renumber(self, old: SessionIds, new: SessionIds, size: int) -> None:
+        self._aggregates.renumber(old, new, size)
 
     def freeze(self, size: int) -> FrozenContents:
         return _FrozenAggregates(self._aggregates.copy(size))
 
-    def restore(self, part: StateRows, cells: Cells) -> None:
+    def restore(self, part: StateRows, sessions: SessionIds) -> None:
         if _KIND in part.metadata:  # older versions had no sessions of another kind in such a part
             check_same(part, _KIND, _BUILT_IN, f"operator {self._where!r}")
-        self._aggregates.merge(self._aggregates.loaded(part), np.arange(part.num_rows), cells)
+        self._aggregates.merge(self._aggregates.loaded(part), np.arange(part.num_rows), sessions)
 
 
 class _FrozenAggregates(FrozenContents):
     def __init__(self, aggregates: AggregateColumns) -> None:
         self._aggregates = aggregates
 
-    def columns(self, cells: Cells) -> dict[str, pa.Array]:
-        return self._aggregates.columns(cells)
+    def columns(self, sessions: SessionIds) -> dict[str, pa.Array]:
+        return self._aggregates.columns(sessions)
 
     def metadata(self) -> dict[str, bytes]:
         return {_KIND: _BUILT_IN.encode(), **self._aggregates.metadata()}
@@ -133,73 +135,73 @@ class FoldedSessions(SessionContents):
         self._fold = fold
         self._context = context
         self._contents: list[Any] = []
-        """By cell."""
+        """By session."""
         self._after_copy = _NOTHING_SHARED if fold.copy is copy_of else _VALUES_SHARED
         self._snapshots: SharedValues[list[Any]] = SharedValues()
         self._shared: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
-        """By cell, where there are such snapshots."""
+        """By session, where there are such snapshots."""
 
     def grow(self, size: int) -> None:
         self._shared = grown(self._shared, size, _NOTHING_SHARED)
         self._contents.extend([NOTHING] * (size - len(self._contents)))
 
-    def add(self, batch: Batch, cells: Cells, first_position: int) -> None:
-        self._part(cells, self._fold.copy, self._after_copy)
+    def add(self, batch: Batch, sessions: SessionIds, first_position: int) -> None:
+        self._part(sessions, self._fold.copy, self._after_copy)
         contents, add = self._contents, self._fold.add
         value: Any = None
         try:
-            for value, cell in zip(decode(batch), cells.tolist(), strict=True):
-                contents[cell] = add(contents[cell], value)
+            for value, session in zip(decode(batch), sessions.tolist(), strict=True):
+                contents[session] = add(contents[session], value)
         except BaseException as error:
             raise_attributed(self._context.operator_name, self._context.subtask, value, error)
 
-    def merge(self, cells: Cells, targets: Cells) -> None:
-        self._part(np.concatenate([cells, targets]), self._fold.copy, self._after_copy)
-        np.maximum.at(self._shared, targets, self._shared[cells])
+    def merge(self, sessions: SessionIds, targets: SessionIds) -> None:
+        self._part(np.concatenate([sessions, targets]), self._fold.copy, self._after_copy)
+        np.maximum.at(self._shared, targets, self._shared[sessions])
         contents = self._contents
-        order = np.argsort(cells)  # of arrival
-        for cell, target in zip(cells[order].tolist(), targets[order].tolist(), strict=True):
-            merged, taken = contents[target], contents[cell]
+        order = np.argsort(sessions)  # of arrival
+        for session, target in zip(sessions[order].tolist(), targets[order].tolist(), strict=True):
+            merged, taken = contents[target], contents[session]
             try:
                 contents[target] = self._fold.merge(merged, taken)
             except BaseException as error:
                 raise_attributed(self._context.operator_name, self._context.subtask, (merged, taken), error)
-        self.drop(cells)
+        self.drop(sessions)
 
-    def to_show(self, cells: Cells) -> list[Any]:
+    def to_show(self, sessions: SessionIds) -> list[Any]:
         """What these hold, for the user's function, which may change the values that it gets."""
-        self._part(cells, copy_of, _NOTHING_SHARED)
-        return [self._contents[cell] for cell in cells.tolist()]
+        self._part(sessions, copy_of, _NOTHING_SHARED)
+        return [self._contents[session] for session in sessions.tolist()]
 
-    def _part(self, cells: Cells, copy: Callable[[Any], Any], still_shared: int) -> None:
-        """Copies what these cells share with snapshots, if it is more than `still_shared`, as it may change."""
+    def _part(self, sessions: SessionIds, copy: Callable[[Any], Any], still_shared: int) -> None:
+        """Copies what these sessions share with snapshots, if it is more than `still_shared`, as it may change."""
         if not self._snapshots.current():
             return
-        shared = distinct(cells[self._shared[cells] > still_shared])
-        for cell in shared.tolist():
-            if self._contents[cell] is not NOTHING:
-                self._contents[cell] = copy(self._contents[cell])
+        shared = distinct(sessions[self._shared[sessions] > still_shared])
+        for session in shared.tolist():
+            if self._contents[session] is not NOTHING:
+                self._contents[session] = copy(self._contents[session])
         self._shared[shared] = still_shared
 
-    def drop(self, cells: Cells) -> None:
-        for cell in cells.tolist():
-            self._contents[cell] = NOTHING
+    def drop(self, sessions: SessionIds) -> None:
+        for session in sessions.tolist():
+            self._contents[session] = NOTHING
 
-    def move(self, cells: Cells, targets: Cells, size: int) -> None:
+    def renumber(self, old: SessionIds, new: SessionIds, size: int) -> None:
         kept = [NOTHING] * size
-        for cell, target in zip(cells.tolist(), targets.tolist(), strict=True):
-            kept[target] = self._contents[cell]
+        for old_session, new_session in zip(old.tolist(), new.tolist(), strict=True):
+            kept[new_session] = self._contents[old_session]
         self._contents = kept
-        self._shared = moved(self._shared, cells, targets, size, _NOTHING_SHARED)
+        self._shared = renumbered(self._shared, old, new, size, _NOTHING_SHARED)
 
     def freeze(self, size: int) -> FrozenContents:
         self._shared[:size] = _ALL_SHARED
         return _FrozenFolds(self._snapshots.freeze(self._contents), operator_label(self._context))
 
-    def restore(self, part: StateRows, cells: Cells) -> None:
+    def restore(self, part: StateRows, sessions: SessionIds) -> None:
         check_same(part, _KIND, _OF_FUNCTIONS, operator_label(self._context))
-        for cell, contents in zip(cells.tolist(), unpickled(part.columns[_CONTENTS]), strict=True):
-            self._contents[cell] = contents
+        for session, contents in zip(sessions.tolist(), unpickled(part.columns[_CONTENTS]), strict=True):
+            self._contents[session] = contents
 
 
 class _FrozenFolds(FrozenContents):
@@ -207,9 +209,9 @@ class _FrozenFolds(FrozenContents):
         self._contents = contents
         self._where = where
 
-    def columns(self, cells: Cells) -> dict[str, pa.Array]:
-        values = (self._contents.values[cell] for cell in cells.tolist())
-        return {_CONTENTS: pickled(values, lambda row: f"{self._where}: the session in cell {cells[row]}")}
+    def columns(self, sessions: SessionIds) -> dict[str, pa.Array]:
+        values = (self._contents.values[session] for session in sessions.tolist())
+        return {_CONTENTS: pickled(values, lambda row: f"{self._where}: the session in cell {sessions[row]}")}
 
     def metadata(self) -> dict[str, bytes]:
         return {_KIND: _OF_FUNCTIONS.encode()}

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from actors.columns.ordering import order_by
-from actors.operators.aggregates.base import Cells
 from actors.operators.windows.sessions.contents import FoldedSessions, SessionContents
 from actors.operators.windows.sessions.operator_base import SessionOperatorBase
+from actors.operators.windows.sessions.session_table import SessionIds
 from actors.operators.windows.user_functions.calls import CallingOperator, WindowCalls
 from flinkray.batches.batch import Batch
 from flinkray.time.windows import Window
@@ -47,13 +47,13 @@ class RowSessionOperator(CallingOperator, SessionOperatorBase):
         """Sessions fire and are over in the order of these times, as the function may keep things by key."""
         due = self._store.due(watermark)
         over = self._store.over(self._late_limit)
-        cells, is_end = np.concatenate([due, over]), np.repeat([0, 1], [len(due), len(over)])
-        starts, ends = self._store.windows(cells)
+        sessions, is_end = np.concatenate([due, over]), np.repeat([0, 1], [len(due), len(over)])
+        starts, ends = self._store.windows(sessions)
         lasts = ends - 1
         lasts[len(due) :] = np.minimum(lasts[len(due) :], MAX_TIMESTAMP - self._lateness) + self._lateness
-        order = order_by(lasts, starts, cells, is_end)
+        order = order_by(lasts, starts, sessions, is_end)
         contents = iter(self._contents.to_show(due))
-        for (key, group, window), has_ended in zip(self._told(cells[order]), is_end[order].tolist(), strict=True):
+        for (key, group, window), has_ended in zip(self._told(sessions[order]), is_end[order].tolist(), strict=True):
             if has_ended:
                 self._calls.clear(key, group, window)
             else:
@@ -61,12 +61,12 @@ class RowSessionOperator(CallingOperator, SessionOperatorBase):
         self._store.fired(due)
         self._store.release(over)
 
-    def _emit(self, cells: Cells) -> None:
-        for (key, group, window), contents in zip(self._told(cells), self._contents.to_show(cells), strict=True):
+    def _emit(self, sessions: SessionIds) -> None:
+        for (key, group, window), contents in zip(self._told(sessions), self._contents.to_show(sessions), strict=True):
             self._calls.fire(key, group, window, contents)
 
-    def _told(self, cells: Cells) -> Iterator[tuple[Any, int, Window]]:
+    def _told(self, sessions: SessionIds) -> Iterator[tuple[Any, int, Window]]:
         """Key, key group and window of each."""
-        starts, ends = (times.tolist() for times in self._store.windows(cells))
-        keys, groups = self._calls.keys(self._store.keys(cells), len(cells))
+        starts, ends = (times.tolist() for times in self._store.windows(sessions))
+        keys, groups = self._calls.keys(self._store.keys(sessions), len(sessions))
         return zip(keys, groups, map(Window, starts, ends), strict=True)

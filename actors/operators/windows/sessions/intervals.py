@@ -71,7 +71,7 @@ def _latest_ends(keys: Ids, ends: Times) -> Times:
 
 
 class EndQueue:
-    """Cells by the time at which they want attention; a cell may be in it several times.
+    """Sessions by the time at which they want attention; a session may be in it several times.
 
     Sorted runs, of which some of about the same length become one.
     """
@@ -79,44 +79,44 @@ class EndQueue:
     def __init__(self) -> None:
         self._runs: list[tuple[Times, Rows]] = []
 
-    def add(self, times: Times, cells: Rows) -> None:
+    def add(self, times: Times, sessions: Rows) -> None:
         if not len(times):
             return
         order = order_by(times)
-        self._runs.append((times[order], cells[order]))
+        self._runs.append((times[order], sessions[order]))
         while len(self._runs) >= _RUNS and len(self._runs[-_RUNS][0]) <= _RUNS * len(self._runs[-1][0]):
-            times, cells = (np.concatenate(each) for each in zip(*self._runs[-_RUNS:], strict=True))
+            times, sessions = (np.concatenate(each) for each in zip(*self._runs[-_RUNS:], strict=True))
             order = order_by(times)
-            self._runs[-_RUNS:] = [(times[order], cells[order])]
+            self._runs[-_RUNS:] = [(times[order], sessions[order])]
 
     def pop(self, limit: int) -> tuple[Times, Rows]:
         """Takes out all that want attention at or before `limit`; in no particular order."""
         popped: list[tuple[Times, Rows]] = []
         kept: list[tuple[Times, Rows]] = []
-        for times, cells in self._runs:
+        for times, sessions in self._runs:
             count = int(np.searchsorted(times, limit, "right"))
             if count:
-                popped.append((times[:count], cells[:count]))
+                popped.append((times[:count], sessions[:count]))
             if count < len(times):
-                kept.append((times[count:], cells[count:]) if count else (times, cells))
+                kept.append((times[count:], sessions[count:]) if count else (times, sessions))
         self._runs = kept
         if not popped:
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        return np.concatenate([times for times, _ in popped]), np.concatenate([cells for _, cells in popped])
+        return np.concatenate([times for times, _ in popped]), np.concatenate([sessions for _, sessions in popped])
 
     def renumber(self, place: Rows) -> None:
-        """Cell n is now `place[n]`; those with a negative one are forgotten."""
+        """Session n is now `place[n]`; those with a negative one are forgotten."""
         renumbered = []
-        for times, cells in self._runs:
-            cells = place[cells]
-            is_kept = cells >= 0
+        for times, sessions in self._runs:
+            sessions = place[sessions]
+            is_kept = sessions >= 0
             if is_kept.any():
-                renumbered.append((times[is_kept], cells[is_kept]))
+                renumbered.append((times[is_kept], sessions[is_kept]))
         self._runs = renumbered
 
     def content(self) -> list[tuple[int, int]]:
-        """(time, cell), in no particular order."""
-        return [pair for times, cells in self._runs for pair in zip(times.tolist(), cells.tolist(), strict=True)]
+        """(time, session), in no particular order."""
+        return [pair for times, sessions in self._runs for pair in zip(times.tolist(), sessions.tolist(), strict=True)]
 
     def earliest(self) -> int | None:
         """None: it is empty."""

@@ -7,10 +7,10 @@ from msgspec import Struct
 
 from actors.columns.ordering import is_other_than_before, order_by
 from actors.keys.index import Ids
-from actors.operators.aggregates.base import Cells, grown, moved
+from actors.operators.aggregates.accumulators import grown, renumbered
 from actors.operators.windows.base.times import Times
 from actors.operators.windows.sessions.intervals import Runs
-from actors.operators.windows.sessions.session_table import NO_CELL, NO_CELLS, Flags, SessionCells
+from actors.operators.windows.sessions.session_table import NO_SESSION, NO_SESSIONS, Flags, SessionIds, SessionTable
 from actors.operators.windows.sessions.time_index import SessionIndex
 from flinkray.types.records import MIN_TIMESTAMP
 
@@ -22,12 +22,12 @@ class Near(Struct, frozen=True):
     """Open sessions of some keys.
 
     Attributes:
-        cells: sessions that may touch what has come; of each key the latest first.
-        rest: for each key that has come, ascending, the newest of its other sessions in a chain, or NO_CELL.
+        sessions: sessions that may touch what has come; of each key the latest first.
+        rest: for each key that has come, ascending, the newest of its other sessions in a chain, or NO_SESSION.
     """
 
-    cells: Cells
-    rest: Cells
+    sessions: SessionIds
+    rest: SessionIds
 
 
 class SessionsByKey:
@@ -37,21 +37,21 @@ class SessionsByKey:
     of a key with very many by a search. Belongs to one thread.
     """
 
-    def __init__(self, cells: SessionCells) -> None:
-        self._cells = cells
-        self._index = SessionIndex(cells)
-        self._newest: Cells = NO_CELLS
+    def __init__(self, sessions: SessionTable) -> None:
+        self._table = sessions
+        self._index = SessionIndex(sessions)
+        self._newest: SessionIds = NO_SESSIONS
         """By key."""
-        self._sizes: Cells = NO_CELLS
+        self._sizes: SessionIds = NO_SESSIONS
         """Open sessions, by key."""
         self._is_indexed: Flags = np.empty(0, np.bool_)
         """By key."""
-        self._older: Cells = NO_CELLS
-        """By cell: the next one in the chain. Those after one that is over are over too."""
+        self._older: SessionIds = NO_SESSIONS
+        """By session: the next one in the chain. Those after one that is over are over too."""
 
     def grow(self, key_count: int) -> None:
         """Makes room for the keys 0 ... key_count - 1."""
-        self._newest = grown(self._newest, key_count, NO_CELL)
+        self._newest = grown(self._newest, key_count, NO_SESSION)
         self._sizes = grown(self._sizes, key_count, 0)
         self._is_indexed = grown(self._is_indexed, key_count, False)
 
@@ -64,19 +64,19 @@ class SessionsByKey:
         newest = self._newest[key_ids]
         if not len(self._index):
             return self._chained(newest, earliest)
-        chained = self._chained(np.where(self._is_indexed[key_ids], NO_CELL, newest), earliest)
-        return Near(np.concatenate([chained.cells, self._indexed(runs)]), chained.rest)
+        chained = self._chained(np.where(self._is_indexed[key_ids], NO_SESSION, newest), earliest)
+        return Near(np.concatenate([chained.sessions, self._indexed(runs)]), chained.rest)
 
-    def _chained(self, at: Cells, earliest: Times) -> Near:
+    def _chained(self, at: SessionIds, earliest: Times) -> Near:
         """Goes from these on as far as sessions end at or after a time, of those that are open."""
-        rest = np.full(len(at), NO_CELL, np.int64)
+        rest = np.full(len(at), NO_SESSION, np.int64)
         which = np.arange(len(at))
-        found = [NO_CELLS]
+        found = [NO_SESSIONS]
         while True:
-            is_open = at != NO_CELL
-            is_open[is_open] = self._cells.is_open[at[is_open]]
+            is_open = at != NO_SESSION
+            is_open[is_open] = self._table.is_open[at[is_open]]
             at, which = at[is_open], which[is_open]
-            is_near = self._cells.ends[at] >= earliest[which]
+            is_near = self._table.ends[at] >= earliest[which]
             rest[which[~is_near]] = at[~is_near]
             at, which = at[is_near], which[is_near]
             if not len(at):
@@ -84,79 +84,79 @@ class SessionsByKey:
             found.append(at)
             at = self._older[at]
 
-    def _indexed(self, runs: Runs) -> Cells:
+    def _indexed(self, runs: Runs) -> SessionIds:
         newest = self._newest[runs.key_ids]
         # Rows mostly come after all sessions of their keys.
-        may_touch = self._is_indexed[runs.key_ids] & (runs.starts <= self._cells.ends[newest])
+        may_touch = self._is_indexed[runs.key_ids] & (runs.starts <= self._table.ends[newest])
         if not may_touch.any():
-            return NO_CELLS
+            return NO_SESSIONS
         return self._index.touching(runs.key_ids[may_touch], runs.starts[may_touch], runs.ends[may_touch])
 
     # -- sessions that come, grow and go
 
-    def add(self, cells: Cells, is_new: Flags, starts_earlier: Flags, rest: Cells) -> None:
+    def add(self, sessions: SessionIds, is_new: Flags, starts_earlier: Flags, rest: SessionIds) -> None:
         """
         Args:
-            cells: sessions that are there now, sorted by key and start: new ones, and those that were near.
+            sessions: sessions that are there now, sorted by key and start: new ones, and those that were near.
             starts_earlier: which of them start earlier than they did, or are new.
             rest: for each, `Near.rest` of its key.
         """
-        if not len(cells):
+        if not len(sessions):
             return
-        key_ids = self._cells.key_ids[cells]
+        key_ids = self._table.key_ids[sessions]
         np.add.at(self._sizes, key_ids[is_new], 1)
         is_many = self._sizes[key_ids] > _MOST_CHAINED
         if len(self._index):
             is_many |= self._is_indexed[key_ids]
         if not is_many.any():
-            self._chain(key_ids, cells, rest)
+            self._chain(key_ids, sessions, rest)
             return
-        self._put_into_index(key_ids[is_many], cells[is_many], starts_earlier[is_many], rest[is_many])
+        self._put_into_index(key_ids[is_many], sessions[is_many], starts_earlier[is_many], rest[is_many])
         is_few = ~is_many
-        self._chain(key_ids[is_few], cells[is_few], rest[is_few])
+        self._chain(key_ids[is_few], sessions[is_few], rest[is_few])
 
-    def _chain(self, key_ids: Ids, cells: Cells, rest: Cells) -> None:
+    def _chain(self, key_ids: Ids, sessions: SessionIds, rest: SessionIds) -> None:
         """Before the rest of their keys'."""
-        if not len(cells):
+        if not len(sessions):
             return
-        self._older = grown(self._older, self._cells.count, NO_CELL)
+        self._older = grown(self._older, self._table.count, NO_SESSION)
         is_first = is_other_than_before(key_ids)
-        older = np.empty(len(cells), np.int64)
-        older[1:] = cells[:-1]
+        older = np.empty(len(sessions), np.int64)
+        older[1:] = sessions[:-1]
         older[is_first] = rest[is_first]
-        self._older[cells] = older
+        self._older[sessions] = older
         is_last = np.append(is_first[1:], True)
-        self._newest[key_ids[is_last]] = cells[is_last]
+        self._newest[key_ids[is_last]] = sessions[is_last]
 
-    def _put_into_index(self, key_ids: Ids, cells: Cells, starts_earlier: Flags, rest: Cells) -> None:
+    def _put_into_index(self, key_ids: Ids, sessions: SessionIds, starts_earlier: Flags, rest: SessionIds) -> None:
         is_newly = ~self._is_indexed[key_ids]
-        added = cells[starts_earlier | is_newly]
+        added = sessions[starts_earlier | is_newly]
         if is_newly.any():
-            # What is left in the chains of these keys; of a key without, NO_CELL, which is no cell.
+            # What is left in the chains of these keys; of a key without, NO_SESSION, which is no session.
             left = rest[is_newly & is_other_than_before(key_ids)]
-            added = np.concatenate([added, self._chained(left, np.full(len(left), MIN_TIMESTAMP)).cells])
+            added = np.concatenate([added, self._chained(left, np.full(len(left), MIN_TIMESTAMP)).sessions])
             self._is_indexed[key_ids] = True
         self._index.add(added)
         is_last = np.append(key_ids[1:] != key_ids[:-1], True)
-        self._be_newest(key_ids[is_last], cells[is_last])
+        self._be_newest(key_ids[is_last], sessions[is_last])
 
-    def _be_newest(self, key_ids: Ids, cells: Cells) -> None:
-        of, newest = self._cells, self._newest[key_ids]
-        is_newer = (newest == NO_CELL) | ~of.is_open[newest] | (of.starts[newest] < of.starts[cells])
-        self._newest[key_ids[is_newer]] = cells[is_newer]
+    def _be_newest(self, key_ids: Ids, sessions: SessionIds) -> None:
+        of, newest = self._table, self._newest[key_ids]
+        is_newer = (newest == NO_SESSION) | ~of.is_open[newest] | (of.starts[newest] < of.starts[sessions])
+        self._newest[key_ids[is_newer]] = sessions[is_newer]
 
-    def join(self, cells: Cells, targets: Cells) -> None:
+    def join(self, sessions: SessionIds, targets: SessionIds) -> None:
         """The sessions have become part of those others of their keys, and are closed."""
-        key_ids = self._cells.key_ids[cells]
+        key_ids = self._table.key_ids[sessions]
         np.subtract.at(self._sizes, key_ids, 1)
         if len(self._index):
             is_indexed = self._is_indexed[key_ids]
-            self._index.join(cells[is_indexed], targets[is_indexed])
+            self._index.join(sessions[is_indexed], targets[is_indexed])
 
-    def over(self, cells: Cells) -> None:
+    def over(self, sessions: SessionIds) -> None:
         """These sessions are closed: all up to some time."""
-        np.subtract.at(self._sizes, self._cells.key_ids[cells], 1)
-        if not self._cells.open_count and len(self._index):
+        np.subtract.at(self._sizes, self._table.key_ids[sessions], 1)
+        if not self._table.open_count and len(self._index):
             self._index.clear()
             self._is_indexed[:] = False
 
@@ -166,41 +166,42 @@ class SessionsByKey:
         """Only these keys are kept, as keys 0, 1, ..."""
         self._newest, self._sizes, self._is_indexed = self._newest[keys], self._sizes[keys], self._is_indexed[keys]
 
-    def renumber(self, live: Cells, place: Cells) -> None:
-        """The cells were squeezed: `live` are kept; cell n is now `place[n]`, the last of which is that of NO_CELL."""
-        older = grown(self._older, len(place) - 1, NO_CELL)
+    def renumber(self, live: SessionIds, place: SessionIds) -> None:
+        """The sessions were squeezed: `live` are kept; session n is now `place[n]`, the last of which is that of
+        NO_SESSION."""
+        older = grown(self._older, len(place) - 1, NO_SESSION)
         older[live] = place[older[live]]
-        self._older = moved(older, live, np.arange(len(live)), len(live), NO_CELL)
+        self._older = renumbered(older, live, np.arange(len(live)), len(live), NO_SESSION)
         self._newest = place[self._newest]
         if len(self._index):
             self._index_again()
 
     def _index_again(self) -> None:
-        of = self._cells
-        cells = np.flatnonzero(self._is_indexed[of.key_ids[: of.count]])
+        of = self._table
+        sessions = np.flatnonzero(self._is_indexed[of.key_ids[: of.count]])
         self._is_indexed &= self._sizes > _MOST_CHAINED // 2  # so that a key does not go to and fro
-        is_indexed = self._is_indexed[of.key_ids[cells]]
+        is_indexed = self._is_indexed[of.key_ids[sessions]]
         self._index.clear()
-        self._index.add(cells[is_indexed])
-        few = cells[~is_indexed]
+        self._index.add(sessions[is_indexed])
+        few = sessions[~is_indexed]
         few = few[order_by(of.key_ids[few], of.starts[few])]
-        self._chain(of.key_ids[few], few, np.full(len(few), NO_CELL))
+        self._chain(of.key_ids[few], few, np.full(len(few), NO_SESSION))
 
     def check(self) -> None:
         """Raises AssertionError where an invariant does not hold."""
-        of, live = self._cells, self._cells.open()
+        of, live = self._table, self._table.open()
         is_indexed = self._is_indexed[of.key_ids[live]]
         self._index.check(live[is_indexed])
         keys = np.flatnonzero(~self._is_indexed)
-        chained = self._chained(self._newest[keys], np.full(len(keys), MIN_TIMESTAMP)).cells
+        chained = self._chained(self._newest[keys], np.full(len(keys), MIN_TIMESTAMP)).sessions
         assert sorted(chained.tolist()) == live[~is_indexed].tolist(), "every other open session is in a chain, once"
         newest, older = self._newest[keys], self._older[chained]
-        newest_of, older_of = newest[newest != NO_CELL], older[older != NO_CELL]
-        assert (of.key_ids[newest_of] == keys[newest != NO_CELL]).all(), "a chain begins in its own key"
-        assert (of.key_ids[older_of] == of.key_ids[chained[older != NO_CELL]]).all(), "and stays there"
-        sorted_cells = live[order_by(of.key_ids[live], of.starts[live])]
-        is_same = of.key_ids[sorted_cells[1:]] == of.key_ids[sorted_cells[:-1]]
-        is_apart = of.starts[sorted_cells[1:]] > of.ends[sorted_cells[:-1]]
+        newest_of, older_of = newest[newest != NO_SESSION], older[older != NO_SESSION]
+        assert (of.key_ids[newest_of] == keys[newest != NO_SESSION]).all(), "a chain begins in its own key"
+        assert (of.key_ids[older_of] == of.key_ids[chained[older != NO_SESSION]]).all(), "and stays there"
+        sorted_sessions = live[order_by(of.key_ids[live], of.starts[live])]
+        is_same = of.key_ids[sorted_sessions[1:]] == of.key_ids[sorted_sessions[:-1]]
+        is_apart = of.starts[sorted_sessions[1:]] > of.ends[sorted_sessions[:-1]]
         assert (is_apart | ~is_same).all(), "sessions of a key do not touch"
         assert not len(chained) or np.bincount(of.key_ids[chained]).max() <= _MOST_CHAINED, "a chain is short"
         sizes = np.bincount(of.key_ids[live], minlength=len(self._sizes))

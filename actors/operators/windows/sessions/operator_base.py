@@ -8,11 +8,11 @@ import numpy as np
 
 from actors.keys.hashes import key_columns
 from actors.keys.state_tables import KeyedTables, state_rows
-from actors.operators.aggregates.base import Cells
 from actors.operators.contract.operator import OperatorContext, Output
 from actors.operators.windows.base.operator import TimedOperator
 from actors.operators.windows.base.times import Times, late_limit
 from actors.operators.windows.sessions.contents import SessionContents
+from actors.operators.windows.sessions.session_table import SessionIds
 from actors.operators.windows.sessions.store import SessionStore
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
@@ -99,13 +99,13 @@ class SessionOperatorBase(TimedOperator):
     def _earliest_end(self) -> int | None:
         return self._store.earliest_end()
 
-    def _fire(self, cells: Cells) -> None:
-        for offset in range(0, len(cells), _SESSIONS_AT_ONCE):
-            self._emit(cells[offset : offset + _SESSIONS_AT_ONCE])
-        self._store.fired(cells)
+    def _fire(self, sessions: SessionIds) -> None:
+        for offset in range(0, len(sessions), _SESSIONS_AT_ONCE):
+            self._emit(sessions[offset : offset + _SESSIONS_AT_ONCE])
+        self._store.fired(sessions)
 
     @abstractmethod
-    def _emit(self, cells: Cells) -> None:
+    def _emit(self, sessions: SessionIds) -> None:
         """Results of these sessions, in their order."""
 
     # -- snapshots
@@ -113,7 +113,7 @@ class SessionOperatorBase(TimedOperator):
     def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
         snapshot = self._snapshot_subtask(self._store.next_position)
         captured, tables = self._store.capture(), KeyedTables.of(self.context)
-        if len(captured.cells):
+        if len(captured.sessions):
             snapshot.add_keyed(_STATE, lambda: captured.table(tables), tables.owned)
         return snapshot
 

@@ -12,12 +12,11 @@ from actors.columns.large_columns import Columns
 from actors.columns.ordering import distinct, is_other_than_before, order_by
 from actors.keys.index import Ids, KeyIndex
 from actors.keys.state_tables import KeyedTables, StateRows
-from actors.operators.aggregates.base import Cells
 from actors.operators.windows.base.times import Times
 from actors.operators.windows.sessions.contents import FrozenContents, SessionContents
 from actors.operators.windows.sessions.intervals import EndQueue, Rows, Runs, merge_touching, touch_any
 from actors.operators.windows.sessions.lookup import Near, SessionsByKey
-from actors.operators.windows.sessions.session_table import NO_CELL, NO_CELLS, Flags, SessionCells
+from actors.operators.windows.sessions.session_table import NO_SESSION, NO_SESSIONS, Flags, SessionIds, SessionTable
 from actors.state.snapshots.snapshot import KeyedTable
 from flinkray.batches.batch import Batch
 from flinkray.batches.fixed_width import as_numpy, from_numpy
@@ -28,7 +27,7 @@ _START = "start"
 _END = "end"
 _HAS_FIRED = "has_fired"
 
-# Released cells are squeezed out when there are more of them than live ones, and at least this many.
+# Released sessions are squeezed out when there are more of them than live ones, and at least this many.
 _RELEASED_BEFORE_COMPACTING = 4096
 
 
@@ -50,8 +49,8 @@ class SessionStore:
         self._keys = KeyIndex()
         self._contents = contents
         self._next_position = 0
-        self._cells = SessionCells()
-        self._by_key = SessionsByKey(self._cells)
+        self._table = SessionTable()
+        self._by_key = SessionsByKey(self._table)
         self._waiting = EndQueue()
         """Sessions that the watermark has not reached, by end; and as they were before they grew."""
         self._reached = EndQueue()
@@ -60,7 +59,7 @@ class SessionStore:
     @property
     def session_count(self) -> int:
         """Open sessions."""
-        return self._cells.open_count
+        return self._table.open_count
 
     @property
     def next_position(self) -> int:
@@ -71,7 +70,7 @@ class SessionStore:
 
     def add(
         self, batch: Batch, keys: pa.RecordBatch | None, starts: Times, ends: Times, late_limit: int
-    ) -> tuple[Cells, Flags]:
+    ) -> tuple[SessionIds, Flags]:
         """Adds each row to the session that it makes with what its window [start, end) touches.
 
         A row is late, and left out, if that session's last millisecond is at or before `late_limit`. As in Flink this
@@ -86,185 +85,200 @@ class SessionStore:
         self._by_key.grow(max(1, len(self._keys)))
         is_late = np.zeros(batch.num_rows, np.bool_)
         touched = self._add(batch, _Rows(key_ids, starts, ends), late_limit, is_late)
-        cells = touched[0] if len(touched) == 1 else distinct(np.concatenate(touched))
-        return cells[self._cells.is_open[cells]], is_late
+        sessions = touched[0] if len(touched) == 1 else distinct(np.concatenate(touched))
+        return sessions[self._table.is_open[sessions]], is_late
 
-    def _add(self, batch: Batch, rows: _Rows, late_limit: int, is_late: Flags) -> list[Cells]:
+    def _add(self, batch: Batch, rows: _Rows, late_limit: int, is_late: Flags) -> list[SessionIds]:
         runs = merge_touching(rows.key_ids, rows.starts, rows.ends)
         near = self._by_key.near(runs)
-        merged, session_of_open, session_of_row = self._merged(runs, near.cells)
+        merged, session_of_open, session_of_row = self._merged(runs, near.sessions)
         is_late_alone = rows.ends - 1 <= late_limit
         if is_late_alone.any():
             np.less_equal(merged.ends[session_of_row] - 1, late_limit, out=is_late)
-            if self._depends_on_order(rows, is_late_alone & ~is_late, near.cells):
+            if self._depends_on_order(rows, is_late_alone & ~is_late, near.sessions):
                 # The rows before a row decide. Halves of a batch leave fewer such rows, and a single row none.
                 half = batch.num_rows // 2
                 first, second = slice(0, half), slice(half, None)
                 touched = self._add(batch.slice(0, half), rows.slice(first), late_limit, is_late[first])
                 return touched + self._add(batch.slice(half), rows.slice(second), late_limit, is_late[second])
-        cells = self._take_in(merged, near, session_of_open, session_of_row, late_limit)
-        row_cells = cells[session_of_row]
+        sessions = self._take_in(merged, near, session_of_open, session_of_row, late_limit)
+        sessions_of_rows = sessions[session_of_row]
         if is_late.any():
             kept = np.flatnonzero(~is_late)
-            batch, row_cells = batch.take(from_numpy(kept)), row_cells[kept]
-        if len(row_cells):
-            self._contents.add(batch, row_cells, self._next_position)
-            self._next_position += len(row_cells)
-        touched_cells = distinct(row_cells)
-        self._cells.has_fired[touched_cells] = False
-        return [touched_cells]
+            batch, sessions_of_rows = batch.take(from_numpy(kept)), sessions_of_rows[kept]
+        if len(sessions_of_rows):
+            self._contents.add(batch, sessions_of_rows, self._next_position)
+            self._next_position += len(sessions_of_rows)
+        touched_sessions = distinct(sessions_of_rows)
+        self._table.has_fired[touched_sessions] = False
+        return [touched_sessions]
 
-    def _merged(self, runs: Runs, open_cells: Cells) -> tuple[Runs, Rows, Rows]:
+    def _merged(self, runs: Runs, open_sessions: SessionIds) -> tuple[Runs, Rows, Rows]:
         """The runs and open sessions merged; and what each open session, and each row of the runs, is part of then."""
-        if not len(open_cells):
-            return runs, NO_CELLS, runs.run_of
+        if not len(open_sessions):
+            return runs, NO_SESSIONS, runs.run_of
         merged = merge_touching(
-            np.concatenate([runs.key_ids, self._cells.key_ids[open_cells]]),
-            np.concatenate([runs.starts, self._cells.starts[open_cells]]),
-            np.concatenate([runs.ends, self._cells.ends[open_cells]]),
+            np.concatenate([runs.key_ids, self._table.key_ids[open_sessions]]),
+            np.concatenate([runs.starts, self._table.starts[open_sessions]]),
+            np.concatenate([runs.ends, self._table.ends[open_sessions]]),
         )
         return merged, merged.run_of[len(runs) :], merged.run_of[runs.run_of]
 
-    def _depends_on_order(self, rows: _Rows, is_saved: Flags, open_cells: Cells) -> bool:
+    def _depends_on_order(self, rows: _Rows, is_saved: Flags, open_sessions: SessionIds) -> bool:
         """Whether a row that is late alone is saved only by other rows of the batch, which may come after it."""
         if not is_saved.any():
             return False
-        if not len(open_cells):
+        if not len(open_sessions):
             return True
         sessions = merge_touching(
-            self._cells.key_ids[open_cells], self._cells.starts[open_cells], self._cells.ends[open_cells]
+            self._table.key_ids[open_sessions], self._table.starts[open_sessions], self._table.ends[open_sessions]
         )
         return not touch_any(rows.key_ids[is_saved], rows.starts[is_saved], rows.ends[is_saved], sessions).all()
 
-    def _take_in(self, merged: Runs, near: Near, session_of_open: Rows, session_of_row: Rows, late_limit: int) -> Cells:
-        """Makes the open sessions those that they merge to with the rows; gives the cell of each, NO_CELL if late."""
-        cells, first_new = self._cells_of(merged, near.cells, session_of_open, session_of_row, late_limit)
-        kept = np.flatnonzero(cells != NO_CELL)
-        of, starts, ends, kept_cells = self._cells, merged.starts[kept], merged.ends[kept], cells[kept]
-        is_new = kept_cells >= first_new
-        starts_earlier, ends_later = is_new | (of.starts[kept_cells] != starts), is_new | (of.ends[kept_cells] != ends)
-        of.key_ids[kept_cells], of.starts[kept_cells], of.ends[kept_cells] = merged.key_ids[kept], starts, ends
-        self._waiting.add(ends[ends_later] - 1, kept_cells[ends_later])
-        self._absorb(near.cells, cells[session_of_open])
+    def _take_in(
+        self, merged: Runs, near: Near, session_of_open: Rows, session_of_row: Rows, late_limit: int
+    ) -> SessionIds:
+        """Makes the open sessions those that they merge to with the rows; gives the session of each, NO_SESSION if
+        late."""
+        sessions, first_new = self._sessions_of(merged, near.sessions, session_of_open, session_of_row, late_limit)
+        kept = np.flatnonzero(sessions != NO_SESSION)
+        of, starts, ends, accepted = self._table, merged.starts[kept], merged.ends[kept], sessions[kept]
+        is_new = accepted >= first_new
+        starts_earlier, ends_later = (
+            is_new | (of.starts[accepted] != starts),
+            is_new | (of.ends[accepted] != ends),
+        )
+        of.key_ids[accepted], of.starts[accepted], of.ends[accepted] = (
+            merged.key_ids[kept],
+            starts,
+            ends,
+        )
+        self._waiting.add(ends[ends_later] - 1, accepted[ends_later])
+        self._absorb(near.sessions, sessions[session_of_open])
         rest = near.rest[np.cumsum(is_other_than_before(merged.key_ids)) - 1]
-        self._by_key.add(kept_cells, is_new, starts_earlier, rest[kept])
-        return cells
+        self._by_key.add(accepted, is_new, starts_earlier, rest[kept])
+        return sessions
 
-    def _cells_of(
-        self, merged: Runs, open_cells: Cells, session_of_open: Rows, session_of_row: Rows, late_limit: int
-    ) -> tuple[Cells, int]:
-        """The cell of each session: the oldest of those that merge, or a new one; and the first new one."""
-        cells = np.full(len(merged), np.iinfo(np.int64).max)
-        np.minimum.at(cells, session_of_open, open_cells)
-        is_new = cells == np.iinfo(np.int64).max
+    def _sessions_of(
+        self, merged: Runs, open_sessions: SessionIds, session_of_open: Rows, session_of_row: Rows, late_limit: int
+    ) -> tuple[SessionIds, int]:
+        """The session of each session: the oldest of those that merge, or a new one; and the first new one."""
+        sessions = np.full(len(merged), np.iinfo(np.int64).max)
+        np.minimum.at(sessions, session_of_open, open_sessions)
+        is_new = sessions == np.iinfo(np.int64).max
         is_late = is_new & (merged.ends - 1 <= late_limit)
-        cells[is_late] = NO_CELL
+        sessions[is_late] = NO_SESSION
         new = np.flatnonzero(is_new & ~is_late)
         first_row = np.empty(len(merged), np.int64)
         first_row[session_of_row[::-1]] = np.arange(len(session_of_row))[::-1]  # the last write wins
-        first_new = self._cells.count
-        cells[new[order_by(first_row[new])]] = self._new(len(new))
-        return cells, first_new
+        first_new = self._table.count
+        sessions[new[order_by(first_row[new])]] = self._new(len(new))
+        return sessions, first_new
 
-    def _new(self, count: int) -> Cells:
-        cells = self._cells.add(count)
-        self._contents.grow(self._cells.count)
-        return cells
+    def _new(self, count: int) -> SessionIds:
+        sessions = self._table.add(count)
+        self._contents.grow(self._table.count)
+        return sessions
 
-    def _absorb(self, cells: Cells, targets: Cells) -> None:
-        is_absorbed = cells != targets
+    def _absorb(self, sessions: SessionIds, targets: SessionIds) -> None:
+        is_absorbed = sessions != targets
         if is_absorbed.any():
-            absorbed, into = cells[is_absorbed], targets[is_absorbed]
+            absorbed, into = sessions[is_absorbed], targets[is_absorbed]
             self._contents.merge(absorbed, into)
-            self._cells.close(absorbed)
+            self._table.close(absorbed)
             self._by_key.join(absorbed, into)
 
     # -- firing
 
-    def due(self, watermark: int) -> Cells:
+    def due(self, watermark: int) -> SessionIds:
         """The sessions whose last millisecond the watermark has reached now, by end, then start, then arrival."""
-        lasts, cells = self._waiting.pop(watermark)
-        is_present = self._cells.is_open[cells] & (self._cells.ends[cells] - 1 == lasts)
-        lasts, cells = lasts[is_present], cells[is_present]
-        self._reached.add(lasts, cells)
-        return self.in_order(cells[~self._cells.has_fired[cells]])
+        lasts, sessions = self._waiting.pop(watermark)
+        is_present = self._table.is_open[sessions] & (self._table.ends[sessions] - 1 == lasts)
+        lasts, sessions = lasts[is_present], sessions[is_present]
+        self._reached.add(lasts, sessions)
+        return self.in_order(sessions[~self._table.has_fired[sessions]])
 
-    def in_order(self, cells: Cells) -> Cells:
+    def in_order(self, sessions: SessionIds) -> SessionIds:
         """By end, then start, then arrival."""
-        return cells[order_by(self._cells.ends[cells], self._cells.starts[cells], cells)]
+        return sessions[order_by(self._table.ends[sessions], self._table.starts[sessions], sessions)]
 
-    def fired(self, cells: Cells) -> None:
+    def fired(self, sessions: SessionIds) -> None:
         """They have given their results: they do so again only after another row."""
-        self._cells.has_fired[cells] = True
+        self._table.has_fired[sessions] = True
 
     def earliest_end(self) -> int | None:
         """No session is due before this."""
         last = self._waiting.earliest()
         return None if last is None else last + 1
 
-    def over(self, late_limit: int) -> Cells:
+    def over(self, late_limit: int) -> SessionIds:
         """The sessions whose last millisecond is at or before this, to be released. Call it after `due`."""
-        lasts, cells = self._reached.pop(late_limit)
-        current: Cells = cells[self._cells.is_open[cells] & (self._cells.ends[cells] - 1 == lasts)]
+        lasts, sessions = self._reached.pop(late_limit)
+        current: SessionIds = sessions[self._table.is_open[sessions] & (self._table.ends[sessions] - 1 == lasts)]
         return current
 
-    def release(self, cells: Cells) -> None:
+    def release(self, sessions: SessionIds) -> None:
         """These are over: all that `over` gave."""
-        self._contents.drop(cells)
-        self._cells.close(cells)
-        self._by_key.over(cells)
-        if self._cells.closed_count > max(_RELEASED_BEFORE_COMPACTING, self.session_count):
+        self._contents.drop(sessions)
+        self._table.close(sessions)
+        self._by_key.over(sessions)
+        if self._table.closed_count > max(_RELEASED_BEFORE_COMPACTING, self.session_count):
             self._compact()
 
     # -- reading
 
-    def windows(self, cells: Cells) -> tuple[Times, Times]:
+    def windows(self, sessions: SessionIds) -> tuple[Times, Times]:
         """Starts and ends."""
-        return self._cells.starts[cells], self._cells.ends[cells]
+        return self._table.starts[sessions], self._table.ends[sessions]
 
-    def is_reached(self, cells: Cells, watermark: int) -> Flags:
+    def is_reached(self, sessions: SessionIds, watermark: int) -> Flags:
         """Whether the watermark is at or after the session's last millisecond."""
-        return self._cells.ends[cells] - 1 <= watermark
+        return self._table.ends[sessions] - 1 <= watermark
 
-    def keys(self, cells: Cells) -> Columns | None:
+    def keys(self, sessions: SessionIds) -> Columns | None:
         """The key columns of these sessions, one row for each; None: there is one key for all."""
-        return self._keys.take(self._cells.key_ids[cells]) if len(self._keys) else None
+        return self._keys.take(self._table.key_ids[sessions]) if len(self._keys) else None
 
     # -- letting go
 
     def _compact(self) -> None:
-        live = self._cells.open()
+        live = self._table.open()
         places, count = np.arange(len(live)), len(live)
-        place = np.full(self._cells.count + 1, NO_CELL, np.int64)  # at the end that of NO_CELL
+        place = np.full(self._table.count + 1, NO_SESSION, np.int64)  # at the end that of NO_SESSION
         place[live] = places
-        key_ids = self._cells.key_ids
+        key_ids = self._table.key_ids
         live_keys = distinct(key_ids[live])  # ascending: they keep their order of arrival
         if len(live_keys) < len(self._keys) // 2:
             key_ids[live] = np.searchsorted(live_keys, key_ids[live])
             self._by_key.retain(live_keys)
             self._keys.retain(live_keys)
-        self._cells.squeeze(live)
+        self._table.squeeze(live)
         self._by_key.renumber(live, place)
-        self._contents.move(live, places, count)
+        self._contents.renumber(live, places, count)
         self._waiting.renumber(place)
         self._reached.renumber(place)
 
-    def _append(self, key_ids: Ids, starts: Times, ends: Times, has_fired: Flags) -> Cells:
-        """New cells for sessions that are of no key of the present ones."""
-        cells, of = self._new(len(key_ids)), self._cells
+    def _append(self, key_ids: Ids, starts: Times, ends: Times, has_fired: Flags) -> SessionIds:
+        """New sessions for sessions that are of no key of the present ones."""
+        sessions, of = self._new(len(key_ids)), self._table
         self._by_key.grow(max(1, len(self._keys)))
-        of.key_ids[cells], of.starts[cells], of.ends[cells], of.has_fired[cells] = key_ids, starts, ends, has_fired
-        every = np.ones(len(cells), np.bool_)
-        self._by_key.add(cells[order_by(key_ids, starts)], every, every, np.full(len(cells), NO_CELL))
+        of.key_ids[sessions], of.starts[sessions], of.ends[sessions], of.has_fired[sessions] = (
+            key_ids,
+            starts,
+            ends,
+            has_fired,
+        )
+        every = np.ones(len(sessions), np.bool_)
+        self._by_key.add(sessions[order_by(key_ids, starts)], every, every, np.full(len(sessions), NO_SESSION))
         # Those that the watermark has reached have fired, and go over to the others with the next one.
-        self._waiting.add(ends - 1, cells)
-        return cells
+        self._waiting.add(ends - 1, sessions)
+        return sessions
 
     # -- snapshots
 
     def capture(self) -> CapturedSessions:
         """All sessions as they are now. Quick: arrays are copied, everything else is immutable."""
-        of, count = self._cells, self._cells.count
+        of, count = self._table, self._table.count
         return CapturedSessions(
             self._keys.key_columns(),
             of.open(),
@@ -291,20 +305,20 @@ class SessionStore:
         starts, ends, has_fired = (
             np.concatenate([as_numpy(part.columns[name]) for part in ordered]) for name in (_START, _END, _HAS_FIRED)
         )
-        cells = self._append(key_ids, starts, ends, has_fired)
+        sessions = self._append(key_ids, starts, ends, has_fired)
         first = 0
         for part in ordered:
-            targets = cells[first : first + part.num_rows]
+            targets = sessions[first : first + part.num_rows]
             self._contents.restore(part, targets)
             first += part.num_rows
 
     def check(self) -> None:
         """Raises AssertionError where an invariant does not hold."""
-        live = self._cells.open()
+        live = self._table.open()
         assert len(live) == self.session_count, "every cell that was let go of is counted"
         self._by_key.check()
         queued = {*self._waiting.content(), *self._reached.content()}
-        ends = zip((self._cells.ends[live] - 1).tolist(), live.tolist(), strict=True)
+        ends = zip((self._table.ends[live] - 1).tolist(), live.tolist(), strict=True)
         assert queued.issuperset(ends), "every open session will end"
 
 
@@ -312,7 +326,7 @@ class CapturedSessions(Struct, frozen=True):
     """The content of a SessionStore at a barrier; any thread may read it."""
 
     keys: Columns | None
-    cells: Cells
+    sessions: SessionIds
     key_ids: Ids
     starts: Times
     ends: Times
@@ -320,13 +334,13 @@ class CapturedSessions(Struct, frozen=True):
     contents: FrozenContents
 
     def table(self, tables: KeyedTables) -> KeyedTable:
-        """A row per open session, in the order of their cells."""
-        cells = self.cells
+        """A row per open session, in the order of their sessions."""
+        sessions = self.sessions
         columns: Mapping[str, pa.Array] = {
-            _CELL: from_numpy(cells),
-            _START: from_numpy(self.starts[cells]),
-            _END: from_numpy(self.ends[cells]),
-            _HAS_FIRED: from_numpy(self.has_fired[cells]),
-            **self.contents.columns(cells),
+            _CELL: from_numpy(sessions),
+            _START: from_numpy(self.starts[sessions]),
+            _END: from_numpy(self.ends[sessions]),
+            _HAS_FIRED: from_numpy(self.has_fired[sessions]),
+            **self.contents.columns(sessions),
         }
-        return tables.make(self.keys, self.key_ids[cells], columns, self.contents.metadata())
+        return tables.make(self.keys, self.key_ids[sessions], columns, self.contents.metadata())

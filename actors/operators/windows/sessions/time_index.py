@@ -8,9 +8,9 @@ from msgspec import Struct
 from actors.columns.ordering import distinct, is_other_than_before, order_by
 from actors.columns.ranges import places_of_runs
 from actors.keys.index import Ids
-from actors.operators.aggregates.base import Cells, grown
+from actors.operators.aggregates.accumulators import grown
 from actors.operators.windows.base.times import Times
-from actors.operators.windows.sessions.session_table import NO_CELL, NO_CELLS, Flags, SessionCells
+from actors.operators.windows.sessions.session_table import NO_SESSION, NO_SESSIONS, Flags, SessionIds, SessionTable
 
 _RUNS = 4
 """So many sorted runs of about the same length become one."""
@@ -32,7 +32,7 @@ class _AllTimes(Struct, frozen=True):
     def count(self) -> int:
         return self.last - self.first + 1
 
-    def places(self, times: Times) -> Cells:
+    def places(self, times: Times) -> SessionIds:
         """The number of each time; of one that has none, that of the last time before it, -1 where there is none."""
         return np.where(times < self.first, -1, np.minimum(times, self.last) - self.first)
 
@@ -46,31 +46,31 @@ class _SomeTimes(Struct, frozen=True):
     def count(self) -> int:
         return len(self.times)
 
-    def places(self, times: Times) -> Cells:
+    def places(self, times: Times) -> SessionIds:
         """As `_AllTimes.places`."""
         return np.searchsorted(self.times, times, "right") - 1
 
 
-class _Run(Struct, frozen=True):
+class _SessionRun(Struct, frozen=True):
     """Starts of sessions, sorted by key, then time.
 
     Attributes:
         numbers: of the times.
         keys: all are below.
         codes: of key and time in one number: the key, times how many times have numbers, plus the time's number.
-        cells: the session of each entry, each once, when the run was made.
+        sessions: the session of each entry, each once, when the run was made.
     """
 
     numbers: _AllTimes | _SomeTimes
     keys: int
     codes: Ids
-    cells: Cells
+    sessions: SessionIds
 
     def __len__(self) -> int:
-        return len(self.cells)
+        return len(self.sessions)
 
     @classmethod
-    def of(cls, key_ids: Ids, times: Times, cells: Cells) -> _Run:
+    def of(cls, key_ids: Ids, times: Times, sessions: SessionIds) -> _SessionRun:
         """Sessions that are open, with their starts; at least one. Any may be there several times."""
         numbers: _AllTimes | _SomeTimes = _AllTimes(int(times.min()), int(times.max()))
         keys = int(key_ids.max()) + 1
@@ -78,11 +78,11 @@ class _Run(Struct, frozen=True):
             numbers = _SomeTimes(distinct(times))
         codes = key_ids * numbers.count + numbers.places(times)
         order = np.argsort(codes, kind="stable")  # which finds that it is in order, or consists of parts that are
-        codes, cells = codes[order], cells[order]
+        codes, sessions = codes[order], sessions[order]
         is_other = is_other_than_before(codes)
-        return cls(numbers, keys, codes[is_other], cells[is_other])
+        return cls(numbers, keys, codes[is_other], sessions[is_other])
 
-    def until(self, key_ids: Ids, times: Times) -> Cells:
+    def until(self, key_ids: Ids, times: Times) -> SessionIds:
         """How many entries are at or before that time of the key, or of a lower key."""
         codes = np.minimum(key_ids, self.keys) * self.numbers.count + self.numbers.places(times)
         return np.searchsorted(self.codes, codes, "right")
@@ -92,7 +92,7 @@ class SessionIndex:
     """Finds sessions near some times without a look at the others of their keys.
 
     An entry is a session and the start that it had. Sessions only grow until they are over, so it stays true where its
-    session becomes part of another one; which that is by now is followed from cell to cell.
+    session becomes part of another one; which that is by now is followed from session to session.
 
     All sessions of a run were open, and apart, when it was made; and of two sessions the earlier one is over first. So
     nothing that is over is between a session's entry and its end, and the last entry at or before a time is of the
@@ -102,11 +102,11 @@ class SessionIndex:
     nothing new. So a row costs some searches, and its entry as many sorts, as the logarithm of how many there are.
     """
 
-    def __init__(self, cells: SessionCells) -> None:
-        self._cells = cells
-        self._runs: list[_Run] = []
-        self._into: Cells = np.empty(0, np.int64)
-        """By cell: that of the session which it became part of; NO_CELL, or not there: of none."""
+    def __init__(self, sessions: SessionTable) -> None:
+        self._table = sessions
+        self._runs: list[_SessionRun] = []
+        self._into: SessionIds = np.empty(0, np.int64)
+        """By session: that of the session which it became part of; NO_SESSION, or not there: of none."""
         self._joined_count = 0
         """Sessions that have become part of others since the runs were last made one."""
 
@@ -117,61 +117,61 @@ class SessionIndex:
     def clear(self) -> None:
         self._runs, self._into, self._joined_count = [], np.empty(0, np.int64), 0
 
-    def add(self, cells: Cells) -> None:
+    def add(self, sessions: SessionIds) -> None:
         """These distinct sessions are new here, or start earlier than they did."""
-        if not len(cells):
+        if not len(sessions):
             return
-        self._runs.append(self._run(cells))
+        self._runs.append(self._run(sessions))
         while len(self._runs) >= _RUNS and len(self._runs[-_RUNS]) <= _RUNS * len(self._runs[-1]):
             self._make_one(_RUNS)
 
-    def join(self, cells: Cells, targets: Cells) -> None:
+    def join(self, sessions: SessionIds, targets: SessionIds) -> None:
         """The sessions have become part of those others."""
-        self._into = grown(self._into, self._cells.count, NO_CELL)
-        self._into[cells] = targets
-        self._joined_count += len(cells)
+        self._into = grown(self._into, self._table.count, NO_SESSION)
+        self._into[sessions] = targets
+        self._joined_count += len(sessions)
         if self._joined_count > max(_JOINED_BEFORE_TIDYING, len(self) // 2):
             self._make_one(len(self._runs))
             self._joined_count = 0
 
-    def touching(self, key_ids: Ids, starts: Times, ends: Times) -> Cells:
+    def touching(self, key_ids: Ids, starts: Times, ends: Times) -> SessionIds:
         """The open sessions that touch one of these intervals [start, end): of each key the latest first."""
-        found = [NO_CELLS]
+        found = [NO_SESSIONS]
         for run in self._runs:
             # From the last one at or before the start on.
             first = np.maximum(run.until(key_ids, starts) - 1, 0)
             counts = run.until(key_ids, ends) - first
             which = np.repeat(np.arange(len(counts)), counts)
-            cells = self._current(run.cells[places_of_runs(first, counts)])
-            found.append(cells[self._touches(cells, key_ids[which], starts[which], ends[which])])
-        cells = distinct(np.concatenate(found))
-        return cells[order_by(self._cells.key_ids[cells], self._cells.starts[cells])[::-1]]
+            sessions = self._current(run.sessions[places_of_runs(first, counts)])
+            found.append(sessions[self._touches(sessions, key_ids[which], starts[which], ends[which])])
+        sessions = distinct(np.concatenate(found))
+        return sessions[order_by(self._table.key_ids[sessions], self._table.starts[sessions])[::-1]]
 
-    def _touches(self, cells: Cells, key_ids: Ids, starts: Times, ends: Times) -> Flags:
-        of = self._cells
-        is_near: Flags = (of.starts[cells] <= ends) & (of.ends[cells] >= starts)
-        is_near &= (of.key_ids[cells] == key_ids) & of.is_open[cells]
+    def _touches(self, sessions: SessionIds, key_ids: Ids, starts: Times, ends: Times) -> Flags:
+        of = self._table
+        is_near: Flags = (of.starts[sessions] <= ends) & (of.ends[sessions] >= starts)
+        is_near &= (of.key_ids[sessions] == key_ids) & of.is_open[sessions]
         return is_near
 
     def _make_one(self, count: int) -> None:
         """Of the last runs."""
-        cells = self._current(np.concatenate([run.cells for run in self._runs[-count:]]))
-        cells = cells[self._cells.is_open[cells]]
-        self._runs[-count:] = [self._run(cells)] if len(cells) else []
+        sessions = self._current(np.concatenate([run.sessions for run in self._runs[-count:]]))
+        sessions = sessions[self._table.is_open[sessions]]
+        self._runs[-count:] = [self._run(sessions)] if len(sessions) else []
 
-    def _run(self, cells: Cells) -> _Run:
-        return _Run.of(self._cells.key_ids[cells], self._cells.starts[cells], cells)
+    def _run(self, sessions: SessionIds) -> _SessionRun:
+        return _SessionRun.of(self._table.key_ids[sessions], self._table.starts[sessions], sessions)
 
-    def _current(self, cells: Cells) -> Cells:
-        """The cells of the sessions that these are, or are part of, now."""
+    def _current(self, sessions: SessionIds) -> SessionIds:
+        """The sessions of the sessions that these are, or are part of, now."""
         if not len(self._into):
-            return cells
-        self._into = grown(self._into, self._cells.count, NO_CELL)
-        passed: list[Cells] = []
-        current = cells
+            return sessions
+        self._into = grown(self._into, self._table.count, NO_SESSION)
+        passed: list[SessionIds] = []
+        current = sessions
         while True:
             into = self._into[current]
-            is_part = into != NO_CELL
+            is_part = into != NO_SESSION
             if not is_part.any():
                 break
             passed.append(current)
@@ -181,8 +181,8 @@ class SessionIndex:
             self._into[former[is_former]] = current[is_former]
         return current
 
-    def check(self, indexed: Cells) -> None:
+    def check(self, indexed: SessionIds) -> None:
         """Raises AssertionError where one of these open sessions is not found."""
-        of = self._cells
+        of = self._table
         found = self.touching(of.key_ids[indexed], of.starts[indexed], of.starts[indexed])
         assert set(found.tolist()) == set(indexed.tolist()), "every session of a key with many is found"

@@ -14,7 +14,7 @@ import pytest
 
 from actors.keys.state_tables import StateRows
 from actors.operators.aggregates.aggregate_columns import AggregateColumns
-from actors.operators.aggregates.entries import ListAccumulator
+from actors.operators.aggregates.entry_columns import ListColumn
 from flinkray.errors import InvalidProgramError, TypeMismatchError, UnknownColumnError
 from flinkray.expressions.tree import col
 from flinkray.windows.aggregates import (
@@ -52,27 +52,27 @@ ALL: dict[str, Aggregate] = {
 
 
 class Table:
-    """Aggregates of a few cells, fed batch by batch."""
+    """Aggregates of a few accumulators, fed batch by batch."""
 
-    def __init__(self, cells: int = 1, **aggregates: Aggregate) -> None:
+    def __init__(self, accumulators: int = 1, **aggregates: Aggregate) -> None:
         self.columns = AggregateColumns(tuple(aggregates.items()), WHERE)
-        self.columns.grow(cells)
-        self.cells = cells
+        self.columns.grow(accumulators)
+        self.accumulators = accumulators
         self.position = 0
 
-    def add(self, data: dict[str, Any], cells: list[int] | None = None) -> Table:
+    def add(self, data: dict[str, Any], accumulators: list[int] | None = None) -> Table:
         batch = pa.RecordBatch.from_pydict(data)
-        chosen = np.array(cells if cells is not None else [0] * batch.num_rows, np.int64)
+        chosen = np.array(accumulators if accumulators is not None else [0] * batch.num_rows, np.int64)
         self.columns.add(batch, chosen, self.position)
         self.position += batch.num_rows
         return self
 
     def result(self) -> dict[str, list[Any]]:
-        arrays = self.columns.results(np.arange(self.cells, dtype=np.int64))
+        arrays = self.columns.results(np.arange(self.accumulators, dtype=np.int64))
         return {name: array.to_pylist() for name, array in zip(self.columns.names, arrays, strict=True)}
 
     def types(self) -> list[pa.DataType]:
-        return [array.type for array in self.columns.results(np.arange(self.cells, dtype=np.int64))]
+        return [array.type for array in self.columns.results(np.arange(self.accumulators, dtype=np.int64))]
 
 
 def one(aggregate: Aggregate, *batches: Any) -> Any:
@@ -93,9 +93,11 @@ def test_nulls_are_left_out_and_a_group_of_nulls_alone_gives_null_or_a_count_of_
         "rows": 3, "count": 2, "sum": 6, "avg": 3.0, "min": 1, "max": 5, "first": 1, "last": 5, "distinct": 2,
         "top": [5, 1], "list": [1, 5], "at_min": "a", "at_max": "c",
     }  # fmt: skip
-    for cell in (1, 2):
-        counts = {"rows": 2 - cell, "count": 0, "distinct": 0}
-        assert {name: values[cell] for name, values in result.items()} == {name: counts.get(name) for name in ALL}
+    for accumulator in (1, 2):
+        counts = {"rows": 2 - accumulator, "count": 0, "distinct": 0}
+        assert {name: values[accumulator] for name, values in result.items()} == {
+            name: counts.get(name) for name in ALL
+        }
 
 
 def test_a_column_that_is_null_at_first_gets_its_type_later() -> None:
@@ -142,7 +144,7 @@ def test_a_sum_whose_parts_overflow_and_come_back_within_a_batch_is_right() -> N
     assert one(Sum("x"), [2**63 - 1, 5, -10]) == 2**63 - 6
 
 
-def test_only_the_cell_that_overflows_matters() -> None:
+def test_only_the_accumulator_that_overflows_matters() -> None:
     table = Table(2, total=Sum("x")).add({"x": [2**63 - 1, 2**63 - 1]}, [0, 1]).add({"x": [-5, -6]}, [0, 1])
     assert table.result() == {"total": [2**63 - 6, 2**63 - 7]}
 
@@ -372,8 +374,8 @@ def test_a_state_that_became_decimal_is_merged_saved_and_loaded_as_such() -> Non
     whole.columns.merge(exact.columns, np.array([0]), np.array([0]))
     expected = {"total": [D("6.25"), 9], "high": [D("4.50"), 9], "first": [3, 9], "last": [D("-1.25"), 9]}
     assert whole.result() == expected
-    cells = np.arange(2)
-    saved = StateRows(None, whole.columns.columns(cells), whole.columns.metadata(), len(cells))
+    accumulators = np.arange(2)
+    saved = StateRows(None, whole.columns.columns(accumulators), whole.columns.metadata(), len(accumulators))
     whole.columns = whole.columns.loaded(saved)
     assert whole.result() == expected
 
@@ -427,7 +429,8 @@ def test_cells_combine_as_if_their_rows_had_come_to_one() -> None:
         if index % 3 == 1:
             together.columns.add(pa.RecordBatch.from_pydict(data), np.array([1]), index)
     combined = Table(2, **ALL)
-    # Cells 0, 1 and 2 make the first group, cell 1 alone the second: cells may be in several groups.
+    # Accumulators 0, 1 and 2 make the first group, accumulator 1 alone the second: accumulators may be in several
+    # groups.
     combined.columns = apart.columns.combine(np.array([2, 0, 1, 1, 3]), np.array([0, 0, 0, 1, 1]), 2)
     assert combined.result() == together.result()
 
@@ -436,8 +439,8 @@ def test_moved_cells_have_new_numbers_all_others_are_empty_and_copies_stay_as_th
     table = Table(4, **ALL).add({"x": [1, 2, 3, 4, 7], "y": ["a", "b", "c", "d", "g"]}, [0, 1, 2, 2, 3])
     copied, before = Table(4, **ALL), table.result()
     copied.columns = pickle.loads(pickle.dumps(table.columns.copy(4)))
-    table.columns.move(np.array([0, 2]), np.array([0, 1]), 3)
-    table.cells = 3
+    table.columns.renumber(np.array([0, 2]), np.array([0, 1]), 3)
+    table.accumulators = 3
     table.add({"x": [9, 5], "y": ["z", "v"]}, [1, 2])
     expected = Table(3, **ALL)
     expected.position = copied.position
@@ -449,8 +452,8 @@ def test_moved_cells_have_new_numbers_all_others_are_empty_and_copies_stay_as_th
 def test_room_that_is_not_needed_any_more_is_given_back() -> None:
     table = Table(1000, total=Sum("x")).add({"x": [1, 2]}, [0, 999])
     for _ in range(2):
-        table.columns.move(np.array([0]), np.array([0]), 2)
-    accumulator: Any = table.columns._slots[0]._accumulator
+        table.columns.renumber(np.array([0]), np.array([0]), 2)
+    accumulator: Any = table.columns._aggregations[0]._accumulators
     assert len(accumulator._sums) <= 4
     assert accumulator._sums[:2].tolist() == [1, 0]
 
@@ -464,22 +467,22 @@ def test_merging_states_of_different_widths_widens_both() -> None:
 
 
 def test_entries_that_no_longer_matter_are_dropped_while_rows_come_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.operators.aggregates.entries._APPENDED_BEFORE_REDUCING", 100)
+    monkeypatch.setattr("actors.operators.aggregates.entry_columns._APPENDED_BEFORE_REDUCING", 100)
     table = Table(top=TopN("x", 2), distinct=CountDistinct("x"), first=First("s"))
     for number in range(300):
         table.add({"x": [number % 7], "s": [str(number)]})
     assert table.result() == {"top": [[6, 6]], "distinct": [7], "first": ["0"]}
-    for slot in table.columns._slots:
-        accumulator: Any = slot._accumulator
+    for aggregation in table.columns._aggregations:
+        accumulator: Any = aggregation._accumulators
         assert sum(chunk.num_rows for chunk in accumulator._chunks) <= 120
 
 
-@pytest.mark.parametrize("cells", [[0, 0], [0, 1]])
-def test_kept_values_do_not_hold_on_to_the_received_batch(cells: list[int]) -> None:
+@pytest.mark.parametrize("accumulators", [[0, 0], [0, 1]])
+def test_kept_values_do_not_hold_on_to_the_received_batch(accumulators: list[int]) -> None:
     before = pa.total_allocated_bytes()
     wide = pa.record_batch({"x": ["some text that is long enough to count"] * 50_000})
     table = Table(2, every=CollectList("x"))
-    table.columns.add(wide.slice(3, 2), np.array(cells), 0)
+    table.columns.add(wide.slice(3, 2), np.array(accumulators), 0)
     del wide
-    assert isinstance(table.columns._slots[0]._accumulator, ListAccumulator)
+    assert isinstance(table.columns._aggregations[0]._accumulators, ListColumn)
     assert pa.total_allocated_bytes() - before < 100_000

@@ -14,9 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from actors.operators.aggregates.accumulator_column import AggregatedRows
 from actors.operators.aggregates.aggregate_columns import AggregateColumns
-from actors.operators.aggregates.base import Rows, is_fixed_width
-from actors.operators.aggregates.entries import TopAccumulator
+from actors.operators.aggregates.entry_columns import TopNColumn
+from actors.operators.aggregates.value_rules import is_fixed_width
 from flinkray.windows.aggregates import (
     Aggregate,
     ArgMax,
@@ -47,7 +48,7 @@ KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {
 }
 
 Entries = list[tuple[int, Any]]
-"""Of a cell: (row, value) in order of arrival; never empty."""
+"""Of a accumulator: (row, value) in order of arrival; never empty."""
 
 
 def upwards(entry: tuple[int, Any]) -> tuple[bool, Any]:
@@ -94,18 +95,18 @@ class Both:
         self.add()
 
     def add(self) -> None:
-        cells = self.chance.choices(range(self.SIZE), k=self.chance.choice((1, 5, 40)))
+        accumulators = self.chance.choices(range(self.SIZE), k=self.chance.choice((1, 5, 40)))
         if self.chance.random() < 0.5:
-            cells = sorted(set(cells))
-        values = self.chance.choices(self.values, k=len(cells))
-        rows = range(self.rows, self.rows + len(cells))
+            accumulators = sorted(set(accumulators))
+        values = self.chance.choices(self.values, k=len(accumulators))
+        rows = range(self.rows, self.rows + len(accumulators))
         # Of flags Arrow makes no bool8, but casts them to it.
         column = pa.array(values, pa.bool_() if self.type == pa.bool8() else self.type).cast(self.type)
         data = pa.record_batch({"x": column, "row": pa.array(rows, pa.int64())})
-        self.columns.add(data, np.array(cells), self.rows)
-        for cell, entry in zip(cells, zip(rows, values, strict=True), strict=True):
-            self.model[cell].append(entry)
-        self.rows += len(cells)
+        self.columns.add(data, np.array(accumulators), self.rows)
+        for accumulator, entry in zip(accumulators, zip(rows, values, strict=True), strict=True):
+            self.model[accumulator].append(entry)
+        self.rows += len(accumulators)
 
     def clear(self) -> None:
         """In pieces, others being read between them."""
@@ -116,11 +117,11 @@ class Both:
             if self.chance.random() < 0.2:
                 self.check_some()
 
-    def move(self) -> None:
+    def renumber(self) -> None:
         first = self.chance.randrange(self.SIZE)
         kept = self.chance.sample(range(first, self.SIZE), self.chance.randint(1, self.SIZE - first))
-        self.columns.move(np.array(kept), np.arange(len(kept)), self.SIZE)
-        self.model = [self.model[cell] for cell in kept] + [[] for _ in range(self.SIZE - len(kept))]
+        self.columns.renumber(np.array(kept), np.arange(len(kept)), self.SIZE)
+        self.model = [self.model[accumulator] for accumulator in kept] + [[] for _ in range(self.SIZE - len(kept))]
 
     def combine(self) -> None:
         self.columns = self.columns.combine(np.arange(self.SIZE), np.arange(self.SIZE), self.SIZE)
@@ -136,11 +137,18 @@ class Both:
         some = range(start, self.chance.randint(start, self.SIZE))
         self.check(self.chance.choice((some, self.chance.sample(range(self.SIZE), self.chance.randrange(self.SIZE)))))
 
-    def check(self, cells: Sequence[int]) -> None:
-        places = slice(cells.start, cells.stop) if isinstance(cells, range) else np.array(cells, np.int64)
+    def check(self, accumulators: Sequence[int]) -> None:
+        places = (
+            slice(accumulators.start, accumulators.stop)
+            if isinstance(accumulators, range)
+            else np.array(accumulators, np.int64)
+        )
         for (name, (_, expected)), found in zip(self.cases.items(), self.columns.results(places), strict=True):
             nothing = 0 if name == "distinct" else None
-            wanted = [expected(self.model[cell]) if self.model[cell] else nothing for cell in cells]
+            wanted = [
+                expected(self.model[accumulator]) if self.model[accumulator] else nothing
+                for accumulator in accumulators
+            ]
             assert shown(found.to_pylist()) == shown(wanted), name
             if name in ("list", "top", *OF_TEXT):
                 assert found.type == (pa.list_(self.type) if name in ("list", "top") else self.type), name
@@ -157,24 +165,26 @@ def shown(value: Any) -> Any:
 @pytest.mark.parametrize("kind", KINDS)
 def test_results_are_those_of_the_model(kind: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
-    monkeypatch.setattr("actors.operators.aggregates.entries._APPENDED_BEFORE_REDUCING", chance.choice((5, 65_536)))
-    monkeypatch.setattr("actors.operators.aggregates.entries._MOST_RANGES", chance.choice((1, 64)))
+    monkeypatch.setattr(
+        "actors.operators.aggregates.entry_columns._APPENDED_BEFORE_REDUCING", chance.choice((5, 65_536))
+    )
+    monkeypatch.setattr("actors.operators.aggregates.entry_columns._MOST_RANGES", chance.choice((1, 64)))
     monkeypatch.setattr("actors.columns.large_columns._MOST_BYTES", chance.choice((10, 1 << 30)))
     both = Both(kind, chance)
-    steps = [both.add, both.add, both.clear, both.move, both.combine, both.copy, both.check_some, both.check_some]
+    steps = [both.add, both.add, both.clear, both.renumber, both.combine, both.copy, both.check_some, both.check_some]
     for _ in range(40):
         chance.choice(steps)()
     both.check(range(Both.SIZE))
 
 
 def test_few_large_entries_are_reduced_too() -> None:
-    accumulator = TopAccumulator(pa.string(), 1)
+    accumulator = TopNColumn(pa.string(), 1)
     most = 0
     for start in range(0, 200, 10):
         texts = pa.array([f"{row:03}" * 300_000 for row in range(start, start + 10)])
-        # Each batch is of ten cells, or of one: either way all that counts is one text of each.
-        cells = np.arange(10, dtype=np.int64) if start % 20 else np.zeros(10, np.int64)
-        accumulator.add(Rows(cells, start, texts))
+        # Each batch is of ten accumulators, or of one: either way all that counts is one text of each.
+        accumulators = np.arange(10, dtype=np.int64) if start % 20 else np.zeros(10, np.int64)
+        accumulator.add(AggregatedRows(accumulators, start, texts))
         most = max(most, sum(chunk.nbytes for chunk in accumulator._chunks))
     assert most < 60 << 20
     assert accumulator.results(np.zeros(1, np.int64)).to_pylist() == [["190" * 300_000]]

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators.aggregates.base import AggregateTypeError
 from actors.operators.aggregates.running import create_running
 from actors.operators.aggregates.segments import Segments
+from actors.operators.aggregates.value_rules import AggregateTypeError
 from flinkray.windows.aggregates import Avg, Count, Sum
 
 FUNCTIONS = {"add": np.add, "min": np.fmin, "max": np.maximum}

@@ -1,5 +1,5 @@
-"""Aggregates of the same rows count them together, and those of others on their own: whatever happens to their cells,
-each counts what it should."""
+"""Aggregates of the same rows count them together, and those of others on their own: whatever happens to their
+accumulators, each counts what it should."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from actors.keys.state_tables import StateRows
-from actors.operators.aggregates import base as accumulator_base
+from actors.operators.aggregates import accumulator_column
+from actors.operators.aggregates.accumulator_column import ValueCounts
 from actors.operators.aggregates.aggregate_columns import AggregateColumns
-from actors.operators.aggregates.base import Counts
 from flinkray.windows.aggregates import Aggregate, Avg, Count, Sum
 
 AGGREGATES: tuple[tuple[str, Aggregate], ...] = (
@@ -27,62 +27,62 @@ AGGREGATES: tuple[tuple[str, Aggregate], ...] = (
     ("rows_again", Count()),
 )
 WHERE = "window (1/2)"
-CELLS = 12
+ACCUMULATORS = 12
 
 Row = tuple[float | None, float | None]
 
 
 class Model:
-    """The columns, and beside them the rows that each cell has had."""
+    """The columns, and beside them the rows that each accumulator has had."""
 
     def __init__(self, choose: random.Random, columns: AggregateColumns | None = None) -> None:
         self.choose = choose
         self.columns = AggregateColumns(AGGREGATES, WHERE) if columns is None else columns
-        self.columns.grow(CELLS)
-        self.cells: list[list[Row]] = [[] for _ in range(CELLS)]
+        self.columns.grow(ACCUMULATORS)
+        self.accumulators: list[list[Row]] = [[] for _ in range(ACCUMULATORS)]
 
     def add(self) -> None:
-        count = self.choose.choice([1, 5, 60])  # few rows and many per cell are counted in two ways
+        count = self.choose.choice([1, 5, 60])  # few rows and many per accumulator are counted in two ways
         nulls = {name: self.choose.choice([0.0, 0.0, 0.0, 0.3, 1.0]) for name in "ab"}
         values = {
             name: [None if self.choose.random() < share else float(self.choose.randrange(9)) for _ in range(count)]
             for name, share in nulls.items()
         }
-        cells = [self.choose.randrange(CELLS) for _ in range(count)]
-        self.columns.add(pa.RecordBatch.from_pydict(values), np.array(cells), 0)
-        for cell, row in zip(cells, zip(values["a"], values["b"], strict=True), strict=True):
-            self.cells[cell].append(row)
+        accumulators = [self.choose.randrange(ACCUMULATORS) for _ in range(count)]
+        self.columns.add(pa.RecordBatch.from_pydict(values), np.array(accumulators), 0)
+        for accumulator, row in zip(accumulators, zip(values["a"], values["b"], strict=True), strict=True):
+            self.accumulators[accumulator].append(row)
 
     def clear(self) -> None:
-        first, last = sorted(self.choose.choices(range(CELLS + 1), k=2))
+        first, last = sorted(self.choose.choices(range(ACCUMULATORS + 1), k=2))
         self.columns.clear(slice(first, last))
-        self.cells[first:last] = [[] for _ in range(last - first)]
+        self.accumulators[first:last] = [[] for _ in range(last - first)]
 
-    def move(self) -> None:
-        kept = self.choose.sample(range(CELLS), self.choose.randrange(CELLS))
-        targets = self.choose.sample(range(CELLS), len(kept))
-        self.columns.move(np.array(kept, np.int64), np.array(targets, np.int64), CELLS)
-        before, self.cells = self.cells, [[] for _ in range(CELLS)]
-        for cell, target in zip(kept, targets, strict=True):
-            self.cells[target] = before[cell]
+    def renumber(self) -> None:
+        kept = self.choose.sample(range(ACCUMULATORS), self.choose.randrange(ACCUMULATORS))
+        targets = self.choose.sample(range(ACCUMULATORS), len(kept))
+        self.columns.renumber(np.array(kept, np.int64), np.array(targets, np.int64), ACCUMULATORS)
+        before, self.accumulators = self.accumulators, [[] for _ in range(ACCUMULATORS)]
+        for accumulator, target in zip(kept, targets, strict=True):
+            self.accumulators[target] = before[accumulator]
 
     def merge(self) -> None:
         other = Model(self.choose)
         for _ in range(self.choose.randrange(3)):
             other.act(self.choose.choice([Model.add, Model.clear, Model.load]))
-        cells, targets = ([self.choose.randrange(CELLS) for _ in range(9)] for _ in range(2))
-        self.columns.merge(other.columns, np.array(cells), np.array(targets))
-        for cell, target in zip(cells, targets, strict=True):
-            self.cells[target] = self.cells[target] + other.cells[cell]
+        accumulators, targets = ([self.choose.randrange(ACCUMULATORS) for _ in range(9)] for _ in range(2))
+        self.columns.merge(other.columns, np.array(accumulators), np.array(targets))
+        for accumulator, target in zip(accumulators, targets, strict=True):
+            self.accumulators[target] = self.accumulators[target] + other.accumulators[accumulator]
 
     def load(self) -> None:
-        every = np.arange(CELLS)
-        saved = StateRows(None, self.columns.columns(every), self.columns.metadata(), CELLS)
+        every = np.arange(ACCUMULATORS)
+        saved = StateRows(None, self.columns.columns(every), self.columns.metadata(), ACCUMULATORS)
         self.columns = self.columns.loaded(saved)
 
     def copy(self) -> None:
         """The copy goes on; what happens to the original does not matter to it."""
-        original, self.columns = self.columns, self.columns.copy(CELLS)
+        original, self.columns = self.columns, self.columns.copy(ACCUMULATORS)
         original.add(pa.RecordBatch.from_pydict({"a": [1.0], "b": [1.0]}), np.array([0]), 0)
 
     def act(self, what: Callable[[Model], None]) -> None:
@@ -90,10 +90,10 @@ class Model:
         self.check()
 
     def check(self) -> None:
-        results = self.columns.results(np.arange(CELLS))
+        results = self.columns.results(np.arange(ACCUMULATORS))
         given = {name: column.to_pylist() for name, column in zip(self.columns.names, results, strict=True)}
         expected: dict[str, list[Any]] = {name: [] for name, _ in AGGREGATES}
-        for rows in self.cells:
+        for rows in self.accumulators:
             a, b = ([row[index] for row in rows if row[index] is not None] for index in (0, 1))
             expected["rows"].append(len(rows))
             expected["a_sum"].append(sum(a) if a else None)  # type: ignore[arg-type]
@@ -109,18 +109,20 @@ class Model:
 def test_each_aggregate_counts_what_it_has_had(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     choose = random.Random(seed)
     # Where 32 bits are taken to end: soon, in the middle of a run, and where they do.
-    monkeypatch.setattr(accumulator_base, "_MOST_IN_32_BITS", choose.choice([1, 40, (1 << 31) - 1]))
+    monkeypatch.setattr(accumulator_column, "_MOST_IN_32_BITS", choose.choice([1, 40, (1 << 31) - 1]))
     model = Model(choose)
     for _ in range(12):
-        model.act(choose.choice([Model.add, Model.add, Model.clear, Model.move, Model.merge, Model.load, Model.copy]))
+        model.act(
+            choose.choice([Model.add, Model.add, Model.clear, Model.renumber, Model.merge, Model.load, Model.copy])
+        )
 
 
 ENOUGH = (1 << 31) - 1
 
 
-@pytest.mark.parametrize("others", [0, 100])  # few rows and many per cell are counted in two ways
+@pytest.mark.parametrize("others", [0, 100])  # few rows and many per accumulator are counted in two ways
 def test_counts_go_on_where_32_bits_end(others: int) -> None:
-    counts = Counts(np.array([ENOUGH - 2, 7, *[0] * others]))
+    counts = ValueCounts(np.array([ENOUGH - 2, 7, *[0] * others]))
     counts.add(np.array([0, 1]))
     assert counts.array.dtype == np.int32
     counts.add(np.array([0, 1, 0, 0]))
@@ -129,17 +131,17 @@ def test_counts_go_on_where_32_bits_end(others: int) -> None:
 
 
 def test_counts_that_do_not_fit_32_bits_together_are_merged() -> None:
-    narrow, full, wide = (Counts(np.array([count])) for count in (5, ENOUGH, ENOUGH + 1))
-    for other, total in ((full, ENOUGH + 5), (wide, 2 * ENOUGH + 6), (Counts(np.array([1])), 2 * ENOUGH + 7)):
+    narrow, full, wide = (ValueCounts(np.array([count])) for count in (5, ENOUGH, ENOUGH + 1))
+    for other, total in ((full, ENOUGH + 5), (wide, 2 * ENOUGH + 6), (ValueCounts(np.array([1])), 2 * ENOUGH + 7)):
         narrow.merge(other, np.array([0]), np.array([0]))
         assert narrow.of(slice(0, 1)).tolist() == [total]
-    many = Counts(np.array([0]))
-    many.merge(Counts(np.array([1 << 30])), np.array([0, 0, 0]), np.array([0, 0, 0]))
+    many = ValueCounts(np.array([0]))
+    many.merge(ValueCounts(np.array([1 << 30])), np.array([0, 0, 0]), np.array([0, 0, 0]))
     assert many.of(slice(0, 1)).tolist() == [3 << 30]
 
 
 def test_counts_of_cells_that_are_cleared_again_and_again_stay_in_32_bits() -> None:
-    counts, full, only = Counts(np.array([0])), Counts(np.array([ENOUGH])), np.array([0])
+    counts, full, only = ValueCounts(np.array([0])), ValueCounts(np.array([ENOUGH])), np.array([0])
     for _ in range(3):
         counts.merge(full, only, only)
         assert counts.array.tolist() == [ENOUGH]
@@ -150,8 +152,8 @@ def test_counts_of_cells_that_are_cleared_again_and_again_stay_in_32_bits() -> N
 def counters(columns: AggregateColumns) -> list[set[str]]:
     """The aggregates that count together."""
     names: dict[int, set[str]] = {}
-    for slot in columns._slots:
-        names.setdefault(id(slot.counts), set()).add(slot.name)
+    for aggregation in columns._aggregations:
+        names.setdefault(id(aggregation.counts), set()).add(aggregation.name)
     return list(names.values())
 
 
@@ -162,23 +164,23 @@ def batch(a: float | None, b: float | None) -> pa.RecordBatch:
 def test_rows_are_counted_once_until_some_have_a_null() -> None:
     columns = AggregateColumns(AGGREGATES, WHERE)
     columns.grow(2)
-    cells, names = np.array([0, 1]), {name for name, _ in AGGREGATES}
-    columns.add(batch(1.0, 2.0), cells, 0)
+    accumulators, names = np.array([0, 1]), {name for name, _ in AGGREGATES}
+    columns.add(batch(1.0, 2.0), accumulators, 0)
     assert counters(columns) == [names]
-    columns.add(batch(1.0, None), cells, 2)
+    columns.add(batch(1.0, None), accumulators, 2)
     assert counters(columns) == [names - {"b_mean", "b_sum"}, {"b_mean", "b_sum"}]
-    columns.add(batch(1.0, 2.0), cells, 4)  # what they have had is not the same any more
+    columns.add(batch(1.0, 2.0), accumulators, 4)  # what they have had is not the same any more
     assert len(counters(columns)) == 2
 
 
 def test_what_is_saved_and_merged_is_still_counted_together() -> None:
     columns = AggregateColumns(AGGREGATES, WHERE)
     columns.grow(2)
-    cells = np.array([0, 1])
-    columns.add(batch(1.0, 2.0), cells, 0)
-    loaded = columns.loaded(StateRows(None, columns.columns(cells), columns.metadata(), 2))
+    accumulators = np.array([0, 1])
+    columns.add(batch(1.0, 2.0), accumulators, 0)
+    loaded = columns.loaded(StateRows(None, columns.columns(accumulators), columns.metadata(), 2))
     assert len(counters(loaded)) == 1
-    columns.merge(loaded, cells, cells)
+    columns.merge(loaded, accumulators, accumulators)
     assert len(counters(columns)) == 1
-    assert columns.results(cells)[0].to_pylist() == [2, 2]
-    assert len(counters(columns.copy(2))) == len(counters(columns.combine(cells, cells, 2))) == 1
+    assert columns.results(accumulators)[0].to_pylist() == [2, 2]
+    assert len(counters(columns.copy(2))) == len(counters(columns.combine(accumulators, accumulators, 2))) == 1

@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators.joins import interval_buffer as interval_join_buffer
-from actors.operators.joins import interval_operator as interval_join
+from actors.operators.joins import interval_buffer, interval_operator
 from actors.operators.joins.interval_operator import IntervalJoinOperator
 from flinkray.batches.batch import Batch
 from flinkray.errors import InvalidProgramError, NullTimestampError, TypeMismatchError, UserFunctionError
@@ -349,8 +348,8 @@ def test_an_error_of_the_function_names_the_operator_and_the_pair() -> None:
 
 def test_only_rows_that_match_are_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     decoded = []
-    real = interval_join.decode
-    monkeypatch.setattr(interval_join, "decode", lambda batch: decoded.append(batch.num_rows) or real(batch))
+    real = interval_operator.decode
+    monkeypatch.setattr(interval_operator, "decode", lambda batch: decoded.append(batch.num_rows) or real(batch))
     harness = harness_of(0, 0, as_tuple)
     push(harness, 0, *[(f"{number}", number, 10) for number in range(1000)])
     push(harness, 1, ("5", 1, 10), ("7", 2, 10), ("7", 3, 10), ("none", 4, 10), ("8", 5, 11))
@@ -427,7 +426,7 @@ def late_values(harness: OperatorHarness) -> list[list[int]]:
 def test_the_columns_and_the_function_agree_with_a_nested_loop(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
     if seed % 3 == 0:  # as if the times of a run were too far apart for their distance to be a rank
-        monkeypatch.setattr(interval_join_buffer, "_MOST_CODES", 0)
+        monkeypatch.setattr(interval_buffer, "_MOST_CODES", 0)
     if seed % 4 == 0:  # as if the text of a run had no room in one array
         monkeypatch.setattr("actors.columns.large_columns._MOST_BYTES", 30)
     key_type, keys = chance.choice(KEY_SETS)

@@ -20,7 +20,7 @@ from actors.operators.joins.window_operator import (
     create_co_group_operator,
 )
 from actors.operators.windows.base.times import WindowTimes
-from actors.operators.windows.buffers import firing_batches as window_groups
+from actors.operators.windows.buffers import firing_batches
 from flinkray.batches.batch import Batch
 from flinkray.transformations.operator_factories import WindowCoGroupFactory
 from flinkray.types.keys import ColumnKey
@@ -106,7 +106,7 @@ def test_many_windows_give_what_a_loop_over_all_pairs_gives_in_its_order_also_ac
     if seed % 2:  # windows come in several groups, and in several pieces of windows
         for operator in (TwoInputWindowOperator, ColumnarJoinOperator):
             monkeypatch.setattr(operator, "_ROWS_AT_ONCE", 25)
-        monkeypatch.setattr(window_groups, "_WINDOWS_AT_ONCE", 7)
+        monkeypatch.setattr(firing_batches, "_WINDOWS_AT_ONCE", 7)
     lateness = chance.choice((0, 0, 40, 2000))
     harness, model = harness_of(assigner, lateness, shape), WindowModel(assigner, lateness)
     now = number = 0
@@ -259,7 +259,7 @@ def test_windows_are_put_together_until_they_have_so_many_rows(assigner: Aligned
         push(harness, [Event(number // 10 * 10, number, (side, number)) for number in range(300)], side)
         push(harness, [Event(150, number, (side, number)) for number in range(200)], side)
     starts = np.arange(0, 300, 10)
-    groups = list(window_groups.groups_of(starts, assigner.size_ms, operator._buffers, 100))
+    groups = list(firing_batches.groups_of(starts, assigner.size_ms, operator._buffers, 100))
     assert np.concatenate([group.starts for group in groups]).tolist() == starts.tolist()
     rows = [sum(int(found.counts.sum()) for side in group.sides for found in side) for group in groups]
     assert sum(rows) == sum(rows_in(start, assigner.size_ms) for start in starts.tolist())
@@ -280,5 +280,5 @@ def test_windows_over_slices_are_those_over_any_of_them_each_once(seed: int) -> 
     slices = [number * times.slice + times.offset for number in numbers]
     after, until = chance.choice(((MIN_TIMESTAMP - 50, MAX_TIMESTAMP), (-100, 90), (13, 14), (20, -20)))
     expected = sorted({start for each in slices for start in times.starts_over_slice(each) if after < start <= until})
-    pieces = window_groups.window_starts(times, [np.array(slices)], after, until)
+    pieces = firing_batches.window_starts(times, [np.array(slices)], after, until)
     assert [start for piece in pieces for start in piece.tolist()] == expected

@@ -13,11 +13,10 @@ import pytest
 
 from actors.keys.hashes import key_hashes
 from actors.network.flow.buffers import Coalescer
-from actors.operators.aggregates.group_sample import GroupSample
 from actors.operators.aggregates.partial import is_partial, rows_behind
 from actors.operators.registry import create_operator
-from actors.operators.windows.aligned import local_operator as window_local
-from actors.operators.windows.aligned import sparse_index as arriving_cells
+from actors.operators.windows.aligned import local_operator, sparse_index
+from actors.operators.windows.aligned.distinct_sample import GroupSample
 from actors.operators.windows.choice import create_window_operator
 from flinkray.batches.batch import Batch
 from flinkray.errors import InvalidProgramError, NullTimestampError, TypeMismatchError, UnknownColumnError
@@ -52,8 +51,8 @@ KEY = ColumnKey(("key",))
 @pytest.fixture(params=[1 << 17, 20, 0], ids=["groups wait", "some wait", "none wait"])
 def always(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every batch is aggregated."""
-    monkeypatch.setattr(window_local, "_LARGEST_SHARE", 1.0)
-    monkeypatch.setattr(window_local, "_MOST_GROUPS", request.param)
+    monkeypatch.setattr(local_operator, "_LARGEST_SHARE", 1.0)
+    monkeypatch.setattr(local_operator, "_MOST_GROUPS", request.param)
 
 
 class TwoPhases:
@@ -164,9 +163,9 @@ def test_rows_that_pass_and_rows_that_are_aggregated_give_the_rows_of_one_phase(
 ) -> None:
     """As numbers of keys come and go, so that now a sample speaks for it and now against it."""
     chance, numbers = random.Random(seed), np.random.default_rng(seed)
-    monkeypatch.setattr(window_local, "_FEWEST_ROWS", 100)
-    monkeypatch.setattr(window_local, "_MOST_GROUPS", chance.choice((100, 400, 1500)))
-    monkeypatch.setattr(arriving_cells, "_FEWEST_JUDGED", 50)
+    monkeypatch.setattr(local_operator, "_FEWEST_ROWS", 100)
+    monkeypatch.setattr(local_operator, "_MOST_GROUPS", chance.choice((100, 400, 1500)))
+    monkeypatch.setattr(sparse_index, "_FEWEST_JUDGED", 50)
     assigner = chance.choice(ASSIGNERS)
     one, two = (TwoPhases(factory_of(assigner), KEY, is_local=is_local) for is_local in (False, True))
     rows = 0
@@ -379,7 +378,7 @@ def big_batch(keys: np.ndarray[Any, Any], first_time: int = 0) -> Batch:
 
 @pytest.fixture
 def local(monkeypatch: pytest.MonkeyPatch) -> Iterator[OperatorHarness]:
-    monkeypatch.setattr(window_local, "_FEWEST_ROWS", 500)
+    monkeypatch.setattr(local_operator, "_FEWEST_ROWS", 500)
     factory = LocalWindowAggregateFactory(factory_of(ASSIGNERS[0]), KEY)
     with OperatorHarness(create_operator([code(factory)], ["local"])) as harness:
         yield harness
@@ -435,7 +434,7 @@ def test_groups_of_many_batches_that_are_worth_it_wait(local: OperatorHarness) -
 def test_a_row_per_group_passes_and_is_looked_at_ever_more_seldom(
     local: OperatorHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(window_local, "_MOST_GROUPS", 1000)
+    monkeypatch.setattr(local_operator, "_MOST_GROUPS", 1000)
     looks: list[int] = []
     add = GroupSample.add
     monkeypatch.setattr(GroupSample, "add", lambda *arguments: (looks.append(len(given)), add(*arguments))[1])
@@ -577,9 +576,9 @@ def test_integers_at_both_ends_of_their_type_are_keys_of_their_own(local: Operat
 
 
 def test_keys_are_forgotten_when_there_are_many(local: OperatorHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(window_local, "_MOST_GROUPS", 6000)
+    monkeypatch.setattr(local_operator, "_MOST_GROUPS", 6000)
     operator = local.operator
-    assert isinstance(operator, window_local.LocalWindowAggregateOperator)
+    assert isinstance(operator, local_operator.LocalWindowAggregateOperator)
     for first in range(0, 100_000, 500):
         keys = np.array([f"key {number}" for number in range(first, first + 500)] * 4)
         local.push(big_batch(keys))

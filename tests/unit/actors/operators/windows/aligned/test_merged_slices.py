@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from actors.operators.aggregates.base import number_of
-from actors.operators.windows.aligned import aggregate_operator as window_columnar
+from actors.operators.aggregates.accumulators import selection_size
+from actors.operators.windows.aligned import aggregate_operator
 from actors.operators.windows.aligned.aggregate_operator import ColumnarWindowOperator
 from actors.operators.windows.aligned.merged_slices import MergedSlices, Piece
 from flinkray.transformations.operator_factories import WindowFactory
@@ -30,7 +30,7 @@ KEY = (ColumnKey(("key",)),)
 
 @pytest.fixture(autouse=True)
 def _merged_however_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(window_columnar, "_FEW_CELLS", 0)
+    monkeypatch.setattr(aggregate_operator, "_FEW_ACCUMULATORS", 0)
 
 
 OF_FIXED_SIZE: tuple[tuple[str, Aggregate], ...] = (
@@ -90,8 +90,8 @@ def test_a_window_asks_for_few_pieces_and_a_late_row_drops_only_those_over_its_s
 
     def piece_of(number: int) -> Piece | None:
         asked.append(number)
-        cells = store.cells_of(number)
-        return store.piece(cells) if number_of(cells) else None
+        accumulators = store.accumulators_of(number)
+        return store.piece(accumulators) if selection_size(accumulators) else None
 
     merged = MergedSlices(piece_of)
     assert len(list(merged.pieces(0, 64))) == 1

@@ -1,4 +1,4 @@
-"""Cells of slices in runs, against a dict; random steps, with seeds."""
+"""Accumulators of slices in runs, against a dict; random steps, with seeds."""
 
 from __future__ import annotations
 
@@ -8,52 +8,52 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from actors.operators.aggregates.base import Cells
-from actors.operators.windows.aligned import slice_runs as cells_by_slice
-from actors.operators.windows.aligned.slice_runs import CellsBySlice, Run
+from actors.operators.aggregates.accumulators import Accumulators
+from actors.operators.windows.aligned import slice_runs
+from actors.operators.windows.aligned.slice_runs import AccumulatorRun, AccumulatorsBySlice
 
 
-def nothing(_: Run) -> Cells:
+def nothing(_: AccumulatorRun) -> Accumulators:
     return np.empty(0, np.int64)
 
 
-def all_but_the_first_of_ten(run: Run) -> Cells:
-    """Of the cells of a slice that have the same last digit."""
+def all_but_the_first_of_ten(run: AccumulatorRun) -> Accumulators:
+    """Of the accumulators of a slice that have the same last digit."""
     seen: set[tuple[int, int]] = set()
     places = []
-    for place, (which, cell) in enumerate(zip(run.which.tolist(), run.cells.tolist(), strict=True)):
-        if (which, cell % 10) in seen:
+    for place, (which, accumulator) in enumerate(zip(run.which.tolist(), run.accumulators.tolist(), strict=True)):
+        if (which, accumulator % 10) in seen:
             places.append(place)
-        seen.add((which, cell % 10))
+        seen.add((which, accumulator % 10))
     return np.array(places, np.int64)
 
 
-def by_slice(run: Run) -> dict[int, list[int]]:
+def by_slice(run: AccumulatorRun) -> dict[int, list[int]]:
     return {
-        start: cells.tolist()
-        for start, cells in zip(run.starts.tolist(), np.split(run.cells, run.ends[:-1]), strict=False)
+        start: accumulators.tolist()
+        for start, accumulators in zip(run.starts.tolist(), np.split(run.accumulators, run.ends[:-1]), strict=False)
     }
 
 
 class Checked:
     def __init__(self) -> None:
-        self.runs = CellsBySlice()
+        self.runs = AccumulatorsBySlice()
         self.model: dict[int, list[int]] = defaultdict(list)
-        self.next_cell = 0
+        self.next_accumulator = 0
 
     def add(self, slices: list[int]) -> None:
-        cells = np.arange(self.next_cell, self.next_cell + len(slices))
-        self.next_cell += len(slices)
+        accumulators = np.arange(self.next_accumulator, self.next_accumulator + len(slices))
+        self.next_accumulator += len(slices)
         starts, which = np.unique(np.array(slices), return_inverse=True)
-        self.runs.add(cells, starts.tolist(), None if len(starts) == 1 else which)
-        for start, cell in zip(slices, cells.tolist(), strict=True):
-            self.model[start].append(cell)
+        self.runs.add(accumulators, starts.tolist(), None if len(starts) == 1 else which)
+        for start, accumulator in zip(slices, accumulators.tolist(), strict=True):
+            self.model[start].append(accumulator)
 
     def read(self, wanted: list[int]) -> None:
         found = by_slice(self.runs.read(np.array(sorted(wanted), np.int64), all_but_the_first_of_ten))
         there = sorted(set(wanted) & set(self.model))
         for start in there:
-            first = {cell % 10: cell for cell in reversed(self.model[start])}
+            first = {accumulator % 10: accumulator for accumulator in reversed(self.model[start])}
             self.model[start] = sorted(first.values())
         assert found == {start: self.model[start] for start in there}
         assert list(found) == there
@@ -72,7 +72,7 @@ class Checked:
 @pytest.mark.parametrize("seed", range(30))
 def test_each_slice_has_the_cells_that_came_for_it(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance, checked = random.Random(seed), Checked()
-    monkeypatch.setattr(cells_by_slice, "_SMALL", chance.choice((1, 20, 4096)))
+    monkeypatch.setattr(slice_runs, "_SMALL", chance.choice((1, 20, 4096)))
     first = 0
     for _ in range(80):
         match chance.choice(("add", "add", "read", "release", "go on")):
@@ -91,25 +91,25 @@ def test_each_slice_has_the_cells_that_came_for_it(seed: int, monkeypatch: pytes
 
 
 def test_cells_that_were_released_take_no_memory_beside_one_that_stays() -> None:
-    runs = CellsBySlice()
+    runs = AccumulatorsBySlice()
     for number in range(200):
         runs.add(np.arange(1000) + 1000 * number, [number, 10**9], np.arange(1000) // 999)
         runs.release(np.array([number]))
-    assert sum(len(run.cells) for run in runs._runs) <= 2 * 200
+    assert sum(len(run.accumulators) for run in runs._runs) <= 2 * 200
     assert runs.starts().tolist() == [10**9]
 
 
 def test_few_cells_at_a_time_make_few_runs() -> None:
-    runs = CellsBySlice()
+    runs = AccumulatorsBySlice()
     for number in range(5000):
         runs.add(np.array([number]), [number], None)
         assert len(runs._runs) <= 16
 
 
 def test_slices_that_have_not_changed_are_not_looked_through_again() -> None:
-    runs, asked = CellsBySlice(), list[Cells]()
+    runs, asked = AccumulatorsBySlice(), list[Accumulators]()
 
-    def left_out(run: Run) -> Cells:
+    def left_out(run: AccumulatorRun) -> Accumulators:
         asked.append(run.starts)
         return nothing(run)
 
@@ -121,26 +121,26 @@ def test_slices_that_have_not_changed_are_not_looked_through_again() -> None:
     assert runs.are_merged
     runs.add(np.array([100]), [7], None)
     assert not runs.are_merged
-    assert runs.read(everything[7:8], left_out).cells.tolist() == [7, 100]
+    assert runs.read(everything[7:8], left_out).accumulators.tolist() == [7, 100]
     assert [starts.tolist() for starts in asked[1:]] == [[7]]
     assert runs.are_merged
 
 
 def test_nothing_is_found_where_nothing_is() -> None:
-    runs = CellsBySlice()
+    runs = AccumulatorsBySlice()
     runs.add(np.arange(3), [10, 20, 30], np.arange(3))
     for wanted in ([], [5], [15, 25], [40]):
-        assert not len(runs.read(np.array(wanted, np.int64), nothing).cells)
+        assert not len(runs.read(np.array(wanted, np.int64), nothing).accumulators)
         assert runs.release(np.array(wanted, np.int64)).tolist() == [0] * len(wanted)
     assert runs.starts().tolist() == [10, 20, 30]
 
 
 def test_slices_that_are_read_one_by_one_make_few_runs_and_stay_read() -> None:
-    runs, starts = CellsBySlice(), np.arange(500)
+    runs, starts = AccumulatorsBySlice(), np.arange(500)
     runs.add(np.arange(500), starts.tolist(), np.arange(500))
     assert runs.changed(starts).tolist() == starts.tolist()
     for start in starts[:400]:
-        assert runs.read(np.array([start]), nothing).cells.tolist() == [start]
+        assert runs.read(np.array([start]), nothing).accumulators.tolist() == [start]
         assert len(runs._runs) <= 16
     assert runs.changed(starts).tolist() == starts[400:].tolist()
     runs.read(runs.changed(starts), nothing)

@@ -1,4 +1,4 @@
-"""Cells of keys and slices, of all kinds, against a dict; random steps, with seeds."""
+"""Accumulators of keys and slices, of all kinds, against a dict; random steps, with seeds."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ import pytest
 
 from actors.columns.take import contiguous
 from actors.keys.state_tables import KeyedTables, StateRows, state_rows
-from actors.operators.aggregates.base import listed, number_of
-from actors.operators.windows.aligned import dense_index as placed_cells
-from actors.operators.windows.aligned import slice_runs as cells_by_slice
-from actors.operators.windows.aligned import sparse_index as arriving_cells
-from actors.operators.windows.aligned.dense_index import PlacedCells
+from actors.operators.aggregates.accumulators import numbers_in, selection_size
+from actors.operators.windows.aligned import dense_index, slice_runs, sparse_index
+from actors.operators.windows.aligned.dense_index import DenseIndex
 from actors.operators.windows.aligned.slice_store import SliceStore
-from actors.operators.windows.aligned.sparse_index import AppendedCells, LookedUpCells
+from actors.operators.windows.aligned.sparse_index import AppendIndex, LookupIndex
 from flinkray.windows.aggregates import Aggregate, Count, First, Max, Sum
 
 AGGREGATES = (
@@ -67,14 +65,14 @@ class Checked:
         rows = batch(keys, values)
         starts, which = np.unique(np.array(slices), return_inverse=True)
         only_one = len(starts) == 1
-        cells = self.store.add(rows, rows.select(["k"]), starts.tolist(), None if only_one else which)
-        found = self.store.key_columns(self.store.key_ids(cells))
+        accumulators = self.store.add(rows, rows.select(["k"]), starts.tolist(), None if only_one else which)
+        found = self.store.key_columns(self.store.key_ids(accumulators))
         assert found[0].to_pylist() == keys
         for start, key, value in zip(slices, keys, values, strict=True):
             self.model[start][key].append((value, f"{value:06}"))
 
     def release(self, *starts: int, clears: bool = False) -> None:
-        cleared = [start for start in starts if clears and self.store.clear(self.store.cells_of(start))]
+        cleared = [start for start in starts if clears and self.store.clear(self.store.accumulators_of(start))]
         self.store.release(starts, cleared)
         for start in starts:
             self.model.pop(start, None)
@@ -98,9 +96,9 @@ class Checked:
         self.store.check()
         assert self.store.slice_starts() == sorted(self.model)
         for start, values in self.model.items():
-            cells = self.store.cells_of(start)
-            keys = self.store.key_columns(self.store.key_ids(cells))[0].to_pylist()
-            rows = pa.table(dict(zip(self.names, self.store.results(cells), strict=True))).to_pylist()
+            accumulators = self.store.accumulators_of(start)
+            keys = self.store.key_columns(self.store.key_ids(accumulators))[0].to_pylist()
+            rows = pa.table(dict(zip(self.names, self.store.results(accumulators), strict=True))).to_pylist()
             known = {key: expected(some) for key, some in values.items()}
             wanted = {key: {name: results[name] for name in self.names} for key, results in known.items()}
             assert dict(zip(keys, rows, strict=True)) == wanted
@@ -108,22 +106,24 @@ class Checked:
         assert (self.store.sizes(some) >= [len(self.model[start]) for start in some.tolist()]).all()
         run = self.store.read(some)
         assert run.starts.tolist() == some.tolist()
-        for start, cells in zip(some.tolist(), np.split(run.cells, run.ends[:-1]), strict=False):
-            assert cells.tolist() == listed(self.store.cells_of(start)).tolist()
+        for start, accumulators in zip(some.tolist(), np.split(run.accumulators, run.ends[:-1]), strict=False):
+            assert accumulators.tolist() == numbers_in(self.store.accumulators_of(start)).tolist()
         if self.model:
-            cells = np.sort(np.concatenate([listed(self.store.cells_of(start)) for start in self.model]))
-            keys = self.store.key_columns(self.store.key_ids(cells))[0]
-            assert self.store.key_columns_of(contiguous(cells))[0].equals(keys)
+            accumulators = np.sort(
+                np.concatenate([numbers_in(self.store.accumulators_of(start)) for start in self.model])
+            )
+            keys = self.store.key_columns(self.store.key_ids(accumulators))[0]
+            assert self.store.key_columns_of(contiguous(accumulators))[0].equals(keys)
 
 
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Cells are numbered anew after few rows."""
-    monkeypatch.setattr(arriving_cells, "_RELEASED_BEFORE_COMPACTING", 3)
-    monkeypatch.setattr(arriving_cells, "_FEWEST_JUDGED", 3)
-    monkeypatch.setattr(placed_cells, "_FEWEST_BITS", 2)
-    monkeypatch.setattr(arriving_cells, "_LARGE_SLICE", 20)
-    monkeypatch.setattr(cells_by_slice, "_SMALL", 50)
+    """Accumulators are numbered anew after few rows."""
+    monkeypatch.setattr(sparse_index, "_RELEASED_BEFORE_COMPACTING", 3)
+    monkeypatch.setattr(sparse_index, "_FEWEST_JUDGED", 3)
+    monkeypatch.setattr(dense_index, "_FEWEST_BITS", 2)
+    monkeypatch.setattr(sparse_index, "_LARGE_SLICE", 20)
+    monkeypatch.setattr(slice_runs, "_SMALL", 50)
 
 
 @pytest.mark.usefixtures("soon")
@@ -142,7 +142,7 @@ def test_cells_hold_what_was_added_however_dense_slices_are(
         slices = [10 * chance.choice(open_slices) for _ in range(rows)]
         keys = [low + chance.randrange(keys_below) for _ in range(rows)]
         checked.add(slices, keys, [chance.randrange(1000) for _ in range(rows)])
-        layouts.add(type(checked.store._cells))
+        layouts.add(type(checked.store._index))
         if chance.random() < 0.5:
             first += chance.choice([0, 1, 2])
             over = [start for start in checked.store.slice_starts() if start < 10 * first]
@@ -150,11 +150,11 @@ def test_cells_hold_what_was_added_however_dense_slices_are(
             checked.store.compact()
         if chance.random() < 0.1:
             checked = checked.restored()
-        if chance.random() < 0.5:  # what is said of cells in use need not be asked after each batch
+        if chance.random() < 0.5:  # what is said of accumulators in use need not be asked after each batch
             checked.check()
     checked.check()
     assert checked.renumbered
-    assert layouts == {AppendedCells, LookedUpCells, PlacedCells}
+    assert layouts == {AppendIndex, LookupIndex, DenseIndex}
 
 
 def run_windows(checked: Checked, count: int, keys: int, rows: int) -> None:
@@ -169,20 +169,20 @@ def run_windows(checked: Checked, count: int, keys: int, rows: int) -> None:
 def test_slices_with_rows_of_most_keys_are_not_looked_up_and_memory_stays() -> None:
     checked = Checked()
     run_windows(checked, 20, 3000, 3000)
-    assert isinstance(checked.store._cells, PlacedCells)
-    assert checked.store._cells.size <= 3 * 4096
+    assert isinstance(checked.store._index, DenseIndex)
+    assert checked.store._index.size <= 3 * 4096
     checked.check()
 
 
 def test_slices_with_rows_of_few_keys_do_not_take_a_place_per_key_any_more() -> None:
     checked = Checked()
     run_windows(checked, 5, 3000, 3000)
-    assert isinstance(checked.store._cells, PlacedCells)
+    assert isinstance(checked.store._index, DenseIndex)
     for window in range(5, 10):
         checked.add([10 * window] * 20, list(range(20)), list(range(20)))
         checked.release(10 * (window - 1))
         checked.store.compact()
-    assert isinstance(checked.store._cells, AppendedCells)
+    assert isinstance(checked.store._index, AppendIndex)
     assert len(checked.store._keys) <= 40
     checked.check()
 
@@ -192,22 +192,22 @@ def sparse() -> Checked:
     checked = Checked()
     keys = list(range(20_000))
     checked.add([10 * (key // 1000) for key in keys], keys, keys)
-    assert isinstance(checked.store._cells, AppendedCells), "nothing is known of what comes"
+    assert isinstance(checked.store._index, AppendIndex), "nothing is known of what comes"
     return checked
 
 
 def test_rows_of_groups_that_have_a_cell_are_looked_up_while_they_are_many() -> None:
     checked, keys = sparse(), list(range(1000))
-    cells: list[type] = []
+    accumulators: list[type] = []
     for start in range(200, 2200, 10):
         for _ in range(3 if start < 1200 else 1):
             checked.add([start] * 1000, keys, keys)
-            cells.append(type(checked.store._cells))
-        assert number_of(checked.store.cells_of(start - 10)) == 1000
+            accumulators.append(type(checked.store._index))
+        assert selection_size(checked.store.accumulators_of(start - 10)) == 1000
         checked.release(start - 10)
         checked.store.compact()
-    switches = [cell for cell, after in pairwise(cells) if cell is not after]
-    assert [*switches, cells[-1]] == [AppendedCells, LookedUpCells, AppendedCells]
+    switches = [accumulator for accumulator, after in pairwise(accumulators) if accumulator is not after]
+    assert [*switches, accumulators[-1]] == [AppendIndex, LookupIndex, AppendIndex]
     checked.check()
 
 
@@ -215,9 +215,9 @@ def test_rows_that_repeat_take_no_memory_before_a_slice_is_read() -> None:
     checked, keys = sparse(), list(range(1000))
     for number in range(100):
         checked.add([200] * 1000 + [210], [*keys, number], [*keys, number])
-    assert isinstance(checked.store._cells, LookedUpCells)
-    assert checked.store._cells.size == 21_100
-    assert len(checked.store._cells._slices._runs) <= 8
+    assert isinstance(checked.store._index, LookupIndex)
+    assert checked.store._index.size == 21_100
+    assert len(checked.store._index._slices._runs) <= 8
     checked.check()
 
 
@@ -227,7 +227,7 @@ def test_cells_that_were_numbered_anew_are_not_looked_at_before_they_have_double
     checked, keys = sparse(), list(range(1000))
     checked.store._rebuild([], 0)
     looks: list[int] = []
-    monkeypatch.setattr(AppendedCells, "find_repeated", lambda cells: looks.append(cells.count))
+    monkeypatch.setattr(AppendIndex, "find_repeated", lambda accumulators: looks.append(accumulators.count))
     for start in range(200, 450, 10):
         checked.add([start] * 1000, keys, keys)
     assert looks == [40_000]
@@ -250,10 +250,10 @@ def test_a_group_that_gets_a_row_has_not_fired_ahead_any_more() -> None:
 def test_many_slices_of_few_rows_do_not_take_a_place_per_key_each() -> None:
     checked = Checked()
     run_windows(checked, 5, 3000, 3000)
-    assert isinstance(checked.store._cells, PlacedCells)
+    assert isinstance(checked.store._index, DenseIndex)
     rows = 500
     checked.add([10 * (5 + row) for row in range(rows)], [row % 3000 for row in range(rows)], list(range(rows)))
-    assert isinstance(checked.store._cells, AppendedCells)
+    assert isinstance(checked.store._index, AppendIndex)
     checked.check()
 
 
@@ -262,8 +262,8 @@ def test_blocks_that_are_not_needed_any_more_are_given_back() -> None:
     run_windows(checked, 5, 3000, 3000)
     for window in range(5, 45):
         checked.add([10 * window] * 3000, list(range(3000)), list(range(3000)))
-    assert isinstance(checked.store._cells, PlacedCells)
-    assert checked.store._cells.size >= 40 * 4096
+    assert isinstance(checked.store._index, DenseIndex)
+    assert checked.store._index.size >= 40 * 4096
     for window in range(4, 44):
         checked.release(10 * window)
         checked.store.compact()
@@ -271,7 +271,7 @@ def test_blocks_that_are_not_needed_any_more_are_given_back() -> None:
         checked.add([10 * window] * 3000, list(range(3000)), list(range(3000)))
         checked.release(10 * (window - 1))
         checked.store.compact()
-    assert checked.store._cells.size <= 12 * 4096
+    assert checked.store._index.size <= 12 * 4096
     checked.check()
 
 
@@ -283,20 +283,20 @@ def restored_with(aggregates: Sequence[tuple[str, Aggregate]], kept: int) -> Che
     captured = before.store.capture(0)
     columns = {
         "slice": pa.array(captured.slices.starts[captured.slices.which]),
-        "cell": pa.array(captured.cells),
+        "cell": pa.array(captured.accumulators),
         "fired_until": pa.array(captured.fired_until),
-        **captured.aggregates.columns(captured.cells),
+        **captured.aggregates.columns(captured.accumulators),
     }
     assert captured.keys is not None
     keys = captured.keys.take(pa.array(captured.key_ids))
     checked = Checked(aggregates)
-    part = StateRows(keys, columns, captured.aggregates.metadata(), len(captured.cells))
+    part = StateRows(keys, columns, captured.aggregates.metadata(), len(captured.accumulators))
     checked.store.restore([part], before.store.next_position, 0)
     checked.model = before.model
     first = next(iter(checked.model))
     for start in (first + 10, first + 20):
         checked.add([start] * 3000, list(range(3000)), list(range(3000)))
-    assert isinstance(checked.store._cells, PlacedCells)
+    assert isinstance(checked.store._index, DenseIndex)
     return checked
 
 
@@ -304,11 +304,11 @@ def test_cells_of_a_snapshot_without_a_count_are_in_use_all_the_same() -> None:
     """A count that is new does not know of them."""
     checked = restored_with(AGGREGATES, 1)
     first = next(iter(checked.model))
-    cells = listed(checked.store.cells_of(first))
-    assert len(cells) == 3000
-    assert checked.store.results(cells)[0].to_pylist() == [0] * 3000
+    accumulators = numbers_in(checked.store.accumulators_of(first))
+    assert len(accumulators) == 3000
+    assert checked.store.results(accumulators)[0].to_pylist() == [0] * 3000
     checked.add([first] * 10, list(range(10)), [1] * 10)
-    assert len(listed(checked.store.cells_of(first))) == 3000
+    assert len(numbers_in(checked.store.accumulators_of(first))) == 3000
 
 
 def test_what_was_counted_before_a_snapshot_is_in_use_after_it() -> None:
@@ -318,8 +318,8 @@ def test_what_was_counted_before_a_snapshot_is_in_use_after_it() -> None:
 def test_a_count_of_values_says_nothing_of_rows_that_have_none() -> None:
     store, keys = SliceStore([("values", Count("v"))], "window (1/1)"), list(range(5000))
     for start in (0, 10, 20):
-        has_all = start < 20  # when places begin to be computed, each cell has a value
+        has_all = start < 20  # when places begin to be computed, each accumulator has a value
         rows = pa.RecordBatch.from_pydict({"k": keys, "v": [key if has_all or key % 2 == 0 else None for key in keys]})
         store.add(rows, rows.select(["k"]), [start], None)
-    assert isinstance(store._cells, PlacedCells)
-    assert store.results(store.cells_of(20))[0].to_pylist() == [1 - key % 2 for key in keys]
+    assert isinstance(store._index, DenseIndex)
+    assert store.results(store.accumulators_of(20))[0].to_pylist() == [1 - key % 2 for key in keys]

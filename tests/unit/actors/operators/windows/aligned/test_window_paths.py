@@ -13,12 +13,9 @@ import pyarrow as pa
 import pytest
 
 from actors.operators.aggregates.aggregate_columns import AggregateColumns
-from actors.operators.windows.aligned import aggregate_operator as window_columnar
-from actors.operators.windows.aligned import firing as window_cells
-from actors.operators.windows.aligned import slice_runs as cells_by_slice
-from actors.operators.windows.aligned import sparse_index as arriving_cells
+from actors.operators.windows.aligned import aggregate_operator, firing, slice_runs, sparse_index
 from actors.operators.windows.aligned.aggregate_operator import ColumnarWindowOperator
-from actors.operators.windows.aligned.slice_runs import CellsBySlice
+from actors.operators.windows.aligned.slice_runs import AccumulatorsBySlice
 from actors.operators.windows.choice import create_window_operator
 from flinkray.batches.batch import Batch
 from flinkray.functions.interfaces import WindowContext
@@ -130,13 +127,13 @@ VALUES: list[tuple[pa.DataType, list[Any]]] = [
 
 @pytest.mark.parametrize("seed", range(48))
 def test_columnar_windows_agree_with_the_model(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many windows and cells are worked on at a time."""
+    """However many windows and accumulators are worked on at a time."""
     chance = random.Random(seed)
-    monkeypatch.setattr(window_columnar, "_CELLS_AT_ONCE", chance.choice((1, 4, 1 << 17)))
-    monkeypatch.setattr(window_columnar, "_FEW_CELLS", chance.choice((0, 4096)))
-    monkeypatch.setattr(window_cells, "_PAIRS_AT_ONCE", chance.choice((1, 30, 1 << 22)))
-    monkeypatch.setattr(arriving_cells, "_LARGE_SLICE", chance.choice((3, 512)))
-    monkeypatch.setattr(cells_by_slice, "_SMALL", chance.choice((1, 10, 4096)))
+    monkeypatch.setattr(aggregate_operator, "_ACCUMULATORS_AT_ONCE", chance.choice((1, 4, 1 << 17)))
+    monkeypatch.setattr(aggregate_operator, "_FEW_ACCUMULATORS", chance.choice((0, 4096)))
+    monkeypatch.setattr(firing, "_PAIRS_AT_ONCE", chance.choice((1, 30, 1 << 22)))
+    monkeypatch.setattr(sparse_index, "_LARGE_SLICE", chance.choice((3, 512)))
+    monkeypatch.setattr(slice_runs, "_SMALL", chance.choice((1, 10, 4096)))
     assigner = ASSIGNERS[seed % len(ASSIGNERS)]
     lateness = chance.choice((0, 0, 15, 60))
     value_type, values = VALUES[chance.randrange(len(VALUES))]
@@ -173,7 +170,7 @@ def test_columnar_windows_agree_with_the_model(seed: int, monkeypatch: pytest.Mo
             late = [(row.key, row.value, row.number) for row in harness.output.side("late")]
             assert late == [(event.key, *event.value) for event in model.late[seen_late:]]
             operator._store.check()
-        assert operator._store.cell_count == 0
+        assert operator._store.accumulator_count == 0
 
 
 @pytest.mark.parametrize("assigner", [TumblingEventTimeWindows.of(10), SlidingEventTimeWindows.of(30, 10)], ids=str)
@@ -183,7 +180,7 @@ def test_many_windows_take_as_many_steps_as_few(
 ) -> None:
     """A row per window, half of the windows due; then, if they may be late, a row more in each."""
     steps = Counter[str]()
-    for kernels, name in ((AggregateColumns, "results"), (AggregateColumns, "merge"), (CellsBySlice, "read")):
+    for kernels, name in ((AggregateColumns, "results"), (AggregateColumns, "merge"), (AccumulatorsBySlice, "read")):
         count_calls(monkeypatch, kernels, name, steps)
     taken = []
     for rows in (40, 4000):

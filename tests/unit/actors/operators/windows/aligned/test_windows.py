@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators.windows.aligned import dense_index as placed_cells
-from actors.operators.windows.aligned import sparse_index as arriving_cells
+from actors.operators.windows.aligned import dense_index, sparse_index
 from actors.operators.windows.aligned.aggregate_operator import ColumnarWindowOperator
-from actors.operators.windows.aligned.dense_index import PlacedCells
+from actors.operators.windows.aligned.dense_index import DenseIndex
 from actors.operators.windows.aligned.process_operator import ProcessWindowOperator
 from actors.operators.windows.base.times import WindowTimes
 from actors.operators.windows.choice import create_window_operator
@@ -328,9 +327,9 @@ def test_state_of_windows_that_are_over_is_given_back() -> None:
         harness.watermark(start + 9)
     store = operator._store
     store.check()
-    assert store.cell_count == 0
+    assert store.accumulator_count == 0
     assert len(store._keys) < 20_000
-    assert store._cells.size < 20_000
+    assert store._index.size < 20_000
     assert len(harness.output.rows) == 100_000
 
 
@@ -341,8 +340,8 @@ def test_compacting_keeps_what_is_still_open() -> None:
     harness.push({"key": list(range(9000)), "value": list(range(9000))}, [1] * 9000)
     harness.push({"key": [8999, 3, 20_000], "value": [5, 6, 7]}, [13, 13, 13])
     harness.watermark(9)
-    assert operator._store.cell_count == 3
-    assert operator._store._cells.size <= 2 * 16_384
+    assert operator._store.accumulator_count == 3
+    assert operator._store._index.size <= 2 * 16_384
     harness.output.clear()
     harness.push({"key": [3], "value": [1]}, [14])
     harness.watermark(14)
@@ -354,21 +353,21 @@ def test_compacting_keeps_what_is_still_open() -> None:
     assert len(operator._store._keys) == 9001, "they may come again"
     harness.push({"key": list(range(30_000, 33_000)), "value": [1] * 3000}, [33] * 3000)
     harness.watermark(60)
-    assert operator._store.cell_count == 0
-    assert operator._store._cells.size <= 32_768
+    assert operator._store.accumulator_count == 0
+    assert operator._store._index.size <= 32_768
     assert len(operator._store._keys) == 3003, "the others did not come again"
 
 
 @pytest.fixture
 def placed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Places of cells are computed, and used again, after few rows."""
-    monkeypatch.setattr(arriving_cells, "_FEWEST_JUDGED", 3)
-    monkeypatch.setattr(placed_cells, "_FEWEST_BITS", 2)
+    """Places of accumulators are computed, and used again, after few rows."""
+    monkeypatch.setattr(sparse_index, "_FEWEST_JUDGED", 3)
+    monkeypatch.setattr(dense_index, "_FEWEST_BITS", 2)
 
 
 def is_placed(harness: OperatorHarness) -> bool:
     assert isinstance(harness.operator, ColumnarWindowOperator)
-    return isinstance(harness.operator._store._cells, PlacedCells)
+    return isinstance(harness.operator._store._index, DenseIndex)
 
 
 @pytest.mark.usefixtures("placed")

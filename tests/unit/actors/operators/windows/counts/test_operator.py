@@ -242,8 +242,8 @@ def test_the_result_is_that_of_the_general_operator(seed: int, monkeypatch: pyte
     chance = random.Random(seed)
     case = random_case(seed, 300)
     if seed % 2:
-        monkeypatch.setattr(count_store, "_CELLS_BEFORE_COMPACTING", 0)
-        monkeypatch.setattr(count_store, "_KEEPING_CELLS_BEFORE_COMPACTING", 0)
+        monkeypatch.setattr(count_store, "_FEWEST_COMPACTED", 0)
+        monkeypatch.setattr(count_store, "_FEWEST_COMPACTED_ENTRIES", 0)
         monkeypatch.setattr(count_columnar, "_PANES_AT_ONCE", chance.choice((1, 8)))
     value_type, batches = with_values(case, chance)
     factory = some_windows(chance, every_aggregate(value_type))
@@ -272,8 +272,8 @@ def test_stopped_subtasks_go_on_as_more_or_fewer_of_them(seed: int, monkeypatch:
     chance = random.Random(1000 + seed)
     case = random_case(seed, 300)
     if seed % 2:
-        monkeypatch.setattr(count_store, "_CELLS_BEFORE_COMPACTING", 0)
-        monkeypatch.setattr(count_store, "_KEEPING_CELLS_BEFORE_COMPACTING", 0)
+        monkeypatch.setattr(count_store, "_FEWEST_COMPACTED", 0)
+        monkeypatch.setattr(count_store, "_FEWEST_COMPACTED_ENTRIES", 0)
     value_type, batches = with_values(case, chance)
     factory = some_windows(chance, every_aggregate(value_type))
     keys = (ColumnKey(case.key_names),)
@@ -331,7 +331,7 @@ def test_state_does_not_grow_with_keys_whose_windows_are_full() -> None:
             harness.push({"key": keys, "value": keys})
         store = harness.operator._store  # type: ignore[attr-defined]
         assert len(store._needed()) == 0
-        assert store._cell_count < 10_000
+        assert store._accumulator_count < 10_000
         assert len(store._keys) < 10_000
         assert [part.name for part in write_snapshot(harness.snapshot()).parts] == ["subtask"], "nothing by key"
 
@@ -341,7 +341,7 @@ def test_state_does_not_grow_with_the_rows_of_a_key() -> None:
         harness = counted(factory)
         for _ in range(60):
             harness.push({"key": [0] * 1000, "value": [0] * 1000})
-        assert harness.operator._store._cell_count < 10_000  # type: ignore[attr-defined]
+        assert harness.operator._store._accumulator_count < 10_000  # type: ignore[attr-defined]
         assert len(harness.operator._store._needed()) <= 7  # type: ignore[attr-defined]
 
 
@@ -350,13 +350,13 @@ def test_values_of_windows_that_are_full_are_let_go_of_soon() -> None:
     for _ in range(60):
         harness.push({"key": [0] * 40, "value": ["x" * 10_000] * 40})
         harness.output.clear()
-    (accumulator,) = (slot._accumulator for slot in harness.operator._store._aggregates._slots)  # type: ignore[attr-defined]
+    (accumulator,) = (aggregation._accumulators for aggregation in harness.operator._store._aggregates._aggregations)  # type: ignore[attr-defined]
     assert sum(chunk.nbytes for chunk in accumulator._chunks) < 10 * 10_000 * 40
 
 
 def test_keys_that_stay_have_their_rows_when_others_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(count_store, "_CELLS_BEFORE_COMPACTING", 0)
-    monkeypatch.setattr(count_store, "_KEEPING_CELLS_BEFORE_COMPACTING", 0)
+    monkeypatch.setattr(count_store, "_FEWEST_COMPACTED", 0)
+    monkeypatch.setattr(count_store, "_FEWEST_COMPACTED_ENTRIES", 0)
     harness = counted(WindowFactory(of_rows(3), LIST))
     push(harness, "bcdefgaazz" * 3 + "xyy")
     assert len(harness.operator._store._keys) == 2  # type: ignore[attr-defined]
@@ -370,7 +370,7 @@ def test_subtasks_whose_columns_had_other_types_go_on_as_one() -> None:
     first, second = (5, 8, 9), (0, 1, 2)
     for key in (*first, *second):
         subtasks.push({"key": [key] * 2, "value": [1, 2] if key in first else [1.5, 2.5]})
-    assert [harness.operator._store._cell_count for harness in subtasks.harnesses] == [6, 6]  # type: ignore[attr-defined]
+    assert [harness.operator._store._accumulator_count for harness in subtasks.harnesses] == [6, 6]  # type: ignore[attr-defined]
     subtasks = subtasks.rescaled(1)
     subtasks.push({"key": [*first, *second], "value": [3.0] * 6})
     assert [(row.key, row.values) for row, _ in subtasks.take()] == [

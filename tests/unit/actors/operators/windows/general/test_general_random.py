@@ -168,7 +168,7 @@ class Case:
         assert not operator._timers._event_timers.timers()
         if operator._aggregates is not None:
             operator._aggregates._store.check()
-            assert operator._aggregates._store.cell_count == 0
+            assert operator._aggregates._store.accumulator_count == 0
 
 
 def simple(element: tuple[Any, Any]) -> tuple[Any, Any]:

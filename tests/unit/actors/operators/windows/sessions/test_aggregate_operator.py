@@ -189,7 +189,7 @@ def test_sessions_that_are_over_leave_no_room_taken() -> None:
         sessions.watermark(number * 100 + 50)
     store = sessions.operator._store
     assert store.session_count == 0
-    assert store._cells.count < 5000
+    assert store._table.count < 5000
     assert len(store._keys) < 5000
 
 
@@ -332,7 +332,7 @@ def test_sessions_come_back_after_compacting_with_their_chains() -> None:
     sessions.harness.push({"key": keys[:10] * 2, "value": list(range(20))}, [100] * 10 + [130] * 10)
     sessions.watermark(50)
     assert len(sessions.take()) == 6000
-    assert sessions.operator._store._cells.count == 20
+    assert sessions.operator._store._table.count == 20
     sessions.push(("key 3", 105, 99), ("key 3", 115, 98), ("key 3", 122, 97))
     sessions.watermark(MAX_TIMESTAMP)
     found = sessions.take()
@@ -349,7 +349,7 @@ def test_sessions_that_have_fired_and_are_kept_get_late_rows_and_end_after_compa
     sessions.watermark(80)
     sessions.take()
     store = sessions.operator._store
-    assert store._cells.count == store.session_count == 2, "the first three are over, the others have fired"
+    assert store._table.count == store.session_count == 2, "the first three are over, the others have fired"
     sessions.push(("c", 65, 6))
     assert sessions.take() == [("c", 60, 75, [4, 6])]
     sessions.watermark(200)

@@ -455,18 +455,18 @@ def test_sessions_go_on_at_any_parallelism_from_snapshots_that_are_written_later
         now += chance.randrange(25)
 
 
-def spoil(contents: FoldedSessions, cell: int) -> None:
-    for row in contents.to_show(np.array([cell]))[0]:
+def spoil(contents: FoldedSessions, session: int) -> None:
+    for row in contents.to_show(np.array([session]))[0]:
         row.append("spoilt")
 
 
-def held(frozen: FrozenContents, cell: int) -> Any:
-    return loads(frozen.columns(np.array([cell]))["contents"][0].as_py())
+def held(frozen: FrozenContents, session: int) -> Any:
+    return loads(frozen.columns(np.array([session]))["contents"][0].as_py())
 
 
 @pytest.fixture
 def contents() -> FoldedSessions:
-    """With the rows ["a"], ["b"] and ["c"] in cells of their own."""
+    """With the rows ["a"], ["b"] and ["c"] in sessions of their own."""
     contents = FoldedSessions(fold_of(WindowFactory(GAP, process=listed)), FakeContext(keys=KEY))
     contents.grow(3)
     contents.add(as_batch([["a"], ["b"], ["c"]]), np.arange(3), 0)
@@ -485,7 +485,7 @@ def test_rows_that_move_to_another_session_are_still_the_snapshots(contents: Fol
 
 def test_rows_whose_cells_are_numbered_anew_are_still_the_snapshots(contents: FoldedSessions) -> None:
     frozen = contents.freeze(3)
-    contents.move(np.array([2]), np.array([0]), 1)
+    contents.renumber(np.array([2]), np.array([0]), 1)
     contents.add(as_batch([["d"]]), np.array([0]), 3)
     spoil(contents, 0)
     assert held(frozen, 2) == [["c"]]

@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators.aggregates.base import Cells
 from actors.operators.windows.sessions import lookup as sessions_by_key
 from actors.operators.windows.sessions import store as session_store
 from actors.operators.windows.sessions import time_index as session_index
 from actors.operators.windows.sessions.aggregate_operator import ColumnarSessionOperator
+from actors.operators.windows.sessions.session_table import SessionIds
 from actors.operators.windows.sessions.time_index import SessionIndex
 from flinkray.transformations.operator_factories import WindowFactory
 from flinkray.types.keys import ColumnKey
@@ -206,7 +206,7 @@ def test_a_row_finds_the_session_that_those_in_the_index_have_become_part_of(mon
     sessions = Sessions()
     sessions.push(*[(at, key, 1) for at in range(0, 2000, 10) for key in (0, 1)])
     for at in reversed(range(0, 1990, 10)):
-        sessions.push((at, 0, 10), (at, 1, 10))  # joins the session after it, whose cell is newer
+        sessions.push((at, 0, 10), (at, 1, 10))  # joins the session after it, whose session is newer
     for at in (995, 1985, 1975, 1985):
         sessions.push((at, 0, 1), (at, 1, 1))
     sessions.watermark(MAX_TIMESTAMP)
@@ -259,9 +259,9 @@ def entries_looked_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     counts: list[int] = []
     current = SessionIndex._current
 
-    def counted(self: SessionIndex, cells: Cells) -> Cells:
-        counts.append(len(cells))
-        return current(self, cells)
+    def counted(self: SessionIndex, sessions: SessionIds) -> SessionIds:
+        counts.append(len(sessions))
+        return current(self, sessions)
 
     with monkeypatch.context() as patched:
         patched.setattr(SessionIndex, "_current", counted)
@@ -303,13 +303,13 @@ def test_rows_after_all_sessions_of_their_key_look_at_none(monkeypatch: pytest.M
 @pytest.mark.parametrize("batch", [10, 1000])
 def test_runs_are_few_and_entries_go_through_few_of_them(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     sorted_entries: list[int] = []
-    made = session_index._Run.of
+    made = session_index._SessionRun.of
 
-    def counted(key_ids: Any, times: Any, cells: Any) -> Any:
-        sorted_entries.append(len(cells))
-        return made(key_ids, times, cells)
+    def counted(key_ids: Any, times: Any, sessions: Any) -> Any:
+        sorted_entries.append(len(sessions))
+        return made(key_ids, times, sessions)
 
-    monkeypatch.setattr(session_index._Run, "of", counted)
+    monkeypatch.setattr(session_index._SessionRun, "of", counted)
     sessions = many_open(20_000, batch)
     levels = math.log(20_000 / batch, session_index._RUNS) + 1
     assert len(sessions.index._runs) <= session_index._RUNS * levels
@@ -341,10 +341,10 @@ def test_a_run_counts_the_entries_up_to_a_time_of_any_key_and_has_each_once(
     monkeypatch.setattr(session_index, "_MOST_CODES", most_codes)
     base, width = chance.choice((0, int(MIN_TIMESTAMP), int(MAX_TIMESTAMP) - 30)), chance.choice((5, 30))
     pairs = list({(chance.randrange(4), base + chance.randrange(width)) for _ in range(20)})
-    entries = [(*pair, cell) for cell, pair in enumerate(pairs)]
+    entries = [(*pair, session) for session, pair in enumerate(pairs)]
     entries += chance.sample(entries, 3)
-    run = session_index._Run.of(*(np.array(column, np.int64) for column in zip(*entries, strict=True)))
-    assert [pairs[cell] for cell in run.cells] == sorted(pairs)
+    run = session_index._SessionRun.of(*(np.array(column, np.int64) for column in zip(*entries, strict=True)))
+    assert [pairs[session] for session in run.sessions] == sorted(pairs)
     times = [int(MIN_TIMESTAMP), *range(max(base - 2, int(MIN_TIMESTAMP)), base + width), int(MAX_TIMESTAMP)]
     asked = [(key, time) for key in (0, 1, 2, 3, 4, 1 << 40) for time in times]
     keys, at = (np.array(column, np.int64) for column in zip(*asked, strict=True))
@@ -353,5 +353,5 @@ def test_a_run_counts_the_entries_up_to_a_time_of_any_key_and_has_each_once(
 
 def test_a_run_over_more_times_than_codes_have_room_for_numbers_those_that_occur() -> None:
     keys, times = np.array([0, 1 << 30]), np.array([MIN_TIMESTAMP, MAX_TIMESTAMP])
-    run = session_index._Run.of(keys, times, np.array([7, 8]))
+    run = session_index._SessionRun.of(keys, times, np.array([7, 8]))
     assert run.until(np.array([0, 0, 1 << 30, 1 << 62]), np.array([0, MAX_TIMESTAMP, 0, 0])).tolist() == [1, 1, 1, 2]

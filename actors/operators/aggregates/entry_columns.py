@@ -1,8 +1,8 @@
-"""Accumulators that keep entries: values of any Arrow type, or several of them, per cell.
+"""Accumulators that keep entries: values of any Arrow type, or several of them, per accumulator.
 
-An accumulator is a table of (cell, position, columns). A batch's rows are reduced first, to what may still matter (the
-n largest of each cell, its different values, ...), and appended; from time to time the whole table is reduced again.
-Text has wide offsets there, since all of it may come to more than 2 GiB.
+An accumulator is a table of (accumulator, position, columns). A batch's rows are reduced first, to what may still
+matter (the n largest of each accumulator, its different values, ...), and appended; from time to time the whole table
+is reduced again. Text has wide offsets there, since all of it may come to more than 2 GiB.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ import pyarrow.compute as pc
 from actors.columns.casting import comparable
 from actors.columns.large_columns import Column, enlarged, narrowed, narrowed_lists
 from actors.columns.ordering import is_other_than_before, order_by, partners_of
-from actors.operators.aggregates.base import (
-    AggregateTypeError,
-    Cells,
-    ColumnAccumulator,
-    Places,
-    Rows,
+from actors.operators.aggregates.accumulator_column import AccumulatorColumn, AggregatedRows
+from actors.operators.aggregates.accumulators import Accumulators, Selection, numbers_in
+from actors.operators.aggregates.value_rules import (
     cast_exactly,
-    listed,
+    decimal_overflow,
+    decimal_sum_type,
+    has_ranks,
+    ranks_of,
+    with_one_zero,
 )
 from flinkray.batches.fixed_width import as_numpy, from_numpy
 
@@ -38,54 +39,52 @@ _BY = "by"
 
 # Below this many appended entries reducing the whole table again costs more than it saves.
 _APPENDED_BEFORE_REDUCING = 65_536
-# So many bytes of them are reduced however few they are: large texts, say, of which one per cell matters.
+# So many bytes of them are reduced however few they are: large texts, say, of which one per accumulator matters.
 _APPENDED_BYTES_BEFORE_REDUCING = 16 << 20
 
-# Of cleared cells; for more of them looking whether one is read costs more than forgetting their entries.
+# Of cleared accumulators; for more of them looking whether one is read costs more than forgetting their entries.
 _MOST_RANGES = 64
 
-_LARGEST = np.iinfo(np.int64).max
 
-
-class EntryAccumulator(ColumnAccumulator):
+class EntryColumn(AccumulatorColumn):
     """Base: subclasses say how to reduce entries, and make results of them."""
 
     def __init__(self) -> None:
         self._chunks: list[pa.Table] = []
         self._cleared: list[slice] = []
-        """Of these cells entries may still be there, which nobody reads."""
+        """Of these accumulators entries may still be there, which nobody reads."""
         self._reduced_rows = self._reduced_bytes = 0
         self._appended_rows = self._appended_bytes = 0
 
     def grow(self, size: int) -> None:
-        """Nothing to do: cells without entries take no room."""
+        """Nothing to do: accumulators without entries take no room."""
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: AggregatedRows) -> None:
         self._append(self._table(rows))
 
-    def merge(self, other: EntryAccumulator, cells: Cells, targets: Cells) -> None:
-        self._append(other._entries_of(cells, targets))
+    def merge(self, other: EntryColumn, sources: Accumulators, targets: Accumulators) -> None:
+        self._append(other._entries_of(sources, targets))
 
-    def move(self, cells: Cells, targets: Cells, size: int) -> None:
-        self._keep(self._reduced(self._entries_of(cells, targets)))
+    def renumber(self, old: Accumulators, new: Accumulators, size: int) -> None:
+        self._keep(self._reduced(self._entries_of(old, new)))
         self._cleared = []
 
-    def clear(self, cells: slice) -> None:
+    def clear(self, accumulators: slice) -> None:
         if not self._chunks:
             return
-        if self._cleared and self._cleared[-1].stop == cells.start:
-            cells = slice(self._cleared.pop().start, cells.stop)
-        self._cleared.append(cells)
+        if self._cleared and self._cleared[-1].stop == accumulators.start:
+            accumulators = slice(self._cleared.pop().start, accumulators.stop)
+        self._cleared.append(accumulators)
         if len(self._cleared) > _MOST_RANGES:
             self._forget_cleared()
 
     def _forget_cleared(self) -> None:
         if self._cleared and self._chunks:
             table = self._together()
-            entry_cells = table.column(_CELL).to_numpy()
-            is_kept = np.ones(len(entry_cells), np.bool_)
-            for cells in self._cleared:
-                is_kept &= (entry_cells < cells.start) | (entry_cells >= cells.stop)
+            entry_accumulators = table.column(_CELL).to_numpy()
+            is_kept = np.ones(len(entry_accumulators), np.bool_)
+            for accumulators in self._cleared:
+                is_kept &= (entry_accumulators < accumulators.start) | (entry_accumulators >= accumulators.stop)
             self._keep(table.filter(from_numpy(is_kept)))
         self._cleared = []
 
@@ -99,7 +98,7 @@ class EntryAccumulator(ColumnAccumulator):
         self._chunks, self._reduced_rows, self._reduced_bytes = [entries], entries.num_rows, entries.nbytes
         self._appended_rows = self._appended_bytes = 0
 
-    def widened(self, arrow_type: pa.DataType) -> EntryAccumulator:
+    def widened(self, arrow_type: pa.DataType) -> EntryColumn:
         self._forget_cleared()
         wider = self._of_type(arrow_type)
         schema = wider._no_entries().schema
@@ -111,28 +110,28 @@ class EntryAccumulator(ColumnAccumulator):
         return wider
 
     @abstractmethod
-    def _of_type(self, arrow_type: pa.DataType) -> EntryAccumulator:
+    def _of_type(self, arrow_type: pa.DataType) -> EntryColumn:
         """Empty, for that type of what `add` gets."""
 
-    def results(self, cells: Places) -> Column:
-        cells = listed(cells)
-        targets = np.arange(len(cells), dtype=np.int64)
-        return self._finish(self._reduced(self._entries_of(cells, targets)), len(cells))
+    def results(self, selection: Selection) -> Column:
+        selection = numbers_in(selection)
+        targets = np.arange(len(selection), dtype=np.int64)
+        return self._finish(self._reduced(self._entries_of(selection, targets)), len(selection))
 
     # -- snapshots
 
-    def copy(self, size: int) -> EntryAccumulator:
+    def copy(self, size: int) -> EntryColumn:
         copied = copy.copy(self)
         copied._chunks, copied._cleared = list(self._chunks), list(self._cleared)
         return copied
 
-    def columns(self, cells: Places) -> dict[str, pa.Array]:
-        """A list of entries per cell, one column for each column of theirs."""
-        cells = listed(cells)
-        entries = self._reduced(self._entries_of(cells, np.arange(len(cells), dtype=np.int64)))
-        entry_cells = entries.column(_CELL).to_numpy()
-        offsets = np.zeros(len(cells) + 1, np.int64)
-        np.cumsum(np.bincount(entry_cells, minlength=len(cells)), out=offsets[1:])
+    def columns(self, selection: Selection) -> dict[str, pa.Array]:
+        """A list of entries per accumulator, one column for each column of theirs."""
+        selection = numbers_in(selection)
+        entries = self._reduced(self._entries_of(selection, np.arange(len(selection), dtype=np.int64)))
+        entry_accumulators = entries.column(_CELL).to_numpy()
+        offsets = np.zeros(len(selection) + 1, np.int64)
+        np.cumsum(np.bincount(entry_accumulators, minlength=len(selection)), out=offsets[1:])
         return {
             name: pa.LargeListArray.from_arrays(from_numpy(offsets), _one_chunk(entries.column(name)))
             for name in entries.column_names
@@ -141,27 +140,28 @@ class EntryAccumulator(ColumnAccumulator):
 
     def load(self, columns: Mapping[str, pa.Array]) -> None:
         lengths = np.diff(as_numpy(columns[_POSITION].offsets))
-        cells = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
-        table = pa.table({_CELL: cells} | {name: enlarged(column.flatten()) for name, column in columns.items()})
+        accumulators = np.repeat(np.arange(len(lengths), dtype=np.int64), lengths)
+        table = pa.table({_CELL: accumulators} | {name: enlarged(column.flatten()) for name, column in columns.items()})
         if table.num_rows:
             self._keep(table)
 
-    def _columns(self, rows: Rows) -> dict[str, Any]:
-        return {_CELL: rows.cells, _POSITION: rows.positions, _VALUE: rows.values}
+    def _columns(self, rows: AggregatedRows) -> dict[str, Any]:
+        return {_CELL: rows.accumulators, _POSITION: rows.positions, _VALUE: rows.values}
 
     def _reduced(self, entries: pa.Table) -> pa.Table:
-        """What still matters, sorted by cell (and within a cell as `_finish` wants it)."""
-        cells = entries.column(_CELL).to_numpy()
-        # Where each has a cell of its own, in order, as cells of keys with few rows mostly are, all of them matter.
-        return entries if (cells[1:] > cells[:-1]).all() else self._reduce(entries)
+        """What still matters, sorted by accumulator (and within a accumulator as `_finish` wants it)."""
+        accumulators = entries.column(_CELL).to_numpy()
+        # Where each has a accumulator of its own, in order, as accumulators of keys with few rows mostly are, all of
+        # them matter.
+        return entries if (accumulators[1:] > accumulators[:-1]).all() else self._reduce(entries)
 
     @abstractmethod
     def _reduce(self, entries: pa.Table) -> pa.Table:
-        """As `_reduced`, copied; some cells have several entries, or they are in no order."""
+        """As `_reduced`, copied; some accumulators have several entries, or they are in no order."""
 
     @abstractmethod
     def _finish(self, entries: pa.Table, size: int) -> Column:
-        """The results of the cells 0 ... size - 1 from reduced entries."""
+        """The results of the accumulators 0 ... size - 1 from reduced entries."""
 
     def _append(self, entries: pa.Table) -> None:
         if not entries.num_rows:
@@ -178,26 +178,28 @@ class EntryAccumulator(ColumnAccumulator):
         ):
             self._keep(self._reduced(self._together()))
 
-    def _entries_of(self, cells: Cells, targets: Cells) -> pa.Table:
-        """The entries of `cells[i]` as entries of `targets[i]`, for all i."""
-        if not self._chunks or not len(cells):
+    def _entries_of(self, accumulators: Accumulators, targets: Accumulators) -> pa.Table:
+        """The entries of `accumulators[i]` as entries of `targets[i]`, for all i."""
+        if not self._chunks or not len(accumulators):
             return self._no_entries()
-        lowest, highest = int(cells.min()), int(cells.max())
+        lowest, highest = int(accumulators.min()), int(accumulators.max())
         if any(cleared.start <= highest and cleared.stop > lowest for cleared in self._cleared):
             self._forget_cleared()
         table = self._together()
-        entry_cells = table.column(_CELL).to_numpy()
-        near = np.flatnonzero((entry_cells >= lowest) & (entry_cells <= highest))
-        order, starts, counts = partners_of(cells - lowest, entry_cells[near] - lowest, highest - lowest + 1)
+        entry_accumulators = table.column(_CELL).to_numpy()
+        near = np.flatnonzero((entry_accumulators >= lowest) & (entry_accumulators <= highest))
+        order, starts, counts = partners_of(
+            accumulators - lowest, entry_accumulators[near] - lowest, highest - lowest + 1
+        )
         before = np.cumsum(counts) - counts
         picked = np.arange(int(counts.sum()), dtype=np.int64) + np.repeat(starts - before, counts)
         taken = table.take(from_numpy(near[order[picked]]))
         return taken.set_column(0, _CELL, from_numpy(np.repeat(targets, counts)))
 
     def _no_entries(self) -> pa.Table:
-        return self._table(Rows(np.empty(0, np.int64), 0, self._empty_values()))
+        return self._table(AggregatedRows(np.empty(0, np.int64), 0, self._empty_values()))
 
-    def _table(self, rows: Rows) -> pa.Table:
+    def _table(self, rows: AggregatedRows) -> pa.Table:
         columns = self._columns(rows)
         return pa.table(
             {
@@ -211,7 +213,7 @@ class EntryAccumulator(ColumnAccumulator):
         """No values, of the type that `add` gets."""
 
 
-class _OfType(EntryAccumulator):
+class _TypedEntryColumn(EntryColumn):
     def __init__(self, arrow_type: pa.DataType) -> None:
         super().__init__()
         self._type = arrow_type
@@ -220,14 +222,14 @@ class _OfType(EntryAccumulator):
         return pa.nulls(0, self._type)
 
 
-class ListAccumulator(_OfType):
+class ListColumn(_TypedEntryColumn):
     """All values, in order of arrival."""
 
-    def fresh(self) -> ListAccumulator:
-        return ListAccumulator(self._type)
+    def fresh(self) -> ListColumn:
+        return ListColumn(self._type)
 
-    def _of_type(self, arrow_type: pa.DataType) -> ListAccumulator:
-        return ListAccumulator(arrow_type)
+    def _of_type(self, arrow_type: pa.DataType) -> ListColumn:
+        return ListColumn(arrow_type)
 
     def _reduce(self, entries: pa.Table) -> pa.Table:
         return _sorted(entries, (_POSITION, "ascending"))
@@ -236,29 +238,29 @@ class ListAccumulator(_OfType):
         return _as_lists(entries, size, self._type)
 
 
-class TopAccumulator(_OfType):
+class TopNColumn(_TypedEntryColumn):
     """The n largest values, largest first."""
 
     def __init__(self, arrow_type: pa.DataType, n: int) -> None:
         super().__init__(arrow_type)
         self._n = n
 
-    def fresh(self) -> TopAccumulator:
-        return TopAccumulator(self._type, self._n)
+    def fresh(self) -> TopNColumn:
+        return TopNColumn(self._type, self._n)
 
-    def _of_type(self, arrow_type: pa.DataType) -> TopAccumulator:
-        return TopAccumulator(arrow_type, self._n)
+    def _of_type(self, arrow_type: pa.DataType) -> TopNColumn:
+        return TopNColumn(arrow_type, self._n)
 
     def _reduce(self, entries: pa.Table) -> pa.Table:
         ordered = _sorted(entries, (_VALUE, "descending"), (_POSITION, "ascending"))
-        return ordered.filter(from_numpy(_places_in_cells(ordered) < self._n))
+        return ordered.filter(from_numpy(_ranks_in_accumulators(ordered) < self._n))
 
     def _finish(self, entries: pa.Table, size: int) -> Column:
         return _as_lists(entries, size, self._type)
 
 
-class BestAccumulator(EntryAccumulator):
-    """One value per cell: that of the row which sorts first by `by` (or by itself, or by arrival).
+class BestColumn(EntryColumn):
+    """One value per accumulator: that of the row which sorts first by `by` (or by itself, or by arrival).
 
     Args:
         by: "ascending" or "descending" by the `by` column if `by_type` is given, else by the value; None: by arrival.
@@ -274,16 +276,16 @@ class BestAccumulator(EntryAccumulator):
         self._by_type = by_type
         self._is_last = is_last
 
-    def fresh(self) -> BestAccumulator:
-        return BestAccumulator(self._type, self._by, self._by_type, self._is_last)
+    def fresh(self) -> BestColumn:
+        return BestColumn(self._type, self._by, self._by_type, self._is_last)
 
-    def _of_type(self, arrow_type: pa.DataType) -> BestAccumulator:
+    def _of_type(self, arrow_type: pa.DataType) -> BestColumn:
         if self._by_type is None:
-            return BestAccumulator(arrow_type, self._by, is_last=self._is_last)
-        return BestAccumulator(arrow_type.field(0).type, self._by, arrow_type.field(1).type)
+            return BestColumn(arrow_type, self._by, is_last=self._is_last)
+        return BestColumn(arrow_type.field(0).type, self._by, arrow_type.field(1).type)
 
-    def _columns(self, rows: Rows) -> dict[str, Any]:
-        columns = {_CELL: rows.cells, _POSITION: rows.positions}
+    def _columns(self, rows: AggregatedRows) -> dict[str, Any]:
+        columns = {_CELL: rows.accumulators, _POSITION: rows.positions}
         if self._by_type is None:
             return columns | {_VALUE: rows.values}
         return columns | {_VALUE: pc.struct_field(rows.values, 0), _BY: pc.struct_field(rows.values, 1)}
@@ -296,38 +298,36 @@ class BestAccumulator(EntryAccumulator):
     def _reduce(self, entries: pa.Table) -> pa.Table:
         by = [] if self._by is None else [(_VALUE if self._by_type is None else _BY, self._by)]
         ordered = _sorted(entries, *by, (_POSITION, "descending" if self._is_last else "ascending"))
-        return ordered.filter(from_numpy(_places_in_cells(ordered) == 0))
+        return ordered.filter(from_numpy(_ranks_in_accumulators(ordered) == 0))
 
     def _finish(self, entries: pa.Table, size: int) -> Column:
         return narrowed(_one_each(entries, size), self._type)
 
 
-class DistinctAccumulator(_OfType):
+class DistinctColumn(_TypedEntryColumn):
     """How many different values."""
 
-    def fresh(self) -> DistinctAccumulator:
-        return DistinctAccumulator(self._type)
+    def fresh(self) -> DistinctColumn:
+        return DistinctColumn(self._type)
 
-    def _of_type(self, arrow_type: pa.DataType) -> DistinctAccumulator:
-        return DistinctAccumulator(arrow_type)
+    def _of_type(self, arrow_type: pa.DataType) -> DistinctColumn:
+        return DistinctColumn(arrow_type)
 
-    def _columns(self, rows: Rows) -> dict[str, Any]:
-        values = comparable(rows.values)
-        if pa.types.is_floating(values.type):
-            values = pc.add(values, pa.scalar(0.0, values.type))  # -0.0 + 0.0 is 0.0: both are one value
-        return {_CELL: rows.cells, _POSITION: np.zeros(len(rows.cells), np.int64), _VALUE: values}
+    def _columns(self, rows: AggregatedRows) -> dict[str, Any]:
+        values = with_one_zero(comparable(rows.values))
+        return {_CELL: rows.accumulators, _POSITION: np.zeros(len(rows.accumulators), np.int64), _VALUE: values}
 
     def _reduce(self, entries: pa.Table) -> pa.Table:
-        cells, values = entries.column(_CELL).to_numpy(), _numbers(entries.column(_VALUE))
-        order = order_by(cells, values)
-        is_other = is_other_than_before(cells.take(order)) | is_other_than_before(values.take(order))
+        accumulators, values = entries.column(_CELL).to_numpy(), _numbers(entries.column(_VALUE))
+        order = order_by(accumulators, values)
+        is_other = is_other_than_before(accumulators.take(order)) | is_other_than_before(values.take(order))
         return entries.take(from_numpy(order[is_other]))
 
     def _finish(self, entries: pa.Table, size: int) -> pa.Array:
         return from_numpy(np.bincount(entries.column(_CELL).to_numpy(), minlength=size).astype(np.int64))
 
 
-class DecimalSumAccumulator(_OfType):
+class DecimalSumColumn(_TypedEntryColumn):
     """Exact sums of decimals: decimal128(38, scale), or decimal256(76, scale) for decimal256.
 
     Added up with 76 digits, so that it shows when 38 are not enough.
@@ -337,17 +337,16 @@ class DecimalSumAccumulator(_OfType):
 
     def __init__(self, arrow_type: pa.DataType) -> None:
         super().__init__(arrow_type)
-        is_wide = pa.types.is_decimal256(arrow_type)
         self._sum_type = pa.decimal256(76, arrow_type.scale)
-        self._result_type = self._sum_type if is_wide else pa.decimal128(38, arrow_type.scale)
+        self._result_type = decimal_sum_type(arrow_type)
 
-    def fresh(self) -> DecimalSumAccumulator:
-        return DecimalSumAccumulator(self._type)
+    def fresh(self) -> DecimalSumColumn:
+        return DecimalSumColumn(self._type)
 
-    def _of_type(self, arrow_type: pa.DataType) -> DecimalSumAccumulator:
-        return DecimalSumAccumulator(arrow_type)
+    def _of_type(self, arrow_type: pa.DataType) -> DecimalSumColumn:
+        return DecimalSumColumn(arrow_type)
 
-    def _columns(self, rows: Rows) -> dict[str, Any]:
+    def _columns(self, rows: AggregatedRows) -> dict[str, Any]:
         return {**super()._columns(rows), _VALUE: cast_exactly(rows.values, self._sum_type)}
 
     def _reduce(self, entries: pa.Table) -> pa.Table:
@@ -365,16 +364,14 @@ class DecimalSumAccumulator(_OfType):
         try:
             return sums.cast(self._result_type)
         except pa.ArrowInvalid as error:
-            raise AggregateTypeError(
-                f"a sum does not fit {self._result_type} ({error}); cast the column to double before summing"
-            ) from error
+            raise decimal_overflow(self._result_type) from error
 
 
 def _sorted(entries: pa.Table, *keys: tuple[str, str]) -> pa.Table:
-    """Sorted by cell, then `keys`; copies."""
+    """Sorted by accumulator, then `keys`; copies."""
     columns = {name: comparable(entries.column(name)) for name, _ in keys}
-    if all(map(_has_ranks, columns.values())):
-        ranks = [_ranks(columns[name], direction) for name, direction in keys]
+    if all(has_ranks(column.type) for column in columns.values()):
+        ranks = [ranks_of(columns[name], direction) for name, direction in keys]
         order = from_numpy(order_by(entries.column(_CELL).to_numpy(), *ranks))
     else:
         columns[_CELL] = entries.column(_CELL)
@@ -382,41 +379,24 @@ def _sorted(entries: pa.Table, *keys: tuple[str, str]) -> pa.Table:
     return entries.take(order)
 
 
-def _has_ranks(values: pa.ChunkedArray) -> bool:
-    return bool(pa.types.is_integer(values.type) or pa.types.is_float64(values.type))
-
-
-def _ranks(values: pa.ChunkedArray, direction: str) -> npt.NDArray[Any]:
-    """Integers that sort as these numbers do in that direction, NaN last; none is null."""
-    numbers: npt.NDArray[Any] = values.to_numpy()
-    if not pa.types.is_float64(values.type):
-        return numbers if direction == "ascending" else ~numbers
-    ranks: npt.NDArray[Any] = (numbers + 0.0).view(np.int64)  # -0.0 + 0.0 is 0.0: both are one value
-    ranks ^= ranks >> 63 & _LARGEST  # of negative numbers, whose bits ascend as they descend
-    if direction == "descending":
-        ranks = ~ranks
-    ranks[np.isnan(numbers)] = _LARGEST
-    return ranks
-
-
 def _numbers(values: pa.ChunkedArray) -> npt.NDArray[Any]:
     """Integers that are the same where the values are; none is null."""
-    if _has_ranks(values):
-        return _ranks(values, "ascending")
+    if has_ranks(values.type):
+        return ranks_of(values, "ascending")
     numbers: npt.NDArray[Any] = as_numpy(_one_chunk(values).dictionary_encode().indices)
     return numbers
 
 
-def _places_in_cells(ordered: pa.Table) -> npt.NDArray[np.int64]:
-    """The place of each entry within its cell: 0, 1, ..."""
-    cells = ordered.column(_CELL).to_numpy()
-    starts = np.flatnonzero(np.diff(cells, prepend=-1))
-    lengths = np.diff(starts, append=len(cells))
-    return np.arange(len(cells), dtype=np.int64) - np.repeat(starts, lengths)
+def _ranks_in_accumulators(ordered: pa.Table) -> npt.NDArray[np.int64]:
+    """The place of each entry within its accumulator: 0, 1, ..."""
+    accumulators = ordered.column(_CELL).to_numpy()
+    starts = np.flatnonzero(np.diff(accumulators, prepend=-1))
+    lengths = np.diff(starts, append=len(accumulators))
+    return np.arange(len(accumulators), dtype=np.int64) - np.repeat(starts, lengths)
 
 
 def _as_lists(entries: pa.Table, size: int, arrow_type: pa.DataType) -> Column:
-    """Entries, sorted by cell, as one list per cell; null where there is none."""
+    """Entries, sorted by accumulator, as one list per accumulator; null where there is none."""
     counts = np.bincount(entries.column(_CELL).to_numpy(), minlength=size)
     offsets = np.zeros(size + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
@@ -424,7 +404,7 @@ def _as_lists(entries: pa.Table, size: int, arrow_type: pa.DataType) -> Column:
 
 
 def _one_each(entries: pa.Table, size: int) -> pa.Array:
-    """At most one entry per cell: its value, or null."""
+    """At most one entry per accumulator: its value, or null."""
     rows = np.full(size, -1, np.int64)
     rows[entries.column(_CELL).to_numpy()] = np.arange(entries.num_rows)
     return _one_chunk(entries.column(_VALUE)).take(from_numpy(rows, is_null=rows < 0))
