@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from flinkray.batches import wire_format as wire
 from flinkray.batches.fixed_width import INT64, fixed_width
+from flinkray.batches.sizes import data_bytes
 from flinkray.types.records import MIN_TIMESTAMP, Kind, RecordType
 
 LARGEST_OVER_TARGET = 4
@@ -72,7 +73,7 @@ class Batch:
         if self.has_even_rows:  # Arrow would look at each buffer, and give the interpreter's lock away for that
             marked = sum(int(column.null_count) > 0 for column in columns)
             return ((self._bits_per_row() + marked) * self.num_rows + 7) // 8
-        return sum(int(column.nbytes) for column in columns)
+        return sum(map(data_bytes, columns))
 
     @property
     def time_bounds(self) -> tuple[int, int]:

@@ -10,6 +10,8 @@ from typing import Any
 import cloudpickle
 import pyarrow as pa
 
+from flinkray.batches.sizes import data_bytes
+
 PROTOCOL = 5
 ARROW_DATA = (pa.Array, pa.ChunkedArray, pa.RecordBatch, pa.Table)
 """Immutable, and perhaps small slices of large data."""
@@ -26,7 +28,7 @@ def dumps(value: Any) -> bytes:
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     def reducer_override(self, obj: Any) -> Any:
         # Arrow's tables and batches are pickled as arrays, and these with all of the buffers that they lie in.
-        if isinstance(obj, pa.Array) and 2 * obj.nbytes < obj.get_total_buffer_size():
+        if isinstance(obj, pa.Array) and 2 * data_bytes(obj) < obj.get_total_buffer_size():
             return pa.concat_arrays([obj]).__reduce__()  # which copies
         if isinstance(obj, CodeType):
             # cloudpickle 3.1.3 leaves the file out (its #560), and with it the user's own lines out of tracebacks.

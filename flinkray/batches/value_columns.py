@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import uuid
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from operator import countOf, itemgetter
@@ -83,6 +84,11 @@ def to_array(values: Sequence[Any], target: pa.DataType, python_types: set[type]
             return pa.array(values, pa.float64()).cast(target)
         if pa.types.is_time32(target):
             return pa.array(values, pa.time64("us")).cast(target)
+        if pa.types.is_float16(target):  # from Python's own floats only since Arrow 21
+            return pa.array(values, pa.float64()).cast(target)
+        if target == _UUID:  # from Python's own only since Arrow 24
+            stored = [value.bytes if isinstance(value, uuid.UUID) else value for value in values]
+            return pa.ExtensionArray.from_storage(target, pa.array(stored, target.storage_type))
         return pa.array(values, target)
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         raise _culprit(values, target) from error
@@ -99,6 +105,7 @@ def _dictionary_array(values: Sequence[Any], target: pa.DataType, python_types: 
     return pa.DictionaryArray.from_arrays(indices, encoded.dictionary, ordered=target.ordered)
 
 
+_UUID = pa.uuid()
 _NUMPY_TIMES = (np.datetime64, np.timedelta64)
 _NUMPY_DAYS = np.dtype("datetime64[D]")
 
@@ -415,6 +422,8 @@ def to_values(array: pa.Array) -> list[Any]:
         utc = as_numpy(array.view(pa.timestamp(arrow_type.unit))).tolist()
         if types_of(utc) == {datetime.datetime}:  # else there is one before the year 1 or after 9999
             return _in_zone(utc, pa.lib.string_to_tzinfo(arrow_type.tz))
+    if pa.types.is_float16(arrow_type):
+        return to_values(array.cast(pa.float32()))
     if _comes_back_changed(arrow_type):
         return _nested_values(array)
     listed: list[Any] = array.to_pylist()
@@ -435,11 +444,16 @@ def _in_zone(times: list[datetime.datetime], zone: datetime.tzinfo) -> list[Any]
 
 
 def _comes_back_changed(arrow_type: pa.DataType) -> bool:
-    """Whether Arrow's own conversion would give a dict for what was a tuple or row, or pairs for what was a dict."""
-    return contains(arrow_type, _is_map_or_record)
+    """Whether Arrow's own conversion would give a dict for what was a tuple or row, or pairs for what was a dict.
+
+    Before Arrow 21 it gives numpy's halves, not floats.
+    """
+    return contains(arrow_type, _is_map_or_record_or_half)
 
 
-def _is_map_or_record(arrow_type: pa.DataType) -> bool:
+def _is_map_or_record_or_half(arrow_type: pa.DataType) -> bool:
+    if pa.types.is_float16(arrow_type):
+        return True
     if pa.types.is_struct(arrow_type):
         return is_row_struct(arrow_type) or is_tuple_struct(arrow_type)
     return bool(pa.types.is_map(arrow_type))

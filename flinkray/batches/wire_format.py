@@ -75,7 +75,7 @@ def decode(written: Written) -> pa.RecordBatch:
 
 def _encode_rest(batch: pa.RecordBatch) -> tuple[bytes | None, pickle.PickleBuffer]:
     schema = batch.schema
-    if _has_dictionary(schema):  # needs Arrow's stream format
+    if _has_dictionary(schema.remove_metadata()):  # needs Arrow's stream format
         stream = pa.BufferOutputStream()
         with pa.ipc.new_stream(stream, schema) as writer:
             writer.write_batch(batch)
@@ -111,6 +111,7 @@ def _plain_width(data_type: pa.DataType) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def _has_dictionary(schema: pa.Schema) -> bool:
+    """Takes a schema without metadata: before Arrow 22 one with metadata has no hash."""
     return any(_contains_dictionary(field.type) for field in schema)
 
 

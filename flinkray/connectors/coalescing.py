@@ -9,6 +9,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from flinkray.batches.batch import FEW_ROWS
+from flinkray.batches.sizes import data_bytes
 
 Left = TypeVar("Left")
 _ENOUGH_BYTES = 1 << 20
@@ -36,7 +37,7 @@ def coalesced(
     rows = nbytes = began = 0
     try:
         for data, left in parts:
-            size = data.nbytes
+            size = data_bytes(data)
             if rows + data.num_rows > enough or nbytes + size > _ENOUGH_BYTES:
                 yield from _concatenated(few)
             if not few:

@@ -209,6 +209,8 @@ def _csv_type(kind: pa.DataType) -> pa.DataType:
         return _csv_type(kind.value_type)
     if pa.types.is_float16(kind):
         return pa.float32()
+    if pa.types.is_duration(kind):
+        return pa.int64()
     return pa.string() if pa.types.is_decimal256(kind) else kind
 
 

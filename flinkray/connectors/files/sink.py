@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from flinkray.batches.batch import FEW_ROWS, Batch
+from flinkray.batches.sizes import data_bytes
 from flinkray.connectors.files.commits import AbandonedFiles, FileCommittable, FileCommitter, FileNames, delete_file
 from flinkray.connectors.files.paths import PathLike, resolve
 from flinkray.connectors.formats.json_lines import to_json_lines
@@ -251,7 +252,7 @@ class _ParquetFile(_OpenFile):
         if self._few_rows == _MOST_OF_FEW_ROWS:
             self._put_last_together()
         self._rows += batch.num_rows
-        self._bytes += batch.nbytes
+        self._bytes += data_bytes(batch)
         if self._rows >= _ROW_GROUP_ROWS or self._bytes >= _ROW_GROUP_BYTES:
             self._write_group()
 
@@ -301,15 +302,32 @@ def _without_dictionaries(arrow_type: pa.DataType) -> pa.DataType:
 
 class _CsvFile(_OpenFile):
     def _start(self) -> None:
-        # A null is an empty field; a line that is nothing but one would be empty, and readers pass over those.
-        null = "NA" if len(self.schema) == 1 else ""
-        self._writer = pa_csv.CSVWriter(self._stream, self.schema, write_options=pa_csv.WriteOptions(null_string=null))
+        self._writer = pa_csv.CSVWriter(self._stream, self.schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._writer.write_batch(batch)
+        # A null is an empty field; a line that is nothing but one would be empty, and readers pass over those. Arrow's
+        # writer has had another text for nulls only since version 26.
+        only = _without_dictionary(batch.column(0)) if batch.num_columns == 1 else None
+        if only is not None and only.null_count:
+            _write_lines(self._stream, pc.fill_null(_csv_fields(only), "NA"))
+        else:
+            self._writer.write_batch(batch)
 
     def _end(self) -> None:
         self._writer.close()
+
+
+def _csv_fields(column: pa.Array) -> pa.Array:
+    """Each value as Arrow's CSV writer writes it; nulls stay."""
+    texts = column.cast(pa.large_string())
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return texts
+    quote, nothing = (pa.scalar(text, pa.large_string()) for text in ('"', ""))
+    return pc.binary_join_element_wise(quote, pc.replace_substring(texts, '"', '""'), quote, nothing)
+
+
+def _without_dictionary(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
 
 
 class _JsonFile(_OpenFile):
@@ -322,9 +340,13 @@ class _TextFile(_OpenFile):
         if not batch.num_rows:
             return
         texts = pc.fill_null(batch.column(0).cast(pa.large_string()), "null")
-        lines = pa.LargeListArray.from_arrays([0, len(texts)], texts)
-        self._stream.write(pc.binary_join(lines, pa.scalar("\n", pa.large_string()))[0].as_buffer())
-        self._stream.write(b"\n")
+        _write_lines(self._stream, texts)
+
+
+def _write_lines(stream: Any, texts: pa.Array) -> None:
+    lines = pa.LargeListArray.from_arrays([0, len(texts)], texts)
+    stream.write(pc.binary_join(lines, pa.scalar("\n", pa.large_string()))[0].as_buffer())
+    stream.write(b"\n")
 
 
 _WRITERS: dict[str, type[_OpenFile]] = {

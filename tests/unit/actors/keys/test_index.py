@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from actors.keys.hashes import key_hashes
 from actors.keys.index import KeyIndex
 from flinkray.errors import TypeMismatchError
+from tests.support.versions import arrow_array
 
 VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.int64(): st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3),
@@ -46,7 +47,7 @@ def key_batches(draw: st.DrawFn) -> list[pa.RecordBatch]:
     for _ in range(draw(st.integers(1, 4))):
         rows = draw(st.integers(0, 12))
         columns = [
-            pa.array(draw(st.lists(st.none() | VALUES[arrow_type], min_size=rows, max_size=rows)), arrow_type)
+            arrow_array(draw(st.lists(st.none() | VALUES[arrow_type], min_size=rows, max_size=rows)), arrow_type)
             for arrow_type in types
         ]
         batches.append(pa.RecordBatch.from_arrays(columns, names=[f"k{i}" for i in range(len(types))]))

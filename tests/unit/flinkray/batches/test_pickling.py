@@ -12,6 +12,7 @@ import pytest
 
 from actors.state.snapshots.pickling import dumps as dumps_for_state
 from flinkray.batches.pickling import dumps
+from tests.support.versions import ARROW
 
 MANY = 10_000
 ARRAYS = {
@@ -24,9 +25,10 @@ ARRAYS = {
     "maps": pa.array([[(1, 2)], None] * (MANY // 2), pa.map_(pa.int64(), pa.int64())),
     "codes": pa.array(["x", "yy"] * (MANY // 2)).dictionary_encode(),
     "extension": pa.array([b"0" * 16] * MANY, pa.uuid()),
-    "views": pa.array([[1, 2], None] * (MANY // 2), pa.list_view(pa.int64())),
     "nulls": pa.nulls(MANY),
 }
+if ARROW >= 24:  # which finds out which part of a buffer views of lists have
+    ARRAYS["views"] = pa.array([[1, 2], None] * (MANY // 2), pa.list_view(pa.int64()))
 
 
 @pytest.mark.parametrize("dump", [dumps, dumps_for_state])

@@ -18,6 +18,7 @@ from flinkray.types import value_types
 from flinkray.types.rows import Row
 from flinkray.types.type_info import Types
 from flinkray.types.value_types import Misfit, Unholdable, infer_type, merge_types
+from tests.support.versions import without_unit
 
 MICROS = datetime.datetime(2020, 1, 1, 0, 0, 0, 999999)
 NANOS = pd.Timestamp("2020-01-01 00:00:00.000000001")
@@ -41,14 +42,14 @@ NP_NANOS = np.datetime64("2020-01-01T00:00:00.000000001", "ns")
         ([np.datetime64("2020", "s")], pa.timestamp("s")),
         ([np.datetime64("2020", "s"), np.datetime64("2020", "ms")], pa.timestamp("ms")),
         ([np.datetime64("2020", "s"), MICROS], pa.timestamp("us")),
-        ([np.datetime64("NaT"), np.datetime64("2020", "s")], pa.timestamp("s")),
+        ([without_unit(np.datetime64), np.datetime64("2020", "s")], pa.timestamp("s")),
         ([datetime.timedelta(1)], pa.duration("us")),
         ([pd.Timedelta(1, unit="s")], pa.duration("us")),
         ([datetime.timedelta(1), ONE_NANO], pa.duration("ns")),
         ([-ONE_NANO], pa.duration("ns")),
         ([np.timedelta64(1, "D"), np.timedelta64(2000, "ns")], pa.duration("us")),
         ([np.timedelta64(1, "D"), np.timedelta64(1, "ns")], pa.duration("ns")),
-        ([np.timedelta64("NaT")], pa.duration("us")),
+        ([without_unit(np.timedelta64)], pa.duration("us")),
     ],
     ids=str,
 )
@@ -88,7 +89,7 @@ def test_units_of_times_merge_to_the_finer() -> None:
         (ONE_NANO, pa.duration("us")),
         (np.timedelta64(1, "ns"), pa.duration("us")),
         (np.timedelta64(1, "Y"), pa.duration("us")),
-        (np.timedelta64(1), pa.duration("us")),
+        (without_unit(np.timedelta64, 1), pa.duration("us")),
         (np.datetime64("2020-01-01", "s"), pa.date32()),
         (datetime.time(0, 0, 0, 1), pa.time32("ms")),
     ],
@@ -111,8 +112,8 @@ def test_a_time_that_the_unit_cannot_hold_is_refused(value: Any, target: pa.Data
         (np.datetime64("2020-01-01"), pa.timestamp("us"), datetime.datetime(2020, 1, 1)),
         (np.datetime64("2020-01-01"), pa.date32(), datetime.date(2020, 1, 1)),
         (np.datetime64("NaT", "D"), pa.date32(), None),
-        (np.datetime64("NaT"), pa.timestamp("us"), None),
-        (np.timedelta64("NaT"), pa.duration("s"), None),
+        (without_unit(np.datetime64), pa.timestamp("us"), None),
+        (without_unit(np.timedelta64), pa.duration("s"), None),
         *(
             (np.timedelta64(86400 * 10**power, unit), pa.duration("s"), datetime.timedelta(1))
             for unit, power in (("s", 0), ("ms", 3), ("us", 6), ("ns", 9))
@@ -285,7 +286,7 @@ def test_a_dictionary_refuses_what_its_values_type_does_not_hold() -> None:
         np.timedelta64(1, "ns"),
         np.timedelta64(1000, "ns"),
         np.timedelta64(1, "D"),
-        np.timedelta64("NaT"),
+        without_unit(np.timedelta64),
         [NP_NANOS],
         {"a": (np.timedelta64(1, "ns"),)},
     ],

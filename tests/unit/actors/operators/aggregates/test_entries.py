@@ -30,6 +30,7 @@ from flinkray.windows.aggregates import (
     Min,
     TopN,
 )
+from tests.support.versions import arrow_array
 
 FLOATS = [0.0, -0.0, 1.5, -1.5, 1e300, -1e300, 5e-324, math.inf, -math.inf, math.nan, -math.nan, 3.0]
 KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -101,7 +102,7 @@ class Both:
         values = self.chance.choices(self.values, k=len(accumulators))
         rows = range(self.rows, self.rows + len(accumulators))
         # Of flags Arrow makes no bool8, but casts them to it.
-        column = pa.array(values, pa.bool_() if self.type == pa.bool8() else self.type).cast(self.type)
+        column = arrow_array(values, pa.bool_() if self.type == pa.bool8() else self.type).cast(self.type)
         data = pa.record_batch({"x": column, "row": pa.array(rows, pa.int64())})
         self.columns.add(data, np.array(accumulators), self.rows)
         for accumulator, entry in zip(accumulators, zip(rows, values, strict=True), strict=True):

@@ -35,6 +35,7 @@ from flinkray.windows.aggregates import (
 )
 from tests.support.operators import OperatorHarness, as_batch, code
 from tests.support.state import restored_from
+from tests.support.versions import arrow_array
 
 KEY = ColumnKey(("k",))
 
@@ -106,7 +107,9 @@ def streams(draw: st.DrawFn) -> tuple[pa.DataType, list[list[dict[str, Any]]]]:
 
 def batch_of(rows: list[dict[str, Any]], arrow_type: pa.DataType) -> pa.RecordBatch:
     schema = pa.schema([("k", pa.string()), ("v", arrow_type), ("by", pa.int64())])
-    return pa.RecordBatch.from_pylist(rows, schema)
+    return pa.RecordBatch.from_arrays(
+        [arrow_array([row[field.name] for row in rows], field.type) for field in schema], schema=schema
+    )
 
 
 @given(streams(), st.booleans())

@@ -39,6 +39,7 @@ from flinkray.windows.aggregates import (
 from tests.support.operators import OperatorHarness, code
 from tests.support.rescaling import Subtasks
 from tests.support.state import restored_from, write_snapshot
+from tests.support.versions import arrow_array
 
 KEY = ColumnKey(("k",))
 ORDER = {"first": First("v"), "last": Last("v"), "low": Min("v"), "high": Max("v"), "distinct": CountDistinct("v")}
@@ -76,7 +77,7 @@ def random_batch(chance: random.Random, keys: str, values: str) -> pa.RecordBatc
     columns = {
         "k": pa.array([chance.choice(pool) for _ in range(size)], key_type),
         "g": pa.array([chance.randrange(3) for _ in range(size)], pa.int8()),
-        "v": pa.array(drawn, value_type),
+        "v": arrow_array(drawn, value_type),
         "n": pa.array([chance.randrange(5) for _ in range(size)], pa.int64()),
     }
     return pa.RecordBatch.from_pydict(columns)

@@ -13,6 +13,7 @@ import pytest
 from actors.operators.expressions.column_operators import evaluate
 from flinkray.errors import InvalidProgramError, RecordError, TypeMismatchError
 from flinkray.expressions.tree import Expression, coalesce, col, greatest, least, lit, when
+from tests.support.versions import ARROW
 
 UTC = dt.UTC
 n, x, b, s, large = col("n"), col("x"), col("b"), col("s"), col("large")
@@ -147,7 +148,8 @@ def test_floors_in_the_hours_around_a_change_of_clocks() -> None:
 def test_a_day_whose_midnight_clocks_skip_or_show_twice_starts_once() -> None:
     assert floors("day", "America/Sao_Paulo", "2017-10-15T12:00") == ["10-15 03:00:00"]  # midnight is 1:00
     assert floors("day", "America/Havana", "2023-11-05T04:30", "2023-11-05T05:30") == ["11-05 04:00:00"] * 2
-    assert floors("day", "+02:00", "2023-11-05T04:30") == ["11-04 22:00:00"]
+    if ARROW >= 22:  # which computes with zones that are offsets
+        assert floors("day", "+02:00", "2023-11-05T04:30") == ["11-04 22:00:00"]
 
 
 def test_dates_and_times_of_day_have_floors() -> None:

@@ -49,6 +49,7 @@ from flinkray.connectors.formats.json_lines import from_json_lines, to_json_line
 from flinkray.connectors.source import SourceBatch
 from flinkray.types.records import Kind
 from tests.support.api import Assignments, SubtaskContext, ThreadedRun, batch_of, rows_of
+from tests.support.versions import arrow_array, needs_arrow
 
 TABLE = pa.table({"n": list(range(100)), "word": [f"w{n}" if n % 7 else None for n in range(100)]})
 FORMATS = ["parquet", "csv", "json", "arrow"]
@@ -278,6 +279,7 @@ def test_small_row_groups_and_batches_are_read_together(tmp_path: Path, format: 
     assert table_of(after).to_pydict() == table.slice(1500).to_pydict()
 
 
+@needs_arrow(20, "reads indices of dictionaries as they were written")
 def test_row_groups_whose_dictionaries_have_more_values_than_indices_stay_apart(tmp_path: Path) -> None:
     kind = pa.dictionary(pa.int8(), pa.string())
     words = [[f"w{number}" for number in range(first, first + 100)] for first in (0, 100, 200)]
@@ -723,6 +725,8 @@ NESTED: list[tuple[pa.DataType, list[Any]]] = [
     (pa.list_(pa.map_(pa.bool_(), pa.binary())), [[[(True, b"\xff")], None]]),
     (pa.map_(pa.string(), pa.map_(pa.string(), pa.duration("ms"))), [[("a", [("b", datetime.timedelta(0, 1, 1000))])]]),
 ]
+PAIRS = [case for case in NESTED if pa.types.is_fixed_size_list(case[0])]
+NULL_PAIRS = [needs_arrow(26, "has nulls among lists of a fixed size in Parquet")]
 EXTENSIONS = [
     (pa.uuid(), pa.array([b"0123456789abcdef", None], pa.binary(16))),
     (pa.json_(), pa.array(['{"a": 1}', None], pa.string())),
@@ -744,13 +748,17 @@ def assert_same_read_back(tmp_path: Path, format: str, column: pa.Array) -> None
 @pytest.mark.parametrize(
     ("format", "kind", "values"),
     [(format, *case) for format in FORMATS for case in SCALARS]
-    + [(format, *case) for format in ("json", "parquet", "arrow") for case in [*BYTES, *NESTED]],
+    + [
+        pytest.param(format, *case, marks=NULL_PAIRS if format == "parquet" and case in PAIRS else [])
+        for format in ("json", "parquet", "arrow")
+        for case in [*BYTES, *NESTED]
+    ],
     ids=str,
 )
 def test_every_type_is_read_back_as_it_is_declared(
     tmp_path: Path, format: str, kind: pa.DataType, values: list[Any]
 ) -> None:
-    assert_same_read_back(tmp_path, format, pa.array([*values, None, values[0]], kind))
+    assert_same_read_back(tmp_path, format, arrow_array([*values, None, values[0]], kind))
 
 
 @pytest.mark.parametrize("format", ["json", "parquet", "arrow"])
