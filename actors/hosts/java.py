@@ -27,17 +27,14 @@ _VERSION_OUTPUT = re.compile(r'version "([^"]+)"')
 
 
 class JavaHome(Struct, frozen=True):
-    """A Java 17 that was found.
-
-    Attributes:
-        path: what JAVA_HOME should be; `path/bin/java` exists.
-        version: as Java states it, for example "17.0.15".
-        origin: where it was found, for the log.
-    """
+    """A Java 17 that was found."""
 
     path: Path
+    """What JAVA_HOME should be; `path/bin/java` exists."""
     version: str
+    """The version as Java states it, for example "17.0.15"."""
     origin: str
+    """Where it was found, for the log."""
 
     @property
     def bin(self) -> Path:
@@ -64,7 +61,7 @@ def find_java(
             return found
     on_path = shutil.which("java", path=variables.get("PATH", ""))
     if on_path is not None:
-        # Distributions link /usr/bin/java to the real home, whose bin has it.
+        # Distributions link /usr/bin/java to the executable in the real home.
         found = _inspect(Path(on_path).resolve().parent.parent, "java on PATH", passed_over)
         if found is not None:
             return found
@@ -83,7 +80,7 @@ def find_java(
 def prepare_java(environ: MutableMapping[str, str] | None = None) -> JavaHome:
     """Puts Java 17 on PATH and into JAVA_HOME, and says in the log which one was taken.
 
-    Must happen before Ray starts: a raylet starts Java workers only if `java` was on its PATH. Again is harmless.
+    Must happen before Ray starts: a raylet starts Java workers only if `java` was on its PATH. May be called again.
 
     Raises:
         MissingDependencyError: there is no Java 17.
@@ -101,7 +98,7 @@ def prepare_java(environ: MutableMapping[str, str] | None = None) -> JavaHome:
 
 
 def _inspect(home: Path, origin: str, passed_over: list[str]) -> JavaHome | None:
-    """The Java at `home` if it is one of the right version; else notes why not."""
+    """The Java at `home` if it has the right version; else adds the reason to `passed_over`."""
     executable = home / "bin" / "java"
     if not executable.is_file():
         passed_over.append(f"{origin} {home} has no bin/java")
@@ -114,7 +111,7 @@ def _inspect(home: Path, origin: str, passed_over: list[str]) -> JavaHome | None
 
 
 def _version(home: Path, executable: Path) -> str:
-    """What the home's release file says, else what the executable prints; "" where neither tells."""
+    """The version that the home's release file names, else the one that the executable prints; "" if neither does."""
     release = home / "release"
     if release.is_file():
         match = _RELEASE_LINE.search(release.read_text(errors="replace"))

@@ -1,11 +1,10 @@
-"""All endpoints in this process, each on a thread of its own (Flink's MiniCluster)."""
+"""The host with all endpoints in this process, each on a thread of its own (Flink's MiniCluster)."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ import cloudpickle
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from actors.hosts.in_process import InProcessMetrics, InProcessObjectStore, InProcessPayloads
 from actors.hosts.runtime import EndpointRuntime, pause_before_restart
 from actors.hosts.turns import Turns, usable_cores
 from actors.protocol.ports import (
@@ -27,86 +27,38 @@ from actors.protocol.ports import (
     ObjectStore,
 )
 from actors.tasks.memory import keep_freed_memory
-from flinkray.batches.batch import Batch
 
 log = logging.getLogger(__name__)
 
-# How long `shutdown` waits for threads; a user function that never returns keeps its (daemon) thread longer.
+# How long `shutdown` waits for threads; a user function that never returns keeps its (daemon) thread for longer.
 JOIN_TIMEOUT_S = 10.0
 
 
-class LocalBatchesRef(Struct, frozen=True):
-    """Batches in this process: the reference is the batches."""
-
-    batches: Sequence[Batch]
-
-
-class LocalObjectStore:
-    """Batches are shared as they are."""
-
-    def put(self, batches: Sequence[Batch]) -> BatchesRef:
-        return LocalBatchesRef(batches)
-
-
-class LocalPayloads:
-    """The batches of a message's references."""
-
-    def __init__(self, refs: Sequence[BatchesRef]) -> None:
-        self._refs = refs
-
-    def __len__(self) -> int:
-        return len(self._refs)
-
-    def __getitem__(self, index: int) -> Sequence[Batch]:
-        ref = self._refs[index]
-        assert isinstance(ref, LocalBatchesRef)
-        return ref.batches
-
-
-class MemoryMetrics:
-    """Keeps the last value of each gauge and the sum of each counter, by name and tags; any thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._values: dict[tuple[str, tuple[tuple[str, str], ...]], float] = defaultdict(float)
-
-    def count(self, name: str, increase: float, tags: dict[str, str]) -> None:
-        with self._lock:
-            self._values[name, tuple(sorted(tags.items()))] += increase
-
-    def gauge(self, name: str, value: float, tags: dict[str, str]) -> None:
-        with self._lock:
-            self._values[name, tuple(sorted(tags.items()))] = value
-
-    def values(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
-        """A copy of everything."""
-        with self._lock:
-            return dict(self._values)
-
-
-class _Endpoint(Struct):
-    """What lives at an address, over all its lives."""
+class _LivingEndpoint(Struct):
+    """The endpoint at an address. When it restarts, another life takes its place."""
 
     runtime: EndpointRuntime
     arguments: bytes | None
-    """For the next life, as they were before the first; None: there is no next one."""
+    """The pickled arguments of the first life, for the next one; None: the endpoint does not restart."""
     started_s: float
     watchers: set[EndpointRuntime]
+    """Who hears of the end of this life."""
     children: set[Address] = field(default_factory=set)
+    """Endpoints that it has spawned and that end with it."""
     watched: set[Address] = field(default_factory=set)
-    """Whose end this life is told of; they forget it when it ends."""
+    """Endpoints of whose end this life hears."""
 
 
 class LocalHost(Host):
-    """Endpoints on threads. Ending one stops its loops at their next step, as a process's end would."""
+    """Endpoints on threads. Ending one stops its loops at their next step, as the end of a process would."""
 
     def __init__(self) -> None:
-        keep_freed_memory()  # before each of its threads has a heap
+        keep_freed_memory()  # before threads of the host get heaps of their own
         self._lock = threading.Lock()
-        self._endpoints: dict[Address, _Endpoint] = {}
+        self._endpoints: dict[Address, _LivingEndpoint] = {}
         self._ending: list[EndpointRuntime] = []
-        self._objects = LocalObjectStore()
-        self._metrics = MemoryMetrics()
+        self._objects = InProcessObjectStore()
+        self._metrics = InProcessMetrics()
         self._turns = Turns(usable_cores())
 
     # -- Host ----------------------------------------------------------------------------------------------------
@@ -128,7 +80,7 @@ class LocalHost(Host):
                     endpoint = self._endpoints.get(address)
                 if endpoint is None or endpoint.runtime is runtime:
                     raise
-                # It ended before it got to the request, and has begun again.
+                # The endpoint ended before it got to the request, and has been started again.
 
     def kill(self, address: Address) -> None:
         self._end(address, cause="killed by the client")
@@ -161,13 +113,13 @@ class LocalHost(Host):
         return self._metrics
 
     @property
-    def memory_metrics(self) -> MemoryMetrics:
+    def memory_metrics(self) -> InProcessMetrics:
         """What the endpoints measured."""
         return self._metrics
 
     def send(self, sender: EndpointRuntime, address: Address, message: Any, payloads: Sequence[BatchesRef]) -> None:
-        # Under the lock, so that nothing of an endpoint comes after the notice of its death. One that was ended in the
-        # middle of a message is still at it; a process would not be.
+        # Under the lock, so that no message of an endpoint comes after the notice of its death. An endpoint that was
+        # ended in the middle of a message still runs its code to the end, as a process would not.
         with self._lock:
             if not self._is_alive(sender):
                 return
@@ -176,16 +128,16 @@ class LocalHost(Host):
                 if not isinstance(message, DeliveryFailed):
                     sender.deliver(DeliveryFailed(address, message, "the endpoint does not exist"))
                 return
-            is_taken = receiver.runtime.bring(message, LocalPayloads(payloads) if payloads else ())
+            is_taken = receiver.runtime.bring(message, InProcessPayloads(payloads) if payloads else ())
         if is_taken:
             receiver.runtime.after_arrival()
 
     def start(self, spec: EndpointSpec, spawner: EndpointRuntime | None) -> None:
-        """Starts an endpoint, unless its spawner has ended in the middle of a message.
+        """Starts an endpoint, unless its spawner has been ended in the middle of a message.
 
-        A process would not have got here then, and nobody is left to end what it starts.
+        A process would not have come this far then, and nobody is left to end what it starts.
         """
-        # Pickled before its first life, so that nothing that one life does to its arguments is seen by the next.
+        # Pickled before the first life, so that no life sees what another one has done to its arguments.
         arguments = cloudpickle.dumps(spec.arguments) if spec.restarts else None
         with self._lock:
             if spawner is not None and not self._is_alive(spawner):
@@ -225,7 +177,7 @@ class LocalHost(Host):
         return endpoint.runtime
 
     def _is_alive(self, runtime: EndpointRuntime) -> bool:
-        """Whether it is the present life of its endpoint; with the lock held."""
+        """Whether this is the present life of its endpoint. Called with the lock held."""
         endpoint = self._endpoints.get(runtime.address)
         return endpoint is not None and endpoint.runtime is runtime
 
@@ -234,7 +186,7 @@ class LocalHost(Host):
     ) -> None:
         transport = _LocalTransport(self)
         runtime = transport.runtime = EndpointRuntime(spec, transport, pause_s, self._turns)
-        self._endpoints[spec.address] = _Endpoint(runtime, arguments, time.monotonic(), watchers)
+        self._endpoints[spec.address] = _LivingEndpoint(runtime, arguments, time.monotonic(), watchers)
         runtime.start()  # under the lock, so that whoever ends it finds a thread to wait for
 
     def _end(
@@ -246,7 +198,13 @@ class LocalHost(Host):
         only: EndpointRuntime | None = None,
         may_restart: bool = False,
     ) -> None:
-        """Ends what lives at the address, if that is `only`; with `may_restart` its next life begins, if it has one."""
+        """Ends the endpoint at an address.
+
+        Args:
+            killer: hears nothing of the end.
+            only: the life that is to end; nothing happens if another one has taken its place.
+            may_restart: the next life begins if the endpoint restarts.
+        """
         with self._lock:
             endpoint = self._endpoints.get(address)
             if endpoint is None or only not in (None, endpoint.runtime):
@@ -259,8 +217,8 @@ class LocalHost(Host):
                 pause_s = pause_before_restart(time.monotonic() - endpoint.started_s)
                 self._begin(spec, endpoint.arguments, endpoint.watchers, pause_s)
 
-    def _end_life(self, endpoint: _Endpoint, cause: str) -> None:
-        """Ends it and the children that die with it, and tells those that watch them; with the lock held."""
+    def _end_life(self, endpoint: _LivingEndpoint, cause: str) -> None:
+        """Ends an endpoint and the children that end with it, and tells their watchers. Called with the lock held."""
         runtime = endpoint.runtime
         del self._endpoints[runtime.address]
         self._ending = [ending for ending in self._ending if not ending.join(0)] + [runtime]
@@ -277,7 +235,7 @@ class LocalHost(Host):
 
 
 class _LocalTransport:
-    """The host as one life of an endpoint sees it."""
+    """The host as one life of an endpoint sees it (its Transport)."""
 
     runtime: EndpointRuntime
 

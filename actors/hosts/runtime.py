@@ -1,6 +1,6 @@
-"""What every threaded host shares: the thread of an endpoint, its timers and its loops.
+"""An endpoint on threads, as on Ray and in one process: its own thread, its timers and its loops.
 
-A host only differs in how a message leaves the process, which it gives as a `Transport`.
+Such hosts differ only in how an endpoint reaches others, which each provides as a `Transport`.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ from actors.protocol.ports import (
 
 log = logging.getLogger(__name__)
 
-# A loop that waits for work looks at least this often whether its endpoint was ended meanwhile.
+# A loop that waits for work checks at least this often whether its endpoint has been ended.
 LOOP_WAIT_MS = 200.0
 
-# How long an endpoint that ends waits for its loops, for example for a task that closes its operators.
+# How long an endpoint that ends waits for its loops, for example for a task to close its operators.
 LOOP_GRACE_S = 2.0
 
-# An endpoint that is started again and again begins at most twice in this time. One that cannot even be constructed
-# would otherwise take all of a machine; one that dies now and then is back at once.
+# An endpoint that restarts begins at most twice in this time. One that cannot even be constructed would otherwise take
+# all of a machine; one that dies now and then is back at once.
 RESTART_INTERVAL_S = 2.0
 
 
 def pause_before_restart(since_last_start_s: float) -> float:
-    """How many seconds an endpoint waits before it begins again. Messages and requests wait for it meanwhile."""
+    """How many seconds an endpoint waits before its next life begins, while messages and requests wait for it."""
     return min(max(0.0, RESTART_INTERVAL_S - since_last_start_s), RESTART_INTERVAL_S)
 
 
 class SystemClock:
-    """The machine's own time."""
+    """The time of the machine (a Clock)."""
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -86,21 +86,21 @@ NO_PAYLOADS: Payloads = ()
 
 
 class ThreadTimers:
-    """One thread that runs callbacks when they are due; it begins with the first of them."""
+    """Timers on one thread, which starts with the first timer and runs the callbacks that are due."""
 
     def __init__(self, name: str) -> None:
         self._condition = threading.Condition()
-        self._heap: list[tuple[float, int, _Timer]] = []
+        self._heap: list[tuple[float, int, _ThreadTimer]] = []
         self._order = itertools.count()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name=f"{name} timers", daemon=True)
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Cancellable:
-        timer = _Timer(callback)
+        timer = _ThreadTimer(callback)
         due = time.monotonic() + max(0.0, delay_ms) / 1000
         with self._condition:
             if self._closed:
-                return timer  # it never fires, and nothing is to be held for it
+                return timer  # it never fires
             if self._thread.ident is None:
                 self._thread.start()
             heapq.heappush(self._heap, (due, next(self._order), timer))
@@ -123,7 +123,7 @@ class ThreadTimers:
             except Exception:
                 log.exception("a timer callback failed")
 
-    def _next_due(self) -> _Timer | None:
+    def _next_due(self) -> _ThreadTimer | None:
         with self._condition:
             while not self._closed:
                 if not self._heap:
@@ -136,12 +136,14 @@ class ThreadTimers:
             return None
 
 
-class _Timer:
+class _ThreadTimer:
+    """One timer (a Cancellable)."""
+
     def __init__(self, callback: Callable[[], None]) -> None:
         self._callback: Callable[[], None] | None = callback
 
     def cancel(self) -> None:
-        self._callback = None  # drops what the callback holds, though the heap keeps its entry until it is due
+        self._callback = None  # frees what the callback holds, as the heap keeps the timer until it is due
 
     def fire(self) -> None:
         callback, self._callback = self._callback, None
@@ -150,11 +152,15 @@ class _Timer:
 
 
 class _Message(Struct):
+    """A message in the inbox."""
+
     message: Any
     payloads: Payloads = NO_PAYLOADS
 
 
 class _Request(Struct):
+    """A client's request in the inbox."""
+
     request: Any
     answer: Future[Any] = field(default_factory=Future)
 
@@ -163,8 +169,8 @@ class EndpointRuntime:
     """One life of an endpoint, with its thread. Implements `actors.protocol.ports.EndpointContext` for it.
 
     Args:
-        pause_s: how long it waits before it begins (see `pause_before_restart`).
-        turns: for loops that take turns; None: there are none to take, and each acts whenever it likes.
+        pause_s: how long it waits before it begins, as `pause_before_restart` says.
+        turns: limits how many loops act at a time, in a process that all endpoints share; None: each acts at any time.
     """
 
     def __init__(
@@ -176,7 +182,7 @@ class EndpointRuntime:
         self._pause_s = pause_s
         self._inbox: queue.SimpleQueue[_Message | _Request | None] = queue.SimpleQueue()
         self._started: Endpoint | None = None
-        """Set when what came before its start has been sorted, which `_start_lock` is for."""
+        """The endpoint, once it has started and the messages that came before have been handed to it."""
         self._start_lock = threading.Lock()
         self._timers = ThreadTimers(spec.address)
         self._clock = SystemClock()
@@ -197,11 +203,11 @@ class EndpointRuntime:
         return self._spec
 
     def deliver(self, message: Any, payloads: Payloads = NO_PAYLOADS) -> None:
-        """Hands a message to the endpoint, or queues it for its thread; any thread."""
+        """Hands a message to the endpoint, or queues it for the endpoint's thread. Any thread."""
         self.bring(message, payloads)
 
     def bring(self, message: Any, payloads: Payloads) -> bool:
-        """As `deliver`; whether the endpoint took it, so that `after_arrival` is to follow."""
+        """Does what `deliver` does; whether the endpoint took the message, so that `after_arrival` must be called."""
         if self._queued_before_start(entry := _Message(message, payloads)):
             return False
         assert self._started is not None
@@ -211,7 +217,7 @@ class EndpointRuntime:
         return True
 
     def after_arrival(self) -> None:
-        """Lets the endpoint go on with what it took, on this thread, which must hold no lock."""
+        """Lets the endpoint go on with messages that it took, on the calling thread, which must hold no lock."""
         if self._started is not None and self.shares_process:
             self._started.after_arrival()
 
@@ -220,6 +226,7 @@ class EndpointRuntime:
             self._inbox.put(entry)
 
     def _queued_before_start(self, entry: _Message | _Request | None) -> bool:
+        """Queues an entry if the endpoint has not started yet; whether that is so."""
         if self._started is None:
             with self._start_lock:
                 if self._started is None:
@@ -228,7 +235,7 @@ class EndpointRuntime:
         return False
 
     def _start(self, endpoint: Endpoint) -> None:
-        """Messages that it takes where they arrive it gets now, before any that is still to come."""
+        """Lets messages arrive at the endpoint: first those that came before, so that the order is kept."""
         with self._start_lock:
             for entry in [self._inbox.get() for _ in range(self._inbox.qsize())]:
                 if not (isinstance(entry, _Message) and endpoint.on_arrival(entry.message, entry.payloads)):
@@ -237,7 +244,7 @@ class EndpointRuntime:
         self.after_arrival()
 
     def request(self, request: Any, timeout_ms: float) -> Any:
-        """The endpoint's answer; waits for it.
+        """Waits for the endpoint's answer to a client's request.
 
         Raises:
             EndpointGone: the endpoint has ended, or ends before it gets to the request.
@@ -245,12 +252,12 @@ class EndpointRuntime:
         """
         entry = _Request(request)
         self._queue(entry)
-        if self._ended.is_set():  # perhaps nobody looks into the inbox any more
+        if self._ended.is_set():  # perhaps nobody reads the inbox any more
             raise EndpointGone(self._spec.address)
         return entry.answer.result(timeout_ms / 1000)
 
     def end(self) -> None:
-        """Asks loops and endpoint to end; `join` waits for that."""
+        """Asks the endpoint and its loops to end; `join` waits until they have."""
         self._ended.set()
         self._queue(None)
 
@@ -259,7 +266,7 @@ class EndpointRuntime:
         deadline = time.monotonic() + timeout_s
         if not _join(self._thread, deadline):
             return False
-        with self._lock:  # not before: the endpoint's last message may have started some of them
+        with self._lock:  # only now, as the endpoint's last message may have started some of them
             others = (*self._loops, *self._blocking)
         return all(_join(thread, deadline) for thread in others)
 
@@ -344,11 +351,11 @@ class EndpointRuntime:
             while not loop.is_done and not self._loops_must_end.is_set():
                 if not step() and not loop.is_done:
                     loop.wait(LOOP_WAIT_MS)
-        except BaseException as error:  # a loop raises nothing: this is a bug, and must not pass unseen
+        except BaseException as error:  # a loop must raise nothing: this is a bug, which must not go unnoticed
             self.fatal(error)
 
     def _steps_in_turn(self, loop: Loop, turns: Turns) -> bool:
-        """Steps of the loop as long as it has its turn; False when it has nothing to do."""
+        """Steps the loop as long as it has its turn; False when it has nothing to do."""
         with turns:
             while loop.step():
                 if loop.is_done or self._loops_must_end.is_set() or not turns.may_go_on():
@@ -371,9 +378,10 @@ class EndpointRuntime:
             self._close(endpoint)
 
     def _handle_next(self, endpoint: Endpoint) -> bool:
-        """Waits for a message and handles it; False when the endpoint has to end.
+        """Waits for a message and handles it; False when the endpoint must end.
 
-        A method of its own, so that nothing here holds the last message's batches while it waits for the next one.
+        This is a method of its own, so that no variable holds the batches of the last message while it waits for the
+        next.
         """
         entry = self._inbox.get()
         if entry is None:
@@ -406,12 +414,12 @@ class EndpointRuntime:
             self._refuse(self._inbox.get())
 
     def _refuse(self, entry: _Message | _Request | None) -> None:
-        """The endpoint has ended: who waits for an answer gets none."""
+        """Answers a request with EndpointGone, as the endpoint has ended."""
         if isinstance(entry, _Request):
             entry.answer.set_exception(EndpointGone(self.address))
 
     def _end_loops(self) -> None:
-        """Lets the loops come to the end that on_stop has asked them for; those that do not are left where they are."""
+        """Waits a moment for the loops, which on_stop has asked to end, and stops the others at their next step."""
         deadline = time.monotonic() + LOOP_GRACE_S
         with self._lock:
             loops = tuple(self._loops)
@@ -421,7 +429,7 @@ class EndpointRuntime:
 
 
 def _join(thread: threading.Thread, deadline: float) -> bool:
-    """Whether the thread has ended by then; nobody waits for itself."""
+    """Waits for a thread until the deadline; whether it has ended. A thread does not wait for itself."""
     if thread is threading.current_thread():
         return False
     thread.join(max(0.0, deadline - time.monotonic()))

@@ -1,4 +1,4 @@
-"""Turns: no more tasks of a process act at a time than it has cores."""
+"""Turns: lets no more tasks of one process act at a time than there are cores."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import time
 from collections import deque
 from types import TracebackType
 
-# How long a thread goes on although others wait: so long that waking the next one costs little beside it. As long as
-# Python lets a thread keep its interpreter.
+# How long a thread keeps its turn while others wait: long enough for the cost of waking the next one to be small.
+# Python lets a thread keep the interpreter's lock for as long.
 _TURN_S = 0.005
 
-# A thread that has been in one piece of work for so long is taken to be waiting, for example for a server.
+# A thread that has been at one piece of work for so long is assumed to be waiting, for example for a server.
 _PATIENCE_S = 0.01
 
 
@@ -22,12 +22,12 @@ def usable_cores() -> int:
 
 
 class Turns:
-    """Lets at most so many threads act at a time, first come, first served.
+    """Lets at most `count` threads act at a time, first come, first served.
 
-    More threads than cores take each other's caches and, in one interpreter, its lock in the middle of a batch; between
-    two batches it costs little. A turn is taken for a piece of work: `with turns: act()`. Whoever has it can do another
-    piece while `may_go_on` says so. Nobody waits for a thread that waits too: after 10 ms in one piece of work its turn
-    is given to the next, and it goes on without one.
+    More threads than cores evict each other's caches and take the interpreter's lock from each other in the middle of a
+    batch; to switch between two batches costs little. A thread takes a turn for a piece of work, `with turns: act()`,
+    and can do another piece while `may_go_on` says so. Nobody waits for a thread that waits itself: after 10 ms at one
+    piece of work its turn goes to the next thread, and it continues without one.
 
     Any thread may take a turn, one at a time.
     """
@@ -36,15 +36,15 @@ class Turns:
         self._count = count
         self._lock = threading.Lock()
         self._acting: dict[int, _Turn] = {}
-        """By thread, those that began earlier first."""
+        """The turns that are taken, by thread, oldest first."""
         self._waiting: deque[_Ticket] = deque()
         self._watcher: _Ticket | None = None
-        """Of those that wait, the one that looks after pieces of work that take too long. Were it all of them, hundreds
-        of threads would wake each other every few milliseconds."""
+        """The waiting thread that looks for pieces of work that take too long. If all that wait did, hundreds of
+        threads would wake up every few milliseconds."""
 
     def __enter__(self) -> Turns:
         with self._lock:
-            if len(self._acting) < self._count:  # then nobody waits
+            if len(self._acting) < self._count:  # so that nobody waits
                 self._begin(threading.get_ident())
                 return self
             ticket = _Ticket()
@@ -62,7 +62,7 @@ class Turns:
                 self._begin_next()
 
     def may_go_on(self) -> bool:
-        """Whether the calling thread still has its turn, with which it begins another piece of work."""
+        """Whether the calling thread keeps its turn, for another piece of work that begins now."""
         with self._lock:
             turn = self._acting.get(threading.get_ident())
             if turn is None:
@@ -80,13 +80,13 @@ class Turns:
             ticket.is_given = True
             ticket.ring()
             if ticket is self._watcher:
-                # The last one has longest to wait, so that this seldom costs a thread a wake-up of its own.
+                # The last one has longest to wait, so that the watcher seldom changes.
                 self._watcher = self._waiting[-1] if self._waiting else None
                 if self._watcher is not None:
                     self._watcher.ring()
 
     def _pass_over_waiting(self) -> None:
-        """Gives the turns of those that have been in one piece of work for too long to the next."""
+        """Gives the turns of threads that have been at one piece of work for too long to those that wait."""
         with self._lock:
             before = time.monotonic() - _PATIENCE_S
             for thread in [thread for thread, turn in self._acting.items() if turn.piece_began_s <= before]:
@@ -95,13 +95,15 @@ class Turns:
 
 
 class _Turn:
+    """A turn that a thread has taken."""
+
     def __init__(self, now_s: float) -> None:
         self.began_s = now_s
         self.piece_began_s = now_s
 
 
 class _Ticket:
-    """Of a thread that waits for its turn."""
+    """A thread that waits for its turn."""
 
     def __init__(self) -> None:
         self.thread = threading.get_ident()
@@ -110,6 +112,6 @@ class _Ticket:
         self.bell.acquire()
 
     def ring(self) -> None:
-        """Wakes the thread; once, where it has not heard the last time yet. With the lock of the turns held."""
+        """Wakes the thread, unless it is about to wake up anyway. Called with the lock of the turns held."""
         if self.bell.locked():
             self.bell.release()

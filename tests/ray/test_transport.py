@@ -50,10 +50,11 @@ def peer(host: Any) -> Address:
 def test_a_connection_that_breaks_is_no_death_and_the_death_is_still_heard_of(host: Any, peer: Address) -> None:
     from ray.exceptions import ActorUnavailableError
 
+    from actors.hosts.ray.actor import create_actor
     from actors.hosts.ray.transport import RayTransport
 
     heard: list[Any] = []
-    transport = RayTransport(Address("test"), None, heard.append)
+    transport = RayTransport(Address("test"), None, heard.append, create_actor)
     transport.watch(Address("test"), peer)
     watches = transport._watches
     watches._on_end(watches._watches[peer], 0, ActorUnavailableError("the connection broke", None))
@@ -67,10 +68,11 @@ def test_a_connection_that_breaks_is_no_death_and_the_death_is_still_heard_of(ho
 
 
 def test_a_message_that_its_receiver_cannot_read_comes_back_and_the_next_ones_arrive(host: Any, peer: Address) -> None:
+    from actors.hosts.ray.actor import create_actor
     from actors.hosts.ray.transport import RayTransport
 
     heard: list[Any] = []
-    transport = RayTransport(Address("test"), None, heard.append)
+    transport = RayTransport(Address("test"), None, heard.append, create_actor)
     for message in ("before", Undecodable(), "after"):
         transport.send(Address("test"), peer, message, ())
     failed = eventually(lambda: heard)[0]
@@ -81,13 +83,14 @@ def test_a_message_that_its_receiver_cannot_read_comes_back_and_the_next_ones_ar
 
 
 def test_messages_between_slots_arrive_as_they_were_in_order_with_the_others(host: Any, peer: Address) -> None:
+    from actors.hosts.ray.actor import create_actor
     from actors.hosts.ray.transport import RayTransport, write_message
 
     credit = AddCredit(((ChannelId("c"), 3),))
     rows = Buffers((BufferEntry(ChannelId("c"), 0, 0, numbers(1, 2), nbytes=16),))
     barrier = Buffers((BufferEntry(ChannelId("c"), 1, 0, CheckpointBarrier(1, 0)),))
     assert all(isinstance(write_message(message), bytes) for message in (credit, rows, barrier))
-    transport = RayTransport(Address("test"), None, lambda _: None)
+    transport = RayTransport(Address("test"), None, lambda _: None, create_actor)
     sent = [credit, "between", rows, barrier]
     for message in sent:
         transport.send(Address("test"), peer, message, ())
@@ -95,10 +98,11 @@ def test_messages_between_slots_arrive_as_they_were_in_order_with_the_others(hos
 
 
 def test_a_message_between_slots_that_does_not_arrive_comes_back_as_it_was(host: Any, peer: Address) -> None:
+    from actors.hosts.ray.actor import create_actor
     from actors.hosts.ray.transport import RayTransport
 
     heard: list[Any] = []
-    transport = RayTransport(Address("test"), None, heard.append)
+    transport = RayTransport(Address("test"), None, heard.append, create_actor)
     transport.send(Address("test"), peer, "know it", ())
     host.kill(peer)
     credit = AddCredit(((ChannelId("c"), 3),))

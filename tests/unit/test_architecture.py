@@ -158,9 +158,6 @@ CIRCLES = {
         f"flinkray.pyflink.datastream.{name}"
         for name in ("data_stream", "stream_execution_environment", "windowed_stream")
     ): "methods of streams give streams of other kinds, under PyFlink's module names",
-    frozenset(
-        f"actors.hosts.ray.{name}" for name in ("actor", "transport")
-    ): "an endpoint's actor makes the transport, and a transport makes actors for other endpoints",
 }
 MOST_MODULES_IN_A_ROOM = 14
 HOMES = {

@@ -1,4 +1,4 @@
-"""The Ray cluster that endpoints live in: the one that is running, else a local one that is started for the driver."""
+"""Connects this process to Ray: to the cluster that is running, else to a local one that is started for the driver."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ LOCAL_CPUS = 8
 _FREE_AT_ONCE = ("RAY_free_objects_period_milliseconds", "0")
 
 _own_address: str | None = None
-"""Of the cluster that this process started last."""
+"""The address of the cluster that this process started last."""
 
 
 def ensure_ray(extra_cpus: float = 0.0) -> None:
-    """Connects this process to Ray: the cluster of RAY_ADDRESS, else the one on this machine, else a fresh local one.
+    """Connects this process to the cluster of RAY_ADDRESS, else to the one on this machine, else to a fresh local one.
 
-    `extra_cpus` are added to what a fresh local cluster declares. A running cluster stays as it is.
+    Args:
+        extra_cpus: logical CPUs that a fresh local cluster declares in addition. A running cluster stays as it is.
     """
     if ray.is_initialized():
         return
@@ -50,7 +51,7 @@ def connect() -> None:
     """Connects this process to the cluster of RAY_ADDRESS, else to the one on this machine.
 
     Raises:
-        ConnectionError: there is none.
+        ConnectionError: there is no such cluster.
     """
     address = os.environ.get("RAY_ADDRESS") or "auto"
     if address == "local":
@@ -72,7 +73,7 @@ def start_local_cluster(extra_cpus: float = 0.0) -> None:
 
 
 def _prepare_java() -> None:
-    """Java must be on PATH before Ray starts, else Spark cannot start in that cluster later; other jobs need none."""
+    """Puts Java on PATH, without which Spark could not be started later in this Ray; other jobs need none."""
     try:
         prepare_java()
     except MissingDependencyError as error:
@@ -80,10 +81,11 @@ def _prepare_java() -> None:
 
 
 def dashboard_hint() -> str:
-    """Where the connected cluster's dashboard is, and how to get in where it asks for a token; "" without one."""
+    """Where the dashboard of the connected cluster is, and how to find the token it may ask for; "" without
+    dashboard."""
     if not ray.is_initialized():
         return ""
-    # Initialising again changes nothing; it is how Ray's public interface gives the running connection's context.
+    # Initialising again changes nothing, and is the public way to the context of the running connection.
     url = ray.init(ignore_reinit_error=True, logging_level=logging.ERROR).dashboard_url
     if not url:
         return ""
@@ -95,10 +97,10 @@ def dashboard_hint() -> str:
 
 
 def is_own_cluster() -> bool:
-    """Whether this process started the Ray cluster that it is connected to: it ends with it, and stays as it is."""
+    """Whether this process started the Ray cluster that it is connected to, which then ends with this process."""
     return ray.is_initialized() and ray.get_runtime_context().gcs_address == _own_address
 
 
 def total_cpus() -> float:
-    """Logical CPUs of the connected cluster, taken or not."""
+    """All logical CPUs of the connected cluster, free or not."""
     return float(ray.cluster_resources().get("CPU", 0.0))  # type: ignore[no-untyped-call]

@@ -1,4 +1,4 @@
-"""Endpoints as Ray actors, seen by the client that starts them."""
+"""The host on Ray, as the client sees it that starts a cluster: it starts endpoints as actors, and asks them."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from typing import Any
 import ray
 from ray.exceptions import ActorUnavailableError, GetTimeoutError, RayActorError, RayTaskError
 
+from actors.hosts.ray.actor import create_actor
 from actors.hosts.ray.cluster import NAMESPACE, ensure_ray
 from actors.hosts.ray.lives import read_entry
 from actors.hosts.ray.ownership import names_of_cluster
-from actors.hosts.ray.transport import create_actor
-from actors.hosts.ray.watches import Handle
+from actors.hosts.ray.watches import ActorHandle
 from actors.protocol.ports import Address, EndpointGone, EndpointSpec, Host
 
 # How long `shutdown` waits for Ray to have ended the processes.
 SHUTDOWN_TIMEOUT_S = 20.0
 
-# Between two looks at an endpoint that is started again and has been asked something.
+# The pause between two looks at an endpoint that has been asked something while it is started again.
 LOOK_INTERVAL_S = 0.05
 
 
 class RayHost(Host):
     """Starts and asks endpoints of one cluster; all its addresses begin with `<cluster_id>/`.
 
-    A detached cluster outlives this process. Any other ends with it, see `actors.hosts.ray.ownership`.
+    A detached cluster outlives this process; any other ends with it (`actors.hosts.ray.ownership`).
 
     Args:
-        cpus: what the job's slots will take; a local Ray that is started for it declares that many more.
+        cpus: the CPUs that the job's slots will take; a local Ray that is started for it declares so many more.
     """
 
     def __init__(self, cluster_id: str, is_detached: bool = False, cpus: float = 0.0) -> None:
         ensure_ray(cpus)
         self._cluster_id = cluster_id
         self._is_detached = is_detached
-        self._handles: dict[Address, Handle] = {}
+        self._handles: dict[Address, ActorHandle] = {}
 
     def spawn(self, spec: EndpointSpec) -> None:
         root = None if self._is_detached else spec.address
@@ -46,7 +46,7 @@ class RayHost(Host):
         self._handle(address).receive.remote(message)
 
     def ask(self, address: Address, request: Any, timeout_ms: float) -> Any:
-        """See Host. An endpoint that is started again, or cannot be reached for a moment, is asked once more."""
+        """Does what `Host.ask` says, and asks again if the endpoint is started again or unreachable for a moment."""
         deadline = time.monotonic() + timeout_ms / 1000
         while (left_s := deadline - time.monotonic()) > 0:
             try:
@@ -74,8 +74,8 @@ class RayHost(Host):
         return names_of_cluster(self._cluster_id)
 
     def shutdown(self) -> None:
-        # Nobody else ends a detached cluster, and any other would take a moment longer. All that are left are killed
-        # each time, as one that was killed may have started another just before.
+        # Nobody else ends a detached cluster, and another one would take a moment longer. The loop kills all endpoints
+        # that are left, as one that was killed may have started another just before.
         pause = threading.Event()
         deadline = time.monotonic() + SHUTDOWN_TIMEOUT_S
         while (living := self.addresses()) and time.monotonic() < deadline:
@@ -85,7 +85,7 @@ class RayHost(Host):
         self._handles.clear()
 
     def _wait_for_return(self, address: Address, deadline: float) -> None:
-        """Until it is there again, or gone for good. What is asked meanwhile fails, and takes two seconds to."""
+        """Waits until an endpoint is alive again, or dead for good. Asking it before fails after two seconds only."""
         pause = threading.Event()
         pause.wait(LOOK_INTERVAL_S)
         while time.monotonic() < deadline:
@@ -94,7 +94,7 @@ class RayHost(Host):
                 return
             pause.wait(LOOK_INTERVAL_S)
 
-    def _handle(self, address: Address) -> Handle:
+    def _handle(self, address: Address) -> ActorHandle:
         handle = self._handles.get(address)
         if handle is None:
             try:
@@ -106,5 +106,5 @@ class RayHost(Host):
 
 
 def _is_ending(error: RayTaskError, address: Address) -> bool:
-    """The endpoint has ended and its process is about to; whether it comes back, the next question tells."""
+    """Whether the endpoint has ended and its process is about to end; the next question tells if it comes back."""
     return isinstance(error.cause, EndpointGone) and error.cause.args == (address,)

@@ -1,4 +1,4 @@
-"""What Ray's own table of actors says of one: how often it was started again, and whether it lives."""
+"""What Ray's own table of actors says about an actor: how often it was started again, and whether it is alive."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any
 import ray
 from msgspec import Struct
 
-# Not public, but what RuntimeContext.was_current_actor_reconstructed reads; `ray.util.state` needs the dashboard.
+# Not public, but RuntimeContext.was_current_actor_reconstructed reads it; `ray.util.state` needs the dashboard.
 from ray._private.state import actors
 
 
 class ActorEntry(Struct, frozen=True):
-    """An actor as Ray knew it a moment ago: a few milliseconds after a process has died, Ray knows it."""
+    """An actor as Ray's table had it a moment ago; Ray learns of a process's death within a few milliseconds."""
 
     life: int
-    """How often it was started again. It grows at the death, not when the new process is there."""
+    """How often it was started again. It grows when a process dies, not when the new process is ready."""
     state: str
-    """Ray's word for it."""
+    """The actor's state, in Ray's words."""
     alive_since_ms: float
-    """When its last process was ready; until a new one is, that of the one before. 0: it never was."""
+    """When the process became ready; until a new one is, when the former one did. 0: no process ever was ready."""
     process: tuple[str, int] | None = None
-    """Host and port at which its last process listens, or did."""
+    """Host and port at which the last process listens, or used to."""
 
     @property
     def is_waiting(self) -> bool:
-        """It was never alive, as its process is being started or there is no room for it."""
+        """Whether it has never been alive, as its process is being started or there is no room for it."""
         return self.state in ("DEPENDENCIES_UNREADY", "PENDING_CREATION")
 
     @property
@@ -35,15 +35,15 @@ class ActorEntry(Struct, frozen=True):
 
     @property
     def is_dead(self) -> bool:
-        """It does not come back."""
+        """Whether it is dead for good."""
         return self.state == "DEAD"
 
 
 def is_refused(process: tuple[str, int]) -> bool:
-    """Nobody listens there any more, though the machine answers: then the process is dead.
+    """Whether nobody listens at a process's host and port, though the machine answers: then the process is dead.
 
-    Where a node ends abruptly, Ray does not know that for a quarter of a minute. Blocks up to a second; False also
-    where the machine does not answer, which may be the network's fault.
+    Ray needs a quarter of a minute to notice that a node has ended abruptly. Blocks up to a second; False also if the
+    machine does not answer, which may be the network's fault.
     """
     try:
         socket.create_connection(process, timeout=1.0).close()
@@ -55,17 +55,18 @@ def is_refused(process: tuple[str, int]) -> bool:
 
 
 def read_entry(handle: Any) -> ActorEntry:
-    """Asks Ray, which takes about a millisecond; not from a callback of Ray's, which would wait for itself."""
+    """Asks Ray about an actor, which takes about a millisecond. Not for callbacks of Ray's, which would wait for
+    themselves."""
     return _read(handle._actor_id.hex())
 
 
 def read_own_entry() -> ActorEntry:
-    """That of the actor that calls this."""
+    """Asks Ray about the actor that calls this."""
     return _read(ray.get_runtime_context().get_actor_id() or "")
 
 
 def _read(actor_id: str) -> ActorEntry:
-    # Once this process has left Ray, the question would start a new cluster. Of the dead, Ray knows nothing some day.
+    # Once this process has left Ray, asking would start a new cluster. Ray forgets dead actors at some time.
     known: dict[str, Any] = actors(actor_id) if ray.is_initialized() else {}
     if not known:
         return ActorEntry(0, "DEAD", 0.0)

@@ -1,4 +1,4 @@
-"""Measurements on Ray's own metrics endpoint, which its Prometheus configuration scrapes."""
+"""Metrics on Ray: counters and gauges at Ray's own metrics endpoint, which its Prometheus configuration scrapes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ray.util.metrics import Counter, Gauge
 
 
 class RayMetrics:
-    """Counters and gauges named `flinkray_<name>`; Ray adds its own prefix. Any thread."""
+    """A MetricSink of counters and gauges named `flinkray_<name>`; Ray adds its own prefix. Any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

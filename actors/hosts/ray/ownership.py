@@ -1,9 +1,9 @@
-"""Who ends an actor of a cluster that ends with its driver.
+"""Which actors of a cluster end when its driver does, and how.
 
-Ray ends an actor when the process that started it does, unless it is detached. But a worker must survive the
-restart of the master that started it, and still must not outlive the driver. So a driver's own endpoints (the *roots*)
-belong to it and may restart; what they start, and what that starts, is detached and ends itself when its root is gone
-for good. Only what dies with its spawner belongs to that.
+Ray ends an actor when the process that started it ends, unless the actor is detached. But a worker must survive the
+restart of the master that started it, and still must not outlive the driver. So the endpoints that a driver starts (the
+*roots*) are owned by it and may restart; all endpoints that are started by these, directly or not, are detached and end
+themselves when their root is gone for good. Only an endpoint that dies with its spawner is owned by the spawner.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def end_with(root: Address) -> None:
-    """Ends the actor that calls this when the root is gone for good; at once, if it is."""
+    """Ends the actor that calls this as soon as the root is gone for good."""
     try:
         handle = ray.get_actor(root, namespace=NAMESPACE)
     except ValueError:
@@ -34,7 +34,7 @@ def end_with(root: Address) -> None:
 
 
 def names_of_cluster(cluster_id: str) -> frozenset[Address]:
-    """The endpoints of a cluster that live, wait for room, or are started again."""
+    """The endpoints of a cluster that are alive, wait for room, or are being started again."""
     return frozenset(
         Address(actor["name"])
         for actor in list_named_actors(all_namespaces=True)
@@ -56,7 +56,8 @@ def _end(root: Address) -> None:
 
 
 def _end_what_waits(cluster_id: str) -> None:
-    """An actor that waits for room has no process that could end itself; it would start when nobody is left."""
+    """Ends actors that wait for room: they have no process that could end itself, and would start when nobody is
+    left."""
     for name in names_of_cluster(cluster_id):
         with contextlib.suppress(ValueError):  # it is gone
             handle = ray.get_actor(name, namespace=NAMESPACE)

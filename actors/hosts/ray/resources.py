@@ -1,4 +1,4 @@
-"""What the connected Ray cluster has left, for plans that must fit beside the slots."""
+"""The free resources of the connected Ray cluster, for what must fit beside the slots of jobs."""
 
 from __future__ import annotations
 
@@ -7,27 +7,31 @@ import time
 from typing import Any
 
 import ray
-from ray._private.state import available_resources_per_node  # for developers; nothing public tells it by node
+from ray._private.state import available_resources_per_node  # not public, but nothing else tells it by node
 
 from flinkray.errors import NoResourceAvailableError
 
-# What an earlier session or job gave back appears in Ray's pool only after its processes have ended.
+# How long to wait for resources of an earlier session or job, which are free only after its processes have ended.
 SETTLE_SECONDS = 15.0
 
 
 def free_cpus_by_node() -> tuple[float, ...]:
-    """CPUs that nobody has reserved, of each node that lives; as Ray knew it a moment ago."""
+    """The CPUs that nobody has reserved on each node, most first; as Ray knew it a moment ago."""
     by_node: dict[str, dict[str, float]] = available_resources_per_node()  # type: ignore[no-untyped-call]
     return tuple(sorted((float(free.get("CPU", 0.0)) for free in by_node.values()), reverse=True))
 
 
 def require_free(cpus: float, memory_bytes: int, what: str) -> None:
-    """Checks that Ray's pool has room; waits a little for what is about to be given back.
+    """Checks that Ray has room for something, and waits a little for resources that are about to be freed.
+
+    Args:
+        what: what needs the resources, for the error.
 
     Raises:
-        NoResourceAvailableError: it has not; names `what` needs it, what is free, what there is in all, and what to do.
+        NoResourceAvailableError: Ray has no room; names what needs it, what is free, what there is in all, and what to
+            do.
     """
-    cluster: Any = ray  # these two have no type hints
+    cluster: Any = ray  # the two functions have no type hints
     total = cluster.cluster_resources()
     can_ever_fit = cpus <= total.get("CPU", 0.0) and memory_bytes <= total.get("memory", 0.0)
     deadline = time.monotonic() + (SETTLE_SECONDS if can_ever_fit else 0.0)

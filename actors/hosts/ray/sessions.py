@@ -1,4 +1,4 @@
-"""Clusters that outlive the process that started them: finding the Ray cluster that they live in, and them in it."""
+"""Clusters of flinkray that outlive the process that started them: finding their Ray cluster, and them in it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from flinkray.errors import ConfigurationError
 
 
 def connect_to_running_ray() -> None:
-    """Connects this process to a Ray cluster that was there before it, since only such a one is there after it.
+    """Connects this process to a running Ray cluster; one that this process started would end with it.
 
     Raises:
-        ConfigurationError: there is none.
+        ConfigurationError: no Ray cluster is running.
     """
     if ray.is_initialized():
         return
@@ -27,7 +27,7 @@ def connect_to_running_ray() -> None:
 
 
 def cluster_ids() -> frozenset[str]:
-    """The flinkray clusters in the connected Ray cluster whose Dispatcher lives."""
+    """The flinkray clusters in the connected Ray cluster whose Dispatcher is alive."""
     suffix = "/dispatcher"
     named = list_named_actors(all_namespaces=True)
     names = {actor["name"] for actor in named if actor["namespace"] == NAMESPACE}

@@ -1,7 +1,8 @@
-"""How an endpoint in a Ray actor reaches the others: named actors, one-way calls, references as arguments.
+"""How an endpoint in a Ray actor reaches other endpoints: named actors, one-way calls, references as arguments.
 
-What goes from slot to slot is made bytes here, which Ray passes on as they are: its own pickling, which looks for what
-only cloudpickle can write and keeps buffers apart, takes longer for a small message than all the rest of sending it.
+Messages from slot to slot are pickled here, and Ray passes the bytes on as they are: its own pickling, which looks for
+values that only cloudpickle can write and keeps buffers apart, takes longer for a small message than all the rest of
+sending it.
 """
 
 from __future__ import annotations
@@ -12,16 +13,15 @@ import pickle
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 import ray
 from msgspec import Struct
 from ray.exceptions import RayError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from actors.hosts.ray.cluster import NAMESPACE
 from actors.hosts.ray.metrics import RayMetrics
-from actors.hosts.ray.watches import Handle, Watches, first_line
+from actors.hosts.ray.watches import ActorHandle, Watches, first_line
 from actors.protocol.data_messages import DataMessage, SendTaskEvent
 from actors.protocol.ports import (
     Address,
@@ -38,16 +38,17 @@ if TYPE_CHECKING:  # masters and workers, which only hand batches on, do without
 
 log = logging.getLogger(__name__)
 
-# How often sent messages are looked after: a lost payload is reported that late at most.
+# How often sent messages are checked, so that a lost payload is reported that late at most.
 SWEEP_INTERVAL_S = 0.05
 
 
-# A task event may be of a class that only its sender can import.
+# Classes of messages that plain pickle can write. The event in a task event may be of a class that only its sender can
+# import.
 _PLAIN = frozenset(get_args(DataMessage)) - {SendTaskEvent}
 
 
 def write_message(message: Any) -> Any:
-    """What Ray is given for it."""
+    """What Ray is given to send for a message."""
     return pickle.dumps(message, protocol=5) if type(message) in _PLAIN else message
 
 
@@ -69,58 +70,40 @@ class RayObjectStore:
         return RayBatchesRef(ray.put(batches))
 
 
-def create_actor(spec: EndpointSpec, root: Address | None, *, is_detached: bool, node_id: str | None = None) -> Handle:
-    """Starts the actor of an endpoint; returns before it runs.
+class CreateActor(Protocol):
+    """Starts the actor of an endpoint (`actors.hosts.ray.actor.create_actor`)."""
 
-    One that takes no CPU, a master, goes to the node of who starts it, and so of the driver, if it ends with that
-    anyway: Ray would spread them, and a node that is lost would take one along, which Ray starts again only when it has
-    given up the node.
-
-    Args:
-        root: see `actors.hosts.ray.ownership`; None: the cluster does not end with its driver.
-        is_detached: it does not end with this process.
-    """
-    from actors.hosts.ray.actor import actor_class  # the actor's module needs this one for its transport
-
-    options: dict[str, Any] = {
-        "name": spec.address,
-        "namespace": NAMESPACE,
-        "num_cpus": spec.cpus,
-        "max_restarts": -1 if spec.restarts else 0,
-        "max_task_retries": 0,
-        "max_concurrency": 1,
-    }
-    if spec.memory_bytes:
-        options["memory"] = spec.memory_bytes
-    if spec.resources:
-        options["resources"] = spec.resources
-    if is_detached:
-        options["lifetime"] = "detached"
-    if node_id is not None:
-        options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(node_id, soft=False)
-    elif root is not None and not spec.cpus:
-        here = ray.get_runtime_context().get_node_id()
-        options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(here, soft=False)
-    return actor_class(spec.kind, spec.restarts).options(**options).remote(spec, root)
+    def __call__(
+        self, spec: EndpointSpec, root: Address | None, *, is_detached: bool, node_id: str | None = None
+    ) -> ActorHandle: ...
 
 
 class RayTransport:
-    """One per endpoint actor. Any thread of the actor may call it.
+    """The Transport of an endpoint in a Ray actor. Any thread of the actor may call it.
 
     Args:
-        root: what the endpoint and those that it starts live by, see `actors.hosts.ray.ownership`.
+        root: the endpoint with which this one and all that it starts end (`actors.hosts.ray.ownership`); None: they are
+            detached.
+        deliver: takes notices for the endpoint.
+        create_actor: starts the actor of an endpoint that this one spawns.
         life: how often the endpoint was started again; None: it never is.
     """
 
     def __init__(
-        self, address: Address, root: Address | None, deliver: Callable[[Any], None], life: int | None = None
+        self,
+        address: Address,
+        root: Address | None,
+        deliver: Callable[[Any], None],
+        create_actor: CreateActor,
+        life: int | None = None,
     ) -> None:
         self._address = address
         self._root = root
         self._deliver = deliver
+        self._create_actor = create_actor
         self._life = life
         self._lock = threading.Lock()
-        self._handles: dict[Address, Handle] = {}
+        self._handles: dict[Address, ActorHandle] = {}
         self._watches = Watches(self._on_died)
         self._sent: deque[tuple[ray.ObjectRef[Any], Address, Any]] = deque()
         self._wake = threading.Event()
@@ -144,7 +127,7 @@ class RayTransport:
             return
         refs = [payload.ref for payload in payloads if isinstance(payload, RayBatchesRef)]
         written = write_message(message)
-        # Ray keeps the order of one caller's calls to one actor only if they are made one after another.
+        # Ray keeps the order of calls to an actor only if its caller makes them one after another.
         with self._lock:
             if self._life is None:
                 call = handle.receive.remote(written, *refs)
@@ -157,7 +140,7 @@ class RayTransport:
         if spec.node_of not in (None, spawner):
             raise ValueError(f"{spec.address} can only be placed beside its spawner {spawner}, not {spec.node_of}")
         node_id = ray.get_runtime_context().get_node_id() if spec.node_of is not None else None
-        handle = create_actor(spec, self._root, is_detached=not spec.dies_with_spawner, node_id=node_id)
+        handle = self._create_actor(spec, self._root, is_detached=not spec.dies_with_spawner, node_id=node_id)
         with self._lock:
             self._handles[spec.address] = handle
         self._watches.add(spec.address, handle, life=0)
@@ -170,7 +153,7 @@ class RayTransport:
         self._watches.add(address, handle)
 
     def hear(self, sender: Address, life: int) -> bool:
-        """See `Watches.hear`."""
+        """Whether a message from that life of an endpoint is still to be delivered (`Watches.hear`)."""
         return self._watches.hear(sender, life)
 
     def kill(self, killer: Address, address: Address) -> None:
@@ -183,9 +166,9 @@ class RayTransport:
 
     def fatal(self, address: Address, error: BaseException) -> None:
         logging.shutdown()
-        os._exit(1)  # the watchers learn of it by Ray's death notice, whatever state this process is in
+        os._exit(1)  # watchers hear of it from Ray, whatever state this process is in
 
-    def _handle(self, address: Address) -> Handle | None:
+    def _handle(self, address: Address) -> ActorHandle | None:
         with self._lock:
             handle = self._handles.get(address)
         if handle is None:
@@ -204,7 +187,7 @@ class RayTransport:
         self._deliver(EndpointDied(address, cause))
 
     def _sweep(self) -> None:
-        """Looks after sent messages: one that failed (its receiver died, a payload was lost) is reported."""
+        """Checks sent messages, and reports those that failed because the receiver died or a payload was lost."""
         pause = threading.Event()
         try:
             while True:
@@ -213,7 +196,8 @@ class RayTransport:
                 while self._sent:
                     self._sweep_once()
                     pause.wait(SWEEP_INTERVAL_S)
-        except Exception as error:  # from here on nobody would hear of a lost message, and wait for what it was about
+        except Exception as error:
+            # Otherwise nobody would hear of a lost message, and its sender would wait for the answer.
             log.critical("%s cannot look after its messages any more", self._address, exc_info=error)
             self.fatal(self._address, error)
 

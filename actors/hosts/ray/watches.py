@@ -1,4 +1,4 @@
-"""The endpoints that another one watches on Ray: exactly one notice per death, and none for a broken connection."""
+"""Watches actors on Ray: exactly one notice for each death of a process, and none for a broken connection."""
 
 from __future__ import annotations
 
@@ -16,67 +16,78 @@ from actors.protocol.ports import Address
 
 log = logging.getLogger(__name__)
 
-Handle = Any
+ActorHandle = Any
 """A Ray actor handle. Ray's own type cannot express the methods of a class that is made at run time."""
 
-# Between two looks at an actor whose process died, until it is there again.
+# The pause between two looks at an actor whose process died, until it is alive again.
 LOOK_INTERVAL_S = 0.1
 
 STARTED_AGAIN = "its process ended, and it is started again"
 
 
-class _Watch(Struct, eq=False):
+class _ActorWatch(Struct, eq=False):
+    """One actor that is watched."""
+
     address: Address
-    handle: Handle
+    handle: ActorHandle
     life: int
-    """The one whose death has not been reported."""
+    """The life of the actor that is watched now: all deaths before it have been reported."""
     restarts: bool
     attempt: int = 0
+    """How many calls of `watch` have ended."""
     calls: list[ray.ObjectRef[Any]] = field(default_factory=list)
+    """The results of the present calls, which end if nobody refers to them."""
 
 
 class Watches:
-    """Any thread may call it.
+    """The actors that one endpoint watches. Any thread may call it.
 
-    A call of `watch` never returns: it ends with an error when the actor's process does. For an actor that restarts, or
-    whose node was lost, that is the same error as for a broken connection. It comes 0.8 to 1.8 s after a death, so
-    lives are counted: Ray's table of actors tells the present one, and so does every message of an endpoint that
-    restarts. Whoever hears of it first reports the death, and nothing of the new life is heard before it.
+    A call of an actor's `watch` never returns: it ends with an error when the actor's process ends. For an actor that
+    restarts, or whose node was lost, that is the same error as for a broken connection, and it comes 0.8 to 1.8 s after
+    the death. So lives are counted: Ray's table of actors has the number of the present life, and so does every message
+    of an endpoint that restarts. The first of these that shows a new life leads to the report of the death, and no
+    message of the new life is delivered before that.
 
     Args:
-        report: called with the address, a cause, and whether it is gone for good; it must only hand over, and return.
+        report: called with the address, a cause, and whether the actor is dead for good; must hand over and return.
+        look: gives an actor's entry in Ray's table.
+        refused: whether nobody listens at a host and port any more.
     """
 
     def __init__(
         self,
         report: Callable[[Address, str, bool], None],
-        look: Callable[[Handle], ActorEntry] = read_entry,
+        look: Callable[[ActorHandle], ActorEntry] = read_entry,
         refused: Callable[[tuple[str, int]], bool] = is_refused,
     ) -> None:
         self._report = report
         self._look = look
         self._is_refused = refused
         self._lock = threading.Lock()
-        self._watches: dict[Address, _Watch] = {}
+        self._watches: dict[Address, _ActorWatch] = {}
 
-    def add(self, address: Address, handle: Handle, life: int | None = None) -> None:
-        """Watches an actor from its life of that number on; None: the present one."""
+    def add(self, address: Address, handle: ActorHandle, life: int | None = None) -> None:
+        """Watches an actor.
+
+        Args:
+            life: the number of the first life whose death is reported; None: the present one.
+        """
         restarts = hasattr(handle, "life")
         if life is None:
             life = self._look(handle).life if restarts else 0
         with self._lock:
             if address in self._watches:
                 return
-            watch = self._watches[address] = _Watch(address, handle, life, restarts)
+            watch = self._watches[address] = _ActorWatch(address, handle, life, restarts)
         self._call(watch)
 
     def remove(self, address: Address) -> None:
-        """Nothing is reported of it any more."""
+        """Reports nothing about an actor any more."""
         with self._lock:
             self._watches.pop(address, None)
 
     def hear(self, address: Address, life: int) -> bool:
-        """Something came from that life: reports the deaths of those before. False: it was itself reported dead."""
+        """Reports the deaths of former lives, as a message came from this one. False: this life was reported dead."""
         with self._lock:
             watch = self._watches.get(address)
             if watch is None:
@@ -86,18 +97,19 @@ class Watches:
 
     # -- inside --------------------------------------------------------------------------------------------------
 
-    def _call(self, watch: _Watch) -> None:
+    def _call(self, watch: _ActorWatch) -> None:
         attempt = watch.attempt
         ended = watch.handle.watch.remote()
         watch.calls = [ended]
         ended.future().add_done_callback(lambda done: self._on_end(watch, attempt, done.exception()))
         if watch.restarts:
-            # If the call before has reached a life after the one that is watched, this one has too, and tells.
+            # If the call of `watch` has reached a later life than the watched one, this call reaches it as well and
+            # tells.
             answered = watch.handle.life.remote()
             watch.calls = [ended, answered]
             answered.future().add_done_callback(lambda done: self._on_life(watch, attempt, done))
 
-    def _on_life(self, watch: _Watch, attempt: int, answer: Any) -> None:
+    def _on_life(self, watch: _ActorWatch, attempt: int, answer: Any) -> None:
         if answer.exception() is not None:
             self._on_end(watch, attempt, answer.exception())
             return
@@ -105,7 +117,7 @@ class Watches:
             if self._is_current(watch):
                 self._learn(watch, answer.result())
 
-    def _on_end(self, watch: _Watch, attempt: int, error: BaseException | None) -> None:
+    def _on_end(self, watch: _ActorWatch, attempt: int, error: BaseException | None) -> None:
         with self._lock:
             if not self._is_current(watch) or attempt != watch.attempt:
                 return
@@ -113,14 +125,14 @@ class Watches:
             if not watch.restarts and not isinstance(error, ActorUnavailableError):
                 self._finish(watch, first_line(error))
                 return
-        # On a thread of its own, as this one is Ray's and must not wait for Ray.
+        # On another thread, as the present one is Ray's and must not wait for Ray.
         name = f"look at {watch.address}"
         threading.Thread(target=self._find_out, args=(watch, error), name=name, daemon=True).start()
 
-    def _find_out(self, watch: _Watch, error: BaseException | None) -> None:
-        """Whether it died or only the connection broke; watches what lives.
+    def _find_out(self, watch: _ActorWatch, error: BaseException | None) -> None:
+        """Finds out whether the process died or only the connection broke, and goes on watching if the actor is alive.
 
-        Where only the connection broke, to call dead what goes on working would have its work done twice.
+        If an actor were reported dead that goes on working, its work would be done twice.
         """
         pause = threading.Event()
         while True:
@@ -142,8 +154,8 @@ class Watches:
                 self._call(watch)
                 return
 
-    def _look_patiently(self, watch: _Watch, pause: threading.Event) -> ActorEntry | None:
-        """What Ray knows of it, however long it takes Ray to be there; None: it is not watched any more."""
+    def _look_patiently(self, watch: _ActorWatch, pause: threading.Event) -> ActorEntry | None:
+        """Asks Ray about an actor until it answers; None: the actor is not watched any more."""
         while self._is_current(watch):
             try:
                 return self._look(watch.handle)
@@ -152,22 +164,23 @@ class Watches:
                 pause.wait(1.0)
         return None
 
-    def _is_current(self, watch: _Watch) -> bool:
+    def _is_current(self, watch: _ActorWatch) -> bool:
         return self._watches.get(watch.address) is watch
 
-    def _learn(self, watch: _Watch, life: int) -> None:
+    def _learn(self, watch: _ActorWatch, life: int) -> None:
+        """Reports the deaths of the lives before this one."""
         while watch.life < life:
             watch.life += 1
             self._report(watch.address, STARTED_AGAIN, False)
 
-    def _finish(self, watch: _Watch, cause: str) -> None:
+    def _finish(self, watch: _ActorWatch, cause: str) -> None:
         del self._watches[watch.address]
         self._report(watch.address, cause, True)
 
 
 def first_line(error: BaseException | None) -> str:
-    """What an error of Ray's says, without where."""
+    """The first line of an error of Ray's, without the place where it was raised."""
     if isinstance(error, RayTaskError):
-        error = error.cause  # what its process raised; its own text begins with where that was
+        error = error.cause  # the text of a RayTaskError begins with that place
     text = str(error).strip() if error is not None else ""
     return f"{type(error).__name__}: {text.splitlines()[0]}" if text else "the endpoint ended"

@@ -1,16 +1,16 @@
-"""Code that runs in a simulation must not start threads: they would be out of reach of seed and clock."""
+"""Refuses threads to code that runs in a simulation, as neither seed nor clock would reach them."""
 
 from __future__ import annotations
 
 import threading
 from types import TracebackType
 
-from actors.hosts.simulation.process import Process
+from actors.hosts.simulation.process import SimulatedProcess
 from flinkray.errors import FlinkrayError
 
 
 class ThreadInSimulationError(FlinkrayError):
-    """A source, sink or function starts a thread."""
+    """A source, sink or function has tried to start a thread."""
 
     origin = "user"
 
@@ -31,11 +31,11 @@ def _refuse(thread: threading.Thread) -> None:
 
 
 class confined:
-    """While code of a process runs: it is on top of `acting`, and no thread can be started."""
+    """A context in which code of a process runs: the process is on top of `acting`, and no thread can be started."""
 
     __slots__ = ("_acting", "_former", "_process")
 
-    def __init__(self, acting: list[Process], process: Process) -> None:
+    def __init__(self, acting: list[SimulatedProcess], process: SimulatedProcess) -> None:
         self._acting = acting
         self._process = process
 

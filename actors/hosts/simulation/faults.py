@@ -1,4 +1,4 @@
-"""What may go wrong in a simulated cluster."""
+"""The faults of a simulated cluster: which there are, how likely each is, and when one happens."""
 
 from __future__ import annotations
 
@@ -8,47 +8,50 @@ from collections.abc import Mapping
 from msgspec import Struct, field
 
 NODE = "node"
-"""Among the kinds of processes to kill: a TaskExecutor together with its slots, all at the same moment."""
+"""Stands for a node among the kinds of processes to kill: a TaskExecutor dies with all of its slots at one moment."""
 
 
 class StorageFaults(Struct, frozen=True, kw_only=True):
-    """Probabilities per operation of a simulated file system."""
+    """The probabilities of faults in each operation of a simulated file system."""
 
     fails: float = 0.0
     """The operation changes nothing and raises OSError."""
     lies: float = 0.0
     """The operation is done, and raises OSError all the same."""
     tears: float = 0.0
-    """Closing a file that is written stores a part of it and raises OSError."""
+    """Closing a file that was written stores a part of it and raises OSError."""
     crashes: float = 0.0
-    """The process that calls is killed: before the operation, or right after it."""
+    """The process that calls is killed, before the operation or right after it."""
     slow: float = 0.0
+    """The operation takes a while, if it runs off the endpoint's thread."""
     slow_ms: float = 400.0
-    """A slow operation takes up to this much virtual time, when it runs off the endpoint's thread."""
+    """The most virtual time that a slow operation takes."""
 
 
 class Faults(Struct, frozen=True, kw_only=True):
-    """Probabilities; those of kills and pauses are per step. After `limit` faults nothing goes wrong any more, so that
-    a job can come to its end."""
+    """The probabilities of faults. After `limit` faults nothing goes wrong any more, so that a job can end."""
 
     kills: Mapping[str, float] = field(default_factory=dict)
-    """Name of an endpoint's class, or `NODE` -> probability."""
+    """The probability per step that a process dies, by the name of its endpoint's class or `NODE`."""
     pauses: Mapping[str, float] = field(default_factory=dict)
-    """Name of an endpoint's class -> probability that one of its processes stops for a while, and then goes on."""
+    """The probability per step that a process stops for a while and then goes on, by the name of its endpoint's
+    class."""
     pause_ms: tuple[float, float] = (100.0, 5_000.0)
+    """The shortest and the longest pause, in virtual time."""
     payload_loss: float = 0.0
-    """Per message with payloads."""
+    """The probability that a message with payloads loses one."""
     storage: StorageFaults = StorageFaults()
     limit: int = 4
+    """The most faults of one run."""
     after_steps: int = 0
-    """Nothing goes wrong before."""
+    """The first step at which something may go wrong."""
 
 
 NO_FAULTS = Faults()
 
 
 class FaultPlan:
-    """Says what goes wrong now. All chance is its own, so that faults do not change the choices between steps."""
+    """Decides which faults happen. It has a generator of its own, so that faults do not change the choice of steps."""
 
     def __init__(self, seed: int, faults: Faults) -> None:
         self.faults = faults
@@ -56,14 +59,14 @@ class FaultPlan:
         self._left = faults.limit
         self._per_step = sum(faults.kills.values()) + sum(faults.pauses.values())
         self.happened: list[str] = []
-        """What went wrong so far, in words."""
+        """The faults that have happened so far, in words."""
 
     @property
     def is_over(self) -> bool:
         return self._left <= 0
 
     def of_step(self, step: int) -> tuple[str, str] | None:
-        """("kill" or "pause", kind) if something goes wrong at this step."""
+        """("kill" or "pause", kind of process) if something goes wrong at this step."""
         if not self._per_step or self._left <= 0 or step < self.faults.after_steps:
             return None
         number = self._random.random()
@@ -86,14 +89,14 @@ class FaultPlan:
         return step >= self.faults.after_steps and self.happens(self.faults.payload_loss)
 
     def happens(self, probability: float) -> bool:
-        """Whether something of this probability goes wrong; the caller says what it was with `note`."""
+        """Whether a fault of this probability happens; if so, the caller says what it was with `note`."""
         return probability > 0 and self._left > 0 and self._random.random() < probability
 
     def fraction(self) -> float:
-        """A number from 0 to 1, for how much of something is lost."""
+        """A random number from 0 to 1, for how much of something is lost."""
         return self._random.random()
 
     def note(self, what: str) -> None:
-        """Counts a fault that was done."""
+        """Counts a fault that has happened."""
         self._left -= 1
         self.happened.append(what)

@@ -1,4 +1,5 @@
-"""A whole cluster in one thread: a seed chooses what happens next, time is virtual, and things go wrong on demand."""
+"""The host that runs a whole cluster in one thread: a seed chooses each step, time is virtual, and faults are
+injected."""
 
 from __future__ import annotations
 
@@ -10,12 +11,12 @@ from typing import Any
 
 import cloudpickle
 
-from actors.hosts.local import MemoryMetrics
+from actors.hosts.in_process import InProcessBatches, InProcessMetrics, InProcessObjectStore, InProcessPayloads
 from actors.hosts.simulation.confinement import confined
 from actors.hosts.simulation.faults import NO_FAULTS, NODE, FaultPlan, Faults
-from actors.hosts.simulation.mail import Channel, Envelope, pack
+from actors.hosts.simulation.mail import Envelope, MessageChannel, pack
 from actors.hosts.simulation.picture import draw
-from actors.hosts.simulation.process import Process, ProcessEnded, ProcessState, Start
+from actors.hosts.simulation.process import ProcessEnded, ProcessStart, ProcessState, SimulatedProcess
 from actors.hosts.simulation.schedule import Action, Schedule
 from actors.mailbox.waiting import others_act
 from actors.protocol.ports import (
@@ -35,77 +36,54 @@ from flinkray.batches.batch import Batch
 from flinkray.errors import FlinkrayError
 
 CLIENT = "client"
+"""The sender of messages that come from outside of the cluster."""
 
-# Virtual time, at most, until a process that is started runs, and until its end is known.
+# The most virtual time until a process that is started runs, and until its death is noticed.
 LONGEST_START_MS = 300.0
 LONGEST_RESTART_MS = 3_000.0
 LONGEST_DEATH_NOTICE_MS = 300.0
 
-# Probes are costly: each process is probed once in so many of its steps.
+# Probes are costly, so that each process is probed only once in so many of its steps.
 PROBE_EVERY = 24
 
-# Steps without an end are a loop of messages that feeds itself.
+# A run that has taken so many steps is taken to be endless, as by messages that lead to each other.
 MAX_STEPS = 2_000_000
 
 
 class SimulationError(AssertionError):
-    """The runtime did what it must not; the text holds the last steps and who waits for what."""
+    """The runtime broke a rule. The text has the last steps, the faults, and a picture of who waits for what."""
 
 
-class SimulatedObjectStore:
-    """Batches are shared as they are; it knows which of them are still held by somebody."""
+class SimulatedObjectStore(InProcessObjectStore):
+    """Knows which batches somebody still refers to, so that simulations notice leaks."""
 
     def __init__(self) -> None:
-        self._held: weakref.WeakSet[SimulatedBatchesRef] = weakref.WeakSet()
+        self._held: weakref.WeakSet[InProcessBatches] = weakref.WeakSet()
 
-    def put(self, batches: Sequence[Batch]) -> BatchesRef:
-        ref = SimulatedBatchesRef(batches)
+    def put(self, batches: Sequence[Batch]) -> InProcessBatches:
+        ref = super().put(batches)
         self._held.add(ref)
         return ref
 
     @property
     def held(self) -> int:
-        """References that somebody still has."""
+        """How many references somebody still has."""
         return len(self._held)
-
-
-class SimulatedPayloads:
-    """The batches of a message's references."""
-
-    def __init__(self, refs: Sequence[BatchesRef]) -> None:
-        self._refs = refs
-
-    def __len__(self) -> int:
-        return len(self._refs)
-
-    def __getitem__(self, index: int) -> Sequence[Batch]:
-        ref = self._refs[index]
-        assert isinstance(ref, SimulatedBatchesRef)
-        return ref.batches
-
-
-class SimulatedBatchesRef:
-    """Batches of the simulation's store."""
-
-    __slots__ = ("__weakref__", "batches")
-
-    def __init__(self, batches: Sequence[Batch]) -> None:
-        self.batches = batches
 
 
 class SimulationHost(Host):
     """Endpoints, their loops and the messages between them, one step after another.
 
-    A step is one thing that can happen: a message arrives, a loop steps, a timer fires, a process starts, work off an
-    endpoint's thread is done. The process that has acted is checked after it (`check` of the endpoint and of loops
-    that have one; `probes` now and then).
+    A step is one thing that can happen: a message arrives, a loop steps, a timer fires, a process starts, or work off
+    an endpoint's thread is done. After each step the process that has acted is checked: with the `check` of its
+    endpoint and of its loops, and now and then with the `probes`.
 
     Args:
-        probes: called with an endpoint that has acted; each raises if something in it is not as it must be.
-        step_ms: virtual time of a step, on average half of it; None: the seed chooses.
-        total_cpus: what processes may take together (`EndpointSpec.cpus`); others wait to be started.
-        is_strict: an exception of an endpoint or loop raises SimulationError in `step`, since it is a bug; else it
-            ends the process, as on other hosts.
+        probes: called with an endpoint that has acted; each raises AssertionError if the endpoint breaks a rule.
+        step_ms: the most virtual time that a step takes, on average half of it; None: the seed chooses.
+        total_cpus: the CPUs that processes may take together (`EndpointSpec.cpus`); others wait to be started.
+        is_strict: an exception of an endpoint or loop is a bug and raises SimulationError in `step`; otherwise it ends
+            the process, as on other hosts.
     """
 
     def __init__(
@@ -122,20 +100,20 @@ class SimulationHost(Host):
         self.plan = FaultPlan(seed, faults)
         self.schedule = Schedule(seed, step_ms)
         self.fatal_errors: list[str] = []
-        """Of endpoints that ended themselves."""
+        """The errors with which processes have ended."""
         self.delivered: Counter[str] = Counter()
-        """Messages that arrived, by their class."""
+        """How many messages have arrived, by the name of their class."""
         self._probes = tuple(probes)
         self._total_cpus = total_cpus
         self._is_strict = is_strict
         self._objects = SimulatedObjectStore()
-        self._metrics = MemoryMetrics()
-        self._processes: dict[Address, Process] = {}
-        self._waiting_to_start: list[Process] = []
-        self._channels: dict[tuple[Process | str, Address], Channel] = {}
-        self._by_receiver: dict[Address, dict[Channel, None]] = defaultdict(dict)
-        self._acting: list[Process] = []
-        """Whose code runs now; more than one while a task waits in the middle of a mail."""
+        self._metrics = InProcessMetrics()
+        self._processes: dict[Address, SimulatedProcess] = {}
+        self._waiting_to_start: list[SimulatedProcess] = []
+        self._channels: dict[tuple[SimulatedProcess | str, Address], MessageChannel] = {}
+        self._by_receiver: dict[Address, dict[MessageChannel, None]] = defaultdict(dict)
+        self._acting: list[SimulatedProcess] = []
+        """The processes whose code runs now, the innermost last: several while a task waits in the middle of a mail."""
         self._acted: dict[Address, int] = defaultdict(int)
         self._slowness_ms = 0.0
         self._broken: BaseException | None = None
@@ -143,7 +121,7 @@ class SimulationHost(Host):
     # -- Host ----------------------------------------------------------------------------------------------------
 
     def spawn(self, spec: EndpointSpec) -> None:
-        self._add(Process(self, spec, spec.address))
+        self._add(SimulatedProcess(self, spec, spec.address))
 
     def tell(self, address: Address, message: Any) -> None:
         if address not in self._processes:
@@ -151,7 +129,7 @@ class SimulationHost(Host):
         self._put(CLIENT, address, message)
 
     def ask(self, address: Address, request: Any, timeout_ms: float) -> Any:
-        """See Host; time is virtual, and other things happen meanwhile."""
+        """Does what `Host.ask` says, in virtual time; other things happen while the client waits."""
         deadline = self.schedule.now + timeout_ms
         while True:
             process = self._processes.get(address)
@@ -185,23 +163,23 @@ class SimulationHost(Host):
         self._by_receiver.clear()
 
     def addresses(self) -> frozenset[Address]:
-        """The endpoints that live now, or are about to."""
+        """The endpoints that are alive or being started."""
         return frozenset(self._processes)
 
     # -- running -------------------------------------------------------------------------------------------------
 
     def step(self) -> bool:
-        """One thing that can happen happens; time passes if nothing can. False: nothing ever will.
+        """Makes one thing happen, or lets time pass if nothing can happen now. False: nothing will ever happen.
 
         Raises:
-            SimulationError: something in the runtime is not as it must be.
+            SimulationError: the runtime broke a rule.
         """
         if self._broken is not None:
             raise self._broken
         try:
             return self._step()
         except BaseException as error:
-            self._broken = error  # whoever is in between must not get on as if nothing had been
+            self._broken = error  # code on the stack in between must not go on as if nothing had happened
             raise
 
     def run_until(self, condition: Callable[[], bool], max_ms: float = 600_000.0) -> None:
@@ -224,10 +202,10 @@ class SimulationHost(Host):
         self.run_until(lambda: self.schedule.now >= end, ms + 1)
 
     def picture(self) -> str:
-        """Who waits for what, for reading."""
+        """Who waits for what, as text for people to read."""
         return draw(self._processes.values(), self._channels.values(), self.schedule)
 
-    def alive(self, kind: str) -> list[Process]:
+    def alive(self, kind: str) -> list[SimulatedProcess]:
         """The processes that run an endpoint of that class."""
         return [
             process
@@ -236,27 +214,27 @@ class SimulationHost(Host):
         ]
 
     def endpoint(self, address: Address) -> Any:
-        """What runs at the address."""
+        """The endpoint that runs at an address."""
         return self._processes[address].endpoint
 
     def restarts(self, address: Address) -> bool:
-        """Whether what is at the address would be started again."""
+        """Whether the endpoint at an address would be started again."""
         return self._processes[address].spec.restarts
 
     # -- faults by hand ------------------------------------------------------------------------------------------
 
     def crash(self, address: Address, cause: str = "killed by a fault") -> None:
-        """The process dies as by `kill -9`: what it has sent is partly lost, and it restarts if its spec says so."""
+        """Kills a process as `kill -9` does: some of what it has sent is lost, and it restarts if its spec says so."""
         self._end(self._processes[address], cause)
 
     def crash_node(self, node: Address) -> None:
-        """Every process on the node of this TaskExecutor dies at the same moment."""
+        """Kills every process on the node of a TaskExecutor at the same moment."""
         for process in [each for each in self._processes.values() if each.node == node]:
             if process.is_alive:
                 self._end(process, f"the node of {node} is gone")
 
     def pause(self, address: Address, ms: float) -> None:
-        """Nothing happens in the process for so long; then it goes on as if nothing had been."""
+        """Stops a process for that much virtual time; then it goes on as if nothing had happened."""
         process = self._processes[address]
         process.is_paused = True
 
@@ -264,7 +242,7 @@ class SimulationHost(Host):
             process.is_paused = False
             parked, process.parked = process.parked, {}
             for action in parked:
-                if isinstance(action, Channel):
+                if isinstance(action, MessageChannel):
                     action.look()
                 elif process.is_alive:
                     self.schedule.offer(action)
@@ -279,7 +257,7 @@ class SimulationHost(Host):
 
     @property
     def held_batches(self) -> int:
-        """Batches of the object store that somebody still refers to."""
+        """How many references to batches of the object store somebody still has."""
         return self._objects.held
 
     @property
@@ -287,20 +265,20 @@ class SimulationHost(Host):
         return self._metrics
 
     @property
-    def memory_metrics(self) -> MemoryMetrics:
+    def memory_metrics(self) -> InProcessMetrics:
         """What the endpoints measured."""
         return self._metrics
 
     @property
-    def acting(self) -> Process | None:
-        """Whose code runs now."""
+    def acting(self) -> SimulatedProcess | None:
+        """The process whose code runs now."""
         return self._acting[-1] if self._acting else None
 
     def die_in_the_middle(self, cause: str) -> None:
-        """Kills the process whose code runs now, and unwinds it.
+        """Kills the process whose code runs now, and unwinds its code.
 
         Raises:
-            ProcessEnded: always, if there is one.
+            ProcessEnded: always, if code of a process runs.
         """
         process = self.acting
         if process is not None:
@@ -309,22 +287,22 @@ class SimulationHost(Host):
             raise ProcessEnded(str(process))
 
     def take_longer(self, ms: float) -> None:
-        """What runs now off an endpoint's thread takes so much more virtual time."""
+        """Lengthens the work that runs now off an endpoint's thread by so much virtual time."""
         self._slowness_ms += ms
 
-    def start(self, process: Process) -> None:
+    def start(self, process: SimulatedProcess) -> None:
         with self._acting_as(process):
             self._guard(process, process.begin)
         for channel in list(self._by_receiver[process.address]):
             channel.look()
         process.stir()
 
-    def call(self, process: Process, callback: Callable[[], None]) -> None:
+    def call(self, process: SimulatedProcess, callback: Callable[[], None]) -> None:
         with self._acting_as(process):
             self._guard(process, callback)
         process.stir()
 
-    def step_loop(self, process: Process, loop: Loop) -> bool:
+    def step_loop(self, process: SimulatedProcess, loop: Loop) -> bool:
         has_worked: list[bool] = []
         token = others_act.set(partial(self._let_others_act, process))
         try:
@@ -337,7 +315,7 @@ class SimulationHost(Host):
             check()
         return any(has_worked)
 
-    def work_of(self, process: Process, work: Callable[[], Any]) -> tuple[Any, BaseException | None, float]:
+    def work_of(self, process: SimulatedProcess, work: Callable[[], Any]) -> tuple[Any, BaseException | None, float]:
         result: Any = None
         raised: BaseException | None = None
         self._slowness_ms = 0.0
@@ -351,37 +329,37 @@ class SimulationHost(Host):
                 raised = error
         return result, raised, self._slowness_ms
 
-    def send(self, sender: Process, address: Address, message: Any, payloads: Sequence[BatchesRef]) -> None:
+    def send(self, sender: SimulatedProcess, address: Address, message: Any, payloads: Sequence[BatchesRef]) -> None:
         self._put(sender, address, message, payloads)
 
-    def send_self(self, process: Process, message: Any, delay_ms: float) -> None:
+    def send_self(self, process: SimulatedProcess, message: Any, delay_ms: float) -> None:
         channel = self._channel(process, process.address)
         ready_ms = self.schedule.now + delay_ms + self._delay_ms()
         channel.put(Envelope(type(message).__name__, message, False, (), process, ready_ms))
 
-    def spawn_from(self, spawner: Process, spec: EndpointSpec) -> None:
+    def spawn_from(self, spawner: SimulatedProcess, spec: EndpointSpec) -> None:
         if spec.node_of not in (None, spawner.address):
             raise ValueError(f"{spec.address} can only be placed beside its spawner {spawner}, not {spec.node_of}")
-        process = Process(self, spec, spawner.node if spec.node_of is not None else spec.address)
+        process = SimulatedProcess(self, spec, spawner.node if spec.node_of is not None else spec.address)
         process.watchers[spawner] = None
         self._add(process)
         if spec.dies_with_spawner:
             spawner.children.append(process)
 
-    def watch(self, watcher: Process, address: Address) -> None:
+    def watch(self, watcher: SimulatedProcess, address: Address) -> None:
         process = self._processes.get(address)
         if process is not None:
             process.watchers[watcher] = None
         else:
             self._notify(address, watcher, "the endpoint does not exist")
 
-    def kill_from(self, killer: Process, address: Address) -> None:
+    def kill_from(self, killer: SimulatedProcess, address: Address) -> None:
         process = self._processes.get(address)
         if process is not None:
             process.watchers.pop(killer, None)
             self._end(process, f"killed by {killer}", may_restart=False)
 
-    def fail(self, process: Process, error: BaseException) -> None:
+    def fail(self, process: SimulatedProcess, error: BaseException) -> None:
         self.fatal_errors.append(f"{process}: {type(error).__name__}: {error}")
         if self._is_strict and not isinstance(error, FlinkrayError):
             raise SimulationError(self._explain(f"{process} cannot go on")) from error
@@ -405,7 +383,7 @@ class SimulationHost(Host):
         return True
 
     def _choose(self) -> Action | None:
-        """The next thing; what would happen in a process that pauses waits there."""
+        """Chooses what happens next; actions of a paused process are parked there."""
         while (action := self.schedule.choose()) is not None:
             process = self._processes.get(Address(action.owner))
             if process is None or not process.is_paused:
@@ -413,8 +391,8 @@ class SimulationHost(Host):
             process.parked[action] = None
         return None
 
-    def _let_others_act(self, process: Process) -> None:
-        """A task waits in the middle of a mail: something else happens."""
+    def _let_others_act(self, process: SimulatedProcess) -> None:
+        """Makes something else happen while a task of the process waits in the middle of a mail."""
         if not process.is_alive:
             raise ProcessEnded(str(process))
         if not self.step():
@@ -422,11 +400,11 @@ class SimulationHost(Host):
         if not process.is_alive:
             raise ProcessEnded(str(process))
 
-    def _acting_as(self, process: Process) -> confined:
+    def _acting_as(self, process: SimulatedProcess) -> confined:
         return confined(self._acting, process)
 
-    def _guard(self, process: Process, code: Callable[[], Any]) -> None:
-        """Runs code of the process: an exception of it is a bug, or the process's end."""
+    def _guard(self, process: SimulatedProcess, code: Callable[[], Any]) -> None:
+        """Runs code of a process. An exception is a bug, or ends the process where the host is not strict."""
         try:
             code()
         except (SimulationError, ProcessEnded) as error:
@@ -439,7 +417,7 @@ class SimulationHost(Host):
                 raise SimulationError(self._explain(f"{process} raised {type(error).__name__}: {error}")) from error
             self.fail(process, error)
 
-    def _check(self, process: Process) -> None:
+    def _check(self, process: SimulatedProcess) -> None:
         endpoint = process.endpoint
         if endpoint is None:
             return
@@ -463,17 +441,19 @@ class SimulationHost(Host):
 
     # -- inside: messages ----------------------------------------------------------------------------------------
 
-    def _channel(self, sender: Process | str, receiver: Address) -> Channel:
+    def _channel(self, sender: SimulatedProcess | str, receiver: Address) -> MessageChannel:
         channel = self._channels.get((sender, receiver))
         if channel is None:
-            channel = Channel(self.schedule, sender, receiver, self._deliver)
+            channel = MessageChannel(self.schedule, sender, receiver, self._deliver)
             self._channels[sender, receiver] = channel
             self._by_receiver[receiver][channel] = None
         return channel
 
-    def _put(self, sender: Process | str, address: Address, message: Any, payloads: Sequence[BatchesRef] = ()) -> None:
+    def _put(
+        self, sender: SimulatedProcess | str, address: Address, message: Any, payloads: Sequence[BatchesRef] = ()
+    ) -> None:
         target = self._processes.get(address)
-        # What is sent to one that is being started again either fails or waits for it.
+        # A message to a process that is being started again either fails or waits until it runs.
         is_lost = (
             target is not None
             and target.life > 0
@@ -486,14 +466,14 @@ class SimulationHost(Host):
         self._channel(sender, address).put(envelope)
 
     def _delay_ms(self) -> float:
-        """How long a message is under way: mostly no longer than it takes others to act."""
+        """How long a message is under way: mostly no time at all, sometimes a few milliseconds, rarely many."""
         number = self.schedule.random.random()
         if number < 0.8:
             return 0.0
         return self.schedule.random.random() * (5.0 if number < 0.997 else 500.0)
 
-    def _deliver(self, channel: Channel, envelope: Envelope) -> None:
-        if not channel and isinstance(channel.sender, Process) and not channel.sender.is_alive:
+    def _deliver(self, channel: MessageChannel, envelope: Envelope) -> None:
+        if not channel and isinstance(channel.sender, SimulatedProcess) and not channel.sender.is_alive:
             self._drop_channel(channel)
         process = envelope.target
         if process is None or process.state is not ProcessState.RUNNING or envelope.is_lost:
@@ -507,22 +487,26 @@ class SimulationHost(Host):
         assert endpoint is not None
         self.delivered[envelope.kind] += 1
         message = envelope.open()
-        payloads = SimulatedPayloads(envelope.payloads)
+        payloads = InProcessPayloads(envelope.payloads)
         self.call(process, partial(endpoint.on_message, message, payloads))
 
-    def _return_to_sender(self, channel: Channel, envelope: Envelope, cause: str) -> None:
+    def _return_to_sender(self, channel: MessageChannel, envelope: Envelope, cause: str) -> None:
         sender = channel.sender
-        if isinstance(sender, Process) and sender.is_alive and envelope.kind not in ("DeliveryFailed", "EndpointDied"):
+        if (
+            isinstance(sender, SimulatedProcess)
+            and sender.is_alive
+            and envelope.kind not in ("DeliveryFailed", "EndpointDied")
+        ):
             failure = DeliveryFailed(channel.receiver, envelope.open(), cause)
             self._put(f"failures at {channel.receiver}", sender.address, failure)
 
-    def _drop_channel(self, channel: Channel) -> None:
+    def _drop_channel(self, channel: MessageChannel) -> None:
         self._channels.pop((channel.sender, channel.receiver), None)
         self._by_receiver[channel.receiver].pop(channel, None)
 
     # -- inside: lives and deaths --------------------------------------------------------------------------------
 
-    def _add(self, process: Process) -> None:
+    def _add(self, process: SimulatedProcess) -> None:
         if process.address in self._processes:
             raise ValueError(f"an endpoint {process.address!r} exists already")
         self._processes[process.address] = process
@@ -536,12 +520,12 @@ class SimulationHost(Host):
             if process.spec.cpus <= free:
                 free -= process.spec.cpus
                 self._waiting_to_start.remove(process)
-                action = Start(process, self)
+                action = ProcessStart(process, self)
                 process.own(action)
                 longest = LONGEST_RESTART_MS if process.life else LONGEST_START_MS
                 self.schedule.after(longest * self.schedule.random.random(), action.offer)
 
-    def _end(self, process: Process, cause: str, *, may_restart: bool = True) -> None:
+    def _end(self, process: SimulatedProcess, cause: str, *, may_restart: bool = True) -> None:
         if not process.is_alive:
             return
         self.schedule.record(f"{process} ends: {cause}")
@@ -563,25 +547,25 @@ class SimulationHost(Host):
             self._end_soon(child, f"{process} ended")
         self._start_what_fits()
 
-    def _end_soon(self, child: Process, cause: str) -> None:
-        """It takes a moment until a process ends that cannot live without its spawner."""
+    def _end_soon(self, child: SimulatedProcess, cause: str) -> None:
+        """Ends a process that cannot live without its spawner, a moment after that."""
         self.schedule.at(
             self.schedule.now + LONGEST_DEATH_NOTICE_MS * self.schedule.random.random() ** 2,
             lambda: self._end(child, cause),
         )
 
-    def _lose_what_it_sent(self, process: Process) -> None:
-        """What a process has sent may not have left it: of each channel, the newest messages."""
+    def _lose_what_it_sent(self, process: SimulatedProcess) -> None:
+        """Loses the newest messages of each channel, which may not have left the process when it died."""
         for (sender, _), channel in list(self._channels.items()):
             if sender is process:
                 channel.lose(int(self.schedule.random.random() * (len(channel) + 1)))
                 if not channel:
                     self._drop_channel(channel)
 
-    def _notify(self, dead: Process | Address, watcher: Process, cause: str) -> None:
-        """Behind what the dead process has sent, as nothing of it comes after the notice."""
-        sender: Process | str = dead if isinstance(dead, Process) else f"nobody at {dead}"
-        address = dead.address if isinstance(dead, Process) else dead
+    def _notify(self, dead: SimulatedProcess | Address, watcher: SimulatedProcess, cause: str) -> None:
+        """Sends the notice of a death, behind what the dead process has sent: nothing of it comes after the notice."""
+        sender: SimulatedProcess | str = dead if isinstance(dead, SimulatedProcess) else f"nobody at {dead}"
+        address = dead.address if isinstance(dead, SimulatedProcess) else dead
         delay_ms = LONGEST_DEATH_NOTICE_MS * self.schedule.random.random() ** 2
         death = EndpointDied(address, cause)
         envelope = Envelope("EndpointDied", death, False, (), watcher, self.schedule.now + delay_ms)

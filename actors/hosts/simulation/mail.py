@@ -1,4 +1,4 @@
-"""Messages on their way between two processes."""
+"""Messages on their way between two processes of the simulation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import cloudpickle
 from msgspec import Struct
 
-from actors.hosts.simulation.process import Process, ProcessState
+from actors.hosts.simulation.process import ProcessState, SimulatedProcess
 from actors.hosts.simulation.schedule import Action, Schedule
 from actors.protocol.ports import Address, BatchesRef
 
@@ -19,23 +19,25 @@ class Envelope(Struct):
     """A message as it left its sender."""
 
     kind: str
-    """Name of the message's class."""
+    """The name of the message's class."""
     content: Any
-    """The message, or its pickle where it goes to another process."""
+    """The message, or its pickle if it goes to another process."""
     is_packed: bool
+    """Whether `content` is a pickle."""
     payloads: Sequence[BatchesRef]
-    target: Process | None
-    """To which life of the receiver it goes; None: there was none when it was sent."""
+    target: SimulatedProcess | None
+    """The life of the receiver that the message goes to; None: the receiver did not exist when it was sent."""
     ready_ms: float
+    """When the message can arrive, in virtual time."""
     is_lost: bool = False
-    """It fails, whoever is there when it arrives."""
+    """Whether its delivery fails, even if the receiver exists when it arrives."""
 
     def open(self) -> Any:
         return pickle.loads(self.content) if self.is_packed else self.content
 
 
 def pack(message: Any) -> bytes:
-    """What another process gets; nothing that the sender changes later is seen there."""
+    """Pickles a message for another process, so that the receiver does not see what the sender changes later."""
     try:
         return pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     except (pickle.PicklingError, AttributeError, TypeError):
@@ -43,20 +45,20 @@ def pack(message: Any) -> bytes:
         return packed
 
 
-class Channel(Action):
-    """What one sender sends to one receiver arrives in the order in which it was sent.
+class MessageChannel(Action):
+    """The messages of one sender to one receiver, which arrive in the order in which they were sent.
 
     Args:
-        sender: the process, or a name for what is no process.
-        deliver: gets the head when it arrives.
+        sender: a process, or a name for a sender that is none.
+        deliver: called with the first message when it arrives.
     """
 
     def __init__(
         self,
         schedule: Schedule,
-        sender: Process | str,
+        sender: SimulatedProcess | str,
         receiver: Address,
-        deliver: Callable[[Channel, Envelope], None],
+        deliver: Callable[[MessageChannel, Envelope], None],
     ) -> None:
         self.owner = receiver
         self.sender = sender
@@ -78,7 +80,7 @@ class Channel(Action):
             self._schedule.at(envelope.ready_ms, self.look)
 
     def look(self) -> None:
-        """Offers the head if it can arrive now, and withdraws it otherwise."""
+        """Offers the first message to the schedule if it can arrive now, and withdraws it otherwise."""
         head = self.head
         if head is not None and head.ready_ms <= self._schedule.now and _can_arrive(head):
             self._schedule.offer(self)
@@ -86,7 +88,7 @@ class Channel(Action):
             self._schedule.withdraw(self)
 
     def lose(self, count: int) -> int:
-        """Drops the newest messages; how many there were to drop."""
+        """Drops the newest messages; returns how many were dropped."""
         lost = min(count, len(self._queue))
         for _ in range(lost):
             self._queue.pop()
@@ -104,5 +106,5 @@ class Channel(Action):
 
 
 def _can_arrive(envelope: Envelope) -> bool:
-    """At a process that runs; what goes to one that has ended arrives as a failure, and that at once."""
+    """Whether a message can arrive: its receiver runs, or its delivery will fail, which needs no receiver."""
     return envelope.is_lost or envelope.target is None or envelope.target.state is not ProcessState.STARTING

@@ -1,16 +1,16 @@
-"""Who waits for what in a simulated cluster, for reading."""
+"""A picture of a simulated cluster as text: who waits for what. It is part of every error of a simulation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.hosts.simulation.mail import Channel
-from actors.hosts.simulation.process import Process
+from actors.hosts.simulation.mail import MessageChannel
+from actors.hosts.simulation.process import SimulatedProcess
 from actors.hosts.simulation.schedule import START_MS, Schedule
 
 
-def draw(processes: Iterable[Process], channels: Iterable[Channel], schedule: Schedule) -> str:
-    """Every process with its loops, and every message that is under way."""
+def draw(processes: Iterable[SimulatedProcess], channels: Iterable[MessageChannel], schedule: Schedule) -> str:
+    """Draws every process with its loops, and every message that is under way."""
     lines = [f"{schedule.steps} steps, {schedule.now - START_MS:.0f} ms of virtual time", "processes:"]
     for process in sorted(processes, key=lambda each: each.address):
         lines.extend(_of_process(process))
@@ -24,7 +24,7 @@ def draw(processes: Iterable[Process], channels: Iterable[Channel], schedule: Sc
     return "\n".join(lines)
 
 
-def _of_process(process: Process) -> list[str]:
+def _of_process(process: SimulatedProcess) -> list[str]:
     state = f"{process.state.value}{', paused' if process.is_paused else ''}"
     lines = [f"  {process} ({process.kind}): {state}"]
     for steps in process.loops:

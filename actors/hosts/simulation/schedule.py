@@ -1,4 +1,4 @@
-"""What can happen in a simulated cluster, now and later; a seed chooses, and time is a number."""
+"""The schedule of a simulation: what can happen now and later, from which a seed chooses, and the virtual time."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 
-# Rather long ago, so that no code takes virtual time for the machine's.
+# Virtual time begins long ago, so that no code can mistake it for the machine's time.
 START_MS = 1_000_000_000_000.0
 
-# Of what a step may take, the seed chooses one: with little, much happens between two timers, with more, less.
+# The seed chooses one of these as the most time that a step takes: with a short one, much happens between two timers.
 STEP_MS = (0.02, 0.1, 0.5)
 
-# How often a random moment passes although something else can happen, so that timers fire in the middle of things.
+# How often time passes until the next timer although something else can happen, so that timers fire at any moment.
 EARLY_TIME = 0.003
 
-# How many steps the processes that are slow now stay so.
+# For how many steps some processes are slow, until others are.
 SLOW_STEPS = 150
 
-# Steps that a picture of a failure shows.
+# How many of the last steps an error shows.
 REMEMBERED_STEPS = 40
 
 
@@ -30,17 +30,17 @@ class Action(ABC):
     """One thing that can happen: a message arrives, a loop steps, a timer fires ..."""
 
     owner: str
-    """Address of the process in which it happens."""
+    """The address of the process in which it happens."""
     index: int | None = None
-    """Its place among those that are ready; None while it is not. The schedule's."""
+    """Index of the action among those that can happen now; None while it cannot. Set by the schedule alone."""
 
     @abstractmethod
     def run(self) -> None:
-        """Makes it happen. It is not ready any more when this is called, and may be offered again."""
+        """Makes it happen. The schedule does not hold it any more when this is called, and it may be offered again."""
 
     @abstractmethod
     def describe(self) -> str:
-        """What happens, in a word or two; the same in every run of a seed."""
+        """Says in a few words what happens; the same in every run of a seed."""
 
 
 class SimulatedClock:
@@ -57,11 +57,11 @@ class SimulatedClock:
 
 
 class Schedule:
-    """Holds what can happen and chooses from it. The same offers and the same seed give the same choices.
+    """Holds the actions that can happen, and chooses among them. The same offers and seed give the same choices.
 
     Args:
-        step_ms: virtual time that a step takes at most, so that a job that always has work grows old, too; None: the
-            seed chooses.
+        step_ms: the most virtual time that a step takes, so that time passes even if there is always something to do;
+            None: the seed chooses.
     """
 
     def __init__(self, seed: int, step_ms: float | None) -> None:
@@ -80,13 +80,13 @@ class Schedule:
     # -- what can happen -----------------------------------------------------------------------------------------
 
     def offer(self, action: Action) -> None:
-        """It can happen now; nothing changes if it could already."""
+        """Says that an action can happen now. Without effect if it could already."""
         if action.index is None:
             action.index = len(self._ready)
             self._ready.append(action)
 
     def withdraw(self, action: Action) -> None:
-        """It cannot happen; nothing changes if it could not."""
+        """Says that an action cannot happen now. Without effect if it could not anyway."""
         index = action.index
         if index is None:
             return
@@ -97,7 +97,7 @@ class Schedule:
             last.index = index
 
     def at(self, due_ms: float, callback: Callable[[], None]) -> None:
-        """Calls `callback` when that moment has come; it must only offer or withdraw."""
+        """Calls `callback` at a moment of virtual time; it must only offer or withdraw actions."""
         heapq.heappush(self._later, (due_ms, next(self._order), callback))
 
     def after(self, delay_ms: float, callback: Callable[[], None]) -> None:
@@ -109,10 +109,10 @@ class Schedule:
     # -- choosing ------------------------------------------------------------------------------------------------
 
     def choose(self) -> Action | None:
-        """Takes one of the things that can happen now; None when there is none.
+        """Removes one of the actions that can happen now, and returns it; None if there is none.
 
-        Some processes are slow for a while: a plain choice among all would keep everybody at about the same pace, and
-        races that need a laggard would not be run.
+        Some processes are slow for a while: an even choice would let all of them progress at about the same speed, so
+        that races in which one lags behind would not occur.
         """
         if not self._ready:
             return None
@@ -128,14 +128,14 @@ class Schedule:
         return action
 
     def pass_a_step(self) -> None:
-        """Time goes on by what a step takes; rarely, by far more."""
+        """Counts a step, and lets time pass: what the step takes, or rarely as long as until the next timer."""
         self.steps += 1
         self.now += self._step_ms * self.random.random()
         if self._later and (self._later[0][0] <= self.now or self.random.random() < EARLY_TIME):
             self.advance()
 
     def advance(self) -> bool:
-        """Lets time pass until the next thing is due; False when nothing ever is."""
+        """Lets time pass until the next callback is due; False if there is none."""
         if not self._later:
             return False
         self.now = max(self.now, self._later[0][0])
@@ -146,7 +146,7 @@ class Schedule:
     # -- what happened -------------------------------------------------------------------------------------------
 
     def record(self, what: str) -> None:
-        """Adds to the trace."""
+        """Adds something that happened to the trace."""
         self._digest.update(what.encode())
         self._recent.append(f"{self.steps} at {self.now - START_MS:.2f} ms: {what}")
 

@@ -1,4 +1,4 @@
-"""A file system in memory for simulations: what is written can fail, be torn, or outlive its writer by half."""
+"""A file system in memory for simulations, in which writes fail, files are torn, and writers die in the middle."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, NoReturn
 from pyarrow import BufferReader, PythonFile, fs
 
 from actors.hosts.simulation.host import SimulationHost
-from actors.hosts.simulation.process import Process, ProcessEnded
+from actors.hosts.simulation.process import ProcessEnded, SimulatedProcess
 
 _storages: dict[str, SimulatedStorage] = {}
 
 
 def storage_named(name: str) -> SimulatedStorage:
-    """The storage of that name, the same for everybody in this process: how a pickled one finds its files again."""
+    """The storage of that name, one for the whole process, so that a pickled storage finds its files again."""
     if name not in _storages:
         _storages[name] = SimulatedStorage(name)
     return _storages[name]
@@ -32,7 +32,7 @@ class SimulatedStorage(fs.FileSystemHandler):  # type: ignore[misc]
     """Behaves as a local file system: what is written can be seen before the file is closed, and a move replaces.
 
     Operations of a simulated process fail as the host's `StorageFaults` say, once `attach` has named the host; those
-    of the test itself never do. What was written by a file's last close stays true.
+    of the test itself never do. Once a file has been closed without an error, its content is safe.
     """
 
     def __init__(self, name: str) -> None:
@@ -42,7 +42,7 @@ class SimulatedStorage(fs.FileSystemHandler):  # type: ignore[misc]
         self._host: SimulationHost | None = None
 
     def attach(self, host: SimulationHost | None) -> None:
-        """Whose processes use it now."""
+        """Names the host whose processes use the storage from now on."""
         self._host = host
 
     def filesystem(self) -> fs.PyFileSystem:
@@ -151,13 +151,13 @@ class SimulatedStorage(fs.FileSystemHandler):  # type: ignore[misc]
 
     # -- for files that are being written ------------------------------------------------------------------------
 
-    def put(self, path: str, content: bytes, writer: Process | None) -> None:
-        """What is in a file now; nothing if its writer has ended."""
+    def put(self, path: str, content: bytes, writer: SimulatedProcess | None) -> None:
+        """Replaces the content of a file that is being written, unless its writer has ended."""
         if writer is None or writer.is_alive:
             self.files[path] = content
 
-    def close(self, path: str, content: bytes, writer: Process | None) -> None:
-        """The last of it; whatever may go wrong with a file goes wrong here."""
+    def close(self, path: str, content: bytes, writer: SimulatedProcess | None) -> None:
+        """Stores the content of a file that was written; this is where faults of writing happen."""
         if writer is not None and not writer.is_alive:
             return
 
@@ -172,17 +172,17 @@ class SimulatedStorage(fs.FileSystemHandler):  # type: ignore[misc]
         self._change("close", path, store)
 
     @property
-    def acting(self) -> Process | None:
+    def acting(self) -> SimulatedProcess | None:
         """The simulated process that calls; None: the test does."""
         return None if self._host is None else self._host.acting
 
     # -- inside: faults ------------------------------------------------------------------------------------------
 
     def _faulty_host(self) -> SimulationHost | None:
-        """The host, if it is one of its processes that calls.
+        """The host, if one of its processes calls.
 
         Raises:
-            ProcessEnded: the process is not there any more, and changes nothing.
+            ProcessEnded: the process has ended, and must not change anything.
         """
         acting = self.acting
         if acting is not None and not acting.is_alive:
@@ -195,7 +195,7 @@ class SimulatedStorage(fs.FileSystemHandler):  # type: ignore[misc]
             host.take_longer(host.plan.faults.storage.slow_ms * host.plan.fraction())
 
     def _change(self, operation: str, path: str, change: Callable[[], None]) -> None:
-        """Does it, or fails before or after it, or does not live to see what became of it."""
+        """Makes a change, unless a fault happens: an error before or after it, or the caller's death."""
         host = self._faulty_host()
         if host is None:
             change()

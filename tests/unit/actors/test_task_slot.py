@@ -12,7 +12,7 @@ import cloudpickle
 import pytest
 from msgspec.structs import replace
 
-from actors.hosts.local import LocalObjectStore, MemoryMetrics
+from actors.hosts.in_process import InProcessMetrics, InProcessObjectStore
 from actors.operators.contract.operator import Operator
 from actors.protocol.checkpoint_handles import InlineState, TaskSnapshot
 from actors.protocol.data_messages import (
@@ -66,14 +66,14 @@ class FakeContext:
 
     address: Address = SLOT
     time: ManualTime = field(default_factory=ManualTime)
-    memory: MemoryMetrics = field(default_factory=MemoryMetrics)
+    memory: InProcessMetrics = field(default_factory=InProcessMetrics)
     loops: list[tuple[str, Loop]] = field(default_factory=list)
     taking_turns: list[str] = field(default_factory=list)
     told: list[Any] = field(default_factory=list)
     inbox: deque[Any] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
-        self.objects = LocalObjectStore()
+        self.objects = InProcessObjectStore()
 
     @property
     def clock(self) -> ManualTime:

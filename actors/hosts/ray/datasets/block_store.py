@@ -1,13 +1,13 @@
 """Blocks of rows in Ray's object store, owned by an actor that outlives whoever wrote them.
 
-An object of the store dies with the process that made it, and Spark's Python workers and a job's slots end before
-their rows are read. So the holder copies each block: the copy belongs to the holder, and lies on the node where the
-block was written. On another node than the holder's a task makes it (Ray runs the task where its argument is), so that
-no rows cross the network for it.
+An object in Ray's store dies with the process that made it, and Spark's Python workers and a job's slots end before
+their rows are read. So an actor, the holder, copies each block: the copy belongs to the holder, and is on the node
+where the block was written. On a node other than the holder's a task makes the copy (Ray runs the task where its
+argument is), so that no rows cross the network for it.
 
 A driver has two holders at most, each for any number of stores: one that ends with the driver, and a detached one for
-what a job may still need after it, which ends when it has no store. Both give up a store whose lease has run out. In a
-cluster that ends with the driver nothing outlives it, and there is one holder.
+rows that a job may need after the driver has ended; the latter ends when it has no store. Both drop a store whose lease
+has expired. In a Ray cluster that ends with the driver nothing outlives the driver, and there is one holder.
 """
 
 from __future__ import annotations
@@ -29,36 +29,39 @@ from msgspec import Struct, field
 from actors.hosts.ray.cluster import NAMESPACE, is_own_cluster
 from flinkray.errors import PartitionError
 
-# Until a job's first renewal: longer than a job may wait for its slots. After it: three renewals may be missed.
+# The lease until a job's first renewal is longer than a job may wait for its slots.
 FIRST_LEASE_SECONDS = 900.0
+# A renewed lease lasts so long that three renewals may be missed.
 LEASE_SECONDS = 60.0
-# After the job's end: a job that is restarted ends its lease and takes it up again.
+# The lease after a job's end, as a job that is restarted ends its lease and renews it again.
 GRACE_SECONDS = 30.0
 
-# How often a detached holder looks at its leases, and so how long it may stay after the last.
+# How often a holder checks its leases, and so how long a detached one may stay after the last has expired.
 WATCH_SECONDS = 5.0
 
 
 @ray.remote(num_cpus=0, num_returns=2, max_retries=0)
 def _copy(rows: Any) -> tuple[Any, bool]:
-    """The same rows as an object of whoever called this, and a small result that says they are there."""
+    """Copies rows into an object that belongs to the caller, with a small second result that tells when it exists."""
     return rows, True
 
 
 class _Store(Struct):
+    """The blocks and records of one store."""
+
     expires: float
     blocks: dict[str, Any] = field(default_factory=dict)
     records: dict[str, bytes] = field(default_factory=dict)
 
 
 class _BlockHolder:
-    """The actor: knows each block's reference. Its methods name their store first; only `put` waits for data."""
+    """The actor that owns the blocks. The first argument of each method names the store; only `put` waits for rows."""
 
     def __init__(self, is_detached: bool) -> None:
         self._is_detached = is_detached
         self._node_id = ray.get_runtime_context().get_node_id()
         self._stores: dict[str, _Store] = {}
-        # One copy at a time on each node: more would each map the node's shared memory in a process of its own.
+        # One copy at a time on each node, as each of several would map the node's shared memory in its own process.
         self._copying: dict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(1))
         self._watch: asyncio.Task[None] | None = None
 
@@ -71,7 +74,7 @@ class _BlockHolder:
         self._stores.pop(store_id, None)
 
     async def put(self, store_id: str, block_id: str, references: list[Any], node_id: str) -> bool:
-        """Whether the store is there."""
+        """Copies a block into the store; whether the store exists."""
         async with self._copying[node_id]:
             copy = await self._copied(references[0], node_id)
         if store_id in self._stores:
@@ -79,7 +82,7 @@ class _BlockHolder:
         return store_id in self._stores
 
     async def get(self, store_id: str, block_id: str) -> list[Any]:
-        """In a list, so that the reference arrives and not the rows; empty where there is no such block."""
+        """The reference of a block, in a list, so that it is not resolved to rows; empty if there is no such block."""
         blocks = self._stores[store_id].blocks if store_id in self._stores else {}
         return [blocks[block_id]] if block_id in blocks else []
 
@@ -94,7 +97,7 @@ class _BlockHolder:
             store.blocks = {block_id: store.blocks[block_id] for block_id in block_ids if block_id in store.blocks}
 
     async def record(self, store_id: str, key: str, value: bytes) -> bool:
-        """Whether the store is there."""
+        """Stores a record; whether the store exists."""
         if store_id in self._stores:
             self._stores[store_id].records[key] = value
         return store_id in self._stores
@@ -108,7 +111,7 @@ class _BlockHolder:
             self._stores[store_id].expires = time.monotonic() + seconds
 
     async def _copied(self, reference: Any, node_id: str) -> Any:
-        """An object of this actor's with the same rows, on their node."""
+        """An object with the same rows that belongs to this actor, on the node of the original."""
         if node_id == self._node_id:
             return await asyncio.to_thread(ray.put, await reference)
         copy, is_there = cast(Sequence[Any], _copy.remote(reference))
@@ -124,7 +127,7 @@ class _BlockHolder:
 
 
 class RayBlockStore:
-    """Implements `actors.blocks.store.BlockStore`; connects a process to Ray where it is not (Spark's workers)."""
+    """A BlockStore in Ray. It connects processes to Ray that are not yet, as Spark's workers."""
 
     def __init__(self, store_id: str, holder_name: str, address: str) -> None:
         self._store_id = store_id
@@ -132,22 +135,22 @@ class RayBlockStore:
         self._address = address
         self._holder: Any = None
         self._is_own = False
-        """Whether this process made the store, and so is connected, or its cluster has been shut down."""
+        """Whether this process made the store: if it is not connected to Ray now, the cluster has been shut down."""
 
     @staticmethod
     def create(outlives_driver: bool) -> RayBlockStore:
         """A new store in the connected cluster.
 
         Args:
-            outlives_driver: whether it stays when this process ends; it is then freed when no job renews its lease for
-                a minute. Otherwise it ends with this process.
+            outlives_driver: whether the store stays when this process ends, until no job has renewed its lease for a
+                minute. Otherwise it ends with this process.
         """
         store_id = f"blocks-{uuid.uuid4().hex[:12]}"
         address = ray.get_runtime_context().gcs_address
         is_detached = outlives_driver and not is_own_cluster()
         known = _own_holders.get((address, is_detached))
         if known is not None:
-            # A detached holder that had no store any more may have ended since; then there must be a new one.
+            # A detached holder may have ended since it had no store any more; then a new one is started.
             with contextlib.suppress(ray.exceptions.RayActorError):
                 ray.get(known._holder.open.remote(store_id, outlives_driver))
                 return known._sibling(store_id)
@@ -171,10 +174,10 @@ class RayBlockStore:
             raise self._gone()
 
     def reference(self, block_id: str) -> Any:
-        """The ObjectRef of a block, which keeps it also when the store is closed, as long as this driver lives.
+        """The ObjectRef of a block, by which this driver can read it even when the store has been closed.
 
         Raises:
-            PartitionError: it is not there, or the store is gone.
+            PartitionError: the block does not exist, or the store is gone.
         """
         references = self._ask("get", block_id)
         if not references:
@@ -210,7 +213,7 @@ class RayBlockStore:
 
     @property
     def is_unused(self) -> bool:
-        """Never: the holder sees to its leases itself."""
+        """Never True, as the holder drops stores whose lease has expired itself."""
         return False
 
     def close(self) -> None:
@@ -223,7 +226,7 @@ class RayBlockStore:
         return RayBlockStore, (self._store_id, self._holder_name, self._address)
 
     def _sibling(self, store_id: str) -> RayBlockStore:
-        """A handle of another store of the same holder."""
+        """Another store of the same holder."""
         store = RayBlockStore(store_id, self._holder_name, self._address)
         store._holder, store._is_own = self._holder, True
         return store
@@ -260,6 +263,6 @@ class RayBlockStore:
             ray.init(address=self._address, namespace=NAMESPACE, logging_level=logging.ERROR, log_to_driver=False)
 
 
-# This process's holders, by cluster and whether they are detached: a store in each, which also keeps the handle that a
-# holder that is not detached lives by.
+# For each holder of this process, by Ray cluster and whether the holder is detached, one store in it. The store keeps
+# the handle without which Ray would end a holder that is not detached.
 _own_holders: dict[tuple[str, bool], RayBlockStore] = {}

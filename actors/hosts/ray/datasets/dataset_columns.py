@@ -1,4 +1,5 @@
-"""The columns of Ray Data's tables as they travel in streams."""
+"""Converts the columns of Ray Data's tables to types that streams have: tensors to lists, other extensions to
+storage."""
 
 from __future__ import annotations
 
@@ -10,13 +11,16 @@ from flinkray.errors import InvalidProgramError
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The same columns without metadata, tensors of one shape as nested lists of fixed length (which `map_batches`
-    shows to numpy as arrays of that shape), and other extension types as what they are made of."""
+    """The schema without metadata and extension types.
+
+    Tensors of one shape become nested lists of fixed length, which `map_batches` gives to numpy as arrays of that
+    shape; other extension types become their storage types.
+    """
     return pa.schema([pa.field(field.name, _plain_type(field.type)) for field in schema])
 
 
 def with_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows with exactly these columns: others are null, and casts lose nothing.
+    """The rows with exactly these columns: missing ones are null, and casts lose nothing.
 
     Raises:
         InvalidProgramError: a tensor is null, which a list of fixed length cannot be.

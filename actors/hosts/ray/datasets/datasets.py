@@ -1,8 +1,8 @@
-"""What the API asks of Ray Data, behind the plug-in name "ray-dataset": Datasets in, Datasets out.
+"""Ray Data's Datasets as sources and sinks of jobs, behind the plug-in name "ray-dataset".
 
-A Dataset is computed by Ray Data when the job is submitted, and its rows are put into blocks that the job's readers
-fetch. Rows come back as blocks that become the tables of a new Dataset. Both ways they stay in Ray's object store, also
-where the job itself runs in the driver's process.
+Ray Data computes a Dataset when the job is submitted, and its rows are put into blocks that the job's readers fetch.
+Rows come back as blocks that become the tables of a new Dataset. Both ways they stay in Ray's object store, even if the
+job itself runs in the driver's process.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from flinkray.connectors.source import (
 from flinkray.errors import InvalidProgramError, MissingDependencyError
 from flinkray.types.records import Kind, RecordType
 
-# What one task takes on: Datasets may have hundreds of tiny blocks, and each task may take a process of its own.
+# How much one Ray task reads: Datasets may have hundreds of tiny blocks, and each task may take a process of its own.
 _GROUP_BYTES = 4 * BLOCK_BYTES
 
 
@@ -40,10 +40,10 @@ class RayDatasetBridge:
     """Datasets as sources, and sinks that become Datasets. Only the driver uses it."""
 
     def source(self, dataset: Any) -> Source:
-        """The Dataset's rows, in its order. Ray Data runs it when the job is submitted, once per submission.
+        """A source of the Dataset's rows, in their order. Ray Data runs the Dataset at each submission of the job.
 
         Raises:
-            InvalidProgramError: it is no Dataset.
+            InvalidProgramError: the argument is no Dataset.
         """
         if not isinstance(dataset, _ray_data().Dataset):
             raise InvalidProgramError(f"from_ray_dataset takes a ray.data.Dataset, not {dataset!r}")
@@ -54,8 +54,8 @@ class RayDatasetBridge:
 
         Without rows the Dataset has the columns of `output_type`, or none.
         """
-        _ray_data()  # missing packages are to be named before the job runs, not after
-        sink = _CollectingSink()
+        _ray_data()  # so that a missing package is reported before the job runs, not after it
+        sink = _DatasetSink()
 
         def finish(_result: Any = None) -> Any:
             if sink.store is None:
@@ -66,7 +66,7 @@ class RayDatasetBridge:
 
 
 class RayDatasetSource(Source):
-    """A Dataset, in the driver; what is shipped is the BlockSource that `prepare` gives."""
+    """A Dataset in the driver; the BlockSource that `prepare` returns is shipped in its place."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
@@ -78,7 +78,7 @@ class RayDatasetSource(Source):
 
     @property
     def output_type(self) -> RecordType | None:
-        """None where Ray Data would have to run the Dataset to know."""
+        """The type of rows; None if Ray Data would have to run the Dataset to know it."""
         if self._type is None:
             schema = self._dataset.schema(fetch_if_missing=False)
             columns = None if schema is None else schema.base_schema
@@ -87,7 +87,7 @@ class RayDatasetSource(Source):
         return self._type
 
     def prepare(self) -> Source:
-        """Runs the Dataset: its rows are then in a store that outlives this process."""
+        """Runs the Dataset, and puts its rows into a store that outlives this process."""
         ensure_ray()
         dataset = self._dataset.materialize()
         tables = dataset.to_arrow_refs()
@@ -109,12 +109,13 @@ class RayDatasetSource(Source):
         raise TypeError("a Dataset stays in the driver: ship what prepare() gives")
 
 
-class _CollectingSink(Sink):
-    """Stays in the driver; `prepare` gives the BlockSink that is shipped."""
+class _DatasetSink(Sink):
+    """A sink in the driver; the BlockSink that `prepare` returns is shipped in its place."""
 
     def __init__(self) -> None:
         self.store: RayBlockStore | None = None
-        """Of the latest submission; freed with this object, or when its rows have become a Dataset."""
+        """The store of the latest submission, which is freed with this object or when its rows have become a
+        Dataset."""
 
     def prepare(self) -> Sink:
         ensure_ray()
@@ -127,7 +128,8 @@ class _CollectingSink(Sink):
 
 
 def _arrow_schema(dataset: Any, tables: Sequence[Any]) -> pa.Schema:
-    """Of a materialized Dataset: from its metadata where that is Arrow's, else (pandas) from its rows as tables."""
+    """The schema of a materialized Dataset, from its metadata or, if its blocks are pandas', from its rows as
+    tables."""
     for data in (dataset, _ray_data().from_arrow_refs(list(tables))):
         schema = data.schema()
         if schema is None:
@@ -138,13 +140,14 @@ def _arrow_schema(dataset: Any, tables: Sequence[Any]) -> pa.Schema:
 
 
 def _groups(references: Sequence[Any], size: int) -> list[Sequence[Any]]:
+    """Splits references into groups of `size` neighbours."""
     step = max(1, size)
     return [references[start : start + step] for start in range(0, len(references), step)]
 
 
 @ray.remote
 def _write(schema: pa.Schema, store: RayBlockStore, number: int, *tables: pa.Table) -> list[Block]:
-    """Puts the rows of neighbouring tables into the store, in blocks of our size."""
+    """Puts the rows of neighbouring tables into the store, in blocks of the size that readers expect."""
     batches = (batch for table in tables for batch in with_schema(table, schema).to_batches())
     blocks = []
     for part, batch in enumerate(coalesce(batches)):
