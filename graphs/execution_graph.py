@@ -182,6 +182,10 @@ class IntermediateResult:
         return any(edge.is_broadcast for edge in self.consumer_edges)
 
     @property
+    def barriers_overtake(self) -> bool:
+        return all(edge.barriers_overtake for edge in self.consumer_edges)
+
+    @property
     def pattern(self) -> DistributionPattern:
         """ALL_TO_ALL as well where nobody reads it."""
         return self.consumer_edges[0].pattern if self.consumer_edges else DistributionPattern.ALL_TO_ALL

@@ -109,6 +109,8 @@ class OperatorCode(Struct, frozen=True):
     """Per logical input: its key selector where the operator is keyed."""
     partitioners: tuple[Partitioner, ...]
     """Per network output."""
+    exchanges: tuple[Partitioner | None, ...] = ()
+    """Of the head of a chain, per gate: how its rows are spread over subtasks; None where any subtask may have any."""
 
 
 class OperatorConfig(Struct, frozen=True):
@@ -168,8 +170,10 @@ class JobEdge(Struct, frozen=True):
     """Logical input of the consumer's head operator (0-based)."""
     gate_index: int
     """Position among the consumer's gates."""
-    is_keyed: bool = False
-    """The consumer's head operator has a key for what comes here, and thus knows which rows its subtasks own."""
+    barriers_overtake: bool = True
+    """Whether unaligned barriers go before the rows that wait here, which then are part of the checkpoint. The same for
+    all inputs of a vertex: no, where the rows of one of them could not be given to other subtasks when the job is
+    rescaled (forward, rescale, broadcast)."""
 
 
 class CoordinatorConfig(Struct, frozen=True):

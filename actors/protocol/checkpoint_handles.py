@@ -129,6 +129,8 @@ class RestoredPart(Struct, frozen=True):
     first: int = 0
     """Of the items of a list: which ones; for other kinds everything is read."""
     end: int | None = None
+    is_shared: bool = False
+    """Of rows in flight: other subtasks get them as well, and each keeps its own."""
 
 
 class TaskRestore(Struct, frozen=True):

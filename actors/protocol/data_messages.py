@@ -41,6 +41,8 @@ class PartitionDescriptor(Struct, frozen=True):
     subpartitions: int
     """One per consumer subtask that it feeds; subpartition i goes to the i-th consumer of its group."""
     is_broadcast: bool
+    barriers_overtake: bool = True
+    """Whether unaligned barriers go before its rows; see `graphs.job_graph.JobEdge`."""
 
 
 class ChannelDescriptor(Struct, frozen=True):
@@ -58,6 +60,8 @@ class GateDescriptor(Struct, frozen=True):
     gate_index: int
     input_index: int
     channels: tuple[ChannelDescriptor, ...]
+    barriers_overtake: bool = True
+    """Whether unaligned barriers go before its rows; see `graphs.job_graph.JobEdge`."""
 
 
 class TaskDeployment(Struct, frozen=True):

@@ -71,11 +71,23 @@ class CheckpointBarrier(Struct, frozen=True):
     checkpoint_id: int
     timestamp_ms: int
     options: CheckpointOptions = CheckpointOptions()
+    may_overtake: bool = True
+    """False: on this exchange it stays behind the rows, whatever the options say (Flink's forced alignment)."""
+
+    @property
+    def overtakes(self) -> bool:
+        """It goes before all rows that wait."""
+        return self.options.is_unaligned and self.may_overtake
 
     @property
     def blocks_channel(self) -> bool:
         """Aligned: nothing behind it may be read until the consumer has handled it."""
-        return self.options.is_exactly_once and not self.options.is_unaligned
+        return self.options.is_exactly_once and not self.overtakes
+
+    @property
+    def may_turn_unaligned(self) -> bool:
+        """It waits behind rows, and may overtake them once it has waited for long."""
+        return self.blocks_channel and self.may_overtake
 
 
 class CancelCheckpointMarker(Struct, frozen=True):

@@ -59,6 +59,7 @@ def _partition(partition: IntermediateResultPartition) -> PartitionDescriptor:
         result_type=partition.result.result_type,
         subpartitions=partition.number_of_subpartitions,
         is_broadcast=partition.result.is_broadcast,
+        barriers_overtake=partition.result.barriers_overtake,
     )
 
 
@@ -72,5 +73,5 @@ def _gates(vertex: ExecutionVertex, slot_of: SlotOf) -> tuple[GateDescriptor, ..
             ChannelDescriptor(partition.current_id, subpartition, slot_of(partition.producer))
             for partition in partitions
         )
-        gates.append(GateDescriptor(edge.gate_index, edge.input_index, channels))
+        gates.append(GateDescriptor(edge.gate_index, edge.input_index, channels, edge.barriers_overtake))
     return tuple(gates)

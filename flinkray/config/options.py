@@ -375,6 +375,13 @@ UNALIGNED_CHECKPOINTS = option(
     False,
     "Whether barriers overtake the rows that wait in channels, which are then part of the checkpoint.",
 )
+FORCE_UNALIGNED_CHECKPOINTS = option(
+    "execution.checkpointing.unaligned.forced",
+    _bool,
+    False,
+    "Whether a program with partition_custom may have unaligned checkpoints; its partitioner must then give the same "
+    "channel for equal rows also after the job was rescaled.",
+)
 ALIGNED_CHECKPOINT_TIMEOUT = option(
     "execution.checkpointing.aligned-checkpoint-timeout",
     _duration,

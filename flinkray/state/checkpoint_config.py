@@ -18,6 +18,7 @@ from flinkray.config.options import (
     CHECKPOINT_RETENTION,
     CHECKPOINT_TIMEOUT,
     FINAL_CHECKPOINT,
+    FORCE_UNALIGNED_CHECKPOINTS,
     INCREMENTAL_CHECKPOINTS,
     INLINE_STATE_BYTES,
     MAX_CONCURRENT_CHECKPOINTS,
@@ -95,6 +96,7 @@ class CheckpointConfig:
     tolerable_failures = _Setting(TOLERABLE_FAILED_CHECKPOINTS, int)
     retention = _Setting(CHECKPOINT_RETENTION, ExternalizedCheckpointRetention)
     unaligned = _Setting(UNALIGNED_CHECKPOINTS, bool)
+    force_unaligned = _Setting(FORCE_UNALIGNED_CHECKPOINTS, bool)
     aligned_timeout = _Setting(ALIGNED_CHECKPOINT_TIMEOUT, int)
     directory = _Setting(CHECKPOINT_DIRECTORY, str)
     savepoint_directory = _Setting(SAVEPOINT_DIRECTORY, str)
@@ -187,8 +189,16 @@ class CheckpointConfig:
         self.unaligned = enabled
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """Never: no program is refused unaligned checkpoints, so there is nothing to force."""
-        return False
+        """Whether a program with `partition_custom` may have unaligned checkpoints."""
+        return self.force_unaligned
+
+    def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> None:
+        """Allows unaligned checkpoints to a program with `partition_custom`.
+
+        After a rescale the partitioner is asked again for the rows that were in flight, so it must depend on nothing
+        but the key and the number of channels.
+        """
+        self.force_unaligned = force_unaligned_checkpoints
 
     def is_fail_on_checkpointing_errors(self) -> bool:
         return self.tolerable_failures == 0

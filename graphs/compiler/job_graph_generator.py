@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from flinkray.execution import Pipeline
 from flinkray.transformations.operator_factories import OperatorFactory, SinkFactory, SourceFactory, input_count
+from flinkray.transformations.partitioning import Partitioner, SubtaskStateMapper
 from flinkray.transformations.transformation import ResourceSpec
 from flinkray.types.records import JobId
 from graphs.compiler.stream_graph_generator import generate_stream_graph
@@ -119,7 +120,9 @@ class _Builder:
     def _operator(self, chain: Chain, node: StreamNode) -> OperatorConfig:
         ids = self._plan.operator_ids[node.id]
         own_edges = [(index, edge) for index, edge in enumerate(chain.out_edges) if edge.source == node.id]
-        code = OperatorCode(node.factory, node.keys, tuple(edge.partitioner for _, edge in own_edges))
+        partitioners = tuple(edge.partitioner for _, edge in own_edges)
+        exchanges = tuple(_owning(edge.partitioner) for edge in self._gates[node.id]) if node.id == chain.head else ()
+        code = OperatorCode(node.factory, node.keys, partitioners, exchanges)
         return OperatorConfig(
             node_id=self._numbers[node.id],
             operator_id=ids.primary,
@@ -174,7 +177,7 @@ class _Builder:
             downstream_mapper=partitioner.downstream_mapper,
             input_index=edge.input_index,
             gate_index=gate_index,
-            is_keyed=self._nodes[edge.target].keys[edge.input_index] is not None,
+            barriers_overtake=all(each.partitioner.can_rescale_in_flight for each in self._gates[edge.target]),
         )
 
     def _coordinator(self, node: StreamNode) -> CoordinatorConfig:
@@ -183,6 +186,12 @@ class _Builder:
             operator_name=node.name,
             factory_bytes=pickle_user_code(node.factory, node.name) if self._with_code else b"",
         )
+
+
+def _owning(partitioner: Partitioner) -> Partitioner | None:
+    """The partitioner if it says which subtask each row belongs to."""
+    owns = partitioner.downstream_mapper in (SubtaskStateMapper.RANGE, SubtaskStateMapper.FULL)
+    return partitioner if owns else None
 
 
 def _needs_coordinator(factory: OperatorFactory) -> bool:

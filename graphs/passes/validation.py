@@ -5,11 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from flinkray.config.options import CHECKPOINT_INTERVAL
+from flinkray.config.options import (
+    CHECKPOINT_INTERVAL,
+    CHECKPOINT_MODE,
+    FORCE_UNALIGNED_CHECKPOINTS,
+    UNALIGNED_CHECKPOINTS,
+)
 from flinkray.connectors.feedback.sink import FeedbackSink
 from flinkray.connectors.feedback.source import FeedbackSource
 from flinkray.errors import InvalidProgramError
 from flinkray.transformations.operator_factories import SourceFactory
+from flinkray.transformations.partitioning import CustomPartitioner
 from graphs.passes.plan import Plan
 from graphs.stream_graph import StreamGraph, StreamNode
 
@@ -28,6 +34,7 @@ def validate(plan: Plan) -> Plan:
         _check_managed_memory(node)
     _check_co_location(plan.graph.nodes.values())
     _check_iterations(plan.graph)
+    _check_unaligned(plan.graph)
     return plan
 
 
@@ -87,4 +94,23 @@ def _check_iterations(graph: StreamGraph) -> None:
             raise InvalidProgramError(
                 f"operator {node.name!r}: a program with an iteration takes no checkpoints, as rows on their way "
                 f"through the loop would be in none of them; leave {CHECKPOINT_INTERVAL.key!r} out"
+            )
+
+
+def _check_unaligned(graph: StreamGraph) -> None:
+    configuration = graph.configuration
+    takes_unaligned = (
+        configuration.get(CHECKPOINT_INTERVAL) > 0
+        and configuration.get(CHECKPOINT_MODE) == "exactly-once"
+        and configuration.get(UNALIGNED_CHECKPOINTS)
+    )
+    if not takes_unaligned or configuration.get(FORCE_UNALIGNED_CHECKPOINTS):
+        return
+    for edge in graph.edges:
+        if isinstance(edge.partitioner, CustomPartitioner):
+            raise InvalidProgramError(
+                f"operator {graph.nodes[edge.target].name!r} gets its rows by partition_custom, and checkpoints are "
+                "unaligned: nobody knows whether the partitioner sends rows that were in flight to the right subtask "
+                "when the job is rescaled; leave checkpoints aligned, or, if it depends on nothing but the key and the "
+                f"number of channels, set {FORCE_UNALIGNED_CHECKPOINTS.key!r} to true"
             )

@@ -164,7 +164,7 @@ class ScriptedChannel(InputChannel):
         self._position += 1
         if isinstance(element, CheckpointBarrier):
             self._is_producer_blocked = element.blocks_channel
-            is_urgent = element.options.is_unaligned or self._capture.is_waiting_for(element.checkpoint_id)
+            is_urgent = element.overtakes or self._capture.is_waiting_for(element.checkpoint_id)
             if is_urgent:
                 self._urgent.append(element)
             else:

@@ -17,7 +17,7 @@ from actors.checkpoints.coordination.completed import CompletedCheckpoint, Opera
 from actors.checkpoints.restore.matching import MatchedVertex
 from actors.protocol.checkpoint_handles import PartKind, RestoredPart, StatePart
 from flinkray.errors import CheckpointError
-from flinkray.transformations.partitioning import KeyGroupPartitioner
+from flinkray.transformations.partitioning import SubtaskStateMapper
 from flinkray.types.records import OperatorId
 from graphs.edge_manager import spread
 from graphs.execution_graph import ExecutionVertexId
@@ -39,11 +39,12 @@ def assign_in_flight(
     """The parts that each subtask's head operator starts with, named "gate <gate index>", by gate and then oldest
     first.
 
-    If a keyed exchange was rescaled, a part goes to every subtask that may own some of its rows, and each subtask
-    processes the rows of its own key groups.
+    Where the exchange says which subtask a row belongs to (by key, or by the user's partitioner), and was rescaled, a
+    part goes to every subtask that may own some of its rows, and each keeps those.
 
     Raises:
-        CheckpointError: rows were in flight on an exchange that the program does not have any more.
+        CheckpointError: rows were in flight on an exchange that the program does not have any more, or that cannot be
+            rescaled with rows in flight.
     """
     assigned: dict[ExecutionVertexId, list[RestoredPart]] = defaultdict(list)
     rows = _rows_by_gate(checkpoint, vertices)
@@ -51,27 +52,32 @@ def assign_in_flight(
         matched = vertices[vertex_id]
         edge = _edge_of(matched, gate_index)
         former = _parallelism(matched)
+        if former != matched.vertex.parallelism and edge.downstream_mapper is SubtaskStateMapper.UNSUPPORTED:
+            raise _not_rescalable(checkpoint, matched, edge, former)
         for each in rows[vertex_id, gate_index]:
-            part = RestoredPart(replace(each.part, name=f"gate {gate_index}"))
-            for index in _receivers(each.consumer, former, edge, matched):
+            receivers = _receivers(each.consumer, former, edge, matched)
+            part = RestoredPart(replace(each.part, name=f"gate {gate_index}"), is_shared=len(receivers) > 1)
+            for index in receivers:
                 assigned[ExecutionVertexId(vertex_id, index)].append(part)
     return assigned
 
 
-def _receivers(consumer: int, former: int, edge: JobEdge, matched: MatchedVertex) -> Iterator[int]:
+def _receivers(consumer: int, former: int, edge: JobEdge, matched: MatchedVertex) -> range:
     """The subtasks that get the rows which were on their way to a former subtask."""
     now, groups = matched.vertex.parallelism, matched.vertex.max_parallelism
     if now == former:
-        yield consumer
-    elif edge.is_broadcast:
-        # All former subtasks were to get all rows, so each subtask goes on where one of the former subtasks was.
-        yield from (index for index in range(now) if index % former == consumer)
-    elif edge.ship_strategy == KeyGroupPartitioner.name and edge.is_keyed:
-        owned = key_group_range(consumer, former, groups)
-        first, last = (subtask_for_key_group(each, now, groups) for each in (owned[0], owned[-1]))
-        yield from range(first, last + 1)
-    else:
-        yield consumer % now
+        return range(consumer, consumer + 1)
+    match edge.downstream_mapper:
+        case SubtaskStateMapper.RANGE if groups == _max_parallelism(matched):
+            owned = key_group_range(consumer, former, groups)
+            first, last = (subtask_for_key_group(each, now, groups) for each in (owned[0], owned[-1]))
+            return range(first, last + 1)
+        case SubtaskStateMapper.RANGE | SubtaskStateMapper.FULL:
+            return range(now)
+        case SubtaskStateMapper.FIRST:
+            return range(1)
+        case _:
+            return range(consumer % now, consumer % now + 1)
 
 
 def _rows_by_gate(
@@ -117,6 +123,12 @@ def _parallelism(matched: MatchedVertex) -> int:
     return next((state.parallelism for state in states), matched.vertex.parallelism)
 
 
+def _max_parallelism(matched: MatchedVertex) -> int:
+    """What the vertex had; what it has if the checkpoint does not know it."""
+    states: Iterator[OperatorState] = iter(matched.states.values())
+    return next((state.max_parallelism for state in states), matched.vertex.max_parallelism)
+
+
 def _consuming_edge(checkpoint: CompletedCheckpoint, producer: MatchedVertex, result_index: int) -> JobEdge:
     results = producer.vertex.results
     edges = results[result_index].consumer_edges if result_index < len(results) else []
@@ -142,4 +154,14 @@ def _changed(checkpoint: CompletedCheckpoint, matched: MatchedVertex) -> Checkpo
         f"checkpoint {checkpoint.directory or checkpoint.checkpoint_id} has rows in flight from or to "
         f"{matched.vertex.name!r} on an exchange that this program does not have: a program that was changed starts "
         "from a savepoint, which has no rows in flight"
+    )
+
+
+def _not_rescalable(
+    checkpoint: CompletedCheckpoint, matched: MatchedVertex, edge: JobEdge, former: int
+) -> CheckpointError:
+    return CheckpointError(
+        f"checkpoint {checkpoint.directory or checkpoint.checkpoint_id} has rows in flight to {matched.vertex.name!r} "
+        f"on a {edge.ship_strategy} exchange, and nothing says to which of {matched.vertex.parallelism} subtasks they "
+        f"belong: start it with the parallelism that it had, {former}, or from a savepoint, which has no rows in flight"
     )

@@ -171,7 +171,7 @@ class PartitionReceiver:
         """A barrier with a timeout waits behind rows until then, and overtakes them: its task, which does not know of
         the checkpoint before it reads a barrier, may take longer for them."""
         timeout_ms = barrier.options.aligned_timeout_ms
-        if timeout_ms is None or not barrier.blocks_channel:
+        if timeout_ms is None or not barrier.may_turn_unaligned:
             return
         left_ms = barrier.timestamp_ms + timeout_ms - self._context.clock.now_ms()
         overtake = partial(channel.let_overtake, barrier.checkpoint_id)

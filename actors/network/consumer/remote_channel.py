@@ -88,7 +88,7 @@ class RemoteInputChannel(InputChannel):
                 return
             must_resume = False
             if isinstance(element, CheckpointBarrier) and (
-                element.options.is_unaligned or self._capture.is_waiting_for(element.checkpoint_id)
+                element.overtakes or self._capture.is_waiting_for(element.checkpoint_id)
             ):
                 self._urgent.append(unaligned(element))
                 must_announce, must_resume = True, element.blocks_channel
@@ -149,7 +149,7 @@ class RemoteInputChannel(InputChannel):
         with self._lock:
             for position, (element, _, _) in enumerate(self._received):
                 if isinstance(element, CheckpointBarrier) and element.checkpoint_id == checkpoint_id:
-                    if not element.blocks_channel:
+                    if not element.may_turn_unaligned:
                         return
                     del self._received[position]
                     self._urgent.append(unaligned(element))

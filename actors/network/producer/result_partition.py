@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from actors.network.flow.availability import Availability
 from actors.network.flow.buffers import Buffer, Coalescer
@@ -68,6 +69,7 @@ class ResultPartition:
         on_consumed: Callable[[ResultPartition], None],
     ) -> None:
         self.partition_id = descriptor.partition_id
+        self._may_overtake = descriptor.barriers_overtake
         self.availability = Availability(is_available=True)
         self.on_task_event: Callable[[Any], None] | None = None
         """Set by the producing task: gets what consumers send upstream, on a thread that is not the task's."""
@@ -142,7 +144,7 @@ class ResultPartition:
 
     def broadcast_event(self, event: Event) -> None:
         """An event for every consumer, behind all rows so far. Raises as `emit` does."""
-        assert not (isinstance(event, CheckpointBarrier) and event.options.is_unaligned), "use broadcast_barrier"
+        assert not (isinstance(event, CheckpointBarrier) and event.overtakes), "use broadcast_barrier"
 
         def add() -> None:
             self._finish_broadcast_tail()
@@ -151,7 +153,8 @@ class ResultPartition:
         self._change(range(len(self._subpartitions)), add)
 
     def broadcast_barrier(self, barrier: CheckpointBarrier) -> list[list[Batch]]:
-        """A barrier for every consumer: an unaligned one before everything that waits, another one behind it.
+        """A barrier for every consumer: an unaligned one before everything that waits, another one behind it; behind it
+        also where no barrier may overtake rows on this exchange.
 
         It can be read at once, whatever credit there is. Raises as `emit` does.
 
@@ -160,7 +163,8 @@ class ResultPartition:
             They stay in their queue, as do overtaken events, which are no part of it. Empty for an aligned barrier.
         """
         overtaken: list[list[Batch]] = [[] for _ in self._subpartitions]
-        if not barrier.options.is_unaligned:
+        barrier = replace(barrier, may_overtake=self._may_overtake)
+        if not barrier.overtakes:
             self.broadcast_event(barrier)
             return overtaken
 

@@ -218,7 +218,7 @@ class PipelinedSubpartition:
         """Whether that barrier waits here, and would overtake the rows before it."""
         events = (buffer.event for buffer in self._queue)
         return any(
-            isinstance(event, CheckpointBarrier) and event.checkpoint_id == checkpoint_id and event.blocks_channel
+            isinstance(event, CheckpointBarrier) and event.checkpoint_id == checkpoint_id and event.may_turn_unaligned
             for event in events
         )
 
@@ -231,7 +231,7 @@ class PipelinedSubpartition:
         for position, buffer in enumerate(self._queue):
             barrier = buffer.event
             if isinstance(barrier, CheckpointBarrier) and barrier.checkpoint_id == checkpoint_id:
-                if not barrier.blocks_channel:
+                if not barrier.may_turn_unaligned:
                     return None
                 overtaken = _rows(islice(self._queue, position))
                 del self._queue[position]

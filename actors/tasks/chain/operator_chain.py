@@ -82,6 +82,9 @@ class OperatorChain:
         self._operators: dict[int, Operator] = {}
         self._by_operator_id: dict[OperatorId, Operator] = {}
         for member in members:
+            if member.first.node_id == deployment.head_node:
+                self.exchanges = member.codes[0].exchanges
+                """Per gate, how rows are spread over subtasks; None where any subtask may have any row."""
             operator = services.create_operator(member.codes, [config.name for config in member.configs])
             self._operators[member.first.node_id] = operator
             self._by_operator_id.update((config.operator_id, operator) for config in member.configs)

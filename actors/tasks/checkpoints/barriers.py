@@ -8,6 +8,7 @@ two rules apply is said by the barrier itself:
 - Exactly once, unaligned: the checkpoint is taken at the first barrier; what each other channel still brings before
   its own barrier is captured, and is part of it.
 - Aligned with a timeout: as aligned, and from the timeout on as unaligned.
+- On exchanges where barriers never overtake rows (forward, rescale, broadcast): as aligned, whatever the barrier says.
 - At least once: nothing waits. Several checkpoints may be pending; one that is taken drops all older ones.
 
 Ids grow. What is older than the newest checkpoint that was seen, and not pending, is over.
@@ -109,7 +110,12 @@ class BarrierHandler:
     Every method gives what is to be done, in that order. Times are epoch milliseconds, as those of barriers are.
     """
 
-    def __init__(self, channels: int, *, has_chained_sources: bool = False) -> None:
+    def __init__(self, channels: int, *, has_chained_sources: bool = False, may_overtake: bool = True) -> None:
+        """
+        Args:
+            may_overtake: False: on none of the channels do barriers overtake rows.
+        """
+        self._may_overtake = may_overtake
         self._channels = channels + has_chained_sources
         self._sources = frozenset({channels} if has_chained_sources else ())
         self._pending: dict[int, _Pending] = {}
@@ -229,6 +235,8 @@ class BarrierHandler:
     def _progress(self, pending: _Pending, barrier: CheckpointBarrier, now_ms: int) -> list[Command]:
         """One more barrier has come."""
         options = barrier.options
+        if not self._may_overtake:
+            return self._completed(pending, now_ms) if self._has_all(pending) else []
         commands: list[Command] = []
         if self._has_all(pending) and not pending.is_capturing and not options.is_unaligned:
             return self._completed(pending, now_ms)

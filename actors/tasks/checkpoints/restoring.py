@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from random import Random
 
+from actors.network.producer.partitioners import create_selector
 from actors.protocol.checkpoint_handles import PartKind, TaskRestore
 from actors.protocol.data_messages import TaskDeployment
 from actors.state.snapshots.snapshot import RestoredState
@@ -11,7 +12,9 @@ from actors.tasks.chain.operator_chain import OperatorChain
 from actors.tasks.chain.task_services import TaskServices
 from actors.tasks.checkpoints.in_flight import gate_of, read_in_flight, rows_of_key_groups
 from flinkray.batches.batch import Batch
+from flinkray.transformations.partitioning import KeyGroupPartitioner, Partitioner
 from flinkray.types.records import OperatorId
+from graphs.key_groups import key_group_range
 
 
 class TaskRestoring:
@@ -28,21 +31,24 @@ class TaskRestoring:
     def process_in_flight(self, chain: OperatorChain) -> None:
         """Rows that had come or were on their way to the task, oldest first: what the gates bring comes behind them.
 
-        Of a keyed input the rows are taken whose keys are this subtask's, as parts come to several subtasks where the
-        parallelism has changed.
+        Of a part that several subtasks get, as the parallelism has changed, those rows are taken which the exchange
+        would have brought here.
         """
         head = OperatorId(chain.head.context.operator_id)
         for each in self._restore.operators.get(head, ()):
             if each.part.kind is PartKind.IN_FLIGHT:
-                input_index = self._deployment.gates[gate_of(each.part.name)].input_index
-                self._process(chain, input_index, read_in_flight(self._reader.read(self._restore, each)))
+                gate_index = gate_of(each.part.name)
+                exchange = chain.exchanges[gate_index] if each.is_shared else None
+                output = chain.head_input(self._deployment.gates[gate_index].input_index)
+                for batch in read_in_flight(self._reader.read(self._restore, each)):
+                    output.emit(batch if exchange is None else self._own_rows(batch, exchange))
 
-    def _process(self, chain: OperatorChain, input_index: int, batches: Iterator[Batch]) -> None:
-        context = chain.head.context
-        output = chain.head_input(input_index)
-        selector = context.keys[input_index] if input_index < len(context.keys) else None
-        for batch in batches:
-            if selector is not None:
-                where = f"{context.operator_name} ({context.subtask})"
-                batch = rows_of_key_groups(batch, selector, context.key_group_range, context.max_parallelism, where)
-            output.emit(batch)
+    def _own_rows(self, batch: Batch, exchange: Partitioner) -> Batch:
+        deployment = self._deployment
+        if isinstance(exchange, KeyGroupPartitioner):
+            owned = key_group_range(deployment.subtask_index, deployment.parallelism, deployment.max_parallelism)
+            return rows_of_key_groups(batch, exchange.key, owned, deployment.max_parallelism, deployment.task_name)
+        # Such a partitioner leaves nothing to chance.
+        selector = create_selector(exchange, deployment.parallelism, Random(0), deployment.task_name)
+        parts = dict(selector.split(batch)) if batch.num_rows else {}
+        return parts.get(deployment.subtask_index, batch.slice(0, 0))

@@ -86,7 +86,11 @@ class TaskCheckpoints:
         self._written = written
         self._end = end
         channels = sum(gate.number_of_channels for _, gate in parts.gates)
-        self._handler = BarrierHandler(channels, has_chained_sources=parts.has_chained_sources and channels > 0)
+        self._handler = BarrierHandler(
+            channels,
+            has_chained_sources=parts.has_chained_sources and channels > 0,
+            may_overtake=all(gate.barriers_overtake for gate in deployment.gates),
+        )
         self._restored = deployment.restore.checkpoint_id if deployment.restore is not None else -1
         self._runs_operators = deployment.restore is None or not deployment.restore.is_finished
         self._held_for: int | None = None

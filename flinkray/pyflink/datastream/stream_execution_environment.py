@@ -106,8 +106,7 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
         return self.checkpoint_config.is_unaligned_checkpoints_enabled()
 
     def is_force_unaligned_checkpoints(self) -> bool:
-        """Never: no program is refused unaligned checkpoints."""
-        return False
+        return self.checkpoint_config.is_force_unaligned_checkpoints()
 
     def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
         return self.is_chaining_enabled()

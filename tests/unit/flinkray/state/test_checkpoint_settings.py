@@ -48,6 +48,7 @@ SETTINGS: list[tuple[str, str, Any, Any]] = [
         ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION,
     ),
     ("unaligned", "execution.checkpointing.unaligned.enabled", True, True),
+    ("force_unaligned", "execution.checkpointing.unaligned.forced", "true", True),
     ("aligned_timeout", "execution.checkpointing.aligned-checkpoint-timeout", "1 s", 1_000),
     ("directory", "execution.checkpointing.dir", "s3://bucket/checkpoints", "s3://bucket/checkpoints"),
     ("savepoint_directory", "execution.checkpointing.savepoint-dir", "/savepoints", "/savepoints"),

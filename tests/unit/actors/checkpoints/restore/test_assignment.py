@@ -19,11 +19,14 @@ from flinkray.errors import CheckpointError
 from flinkray.transformations.operator_factories import WindowFactory
 from flinkray.transformations.partitioning import (
     BroadcastPartitioner,
+    CustomPartitioner,
     ForwardPartitioner,
+    GlobalPartitioner,
     KeyGroupPartitioner,
     Partitioner,
     RebalancePartitioner,
     RescalePartitioner,
+    ShufflePartitioner,
 )
 from flinkray.types.keys import ColumnKey
 from flinkray.types.records import OperatorId
@@ -245,7 +248,10 @@ def consumer_of(graph: ExecutionGraph, operator: str, subtask: int, name: str) -
     [
         (KeyGroupPartitioner(KEY), True),
         (KeyGroupPartitioner(KEY), False),
+        (CustomPartitioner(lambda key, channels: key % channels, KEY), False),
         (RebalancePartitioner(), False),
+        (ShufflePartitioner(), False),
+        (GlobalPartitioner(), False),
         (RescalePartitioner(), False),
         (ForwardPartitioner(), False),
         (BroadcastPartitioner(), False),
@@ -266,28 +272,53 @@ def test_rows_in_flight_come_to_whom_they_were_meant_for_in_order(
     for operator, subtask, name, rows in rows_in_flight(old, rng, partitioner):
         parts[operator][subtask].append(in_flight(name, *rows))
         meant_for[consumer_of(old, operator, subtask, name)] += rows
-    assignment = assign(completed(states_of(old, parts)), new)
+    checkpoint = completed(states_of(old, parts))
+    is_rescaled = now[1] != former[1]
+    if is_rescaled and not partitioner.can_rescale_in_flight:
+        with pytest.raises(CheckpointError, match=f"'map.*on a {partitioner} exchange.*that it had, {former[1]}"):
+            assign(checkpoint, new)
+        return
+    assignment = assign(checkpoint, new)
 
     assert not any(given(assignment, new, "numbers")), "producers send nothing again"
     got: list[list[Row]] = []
     for index, own in enumerate(given(assignment, new, "map")):
         assert {each.part.name for each in own} <= {"gate 0"}
-        rows = [row for each in own for row in content(each.part)]
-        mine = owned_by(index, now[1], GROUPS)
-        got.append([row for row in rows if row[0] in mine] if is_keyed else rows)
-    if isinstance(partitioner, BroadcastPartitioner):
-        assert got == [meant_for[index % former[1]] for index in range(now[1])]
-        return
+        got.append(
+            [
+                row
+                for each in own
+                for row in content(each.part)
+                if not each.is_shared or owns(partitioner, index, now[1], row)
+            ]
+        )
     all_rows = [row for rows in meant_for.values() for row in rows]
     assert sorted(chain(*got)) == sorted(all_rows), "each exactly once"
-    if now[1] == former[1]:
+    if not is_rescaled:
         assert got == [meant_for[index] for index in range(now[1])]
-    if is_keyed:
-        for rows in got:
+    if isinstance(partitioner, KeyGroupPartitioner):
+        for index, rows in enumerate(got):
+            assert {group for group, _ in rows} <= set(owned_by(index, now[1], GROUPS))
             for group in range(GROUPS):
                 same_key = [row for row in rows if row[0] == group]
                 owner = subtask_for_key_group(group, former[1], GROUPS)
                 assert same_key in ([], [row for row in meant_for[owner] if row[0] == group])
+
+
+def owns(partitioner: Partitioner, index: int, parallelism: int, row: Row) -> bool:
+    """What a task asks of the rows of a part that several get."""
+    group, number = row
+    if isinstance(partitioner, KeyGroupPartitioner):
+        return group in owned_by(index, parallelism, GROUPS)
+    assert isinstance(partitioner, CustomPartitioner)
+    return partitioner.function(number, parallelism) == index
+
+
+def test_rows_in_flight_of_another_max_parallelism_come_to_all_who_may_own_them() -> None:
+    old, new = exchange(KeyGroupPartitioner(KEY), 1, 3, is_keyed=False), keyed_graph(2, max_parallelism=GROUPS // 2)
+    parts = {"map": {0: [in_flight("gate 0", (0, 0))]}}
+    assignment = assign(completed(states_of(old, parts)), new)
+    assert [[each.is_shared for each in own] for own in given(assignment, new, "map")] == [[True], [True]]
 
 
 def content(part: StatePart) -> Any:

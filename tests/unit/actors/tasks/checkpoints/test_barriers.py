@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pytest
+from msgspec.structs import replace
 
 from actors.protocol.elements import CheckpointBarrier
 from actors.tasks.checkpoints.barriers import (
@@ -493,3 +494,23 @@ def test_unaligned_captures_begin_before_each_snapshot_and_end_or_are_dropped_on
                     blocked -= set(resumed)
     assert not blocked
     assert "started" not in captures.values(), "all channels have ended, and one is still captured"
+
+
+# -- on exchanges where barriers never overtake rows -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("timeout_ms", [None, 10])
+@pytest.mark.parametrize("is_unaligned", [True, False])
+def test_where_barriers_overtake_no_rows_a_checkpoint_waits_for_all_of_them(
+    is_unaligned: bool, timeout_ms: int | None
+) -> None:
+    handler = BarrierHandler(2, may_overtake=False)
+    sent = replace(barrier(1, unaligned=is_unaligned, timeout_ms=timeout_ms), may_overtake=False)
+    assert sent.blocks_channel
+    assert brief(handler.on_barrier(0, sent, START)) == []
+    commands = handler.on_barrier(1, sent, START + 1_000)
+    assert [each.split()[0] for each in brief(commands)] == ["take", "resume"]
+    (take, _) = commands
+    assert isinstance(take, TakeCheckpoint)
+    assert take.barrier.options == sent.options
+    assert not take.is_capturing
