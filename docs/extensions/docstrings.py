@@ -1,7 +1,7 @@
 """Docstrings as reStructuredText, which is what Sphinx takes them for.
 
-They are written for people who read code: with sections as in Google's style (`Args:`, `Attributes:`, `Returns:`,
-`Raises:`), and with Markdown's marks of code, single backticks and fences.
+They are written for people who read code: with sections as in Google's style (`Args:`, `Returns:`, `Raises:`, or any
+other words), and with Markdown's marks of code, single backticks and fences.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-_TITLES = {"Args": "Parameters", "Attributes": "Attributes", "Raises": "Raises"}
 _PART = re.compile(
     r"^(?P<indent> *)```(?P<language>\w*)\n(?P<code>(?s:.*?))^ *```$"
-    rf"|^(?P<section>{'|'.join(_TITLES)}|Returns):\n(?P<body>(?: .*\n|\n)+)",
+    r"|^(?P<section>[A-Z][\w ]*):\n(?P<body> .*\n(?: .*\n|\n)*)",
     re.MULTILINE,
 )
 _CODE = re.compile(r"`([^`]+)`")
@@ -46,7 +45,7 @@ def _fields(section: str, body: Sequence[str]) -> Iterator[str]:
     if section == "Returns":
         yield f":Returns: {_text(entries[0])}"
         return
-    yield f":{_TITLES[section]}:"
+    yield f":{'Parameters' if section == 'Args' else section}:"
     for entry in entries:
         names, _, meaning = entry.partition(": ")
         yield f"    - {_text(_as_code(names))}: {_text(meaning)}"

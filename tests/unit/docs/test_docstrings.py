@@ -44,7 +44,7 @@ def test_sections_become_fields_with_an_entry_for_each_name() -> None:
         "What it does.\n\n"
         "Args:\n    first, second: both, which\n        go on; None: neither.\n    dataframe and the rest: others.\n"
         "Returns:\n    One of `these`: or\n    those.\n"
-        "Raises:\n    KeyError: there is none.\n\nAnd so on.\n"
+        "Raises:\n    KeyError: there is none.\nArguments of both:\n    x: a number.\n\nAnd so on.\n"
     )
     assert [line for line in to_rst(docstring).split("\n") if line] == [
         "What it does.",
@@ -54,5 +54,7 @@ def test_sections_become_fields_with_an_entry_for_each_name() -> None:
         ":Returns: One of ``these``: or those.",
         ":Raises:",
         "    - ``KeyError``: there is none.",
+        ":Arguments of both:",
+        "    - ``x``: a number.",
         "And so on.",
     ]
