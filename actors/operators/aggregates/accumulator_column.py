@@ -97,7 +97,7 @@ class ValueCounts:
         self.array[first : first + len(counted)] += counted.astype(self.array.dtype, copy=False)
 
     def merge(self, other: ValueCounts, sources: Accumulators, targets: Accumulators) -> None:
-        """As `AccumulatorColumn.merge`."""
+        """Adds the other's count of `sources[i]` to that of `targets[i]` here; both may repeat."""
         added = other.array[sources]
         self._expect(int(added.sum(dtype=np.int64)))
         np.add.at(self.array, targets, added.astype(self.array.dtype, copy=False))
@@ -111,11 +111,11 @@ class ValueCounts:
                 self.array = self.array.astype(np.int64)
 
     def renumber(self, old: Accumulators, new: Accumulators, size: int) -> None:
-        """As `AccumulatorColumn.renumber`."""
+        """Keeps only the counts of the distinct accumulators `old`, of which `old[i]` is `new[i]` from now on."""
         self.array = renumbered(self.array, old, new, size, 0)
 
     def clear(self, selection: slice) -> None:
-        """As `AccumulatorColumn.clear`."""
+        """Sets the counts of these accumulators to 0."""
         self.array[selection] = 0
 
     def copy(self, size: int) -> ValueCounts:
@@ -126,18 +126,18 @@ class ValueCounts:
 
 
 class AccumulatorColumn(ABC):
-    """One aggregate. Accumulators that `grow` made room for are empty until something is added."""
+    """The accumulators of one aggregate. Those that `grow` made room for are empty until something is added."""
 
     takes_narrower: ClassVar[bool] = False
-    """Whether `add` also takes values of the types that it was widened from; else they are cast before."""
+    """Whether `add` also takes values of the types that the column was widened from; else they are cast before."""
 
     counts: ValueCounts | None = None
-    """How many values its accumulators have, if it needs to know. Whoever has the accumulator keeps them: it tells them
-    of all that happens here to accumulators, and writes them down beside `columns`."""
+    """How many values each accumulator has had, if the column needs to know. Whoever has the column keeps the counts:
+    it applies to them all that happens to accumulators here, and writes them into snapshots beside `columns`."""
 
     @abstractmethod
     def fresh(self) -> AccumulatorColumn:
-        """An accumulator of the same kind and type without accumulators."""
+        """A column of the same kind and type without accumulators."""
 
     @abstractmethod
     def grow(self, size: int) -> None:
@@ -145,15 +145,16 @@ class AccumulatorColumn(ABC):
 
     @abstractmethod
     def add(self, rows: AggregatedRows) -> None:
-        """Raises AggregateTypeError where a result no longer fits its type."""
+        """Adds each row to its accumulator. Raises AggregateTypeError where a result no longer fits its type."""
 
     @abstractmethod
     def merge(self, other: Any, sources: Accumulators, targets: Accumulators) -> None:
-        """Adds other's `sources[i]` to `targets[i]` here; both may repeat. `other` is of the same class."""
+        """Adds what `sources[i]` of the other column has to `targets[i]` here; both may repeat. `other` is of the same
+        class."""
 
     @abstractmethod
     def renumber(self, old: Accumulators, new: Accumulators, size: int) -> None:
-        """Keeps only these distinct accumulators, `old[i]` as `new[i]`, and makes room for the
+        """Keeps only the distinct accumulators `old`, of which `old[i]` is `new[i]` from now on, and makes room for the
         accumulators 0 ... size - 1."""
 
     @abstractmethod
@@ -162,10 +163,11 @@ class AccumulatorColumn(ABC):
 
     @abstractmethod
     def widened(self, arrow_type: pa.DataType) -> AccumulatorColumn:
-        """The same state for values of that type, what `make_column` gives for it; this one is not used any more.
+        """The same state for values of that type, in the column that `make_column` makes for it; this one is not used
+        any more.
 
         Raises:
-            AggregateTypeError: a value that is kept does not fit the type.
+            AggregateTypeError: a value in the state does not fit the type.
         """
 
     @abstractmethod
@@ -177,8 +179,8 @@ class AccumulatorColumn(ABC):
 
     @abstractmethod
     def copy(self, size: int) -> AccumulatorColumn:
-        """The accumulators 0 ... size - 1 as they are now. Quick: arrays are copied, entries are immutable and
-        shared."""
+        """A copy of the accumulators 0 ... size - 1 as they are now. Quick: arrays are copied, entries are immutable
+        and shared."""
 
     @abstractmethod
     def columns(self, selection: Selection) -> dict[str, pa.Array]:
@@ -186,15 +188,15 @@ class AccumulatorColumn(ABC):
 
     @abstractmethod
     def load(self, columns: Mapping[str, pa.Array]) -> None:
-        """What `columns` gave of the same kind and type becomes the accumulators 0, 1, ... of this fresh
-        accumulator."""
+        """Makes the rows that `columns` gave, of the same kind and type, the accumulators 0, 1, ... of this fresh
+        column."""
 
 
 class ArrayColumn(AccumulatorColumn):
-    """Base of those that have an element of some arrays per accumulator."""
+    """Base of columns that have an element of some arrays per accumulator."""
 
     arrays: ClassVar[tuple[tuple[str, str], ...]]
-    """(column in snapshots, attribute)"""
+    """For each array, the name of its column in snapshots and that of its attribute."""
 
     def fill(self, attribute: str) -> Any:
         """What an element of an empty accumulator is."""

@@ -1,5 +1,4 @@
-"""The built-in aggregates of one operator: columns in, one result column per aggregate out, for many accumulators at
-once."""
+"""The built-in aggregates of one operator: columns in, one result column per aggregate out, for many accumulators."""
 
 from __future__ import annotations
 
@@ -55,15 +54,15 @@ from flinkray.windows.aggregates import (
 
 _TYPES = "types"
 
-# The column of a snapshot with an aggregate's counts.
+# The name of the column of a snapshot with an aggregate's counts.
 _COUNT = "count"
 
 
 class AggregateColumns:
-    """All aggregates of one operator. Belongs to one thread.
+    """All aggregates of one operator, each a column of accumulators. Belongs to one thread.
 
     Args:
-        aggregates: (name of the result column, what is computed).
+        aggregates: pairs of the result column's name and what is computed.
         where: names operator and subtask in errors, for example "window (1/2)".
     """
 
@@ -73,7 +72,7 @@ class AggregateColumns:
         self._aggregations = [_Aggregation(name, aggregate, where) for name, aggregate in aggregates]
         self._size = 0
         self._has_begun = False
-        """Something was added."""
+        """Whether something was added."""
 
     def fresh(self) -> AggregateColumns:
         """The same aggregates without accumulators."""
@@ -105,39 +104,41 @@ class AggregateColumns:
                 operator, aggregate and column.
         """
         everything = AggregatedRows(accumulators, first_position, None)
-        seen: dict[object, AggregatedRows] = {}
-        given: list[tuple[_Aggregation, AggregatedRows]] = []
+        rows_by_columns: dict[object, AggregatedRows] = {}
+        prepared_rows: list[tuple[_Aggregation, AggregatedRows]] = []
         same: list[tuple[_Aggregation, object]] = []
         for aggregation in self._aggregations:
             key = aggregation.columns_key
-            if key not in seen:
-                seen[key] = self._rows(data, everything, aggregation)
-            rows = seen[key]
+            if key not in rows_by_columns:
+                rows_by_columns[key] = self._rows(data, everything, aggregation)
+            rows = rows_by_columns[key]
             same.append((aggregation, len(rows.accumulators) == len(accumulators) or key))
             if len(rows.accumulators):
                 with aggregation:
                     prepared = aggregation.prepared(rows, self._size)
                 if prepared is not None:
-                    given.append((aggregation, prepared))
+                    prepared_rows.append((aggregation, prepared))
         self._share_counts(same)
-        for aggregation, rows in given:
+        for aggregation, rows in prepared_rows:
             with aggregation:
                 aggregation.add(rows)
         for counts, counted in {
-            id(aggregation.counts): (aggregation.counts, rows.accumulators) for aggregation, rows in given
+            id(aggregation.counts): (aggregation.counts, rows.accumulators) for aggregation, rows in prepared_rows
         }.values():
             if counts is not None:
                 counts.add(counted)
 
     def prepare(self, data: pa.RecordBatch) -> None:
-        """Makes the accumulators that rows of this schema need, of which `data` may have none. Raises as `add`."""
+        """Makes the columns of accumulators that rows of this schema need, of which `data` may have none. Raises as
+        `add`."""
         nothing = AggregatedRows(np.empty(0, np.int64), 0, None)
         for aggregation in self._aggregations:
             with aggregation:
                 aggregation.prepared(self._rows(data.slice(0, 0), nothing, aggregation), 0)
 
     def merge(self, other: AggregateColumns, sources: Accumulators, targets: Accumulators) -> None:
-        """Adds other's `sources[i]` to `targets[i]` here, for which there must be room; both may repeat."""
+        """Adds what `sources[i]` of the others has to `targets[i]` here, for which there must be room; both may
+        repeat."""
         pairs = list(zip(self._aggregations, other._aggregations, strict=True))
         for aggregation, source in pairs:
             with aggregation:
@@ -153,7 +154,7 @@ class AggregateColumns:
                 counts.merge(others, sources, targets)
 
     def renumber(self, old: Accumulators, new: Accumulators, size: int) -> None:
-        """Keeps only these distinct accumulators, `old[i]` as `new[i]`, and makes room for the
+        """Keeps only the distinct accumulators `old`, of which `old[i]` is `new[i]` from now on, and makes room for the
         accumulators 0 ... size - 1."""
         for aggregation in self._aggregations:
             aggregation.renumber(old, new, size)
@@ -188,7 +189,7 @@ class AggregateColumns:
     # -- snapshots
 
     def copy(self, size: int) -> AggregateColumns:
-        """The accumulators 0 ... size - 1 as they are now; quick, whatever there is in them."""
+        """A copy of the accumulators 0 ... size - 1 as they are now; quick, whatever there is in them."""
         copied = AggregateColumns(self._aggregates, self._where)
         copied._size, copied._has_begun = size, self._has_begun
         self.grow(size)
@@ -237,14 +238,13 @@ class AggregateColumns:
     # -- counts
 
     def counts_rows_of(self, accumulators: Accumulators) -> bool:
-        """Whether there is a count of all rows, and all rows of these accumulators are in it: a snapshot may not have
-        had it, but what is added from now on is."""
+        """Whether rows are counted, and all rows of these accumulators were: a snapshot may not have had their count,
+        but what is added from now on is counted."""
         rows = self._row_counts
         return rows is not None and bool(rows.array[accumulators].all())
 
     def has_rows(self, accumulators: slice) -> npt.NDArray[np.bool_]:
-        """Which of these accumulators rows have been added to since they were cleared, where `counts_rows_of` all
-        others."""
+        """Which of these accumulators have got rows since they were cleared. Only where `counts_rows_of` all others."""
         rows = self._row_counts
         assert rows is not None
         return rows.array[accumulators] != 0  # type: ignore[no-any-return]
@@ -254,7 +254,7 @@ class AggregateColumns:
         return next((aggregation.counts for aggregation in self._aggregations if aggregation.counts_rows), None)
 
     def _counts(self) -> list[ValueCounts]:
-        """Each of them once."""
+        """The counts of all aggregates; those that several share are there once."""
         return list(
             {
                 id(aggregation.counts): aggregation.counts
@@ -264,28 +264,29 @@ class AggregateColumns:
         )
 
     def _share_counts(self, same: Sequence[tuple[_Aggregation, object]]) -> None:
-        """Before something is added: those that had the same so far, and get the same now, count together.
+        """To be called before something is added: aggregates whose rows have been the same, and are the same now, share
+        their counts.
 
         Args:
-            same: for each what it gets, equal where it is the same.
+            same: for each aggregate something that is equal where it gets the same rows.
         """
         if not self._has_begun:
             self._has_begun, shared = True, ValueCounts()
             for aggregation in self._aggregations:
                 if aggregation.counts is not None:
                     aggregation.counts = shared
-        if len({given for _, given in same}) > 1:
-            self._part_counts(same)
+        if len({rows_key for _, rows_key in same}) > 1:
+            self._split_counts(same)
         self._grow_counts()
 
-    def _part_counts(self, same: Sequence[tuple[_Aggregation, object]]) -> None:
+    def _split_counts(self, same: Sequence[tuple[_Aggregation, object]]) -> None:
         counting: dict[int, object] = {}
-        parted: dict[tuple[int, object], ValueCounts] = {}
-        for aggregation, given in same:
+        split: dict[tuple[int, object], ValueCounts] = {}
+        for aggregation, rows_key in same:
             counts = aggregation.counts
-            if counts is not None and counting.setdefault(id(counts), given) != given:
-                key = id(counts), given
-                aggregation.counts = parted[key] = parted.get(key) or counts.copy(self._size)
+            if counts is not None and counting.setdefault(id(counts), rows_key) != rows_key:
+                key = id(counts), rows_key
+                aggregation.counts = split[key] = split.get(key) or counts.copy(self._size)
 
     def _grow_counts(self) -> None:
         for aggregation in self._aggregations:
@@ -325,8 +326,8 @@ class AggregateColumns:
 
 
 class _Aggregation:
-    """One aggregate, whose accumulator is made when the type of its column is known. Within `with aggregation`, errors
-    say which operator and aggregate they are about."""
+    """One aggregate, whose column of accumulators is made when the type of its values is known. Within `with
+    aggregation`, errors say which operator and aggregate they are about."""
 
     def __init__(self, name: str, aggregate: Aggregate, where: str) -> None:
         self.name = name
@@ -335,7 +336,7 @@ class _Aggregation:
         self.columns_key = tuple(column if isinstance(column, str) else id(column) for column in self.columns)
         """Equal where two aggregates read the same columns."""
         self.type: pa.DataType | None = None
-        """Of its column; None while it is not known, and for counts."""
+        """The type of the values; None while it is not known, and for counts."""
         self._aggregate = aggregate
         self._accumulators: AccumulatorColumn | None = None
         if isinstance(aggregate, Count):
@@ -349,7 +350,7 @@ class _Aggregation:
 
     @property
     def counts_rows(self) -> bool:
-        """It is the number of all rows."""
+        """Whether it is the number of all rows."""
         return isinstance(self._aggregate, Count) and not self.columns
 
     @property
@@ -366,7 +367,8 @@ class _Aggregation:
             self._accumulators.grow(size)
 
     def prepared(self, rows: AggregatedRows, size: int) -> AggregatedRows | None:
-        """The rows as the accumulator, which is there then, takes them; None while their type is not known at all."""
+        """The rows with values of the type that the column of accumulators takes, which is made if there is none yet;
+        None while the type of the values is not known at all."""
         if rows.values is None or isinstance(self._aggregate, Count):
             return rows
         values = self._typed(rows.values, size)
@@ -374,7 +376,7 @@ class _Aggregation:
 
     @property
     def counts(self) -> ValueCounts | None:
-        """Of its values; None: they are not counted, or there have been none."""
+        """How many values each accumulator has had; None: they are not counted, or there have been none."""
         return None if self._accumulators is None else self._accumulators.counts
 
     @counts.setter
@@ -383,7 +385,7 @@ class _Aggregation:
             self._accumulators.counts = counts
 
     def add(self, rows: AggregatedRows) -> None:
-        """Rows as `prepared` gave them."""
+        """Adds rows as `prepared` gave them."""
         assert self._accumulators is not None
         self._accumulators.add(rows)
 
@@ -396,7 +398,7 @@ class _Aggregation:
             self._accumulators.clear(selection)
 
     def prepare_merge(self, source: _Aggregation, size: int) -> None:
-        """Brings both to one type."""
+        """Brings both columns to one type."""
         if source._accumulators is None:
             return
         if self._accumulators is None:
@@ -451,11 +453,12 @@ class _Aggregation:
         return from_numpy(np.zeros(size, np.int64)) if isinstance(self._aggregate, CountDistinct) else pa.nulls(size)
 
     def _typed(self, values: pa.Array, size: int) -> pa.Array | None:
-        """The values as the accumulator, widened if need be, takes them; None while their type is not known at all."""
+        """The values in the type that the column of accumulators takes, which is widened if need be; None while their
+        type is not known at all."""
         if self.type is not None and values.type.equals(self.type):
             return values
         if self._accumulators is None or self.type is None:
-            if pa.types.is_null(_parts(values.type)[-1]):
+            if pa.types.is_null(_field_types(values.type)[-1]):
                 return None
             self.type = values.type
             self._accumulators = make_column(self._aggregate, values.type)
@@ -465,7 +468,7 @@ class _Aggregation:
         return values if self._accumulators.takes_narrower else cast_exactly(values, merged)
 
     def _widen(self, arrow_type: pa.DataType) -> pa.DataType:
-        """Makes room for values of that type too; gives the type that holds both."""
+        """Widens the column so that it takes values of that type too; gives the type that holds both."""
         assert self._accumulators is not None
         merged = merge_types(self.type, arrow_type)
         if merged is None:
@@ -486,29 +489,31 @@ def _types_to_bytes(types: tuple[tuple[str, pa.DataType], ...]) -> bytes:
 _types_from_bytes = functools.lru_cache(maxsize=256)(types_from_bytes)
 
 
-def _parts(arrow_type: pa.DataType) -> list[pa.DataType]:
+def _field_types(arrow_type: pa.DataType) -> list[pa.DataType]:
     return [field.type for field in arrow_type] if pa.types.is_struct(arrow_type) else [arrow_type]
 
 
 def column_names(aggregates: Sequence[tuple[str, Aggregate]]) -> frozenset[str]:
-    """Of all columns that they read; what is neither a column nor an expression `AggregateColumns.add` refuses."""
+    """The names of all columns that the aggregates read; what is neither a column nor an expression
+    `AggregateColumns.add` refuses."""
     read = [column for _, aggregate in aggregates for column in _columns(aggregate)]
     names = frozenset(column for column in read if isinstance(column, str))
     return names.union(*(column.columns() for column in read if isinstance(column, Expression)))
 
 
 def _columns(aggregate: Aggregate) -> tuple[object, ...]:
-    """The columns, or expressions, that it reads."""
+    """The columns, or expressions, that the aggregate reads."""
     if aggregate.column is None and isinstance(aggregate, Count):
         return ()
     return (aggregate.column, aggregate.by) if isinstance(aggregate, ArgMin | ArgMax) else (aggregate.column,)
 
 
 def make_column(aggregate: Aggregate, arrow_type: pa.DataType) -> AccumulatorColumn:
-    """The accumulator of an aggregate over values of that type (of ArgMin and ArgMax: a struct of value and `by`).
+    """The column of accumulators of an aggregate over values of that type (for ArgMin and ArgMax: a struct of value and
+    `by`).
 
     Raises:
-        AggregateTypeError: it cannot take them.
+        AggregateTypeError: the aggregate cannot take them.
     """
     if isinstance(aggregate, Count):
         return CountColumn()
@@ -525,7 +530,7 @@ def make_column(aggregate: Aggregate, arrow_type: pa.DataType) -> AccumulatorCol
             return FirstLastColumn(arrow_type, is_last)
         return BestColumn(arrow_type, None, is_last=is_last)
     if isinstance(aggregate, ArgMin | ArgMax):
-        value_type, by_type = _parts(arrow_type)
+        value_type, by_type = _field_types(arrow_type)
         _check_sortable(by_type)
         return BestColumn(value_type, "descending" if isinstance(aggregate, ArgMax) else "ascending", by_type)
     if isinstance(aggregate, TopN):

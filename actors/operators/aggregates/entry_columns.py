@@ -1,7 +1,7 @@
-"""Accumulators that keep entries: values of any Arrow type, or several of them, per accumulator.
+"""Columns of accumulators that keep entries: values of any Arrow type, or several of them, per accumulator.
 
-An accumulator is a table of (accumulator, position, columns). A batch's rows are reduced first, to what may still
-matter (the n largest of each accumulator, its different values, ...), and appended; from time to time the whole table
+The state is a table of (accumulator, position, columns). A batch's rows are reduced first, to what may still matter
+(the n largest values of each accumulator, its different values, ...), and appended; from time to time the whole table
 is reduced again. Text has wide offsets there, since all of it may come to more than 2 GiB.
 """
 
@@ -37,22 +37,24 @@ _POSITION = "position"
 _VALUE = "value"
 _BY = "by"
 
-# Below this many appended entries reducing the whole table again costs more than it saves.
+# Reducing the whole table again costs more than it saves while fewer entries than this have been appended.
 _APPENDED_BEFORE_REDUCING = 65_536
-# So many bytes of them are reduced however few they are: large texts, say, of which one per accumulator matters.
+# So many appended bytes are reduced however few the entries are: large texts, say, of which one per accumulator
+# matters.
 _APPENDED_BYTES_BEFORE_REDUCING = 16 << 20
 
-# Of cleared accumulators; for more of them looking whether one is read costs more than forgetting their entries.
+# So many ranges of cleared accumulators are remembered: looking whether one of more is read would cost more than
+# forgetting their entries.
 _MOST_RANGES = 64
 
 
 class EntryColumn(AccumulatorColumn):
-    """Base: subclasses say how to reduce entries, and make results of them."""
+    """Base of columns of entries: subclasses say how entries are reduced, and make results of them."""
 
     def __init__(self) -> None:
         self._chunks: list[pa.Table] = []
         self._cleared: list[slice] = []
-        """Of these accumulators entries may still be there, which nobody reads."""
+        """Accumulators that were cleared; the table may still have entries of them, which nobody reads."""
         self._reduced_rows = self._reduced_bytes = 0
         self._appended_rows = self._appended_bytes = 0
 
@@ -80,16 +82,16 @@ class EntryColumn(AccumulatorColumn):
 
     def _forget_cleared(self) -> None:
         if self._cleared and self._chunks:
-            table = self._together()
+            table = self._in_one_chunk()
             entry_accumulators = table.column(_CELL).to_numpy()
-            is_kept = np.ones(len(entry_accumulators), np.bool_)
+            is_live = np.ones(len(entry_accumulators), np.bool_)
             for accumulators in self._cleared:
-                is_kept &= (entry_accumulators < accumulators.start) | (entry_accumulators >= accumulators.stop)
-            self._keep(table.filter(from_numpy(is_kept)))
+                is_live &= (entry_accumulators < accumulators.start) | (entry_accumulators >= accumulators.stop)
+            self._keep(table.filter(from_numpy(is_live)))
         self._cleared = []
 
-    def _together(self) -> pa.Table:
-        """All entries, of which there are some, in one chunk: what is mostly read several times in a row."""
+    def _in_one_chunk(self) -> pa.Table:
+        """All entries, of which there must be some, in one chunk: they are mostly read several times in a row."""
         if len(self._chunks) > 1:
             self._chunks = [pa.concat_tables(self._chunks).combine_chunks()]
         return self._chunks[0]
@@ -111,12 +113,12 @@ class EntryColumn(AccumulatorColumn):
 
     @abstractmethod
     def _of_type(self, arrow_type: pa.DataType) -> EntryColumn:
-        """Empty, for that type of what `add` gets."""
+        """An empty column of this class for that type of what `add` gets."""
 
     def results(self, selection: Selection) -> Column:
         selection = numbers_in(selection)
-        targets = np.arange(len(selection), dtype=np.int64)
-        return self._finish(self._reduced(self._entries_of(selection, targets)), len(selection))
+        numbers = np.arange(len(selection), dtype=np.int64)
+        return self._finish(self._reduced(self._entries_of(selection, numbers)), len(selection))
 
     # -- snapshots
 
@@ -126,7 +128,7 @@ class EntryColumn(AccumulatorColumn):
         return copied
 
     def columns(self, selection: Selection) -> dict[str, pa.Array]:
-        """A list of entries per accumulator, one column for each column of theirs."""
+        """One column for each column of the entries, with a list of values per accumulator."""
         selection = numbers_in(selection)
         entries = self._reduced(self._entries_of(selection, np.arange(len(selection), dtype=np.int64)))
         entry_accumulators = entries.column(_CELL).to_numpy()
@@ -149,19 +151,20 @@ class EntryColumn(AccumulatorColumn):
         return {_CELL: rows.accumulators, _POSITION: rows.positions, _VALUE: rows.values}
 
     def _reduced(self, entries: pa.Table) -> pa.Table:
-        """What still matters, sorted by accumulator (and within a accumulator as `_finish` wants it)."""
+        """The entries that still matter, sorted by accumulator, and within an accumulator as `_finish` wants it."""
         accumulators = entries.column(_CELL).to_numpy()
-        # Where each has a accumulator of its own, in order, as accumulators of keys with few rows mostly are, all of
-        # them matter.
+        # Where each entry has an accumulator of its own, in order, as those of keys with few rows mostly are, all
+        # matter.
         return entries if (accumulators[1:] > accumulators[:-1]).all() else self._reduce(entries)
 
     @abstractmethod
     def _reduce(self, entries: pa.Table) -> pa.Table:
-        """As `_reduced`, copied; some accumulators have several entries, or they are in no order."""
+        """A copy of the entries that still matter, as `_reduced` gives them; some accumulators have several entries, or
+        they are in no order."""
 
     @abstractmethod
     def _finish(self, entries: pa.Table, size: int) -> Column:
-        """The results of the accumulators 0 ... size - 1 from reduced entries."""
+        """The results of the accumulators 0 ... size - 1, made from reduced entries."""
 
     def _append(self, entries: pa.Table) -> None:
         if not entries.num_rows:
@@ -176,21 +179,19 @@ class EntryColumn(AccumulatorColumn):
         if self._appended_rows > max(_APPENDED_BEFORE_REDUCING, self._reduced_rows) or (
             self._appended_bytes > max(_APPENDED_BYTES_BEFORE_REDUCING, self._reduced_bytes)
         ):
-            self._keep(self._reduced(self._together()))
+            self._keep(self._reduced(self._in_one_chunk()))
 
-    def _entries_of(self, accumulators: Accumulators, targets: Accumulators) -> pa.Table:
-        """The entries of `accumulators[i]` as entries of `targets[i]`, for all i."""
-        if not self._chunks or not len(accumulators):
+    def _entries_of(self, sources: Accumulators, targets: Accumulators) -> pa.Table:
+        """The entries of `sources[i]` as entries of `targets[i]`, for all i."""
+        if not self._chunks or not len(sources):
             return self._no_entries()
-        lowest, highest = int(accumulators.min()), int(accumulators.max())
+        lowest, highest = int(sources.min()), int(sources.max())
         if any(cleared.start <= highest and cleared.stop > lowest for cleared in self._cleared):
             self._forget_cleared()
-        table = self._together()
+        table = self._in_one_chunk()
         entry_accumulators = table.column(_CELL).to_numpy()
         near = np.flatnonzero((entry_accumulators >= lowest) & (entry_accumulators <= highest))
-        order, starts, counts = partners_of(
-            accumulators - lowest, entry_accumulators[near] - lowest, highest - lowest + 1
-        )
+        order, starts, counts = partners_of(sources - lowest, entry_accumulators[near] - lowest, highest - lowest + 1)
         before = np.cumsum(counts) - counts
         picked = np.arange(int(counts.sum()), dtype=np.int64) + np.repeat(starts - before, counts)
         taken = table.take(from_numpy(near[order[picked]]))
@@ -210,7 +211,7 @@ class EntryColumn(AccumulatorColumn):
 
     @abstractmethod
     def _empty_values(self) -> pa.Array:
-        """No values, of the type that `add` gets."""
+        """An empty array of the type that `add` gets."""
 
 
 class _TypedEntryColumn(EntryColumn):
@@ -223,7 +224,7 @@ class _TypedEntryColumn(EntryColumn):
 
 
 class ListColumn(_TypedEntryColumn):
-    """All values, in order of arrival."""
+    """All values of each accumulator, in order of arrival."""
 
     def fresh(self) -> ListColumn:
         return ListColumn(self._type)
@@ -239,7 +240,7 @@ class ListColumn(_TypedEntryColumn):
 
 
 class TopNColumn(_TypedEntryColumn):
-    """The n largest values, largest first."""
+    """The n largest values of each accumulator, the largest first."""
 
     def __init__(self, arrow_type: pa.DataType, n: int) -> None:
         super().__init__(arrow_type)
@@ -253,7 +254,7 @@ class TopNColumn(_TypedEntryColumn):
 
     def _reduce(self, entries: pa.Table) -> pa.Table:
         ordered = _sorted(entries, (_VALUE, "descending"), (_POSITION, "ascending"))
-        return ordered.filter(from_numpy(_ranks_in_accumulators(ordered) < self._n))
+        return ordered.filter(from_numpy(_numbers_in_accumulators(ordered) < self._n))
 
     def _finish(self, entries: pa.Table, size: int) -> Column:
         return _as_lists(entries, size, self._type)
@@ -298,14 +299,14 @@ class BestColumn(EntryColumn):
     def _reduce(self, entries: pa.Table) -> pa.Table:
         by = [] if self._by is None else [(_VALUE if self._by_type is None else _BY, self._by)]
         ordered = _sorted(entries, *by, (_POSITION, "descending" if self._is_last else "ascending"))
-        return ordered.filter(from_numpy(_ranks_in_accumulators(ordered) == 0))
+        return ordered.filter(from_numpy(_numbers_in_accumulators(ordered) == 0))
 
     def _finish(self, entries: pa.Table, size: int) -> Column:
         return narrowed(_one_each(entries, size), self._type)
 
 
 class DistinctColumn(_TypedEntryColumn):
-    """How many different values."""
+    """How many different values each accumulator has."""
 
     def fresh(self) -> DistinctColumn:
         return DistinctColumn(self._type)
@@ -330,7 +331,7 @@ class DistinctColumn(_TypedEntryColumn):
 class DecimalSumColumn(_TypedEntryColumn):
     """Exact sums of decimals: decimal128(38, scale), or decimal256(76, scale) for decimal256.
 
-    Added up with 76 digits, so that it shows when 38 are not enough.
+    They are added up with 76 digits, so that it shows when 38 are not enough.
     """
 
     takes_narrower = True
@@ -368,7 +369,7 @@ class DecimalSumColumn(_TypedEntryColumn):
 
 
 def _sorted(entries: pa.Table, *keys: tuple[str, str]) -> pa.Table:
-    """Sorted by accumulator, then `keys`; copies."""
+    """A copy of the entries, sorted by accumulator, then by `keys`: columns and directions."""
     columns = {name: comparable(entries.column(name)) for name, _ in keys}
     if all(has_ranks(column.type) for column in columns.values()):
         ranks = [ranks_of(columns[name], direction) for name, direction in keys]
@@ -380,15 +381,15 @@ def _sorted(entries: pa.Table, *keys: tuple[str, str]) -> pa.Table:
 
 
 def _numbers(values: pa.ChunkedArray) -> npt.NDArray[Any]:
-    """Integers that are the same where the values are; none is null."""
+    """Integers that are the same where the values are; no value is null."""
     if has_ranks(values.type):
         return ranks_of(values, "ascending")
     numbers: npt.NDArray[Any] = as_numpy(_one_chunk(values).dictionary_encode().indices)
     return numbers
 
 
-def _ranks_in_accumulators(ordered: pa.Table) -> npt.NDArray[np.int64]:
-    """The place of each entry within its accumulator: 0, 1, ..."""
+def _numbers_in_accumulators(ordered: pa.Table) -> npt.NDArray[np.int64]:
+    """The number of each entry within its accumulator: 0, 1, ..."""
     accumulators = ordered.column(_CELL).to_numpy()
     starts = np.flatnonzero(np.diff(accumulators, prepend=-1))
     lengths = np.diff(starts, append=len(accumulators))
@@ -396,7 +397,7 @@ def _ranks_in_accumulators(ordered: pa.Table) -> npt.NDArray[np.int64]:
 
 
 def _as_lists(entries: pa.Table, size: int, arrow_type: pa.DataType) -> Column:
-    """Entries, sorted by accumulator, as one list per accumulator; null where there is none."""
+    """One list of values per accumulator from entries that are sorted by accumulator; null where there is none."""
     counts = np.bincount(entries.column(_CELL).to_numpy(), minlength=size)
     offsets = np.zeros(size + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
@@ -404,7 +405,7 @@ def _as_lists(entries: pa.Table, size: int, arrow_type: pa.DataType) -> Column:
 
 
 def _one_each(entries: pa.Table, size: int) -> pa.Array:
-    """At most one entry per accumulator: its value, or null."""
+    """The value of the entry of each accumulator, which has one at most; null where there is none."""
     rows = np.full(size, -1, np.int64)
     rows[entries.column(_CELL).to_numpy()] = np.arange(entries.num_rows)
     return _one_chunk(entries.column(_VALUE)).take(from_numpy(rows, is_null=rows < 0))

@@ -1,4 +1,4 @@
-"""Accumulators of fixed-width columns: numpy arrays indexed by accumulator, updated with one kernel call per batch."""
+"""Columns of accumulators over fixed-width values: numpy arrays, updated with one kernel call per batch."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from flinkray.batches.fixed_width import from_numpy
 
 
 class CountColumn(ArrayColumn):
-    """Rows, or non-null values of a column: its `counts`, and nothing besides."""
+    """The number of rows, or of values that are not null. The state is `counts`, and nothing besides."""
 
     arrays = ()
     counts: ValueCounts
@@ -200,7 +200,8 @@ class FirstLastColumn(ArrayColumn):
         self._is_last = is_last
         self._values: Values = np.zeros(0, numpy_type(arrow_type))
         self._positions = np.zeros(0, np.int64)
-        """Of the first: as they are, of the last: negated, so that in both cases the lowest wins."""
+        """The arrival number of each value; of the last value it is negated, so that the lowest number wins in both
+        cases."""
 
     def fill(self, attribute: str) -> Any:
         return _NEVER if attribute == "_positions" else 0

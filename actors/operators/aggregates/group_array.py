@@ -1,4 +1,4 @@
-"""An array with an element per group, of which a snapshot is taken without copying it in the task's thread."""
+"""An array with an element per group, whose snapshot is taken without copying it in the task's thread."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class GroupArray:
         return elements
 
     def __setitem__(self, groups: Ints, elements: Any) -> None:
-        """`groups` are distinct, and there is room for them."""
+        """Sets the elements of distinct groups, for which there is room."""
         if self._captured:
             self._set_aside(groups)
         self._values[groups] = elements
@@ -47,7 +47,8 @@ class GroupArray:
         self._values = elements
 
     def capture(self, size: int) -> Callable[[], Values]:
-        """Gives the elements of the groups 0 ... size - 1 as they are now; to be called once, on any thread.
+        """A function that gives the elements of the groups 0 ... size - 1 as they are now; to be called once, on any
+        thread.
 
         What the task changes is set aside for as long as it is neither called nor let go of. Elements that are Python
         objects are shared: they must not be changed themselves.
@@ -78,11 +79,11 @@ class _Captured:
 
     @property
     def is_waiting(self) -> bool:
-        """It has not been read."""
+        """Whether it has not been read yet."""
         return self._values is not None
 
     def set_aside(self, values: Values, groups: Ints) -> None:
-        """The task's thread is about to change these groups of `values`."""
+        """Remembers the elements of these groups of `values`, which the task's thread is about to change."""
         if values is not self._values:
             return  # the array has been replaced by a bigger one, so that this one changes no more
         if not len(self._is_aside):

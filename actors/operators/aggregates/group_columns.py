@@ -1,4 +1,4 @@
-"""What running aggregates keep per group, and which row of a group a result is taken from."""
+"""State of running aggregates: a value per group, and the row of the group from which a result is taken."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from flinkray.batches.fixed_width import as_numpy, from_numpy
 from flinkray.batches.value_columns import to_array, to_values
 
 State = dict[str, pa.Array]
-"""Columns with a row per group."""
+"""Columns with a row per group, by name."""
 
 
 class GroupColumn:
-    """A value, or null, per group: an array of numpy's for fixed-width types, else of Python objects."""
+    """A value, or null, per group: in an array of numpy's for fixed-width types, else of Python objects."""
 
     def __init__(self, arrow_type: pa.DataType) -> None:
         self.type = arrow_type
@@ -55,7 +55,7 @@ class GroupColumn:
         return from_stored(array, self.type)
 
     def put(self, groups: Ints, values: pa.Array, size: int) -> None:
-        """Sets distinct groups; makes room for `size` groups."""
+        """Sets the values of these distinct groups; makes room for `size` groups."""
         self.grow(size)
         values = stored(values)
         self._is_set[groups] = as_numpy(values.is_valid())
@@ -76,37 +76,43 @@ def _objects(values: list[Any]) -> Values:
 
 
 class Choice:
-    """Which row of its group a result is taken from, row by row: a row of the batch, or the one carried in.
+    """Chooses for each row the row of its group that the result is taken from: a row of the batch, or the one carried
+    in.
 
     Args:
-        columns: the types of what is taken.
+        columns: the types of the columns that are taken.
     """
 
     def __init__(self, columns: Sequence[pa.DataType]) -> None:
         self._carried = [GroupColumn(arrow_type) for arrow_type in columns]
 
     def take(self, segments: Segments, rows: Ints, columns: Sequence[pa.Array], size: int) -> list[pa.Array]:
-        """The columns at sorted position `rows` (-1: carried in; null where nothing was), in the batch's order."""
+        """The columns of the chosen rows, in the batch's order.
+
+        Args:
+            rows: for each row, sorted by group, the index of the chosen row in that order; -1: the one carried in from
+                earlier batches, which is null where there is none.
+        """
         results = []
         positions = np.where(rows < 0, segments.segment_of, len(segments.groups) + segments.order[rows])
-        for kept, column in zip(self._carried, columns, strict=True):
-            kept.grow(size)
-            candidates = pa.concat_arrays([kept.get(segments.groups), column])
+        for carried, column in zip(self._carried, columns, strict=True):
+            carried.grow(size)
+            candidates = pa.concat_arrays([carried.get(segments.groups), column])
             results.append(candidates.take(from_numpy(segments.unsort(positions))))
             changed = rows[segments.ends] >= 0
             chosen = candidates.take(from_numpy(positions[segments.ends][changed]))
-            kept.put(segments.groups[changed], chosen, size)
+            carried.put(segments.groups[changed], chosen, size)
         return results
 
     def capture(self, size: int) -> Callable[[], State]:
-        """What is carried, for `restore`; as GroupColumn.capture."""
-        columns = {f"c{index}": kept.capture(size) for index, kept in enumerate(self._carried)}
+        """The rows that are carried, for `restore`; captured as by `GroupColumn.capture`."""
+        columns = {f"c{index}": carried.capture(size) for index, carried in enumerate(self._carried)}
         return lambda: {name: column() for name, column in columns.items()}
 
     def restore(self, state: State) -> None:
-        for index, kept in enumerate(self._carried):
-            values = cast_exactly(state[f"c{index}"], kept.type)
-            kept.put(np.arange(len(values)), values, len(values))
+        for index, carried in enumerate(self._carried):
+            values = cast_exactly(state[f"c{index}"], carried.type)
+            carried.put(np.arange(len(values)), values, len(values))
 
 
 class Improvements:
@@ -118,7 +124,8 @@ class Improvements:
         self._best = GroupColumn(arrow_type)
 
     def rows(self, segments: Segments, values: pa.Array, size: int) -> Ints:
-        """The row with the best value so far, at each row, sorted; -1: the one carried in, or none."""
+        """The index of the row with the best value so far, at each row, sorted by group; -1: the one carried in, or
+        none."""
         self._best.grow(size)
         carried = self._best.get(segments.groups)
         if self._is_fixed:
@@ -132,7 +139,7 @@ class Improvements:
         return rows
 
     def capture(self, size: int) -> Callable[[], pa.Array]:
-        """The best value per group, for `restore`; as GroupColumn.capture."""
+        """The best value per group, for `restore`; captured as by `GroupColumn.capture`."""
         return self._best.capture(size)
 
     def restore(self, best: pa.Array) -> None:
@@ -140,7 +147,8 @@ class Improvements:
 
 
 def _improves(segments: Segments, values: pa.Array, carried: pa.Array, is_max: bool) -> Flags:
-    """At which rows, sorted, a fixed-width value is better than all before it, `carried` per segment among them."""
+    """The rows, sorted by group, at which a fixed-width value is better than all before it, `carried` per segment among
+    them."""
     function, start = extreme_of(numpy_type(values.type), is_max)
     valid, was_set = segments.sort(valid_flags(values)), valid_flags(carried)
     numbers = np.where(valid, segments.sort(numbers_of(values)), start)
@@ -152,7 +160,7 @@ def _improves(segments: Segments, values: pa.Array, carried: pa.Array, is_max: b
 
 
 def _improves_rank(segments: Segments, values: pa.Array, carried: pa.Array, is_max: bool) -> Flags:
-    """The same for values that are not of fixed width, by their ranks."""
+    """As `_improves` for values that are not of fixed width, by their ranks."""
     ranks = _ranks(pa.concat_arrays([carried, values]), is_max)
     first, current = ranks[: len(carried)], segments.sort(ranks[len(carried) :])
     flags: Flags = current > _shifted(segments, segments.scan(np.maximum, current, first), first)
@@ -168,11 +176,11 @@ def _shifted(segments: Segments, running: Values, first: Values) -> Values:
 
 
 _NULL_RANK = 0
-"""Arrow ranks from 1."""
+"""The rank of null: Arrow counts ranks from 1."""
 
 
 def _ranks(values: pa.Array, is_max: bool) -> Ints:
-    """Integers that order as the values do, the best highest; null below all."""
+    """Integers that order as the values do, the best highest; that of null is below all."""
     if pa.types.is_null(values.type):
         return np.full(len(values), _NULL_RANK, np.int64)
     encoded = comparable(values).dictionary_encode()

@@ -26,7 +26,7 @@ _MARK = "flinkray.partial:"
 """Begins the names of all columns but the keys'. The first column counts the rows that each row stands for."""
 
 COUNTED: tuple[str, Aggregate] = ("", Count())
-"""What counts them. No aggregate of the user's has this name."""
+"""The aggregate that counts the rows. No aggregate of the user's has this name."""
 _ROWS = ":count"
 
 
@@ -34,7 +34,7 @@ class _Header(NamedTuple):
     """What the name of the first column says."""
 
     metadata: Mapping[str, bytes]
-    """Of the aggregates."""
+    """The metadata of the aggregates."""
     all_true: tuple[str, ...]
     """Columns of the aggregates that are left out, being true in every row."""
     all_rows: tuple[str, ...]
@@ -42,24 +42,26 @@ class _Header(NamedTuple):
 
 
 def write_partial(
-    aggregates: AggregateColumns, accumulators: Accumulators, keys: Columns | None, kept: set[str]
+    aggregates: AggregateColumns, accumulators: Accumulators, keys: Columns | None, written_columns: set[str]
 ) -> list[pa.RecordBatch]:
     """A row for each of these distinct accumulators; in several batches where one has no room for the keys.
 
     Args:
         aggregates: `COUNTED`, then the window's.
         keys: the key columns of each accumulator; None: there is no key.
-        kept: of one writer, empty at first: columns that could not be left out once. They stay, so that the layout
-            does not change to and fro.
+        written_columns: of one writer, empty at first: columns that could not be left out once. They are written from
+            then on, so that the layout does not change to and fro.
     """
     columns = aggregates.columns(accumulators)
     rows = columns.pop(_ROWS)
     counts = fixed_width(rows, INT64)
-    all_true = tuple(name for name, column in columns.items() if name not in kept and _is_all_true(column))
-    all_rows = tuple(name for name, column in columns.items() if name not in kept and _is_equal(column, counts))
+    all_true = tuple(name for name, column in columns.items() if name not in written_columns and _is_all_true(column))
+    all_rows = tuple(
+        name for name, column in columns.items() if name not in written_columns and _is_equal(column, counts)
+    )
     for name in (*all_true, *all_rows):
         del columns[name]
-    kept.update(columns)
+    written_columns.update(columns)
     header = _header_name(tuple(aggregates.metadata().items()), all_true, all_rows)
     key_names, key_columns = ([], []) if keys is None else (keys.schema.names, keys.columns)
     names = [header, *key_names, *(_MARK + name for name in columns)]

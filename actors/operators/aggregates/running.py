@@ -1,5 +1,8 @@
-"""The built-in aggregates as running ones: a result per row, over the rows of its key so far. State is per group, in
-columns; one call of a kernel per batch."""
+"""The built-in aggregates as running ones: a result per row, over the rows of its key so far.
+
+The rows of a key are a *group*, which has a number. State is per group, in columns, and changes with one call of a
+kernel per batch.
+"""
 
 from __future__ import annotations
 
@@ -44,22 +47,22 @@ from flinkray.windows import aggregates as described
 
 
 class Running(ABC):
-    """One aggregate of one column type. Groups are 0 ... size - 1; new ones are empty."""
+    """One aggregate over values of one type. Groups are 0 ... size - 1; new ones are empty."""
 
     takes_narrower: ClassVar[bool] = False
     """Whether `add` also takes values of types from which its own was merged; else they are cast before."""
 
     @abstractmethod
     def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
-        """The result at each row, in the batch's order. `values`: the column in the batch's order."""
+        """The result at each row, in the order of the batch, as `values` are, the column that is aggregated."""
 
     @abstractmethod
     def capture(self, size: int) -> Callable[[], State]:
-        """The state of the groups as it is now. Quick; what it gives makes columns, once, on any thread."""
+        """The state of the groups as it is now. Quick; what it gives makes the columns, once, on any thread."""
 
     @abstractmethod
     def restore(self, state: State) -> None:
-        """Takes the place of all state; the columns are as `capture` gave them for the same type."""
+        """Takes the place of all state; the columns are as `capture` gave them for the same type of values."""
 
 
 _NONE_EMPTY = np.zeros(0, np.bool_)
@@ -73,7 +76,7 @@ class RunningCount(Running):
 
     def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
         self._counts.grow(size)
-        return from_numpy(segments.unsort(_counted(self._counts, segments, values)))
+        return from_numpy(segments.unsort(_count_values(self._counts, segments, values)))
 
     def capture(self, size: int) -> Callable[[], State]:
         counts = self._counts.capture(size)
@@ -84,7 +87,8 @@ class RunningCount(Running):
 
 
 class RunningSum(Running):
-    """Integers (checked), booleans as 0 and 1, floats and durations; with `is_mean`, means of any numbers."""
+    """Sums of integers, of booleans as 0 and 1, of floats and of durations; with `is_mean`, means of any numbers. Sums
+    that do not fit int64 are an error."""
 
     takes_narrower = True
 
@@ -105,14 +109,14 @@ class RunningSum(Running):
         if not values.null_count and not self._is_mean:
             self._counts[segments.groups] = self._counts[segments.groups] + segments.lengths
             return to_arrow(segments.unsort(sums), self._result_type, _NONE_EMPTY)
-        counts = _counted(self._counts, segments, values)
+        counts = _count_values(self._counts, segments, values)
         if pa.types.is_null(self._result_type):
             return pa.nulls(len(values))
         results = sums / np.maximum(counts, 1) if self._is_mean else sums
         return to_arrow(segments.unsort(results), self._result_type, segments.unsort(counts == 0))
 
     def _summed(self, segments: Segments, addends: Values) -> Values:
-        """The sum at each row, sorted like the addends."""
+        """The sum at each row, in the order of the addends, which are sorted by group."""
         carried = self._sums[segments.groups]
         if self._dtype.kind == "i":
             sums = segments.sum_exactly(addends, carried)
@@ -140,8 +144,9 @@ class RunningSum(Running):
         self._counts.replace(as_numpy(state["count"]).copy())
 
 
-def _counted(counts: GroupArray, segments: Segments, values: pa.Array) -> Ints:
-    """How many values that are not null, at each row, sorted; adds them to the groups' counts."""
+def _count_values(counts: GroupArray, segments: Segments, values: pa.Array) -> Ints:
+    """How many values that are not null the group has had, at each row, sorted by group; adds them to the groups'
+    counts."""
     carried: Ints = counts[segments.groups]
     if values.null_count:
         counted = segments.count(segments.sort(valid_flags(values)), carried)
@@ -312,7 +317,7 @@ class RunningOrderedExtreme(Running):
 
 
 class RunningDistinct(Running):
-    """How many different values: a row counts where its (group, value) is new."""
+    """How many different values the group has had: a row counts where its pair of group and value is new."""
 
     def __init__(self, arrow_type: pa.DataType) -> None:
         self._type = arrow_type
@@ -355,7 +360,7 @@ class RunningDistinct(Running):
 
 
 def _distinct_lists(pairs: Columns | None, size: int, arrow_type: pa.DataType) -> pa.Array:
-    """The values of each group as a list, as `enlarged` makes them, from (group, value)."""
+    """The values of each group as a list, as `enlarged` makes them, from columns of groups and values."""
     if pairs is None:
         return pa.array([[]] * size, pa.list_(stored_type(arrow_type))).cast(pa.list_(enlarged_type(arrow_type)))
     groups = pairs.column(0).to_numpy()
@@ -370,13 +375,13 @@ _NO_VALUES: list[Any] = []
 
 
 class RunningList(Running):
-    """All values, or the n largest: a list per row, so the work is in writing the lists out."""
+    """All values of the group, or the n largest: a list per row, so the work is in writing the lists out."""
 
     def __init__(self, arrow_type: pa.DataType, n: int | None) -> None:
         self._type = arrow_type
         self._n = n
         self._lists: list[list[Any]] = []
-        """Replaced, never changed: results and snapshots hold them too."""
+        """The values of each group. Lists are replaced, never changed: results and snapshots hold them too."""
 
     def add(self, segments: Segments, values: pa.Array, size: int) -> pa.Array:
         self._lists.extend([_NO_VALUES] * (size - len(self._lists)))
@@ -388,12 +393,12 @@ class RunningList(Running):
             results.append(self._lists[group] or None)
         return self._as_column(results)
 
-    def _with(self, kept: list[Any], value: Any) -> list[Any]:
+    def _with(self, values: list[Any], value: Any) -> list[Any]:
         if self._n is None:
-            return [*kept, value]
+            return [*values, value]
         # Behind its equals, so that the first to come stays when there are too many; NaN sorts last.
-        at = len(kept) if value != value else bisect_right(kept, Descending(value), key=Descending)
-        return [*kept[:at], value, *kept[at:]][: self._n]
+        at = len(values) if value != value else bisect_right(values, Descending(value), key=Descending)
+        return [*values[:at], value, *values[at:]][: self._n]
 
     def capture(self, size: int) -> Callable[[], State]:
         lists = self._lists + [_NO_VALUES] * (size - len(self._lists))
@@ -449,7 +454,7 @@ def _sum_of(aggregate: described.Aggregate, arrow_type: pa.DataType) -> Running:
     is_number = any(of(arrow_type) for of in are_numbers)
     if types.is_decimal(arrow_type):
         return RunningSum(arrow_type, is_mean=True) if is_mean else RunningDecimalSum(arrow_type)
-    _need(is_number or (types.is_duration(arrow_type) and not is_mean), _kind(aggregate), arrow_type)
+    _check(is_number or (types.is_duration(arrow_type) and not is_mean), _kind(aggregate), arrow_type)
     return RunningSum(arrow_type, is_mean)
 
 
@@ -459,16 +464,16 @@ def _kind(aggregate: described.Aggregate) -> str:
 
 def check_ordered(arrow_type: pa.DataType, shown: str) -> None:
     """Raises AggregateTypeError, which says that `shown` cannot take it, where the type's values have no order."""
-    _need(has_order(arrow_type), shown, arrow_type)
+    _check(has_order(arrow_type), shown, arrow_type)
 
 
-def _need(holds: bool, shown: str, arrow_type: pa.DataType) -> None:
+def _check(holds: bool, shown: str, arrow_type: pa.DataType) -> None:
     if not holds:
         raise AggregateTypeError(f"{shown} cannot take a column of {arrow_type}")
 
 
 def widened_type(old: pa.DataType, new: pa.DataType) -> pa.DataType:
-    """A type for the values of both batches."""
+    """The type that holds the values of both types. Raises AggregateTypeError where there is none."""
     merged = merge_types(old, new)
     if merged is None:
         raise AggregateTypeError(f"the column was {old} and is {new} now; cast it to one type")

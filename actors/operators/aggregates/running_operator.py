@@ -1,5 +1,5 @@
 """Running aggregates of a keyed stream: one result per row, in order of arrival per key; in batch mode only the last of
-each key. Columnar."""
+each key."""
 
 from __future__ import annotations
 
@@ -41,48 +41,52 @@ from flinkray.windows.aggregates import Aggregate, ArgMax, ArgMin, Count, Max, M
 _STATE = "groups"
 
 
-# In batch mode, results that a later one of their key has replaced are kept up to this number.
-_REPLACED_RESULTS_KEPT = 65_536
+# In batch mode, so many results that a later one of their key has replaced stay before they are dropped.
+_MOST_REPLACED_RESULTS = 65_536
 
 
 class _LastResults:
-    """In batch mode: of each key the last result, with the event time of its last row.
+    """The last result of each key, with the event time of its last row, for batch mode.
 
     (Flink gives these the highest of all times, with which no window after it could do anything.)
     """
 
     def __init__(self) -> None:
         self._results: list[tuple[Ids, Batch]] = []
-        """Keys, each at most once in a batch, and their results."""
+        """The groups, each at most once in a batch, and their results."""
         self._rows = 0
 
     def add(self, segments: Segments, results: Batch, keys: int) -> None:
-        """`keys`: how many there are in all."""
+        """Adds the results of a batch.
+
+        Args:
+            keys: how many keys there are in all.
+        """
         self._results.append((segments.groups, results.take(from_numpy(segments.order[segments.ends]))))
         self._rows += len(segments.groups)
-        if self._rows > keys + _REPLACED_RESULTS_KEPT:
+        if self._rows > keys + _MOST_REPLACED_RESULTS:
             self._drop_replaced(keys)
 
     def take(self, keys: int) -> list[Batch]:
-        """All, and forgets them."""
+        """Gives all results, and forgets them."""
         self._drop_replaced(keys)
         results, self._results, self._rows = self._results, [], 0
         return [batch for _, batch in results]
 
     def _drop_replaced(self, keys: int) -> None:
         is_seen = np.zeros(keys, np.bool_)
-        kept: list[tuple[Ids, Batch]] = []
+        latest: list[tuple[Ids, Batch]] = []
         for groups, results in reversed(self._results):
             is_last = ~is_seen[groups]
             is_seen[groups] = True
             if is_last.any():
-                kept.append((groups[is_last], results.filter(from_numpy(is_last))))
-        self._results = kept[::-1]
-        self._rows = sum(len(groups) for groups, _ in kept)
+                latest.append((groups[is_last], results.filter(from_numpy(is_last))))
+        self._results = latest[::-1]
+        self._rows = sum(len(groups) for groups, _ in latest)
 
 
 class _RunningOperator(Operator):
-    """Numbers the keys; subclasses make the columns of the result."""
+    """Base: numbers the keys, whose rows are the groups; subclasses make the columns of the result."""
 
     def setup(self, context: Any, output: Any) -> None:
         super().setup(context, output)
@@ -91,7 +95,7 @@ class _RunningOperator(Operator):
         self._begin()
 
     def _begin(self) -> None:
-        """No key is known."""
+        """Begins without any key."""
         self._index = KeyIndex()
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
@@ -126,11 +130,12 @@ class _RunningOperator(Operator):
 
     @abstractmethod
     def capture(self, size: int) -> Callable[[], tuple[dict[str, pa.Array], dict[str, bytes]]]:
-        """The state of the groups 0 ... size - 1 as it is now: gives columns and metadata, on any thread."""
+        """The state of the groups 0 ... size - 1 as it is now, as a function that gives columns and metadata, on any
+        thread."""
 
     @abstractmethod
     def restore(self, parts: Sequence[StateRows]) -> None:
-        """`parts`, at least one: the groups 0, 1, ... in this order."""
+        """Takes the rows of the parts, at least one, as the groups 0, 1, ... in this order."""
 
     # -- snapshots
 
@@ -157,12 +162,12 @@ class _RunningOperator(Operator):
             raise InvalidProgramError(f"{self._label}: a running aggregate needs key_by before it")
         return key_columns(batch, selector, self._label)
 
-    def _plain(self, array: pa.Array) -> pa.Array:
+    def _decoded(self, array: pa.Array) -> pa.Array:
         return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
 
 
 class _RunningAggregate:
-    """One aggregate: creates its running form when the column's type is known, and widens it."""
+    """One aggregate: creates its running form when the type of its column is known, and widens it."""
 
     def __init__(self, name: str, aggregate: Aggregate, label: str) -> None:
         self.name = name
@@ -195,13 +200,14 @@ class _RunningAggregate:
     # -- state
 
     def capture(self, size: int) -> _CapturedAggregate | None:
-        """None: no row has come, so not even the type is known."""
+        """The state as it is now; None: no row has come, so not even the type is known."""
         if self._type is None or self._running is None:
             return None
         return _CapturedAggregate(self.name, type(self._aggregate).__name__, self._type, self._running.capture(size))
 
     def restore(self, parts: Sequence[StateRows]) -> None:
-        """`parts`: the groups 0, 1, ... in this order; the column may have another type in each."""
+        """Takes the rows of the parts as the groups 0, 1, ... in this order; the column may have another type in
+        each."""
         types = [types_from_bytes(part.metadata["types"]).get(self.name) for part in parts]
         known = [arrow_type for arrow_type in types if arrow_type is not None]
         if not known:
@@ -218,7 +224,7 @@ class _RunningAggregate:
         self._running.restore({name: pa.concat_arrays([state[name] for state in states]) for name in states[0]})
 
     def _state_of(self, part: StateRows, arrow_type: pa.DataType | None, merged: pa.DataType) -> State:
-        """The part's columns as they are for the type `merged`; those of empty groups where it has none."""
+        """The part's columns as they are for the type `merged`; those of empty groups where the part has none."""
         running = create_running(self._aggregate, merged)
         if arrow_type is not None:
             state = part.columns_of(self.name)
@@ -231,7 +237,7 @@ class _RunningAggregate:
 
 
 class _CapturedAggregate(Struct, frozen=True):
-    """One aggregate at a barrier."""
+    """The state of one aggregate at a barrier."""
 
     name: str
     aggregate: str
@@ -249,12 +255,12 @@ def _aggregates_metadata(states: Iterable[_CapturedAggregate]) -> dict[str, byte
 
 
 class RunningAggregateOperator(_RunningOperator):
-    """The row's key columns, and the aggregates over all rows of that key so far, it included."""
+    """Emits the row's key columns, and the aggregates over all rows of that key so far, it included."""
 
     def __init__(self, factory: RunningAggregateFactory) -> None:
         self._aggregates = factory.aggregates
         self._evaluators: dict[int, Evaluator] = {}
-        """By the identity of the columns that the aggregates name, or of their expressions."""
+        """Evaluators by the identity of the columns that the aggregates name, or of their expressions."""
 
     def _begin(self) -> None:
         super()._begin()
@@ -286,7 +292,7 @@ class RunningAggregateOperator(_RunningOperator):
         if evaluator is None:
             expression = column if isinstance(column, Expression) else col(column)  # type: ignore[arg-type]
             evaluator = self._evaluators[id(column)] = Evaluator([expression], self._label)
-        return self._plain(evaluator.arrays(data)[0])
+        return self._decoded(evaluator.arrays(data)[0])
 
     def capture(self, size: int) -> Callable[[], tuple[dict[str, pa.Array], dict[str, bytes]]]:
         states = [state for running in self._running_columns if (state := running.capture(size)) is not None]
@@ -304,8 +310,8 @@ _MODES: dict[str, type[Aggregate]] = {"sum": Sum, "min": Min, "max": Max}
 
 
 class RunningColumnOperator(_RunningOperator):
-    """sum, min, max: the key's first row with that column replaced by the aggregate so far; min_by, max_by: the row
-    that has the extreme value so far, the first of equal ones. Nulls in the column are left out."""
+    """sum, min, max: emits the key's first row with that column replaced by the aggregate so far. min_by, max_by: emits
+    the row that has the extreme value so far, the first of equal ones. Nulls in the column are left out."""
 
     def __init__(self, factory: RunningColumnFactory) -> None:
         if factory.mode not in (*_MODES, "min_by", "max_by"):
@@ -324,7 +330,7 @@ class RunningColumnOperator(_RunningOperator):
 
     def results(self, batch: Batch, keys: pa.RecordBatch, segments: Segments, known: int) -> Batch:
         position = self._position(batch.data.schema.names)
-        columns = [self._plain(column) for column in batch.data.columns]
+        columns = [self._decoded(column) for column in batch.data.columns]
         columns = self._in_one_schema(batch.data.schema.names, columns, known)
         size = len(self._index)
         is_new = segments.groups >= known
@@ -350,11 +356,11 @@ class RunningColumnOperator(_RunningOperator):
         return names.index(column)
 
     def _in_one_schema(self, names: list[str], columns: list[pa.Array], known: int) -> list[pa.Array]:
-        """The columns in types that hold the rows kept so far too; widens what is kept where needed."""
+        """The columns in types that hold the rows in state too, which are widened where needed."""
         types = [column.type for column in columns]
         try:
             if self._schema is None:
-                self._use(pa.schema(list(zip(names, types, strict=True))))
+                self._begin_with(pa.schema(list(zip(names, types, strict=True))))
             assert self._schema is not None
             if self._schema.types != types or self._schema.names != names:
                 self._widen(names, types, known)
@@ -371,15 +377,15 @@ class RunningColumnOperator(_RunningOperator):
         merged = [widened_type(old, new) for old, new in zip(self._schema.types, types, strict=True)]
         if merged != self._schema.types:
             rows, best = self._choice.capture(known)(), self._captured_best(known)
-            self._use(pa.schema(list(zip(names, merged, strict=True))))
+            self._begin_with(pa.schema(list(zip(names, merged, strict=True))))
             self._restore_rows(rows, None if best is None else best())
 
-    def _use(self, schema: pa.Schema) -> None:
+    def _begin_with(self, schema: pa.Schema) -> None:
         self._schema = schema
         self._choice = Choice(schema.types)
         if self._running_column is None:
             by_type = schema.types[self._position(schema.names)]
-            check_ordered(by_type, self._shown())
+            check_ordered(by_type, self._description())
             self._improvements = Improvements(by_type, self._factory.mode == "max_by")
 
     def _declared(self, data: pa.RecordBatch) -> pa.RecordBatch:
@@ -405,7 +411,7 @@ class RunningColumnOperator(_RunningOperator):
         assert self._schema is not None
         schema, rows, best = self._schema, self._choice.capture(size), self._captured_best(size)
         running = None if self._running_column is None else self._running_column.capture(size)
-        metadata = {"running aggregate": self._shown().encode(), "rows": bytes(schema.serialize())}
+        metadata = {"running aggregate": self._description().encode(), "rows": bytes(schema.serialize())}
 
         def make() -> tuple[dict[str, pa.Array], dict[str, bytes]]:
             columns = {f"row:{name}": column for name, column in rows().items()}
@@ -419,7 +425,7 @@ class RunningColumnOperator(_RunningOperator):
 
     def restore(self, parts: Sequence[StateRows]) -> None:
         for part in parts:
-            check_same(part, "running aggregate", self._shown(), self._label)
+            check_same(part, "running aggregate", self._description(), self._label)
         schemas = [pa.ipc.read_schema(pa.py_buffer(part.metadata["rows"])) for part in parts]
         names = schemas[0].names
         if any(schema.names != names for schema in schemas):
@@ -427,16 +433,18 @@ class RunningColumnOperator(_RunningOperator):
         types = [
             functools.reduce(widened_type, same) for same in zip(*(schema.types for schema in schemas), strict=True)
         ]
-        self._use(pa.schema(list(zip(names, types, strict=True))))
-        rows = {f"c{index}": _joined(parts, f"row:c{index}", arrow_type) for index, arrow_type in enumerate(types)}
+        self._begin_with(pa.schema(list(zip(names, types, strict=True))))
+        rows = {
+            f"c{index}": _concatenated(parts, f"row:c{index}", arrow_type) for index, arrow_type in enumerate(types)
+        }
         best_type = types[self._position(names)]
-        self._restore_rows(rows, None if self._improvements is None else _joined(parts, "best", best_type))
+        self._restore_rows(rows, None if self._improvements is None else _concatenated(parts, "best", best_type))
         if self._running_column is not None:
             self._running_column.restore(parts)
 
-    def _shown(self) -> str:
+    def _description(self) -> str:
         return f"{self._factory.mode}({self._factory.column!r})"
 
 
-def _joined(parts: Sequence[StateRows], name: str, arrow_type: pa.DataType) -> pa.Array:
+def _concatenated(parts: Sequence[StateRows], name: str, arrow_type: pa.DataType) -> pa.Array:
     return pa.concat_arrays([cast_exactly(part.columns[name], arrow_type) for part in parts])

@@ -21,15 +21,20 @@ Values = npt.NDArray[Any]
 
 
 class Segments:
-    """A batch's rows by group. What the methods take and give is in sorted order; `sort` and `unsort` go between.
+    """A batch's rows by group. What the methods take and give is sorted by group; `sort` and `unsort` go between this
+    order and that of the batch.
 
     Attributes:
         groups: the groups that occur, shape (segments,).
-        starts, lengths: of each segment.
+        starts: the index of the first row of each segment.
+        lengths: how many rows each segment has.
     """
 
     def __init__(self, ids: Ints, groups: int) -> None:
-        """`ids`: the group of each row, at least one; `groups`: above all of them."""
+        """Args:
+        ids: the group of each row, at least one.
+        groups: a number above all groups.
+        """
         self.order = order_below(ids, groups)
         by_group = ids[self.order]
         self.starts = np.flatnonzero(is_other_than_before(by_group))
@@ -44,35 +49,35 @@ class Segments:
         return np.repeat(np.arange(len(self.starts)), self.lengths)
 
     def spread(self, values: Values) -> Values:
-        """A value per segment, at each of its rows."""
+        """Each segment's value at each of its rows."""
         return np.repeat(values, self.lengths)
 
     def sort(self, values: Values) -> Values:
         return values.take(self.order)
 
     def unsort(self, values: Values) -> Values:
-        """Back in the order of the batch."""
+        """The values in the order of the batch."""
         rows = np.empty_like(values)
         rows[self.order] = values
         return rows
 
     @property
     def ends(self) -> Ints:
-        """The last row of each segment."""
+        """The index of the last row of each segment."""
         return self.starts + self.lengths - 1
 
     def count(self, flags: Flags, carried: Ints) -> Ints:
-        """How many flags so far, from `carried` per segment."""
+        """How many flags there have been in the segment, at each row, from `carried` per segment on."""
         return self.sum_exactly(flags.astype(np.int64), carried)
 
     def count_rows(self, carried: Ints) -> Ints:
-        """How many rows so far, from `carried` per segment."""
+        """How many rows there have been in the segment, at each row, from `carried` per segment on."""
         counts = self.spread(carried - self.starts)
         counts += np.arange(1, len(counts) + 1)
         return counts
 
     def sum_exactly(self, values: Ints, carried: Ints) -> Ints:
-        """Running sums of integers, modulo 2**64, from `carried` per segment."""
+        """Running sums of integers, modulo 2**64, from `carried` per segment on."""
         totals = np.cumsum(values)
         before = totals[self.starts]
         before -= values[self.starts]
@@ -80,17 +85,17 @@ class Segments:
         return totals
 
     def last_flagged(self, flags: Flags) -> Ints:
-        """The last row at or before each row, of its segment, that is flagged; -1: none."""
+        """At each row, the last flagged row of its segment that is not after it; -1: there is none."""
         rows = np.maximum.accumulate(np.where(flags, np.arange(len(flags)), -1))
         return np.where(rows >= self.starts[self.segment_of], rows, -1)
 
     def first_flagged(self, flags: Flags) -> Ints:
-        """The first flagged row of its segment, at each row from it on; -1 before."""
+        """At each row, the first flagged row of its segment if that is not after it; else -1."""
         is_first = flags & (self.count(flags, np.zeros(len(self.starts), np.int64)) == 1)
         return self.last_flagged(is_first)
 
     def scan(self, function: np.ufunc, values: Values, carried: Values) -> Values:
-        """The ufunc folded over each segment from `carried`, at each row."""
+        """The ufunc folded over each segment from `carried` on, at each row."""
         longest = int(self.lengths.max())
         if longest == 1:
             only: Values = function(carried.astype(values.dtype, copy=False), values)
@@ -113,7 +118,7 @@ class Segments:
     def _scan_in_step(
         self, function: np.ufunc, values: Values, carried: Values, segments: Ints, result: Values
     ) -> None:
-        """`segments`: the longest first."""
+        """Scans these segments, the longest first, all of them by a row at a time."""
         if not len(segments):
             return
         lengths, at = self.lengths[segments], self.starts[segments]

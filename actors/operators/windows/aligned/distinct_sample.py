@@ -1,4 +1,4 @@
-"""How many groups rows have, estimated for a fraction of what numbering them costs."""
+"""How many accumulators rows would need, estimated for a fraction of what numbering their keys costs."""
 
 from __future__ import annotations
 
@@ -20,21 +20,20 @@ _SLICE_MULTIPLIER = 0x9E3779B97F4A7C15
 _WORD = (1 << 64) - 1
 
 
-class GroupSample:
-    """Counts the groups, each a key in a slice, of one key in sixteen, which it chooses by their hashes. So a key that
-    most rows have counts once, in whatever order rows come. After Gibbons, "Distinct Sampling for Highly-Accurate
-    Answers to Distinct Values Queries", VLDB 2001, with a fixed level. Belongs to one thread.
-    """
+class DistinctSample:
+    """Counts the accumulators, each of a key in a slice, for one key in sixteen, chosen by hashes. So a key that most
+    rows have counts once, in whatever order rows come. After Gibbons, "Distinct Sampling for Highly-Accurate Answers to
+    Distinct Values Queries", VLDB 2001, with a fixed level. Belongs to one thread."""
 
     def __init__(self) -> None:
         self.rows = 0
-        """Added so far."""
+        """Rows that were added so far."""
         self._seen = np.empty(0, np.uint64)
-        """The groups of the keys that are looked at, as hashes."""
+        """Hashes of the keys that are looked at, each with its slice."""
 
     @property
-    def groups(self) -> int:
-        """About how many groups the rows have that were added."""
+    def accumulators(self) -> int:
+        """About how many accumulators the rows need that were added."""
         return _KEYS_PER_SAMPLED * len(self._seen)
 
     def add(self, keys: pa.RecordBatch, starts: list[int], which: npt.NDArray[Any] | None) -> None:
@@ -50,6 +49,6 @@ class GroupSample:
         hashes = key_hashes(keys)
         rows = np.flatnonzero(hashes >> _SHIFT == 0)
         salts = np.array([start * _SLICE_MULTIPLIER & _WORD for start in starts], np.uint64)
-        groups = hashes[rows] ^ (salts[0] if which is None else salts[which[rows]])
-        self._seen = distinct(np.concatenate([self._seen, groups]))
+        pairs = hashes[rows] ^ (salts[0] if which is None else salts[which[rows]])
+        self._seen = distinct(np.concatenate([self._seen, pairs]))
         self.rows += keys.num_rows

@@ -11,7 +11,7 @@ from actors.keys.hashes import key_columns
 from actors.operators.aggregates.aggregate_columns import AggregateColumns, column_names
 from actors.operators.aggregates.partial import COUNTED, rows_behind
 from actors.operators.contract.operator import Operator, OperatorContext, Output, subtask_label
-from actors.operators.windows.aligned.distinct_sample import GroupSample
+from actors.operators.windows.aligned.distinct_sample import DistinctSample
 from actors.operators.windows.aligned.slice_store import SliceStore
 from actors.operators.windows.base.times import WindowTimes
 from flinkray.batches.batch import Batch
@@ -65,7 +65,7 @@ class LocalWindowAggregateOperator(Operator):
         """The lowest last millisecond of the slices that wait."""
         self._kept: set[str] = set()
         """For `write_partial`."""
-        self._sample: GroupSample | None = GroupSample()
+        self._sample: DistinctSample | None = DistinctSample()
         """Of the rows of large batches that have passed since it is not known whether it is worth it; None: it is."""
         self._passing = 0
         """Rows that are still to pass unseen."""
@@ -106,9 +106,9 @@ class LocalWindowAggregateOperator(Operator):
             return True
         starts, which = self._times.slices_of_rows(batch)
         sample.add(key_columns(batch, self._selector, self._where), starts, which)
-        if sample.groups <= _LARGEST_SHARE * sample.rows:
+        if sample.accumulators <= _LARGEST_SHARE * sample.rows:
             self._sample = None
-        elif sample.groups >= _MOST_GROUPS:
+        elif sample.accumulators >= _MOST_GROUPS:
             self._pass(sample.rows)
         return self._sample is None
 
@@ -129,7 +129,7 @@ class LocalWindowAggregateOperator(Operator):
         others the window says."""
         if self._schema is None or not batch.data.schema.equals(self._schema):
             self._give(self._store.slice_starts())
-            self._store, self._sample = SliceStore(self._aggregates, self._where), GroupSample()
+            self._store, self._sample = SliceStore(self._aggregates, self._where), DistinctSample()
             self._schema, self._is_combinable = batch.data.schema, self._has_fixed_size(batch.data)
         return self._is_combinable and self._is_usable(batch)
 
@@ -202,4 +202,4 @@ class LocalWindowAggregateOperator(Operator):
         """It was not worth it for so many rows."""
         self._passing = self._next_passing * rows
         self._next_passing = min(2 * self._next_passing, _MOST_PASSING)
-        self._sample = GroupSample()
+        self._sample = DistinctSample()

@@ -48,7 +48,7 @@ class SparseIndex(ABC):
         self._rows = 0
         """That came."""
         self._repeats = 0
-        """Of these, as far as it is known: how many were of a key and slice that already had a accumulator."""
+        """Of these, as far as it is known: how many were of a key and slice that already had an accumulator."""
         self.most_keys = 0
         """In one of the slices that were released."""
 
@@ -64,7 +64,7 @@ class SparseIndex(ABC):
 
     @property
     def is_worth_looking_up(self) -> bool:
-        """Whether many rows were of a key and slice that already had a accumulator."""
+        """Whether many rows were of a key and slice that already had an accumulator."""
         return self._repeats > _WORTH_LOOKING_UP * self._rows
 
     @property
@@ -218,7 +218,7 @@ class LookupIndex(SparseIndex):
 
 
 class AppendIndex(SparseIndex):
-    """Each row has a accumulator of its own, the next one. Accumulators of one key in one slice become one when the
+    """Each row has an accumulator of its own, the next one. Accumulators of one key in one slice become one when the
     slice is read, or when there are twice as many in all slices as there were then: nothing is searched for a row, and
     some three accumulators are looked at for it in all."""
 

@@ -139,7 +139,7 @@ class AggregateFirings:
             self._output.emit(rows)
 
     def _accumulators(self) -> tuple[Accumulators, Counts]:
-        """Of each firing's slices, which have a accumulator each, in the order of the firings; how many each firing
+        """Of each firing's slices, which have an accumulator each, in the order of the firings; how many each firing
         has."""
         numbers = np.array([number for _, slices in self._firings for number in slices], np.int64)
         found = self._store.read(distinct(numbers))

@@ -49,7 +49,7 @@ KINDS: dict[str, tuple[pa.DataType, list[Any]]] = {
 }
 
 Entries = list[tuple[int, Any]]
-"""Of a accumulator: (row, value) in order of arrival; never empty."""
+"""Of an accumulator: (row, value) in order of arrival; never empty."""
 
 
 def upwards(entry: tuple[int, Any]) -> tuple[bool, Any]:

@@ -16,7 +16,7 @@ from actors.network.flow.buffers import Coalescer
 from actors.operators.aggregates.partial import is_partial, rows_behind
 from actors.operators.registry import create_operator
 from actors.operators.windows.aligned import local_operator, sparse_index
-from actors.operators.windows.aligned.distinct_sample import GroupSample
+from actors.operators.windows.aligned.distinct_sample import DistinctSample
 from actors.operators.windows.choice import create_window_operator
 from flinkray.batches.batch import Batch
 from flinkray.errors import InvalidProgramError, NullTimestampError, TypeMismatchError, UnknownColumnError
@@ -436,8 +436,8 @@ def test_a_row_per_group_passes_and_is_looked_at_ever_more_seldom(
 ) -> None:
     monkeypatch.setattr(local_operator, "_MOST_GROUPS", 1000)
     looks: list[int] = []
-    add = GroupSample.add
-    monkeypatch.setattr(GroupSample, "add", lambda *arguments: (looks.append(len(given)), add(*arguments))[1])
+    add = DistinctSample.add
+    monkeypatch.setattr(DistinctSample, "add", lambda *arguments: (looks.append(len(given)), add(*arguments))[1])
     given: list[Batch] = []
 
     def push(keys: np.ndarray[Any, Any]) -> None:
@@ -470,7 +470,7 @@ def test_a_row_per_group_passes_and_is_looked_at_ever_more_seldom(
 def test_a_sample_says_how_many_groups_there_are() -> None:
     chance = np.random.default_rng(5)
     for keys, share in ((1000, 1.0), (200_000, 1.0), (1_000_000, 0.5), (20_000, 0.1)):
-        sample = GroupSample()
+        sample = DistinctSample()
         groups: set[tuple[int, int]] = set()
         for _ in range(3):
             own = np.where(chance.random(50_000) < share, chance.integers(0, keys, 50_000), 7)
@@ -478,16 +478,16 @@ def test_a_sample_says_how_many_groups_there_are() -> None:
             sample.add(pa.RecordBatch.from_arrays([pa.array(own)], names=["key"]), [10, 20], which)
             groups.update(zip(own.tolist(), which.tolist(), strict=True))
         assert sample.rows == 150_000
-        assert sample.groups == pytest.approx(len(groups), rel=0.15)
+        assert sample.accumulators == pytest.approx(len(groups), rel=0.15)
 
 
 def test_each_group_that_is_looked_at_counts_once() -> None:
-    sample, keys = GroupSample(), np.arange(1000)
+    sample, keys = DistinctSample(), np.arange(1000)
     hashes = key_hashes(pa.record_batch({"key": keys}))
     looked_at = int(np.count_nonzero(hashes >> np.uint64(60) == 0))
     for own in (keys[:0], keys[:500], keys, np.tile(keys, 3)):
         sample.add(pa.record_batch({"key": own}), [10], None)
-    assert sample.groups == 16 * looked_at
+    assert sample.accumulators == 16 * looked_at
 
 
 def test_rows_of_another_schema_do_not_wait_with_those_before(local: OperatorHarness) -> None:
