@@ -17,7 +17,7 @@ import pyarrow as pa
 from actors.columns.ordering import order_by
 from actors.columns.take import take
 from flinkray.batches.batch import Batch
-from flinkray.batches.fixed_width import from_numpy
+from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.types.records import Kind
 
 _MOST_BYTES = 1 << 30

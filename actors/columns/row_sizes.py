@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flinkray.batches.fixed_width import as_numpy
+from flinkray.batches.numpy_arrays import as_numpy
 
 _BINARY = {pa.string(), pa.large_string(), pa.binary(), pa.large_binary()}
 _OFFSET_BYTES = 4

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flinkray.batches.batch import Batch
-from flinkray.batches.fixed_width import from_numpy
+from flinkray.batches.numpy_arrays import from_numpy
 
 # Below so many rows a second copy of event time costs less than finding out that it is one.
 _WORTH_LOOKING = 1024

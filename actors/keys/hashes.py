@@ -21,7 +21,7 @@ from actors.columns.text_words import WORD_BYTES, WORDS_AT_ONCE, TextWords, Word
 from actors.state.snapshots.pickling import with_one_nan
 from actors.user_code.functions import raise_attributed, short_repr
 from flinkray.batches.batch import Batch
-from flinkray.batches.fixed_width import as_numpy, fixed_width
+from flinkray.batches.numpy_arrays import as_numpy, fixed_width
 from flinkray.batches.row_codec import decode
 from flinkray.batches.value_columns import to_array, to_values
 from flinkray.errors import TypeMismatchError, UnknownColumnError

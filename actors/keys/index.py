@@ -23,11 +23,11 @@ from actors.columns.take import contiguous, take
 from actors.keys.integer_index import Ids as Ids
 from actors.keys.integer_index import IntegerIndex, PairIndex
 from actors.keys.text_index import TextIndex
-from flinkray.batches.fixed_width import as_numpy, fixed_width, from_numpy
-from flinkray.batches.merged_columns import cast_merged
+from flinkray.batches.numpy_arrays import as_numpy, fixed_width, from_numpy
+from flinkray.batches.unification import cast_to_unified
 from flinkray.batches.value_columns import to_values
 from flinkray.errors import TypeMismatchError
-from flinkray.types.value_types import merge_types
+from flinkray.types.value_types import unify_types
 
 
 class KeyIndex:
@@ -138,7 +138,7 @@ class KeyIndex:
         return pa.RecordBatch.from_arrays(plain, names=columns.schema.names)
 
     def _merged(self, name: str, old: pa.DataType, new: pa.DataType) -> pa.DataType:
-        merged = merge_types(old, new)
+        merged = unify_types(old, new)
         if merged is None:
             raise TypeMismatchError(
                 f"key column {name!r} was {old} and is {new} now: keys of both cannot be compared; cast the column "
@@ -174,7 +174,7 @@ def _plain(column: pa.Array) -> pa.Array:
 
 def _cast(column: pa.Array, target: pa.DataType, name: str) -> pa.Array:
     try:
-        return cast_merged(column, target)
+        return cast_to_unified(column, target)
     except pa.ArrowException as error:
         raise TypeMismatchError(f"key column {name!r} of {column.type} does not fit {target}: {error}") from error
 

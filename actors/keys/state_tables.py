@@ -15,7 +15,7 @@ from actors.keys.index import Ids
 from actors.operators.contract.operator import OperatorContext
 from actors.operators.expressions.column_operators import operator_label
 from actors.state.snapshots.snapshot import KeyedTable
-from flinkray.batches.fixed_width import from_numpy
+from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.errors import CheckpointError, IncompatibleStateError
 
 # Key columns come first. Their names, which may be any text, get a prefix; other columns may have equal names.

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from actors.columns.text_words import WORD_BYTES, TextWords
 from actors.keys.hashes import key_hashes
 from actors.keys.integer_index import Ids, IntegerIndex
-from flinkray.batches.fixed_width import as_numpy, from_numpy
+from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 
 # Takes a hash on to another one, for a text whose own is that of another text. Odd, so that it loses nothing.
 _NEXT_HASH = np.int64(0x2545F4914F6CDD1D)

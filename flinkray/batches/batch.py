@@ -9,7 +9,7 @@ from typing import Any, SupportsIndex
 import pyarrow as pa
 
 from flinkray.batches import wire_format as wire
-from flinkray.batches.fixed_width import INT64, fixed_width
+from flinkray.batches.numpy_arrays import INT64, fixed_width
 from flinkray.batches.sizes import data_bytes
 from flinkray.types.records import MIN_TIMESTAMP, Kind, RecordType
 

@@ -34,9 +34,9 @@ from flinkray.types.value_types import (
     field_values,
     has_rows,
     infer_type,
-    merge_types,
     named_fields,
     record_values,
+    unify_types,
 )
 
 _LOG = logging.getLogger(__name__)
@@ -321,7 +321,7 @@ class RowEncoder:
             if known is not None and (self._is_declared or _is_plain_match(known, python_types)):
                 return to_array(values, known, python_types)
             seen = infer_type(values)
-            merged = seen if known is None else merge_types(known, seen)
+            merged = seen if known is None else unify_types(known, seen)
             if merged is None:
                 odd = next(value for value in values if value is not None)
                 raise Misfit(odd, f"{known}, the type of earlier rows")

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flinkray.batches.plain_columns import plain_record_type
+from flinkray.batches.normalization import normalized_record_type
 from flinkray.errors import InvalidProgramError
 from flinkray.functions.interfaces import Function
 from flinkray.types.records import SCALAR_COLUMN, Kind, OutputTag, RecordType, tuple_columns
@@ -81,12 +81,12 @@ def record_type(spec: Any) -> RecordType:
             tuple of types, or `tuple[int, str]` (tuples); a pa.DataType or a Python type such as `int`, `Decimal`,
             `list[float]`, `dict[str, int]`, `int | None` (bare values); a type made with `Types`; `object` or
             `typing.Any` (any Python object, pickled). Types whose layout Arrow cannot compute with, such as views, mean
-            those that hold the same values (`flinkray.batches.plain_columns`).
+            those that hold the same values (`flinkray.batches.normalization`).
     Raises:
         InvalidProgramError: none of these, or a type that Arrow has no column for.
     """
     try:
-        return plain_record_type(_record_type(spec))
+        return normalized_record_type(_record_type(spec))
     except _Unknown as error:
         raise InvalidProgramError(
             f"{error} is no type of records. Give a pa.Schema, a dataclass or NamedTuple (rows), a list of types "

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from flinkray.batches.plain_columns import plain_record_type
+from flinkray.batches.normalization import normalized_record_type
 from flinkray.config.configuration import Configuration
 from flinkray.config.option import ConfigOption
 from flinkray.config.options import (
@@ -114,7 +114,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         if not isinstance(source, Source):
             raise InvalidProgramError(f"from_source takes a Source, not {source!r}; add_source takes functions")
         declared = source.output_type if type_info is None else record_type(type_info)
-        known = KnownType.of(None if declared is None else plain_record_type(declared))
+        known = KnownType.of(None if declared is None else normalized_record_type(declared))
         check_watermark_strategy(watermark_strategy, known)
         # Not registered: as in Flink, a source that nothing reads from is no part of the program.
         transformation = PhysicalTransformation(

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from flinkray.batches.batch import Batch
-from flinkray.batches.merged_columns import concat_merged
 from flinkray.batches.row_codec import decode
+from flinkray.batches.unification import concat_unified
 from flinkray.connectors.collect.sink import CollectSink
 from flinkray.connectors.sink import Sink
 from flinkray.errors import InvalidProgramError
@@ -212,7 +212,7 @@ class StreamResults(ABC):
         if not batches:
             return self._empty_table()
         # Subtasks that inferred their types from different rows may differ in them, for example int64 and double.
-        return concat_merged([pa.Table.from_batches([batch]) for batch in batches], "the stream's results")
+        return concat_unified([pa.Table.from_batches([batch]) for batch in batches], "the stream's results")
 
     def _empty_table(self) -> pa.Table:
         if self._known.record_type is not None:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from flinkray.batches.batch import Batch
-from flinkray.batches.fixed_width import INT64, fixed_width
+from flinkray.batches.numpy_arrays import INT64, fixed_width
 from flinkray.errors import InvalidProgramError
 from flinkray.time.durations import Duration, to_millis
 from flinkray.types.records import MIN_TIMESTAMP, Millis, Timestamp

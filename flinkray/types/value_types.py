@@ -2,7 +2,7 @@
 
 Each Python type has a family, each family the Arrow types that hold it without change. A tuple inside a value is a
 struct of f0, f1, ..., a dict with text keys a struct, any other dict a map. An empty dict is a struct without fields,
-which merges with either.
+which unifies with either.
 """
 
 from __future__ import annotations
@@ -327,10 +327,10 @@ _INFERENCES: dict[str, Callable[[list[Any]], pa.DataType]] = {
 }
 
 
-def merge_types(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+def unify_types(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """The narrowest type that holds what either holds, or None.
 
-    int64 and double give double, uint64 and int64 give int64, a decimal of full width (see `_merge_decimals`) stays as
+    int64 and double give double, uint64 and int64 give int64, a decimal of full width (see `_unify_decimals`) stays as
     wide: whether the numbers fit exactly shows when they are converted.
     """
     if left.equals(right) or pa.types.is_null(right):
@@ -343,19 +343,19 @@ def merge_types(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     if _is_text(left) and _is_text(right):
         return pa.large_string()
     if all(pa.types.is_integer(side) or pa.types.is_decimal(side) for side in (left, right)):
-        return _merge_decimals(left, right)
+        return _unify_decimals(left, right)
     if pa.types.is_timestamp(left) and pa.types.is_timestamp(right) and (left.tz is None) == (right.tz is None):
         return pa.timestamp(_finer(left, right), left.tz)
     if pa.types.is_duration(left) and pa.types.is_duration(right):
         return pa.duration(_finer(left, right))
     if pa.types.is_list(left) and pa.types.is_list(right):
-        child = merge_types(left.value_type, right.value_type)
+        child = unify_types(left.value_type, right.value_type)
         return None if child is None else pa.list_(child)
     if pa.types.is_map(left) and pa.types.is_map(right):
-        key, item = merge_types(left.key_type, right.key_type), merge_types(left.item_type, right.item_type)
+        key, item = unify_types(left.key_type, right.key_type), unify_types(left.item_type, right.item_type)
         return None if key is None or item is None else pa.map_(key, item)
     if pa.types.is_struct(left) and pa.types.is_struct(right):
-        return _merge_structs(left, right)
+        return _unify_structs(left, right)
     for empty, other in ((left, right), (right, left)):
         if pa.types.is_struct(empty) and not empty.num_fields and pa.types.is_map(other):
             return other  # an empty dict is an empty map, too
@@ -384,7 +384,7 @@ _INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 _FULL_DIGITS = {128: 38, 256: 76}
 
 
-def _merge_decimals(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+def _unify_decimals(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """Of two decimals, or a decimal and an integer: with the digits of both on either side of the point.
 
     A decimal of full width, 38 or 76 digits, keeps it and loses digits before the point: Python's decimals come with
@@ -412,14 +412,14 @@ def _digits(number: pa.DataType) -> tuple[int, int]:
     return 20 if pa.types.is_uint64(number) else _INTEGER_DIGITS[number.bit_width], 0
 
 
-def _merge_structs(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+def _unify_structs(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     if is_tuple_struct(left) != is_tuple_struct(right) or (
         is_tuple_struct(left) and left.num_fields != right.num_fields
     ):
         return None
     types = {field.name: field.type for field in left}
     for field in right:
-        merged = merge_types(types.get(field.name, pa.null()), field.type)
+        merged = unify_types(types.get(field.name, pa.null()), field.type)
         if merged is None:
             return None
         types[field.name] = merged

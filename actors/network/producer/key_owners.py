@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from actors.keys.hashes import key_owners
-from flinkray.batches.fixed_width import fixed_width, from_numpy
+from flinkray.batches.numpy_arrays import fixed_width, from_numpy
 
 Integers = npt.NDArray[np.int64]
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from actors.columns.large_columns import Column
 from actors.operators.aggregates.accumulators import Accumulators, Selection, grown, renumbered, selected
-from flinkray.batches.fixed_width import as_numpy, from_numpy
+from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 
 _MOST_IN_32_BITS = (1 << 31) - 1
 

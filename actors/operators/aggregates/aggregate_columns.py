@@ -32,10 +32,10 @@ from actors.operators.aggregates.fixed_width_columns import (
 )
 from actors.operators.aggregates.value_rules import AggregateTypeError, cast_exactly, has_order, is_fixed_width
 from actors.operators.expressions.column_operators import evaluate
-from flinkray.batches.fixed_width import INT64, as_numpy, fixed_width, from_numpy
+from flinkray.batches.numpy_arrays import INT64, as_numpy, fixed_width, from_numpy
 from flinkray.errors import InvalidProgramError, TypeMismatchError, UnknownColumnError
 from flinkray.expressions.tree import Expression
-from flinkray.types.value_types import merge_types
+from flinkray.types.value_types import unify_types
 from flinkray.windows.aggregates import (
     Aggregate,
     ArgMax,
@@ -470,7 +470,7 @@ class _Aggregation:
     def _widen(self, arrow_type: pa.DataType) -> pa.DataType:
         """Widens the column so that it takes values of that type too; gives the type that holds both."""
         assert self._accumulators is not None
-        merged = merge_types(self.type, arrow_type)
+        merged = unify_types(self.type, arrow_type)
         if merged is None:
             raise AggregateTypeError(
                 f"its column was {self.type} and is {arrow_type} now; set output_type= on the operator that makes it"

@@ -30,7 +30,7 @@ from actors.operators.aggregates.value_rules import (
     ranks_of,
     with_one_zero,
 )
-from flinkray.batches.fixed_width import as_numpy, from_numpy
+from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 
 _CELL = "cell"
 _POSITION = "position"

@@ -27,7 +27,7 @@ from actors.operators.aggregates.value_rules import (
     to_arrow,
     to_numpy,
 )
-from flinkray.batches.fixed_width import from_numpy
+from flinkray.batches.numpy_arrays import from_numpy
 
 
 class CountColumn(ArrayColumn):

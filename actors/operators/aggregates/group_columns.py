@@ -22,7 +22,7 @@ from actors.operators.aggregates.value_rules import (
     to_arrow,
     valid_flags,
 )
-from flinkray.batches.fixed_width import as_numpy, from_numpy
+from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.batches.value_columns import to_array, to_values
 
 State = dict[str, pa.Array]

@@ -19,7 +19,7 @@ from actors.columns.large_columns import Columns, batches_of
 from actors.keys.state_tables import StateRows
 from actors.operators.aggregates.accumulators import Accumulators
 from actors.operators.aggregates.aggregate_columns import AggregateColumns
-from flinkray.batches.fixed_width import INT64, fixed_width, from_numpy
+from flinkray.batches.numpy_arrays import INT64, fixed_width, from_numpy
 from flinkray.windows.aggregates import Aggregate, Count
 
 _MARK = "flinkray.partial:"

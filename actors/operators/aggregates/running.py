@@ -40,9 +40,9 @@ from actors.operators.aggregates.value_rules import (
     to_arrow,
     valid_flags,
 )
-from flinkray.batches.fixed_width import as_numpy, from_numpy
+from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.batches.value_columns import to_array, to_values
-from flinkray.types.value_types import merge_types
+from flinkray.types.value_types import unify_types
 from flinkray.windows import aggregates as described
 
 
@@ -474,7 +474,7 @@ def _check(holds: bool, shown: str, arrow_type: pa.DataType) -> None:
 
 def widened_type(old: pa.DataType, new: pa.DataType) -> pa.DataType:
     """The type that holds the values of both types. Raises AggregateTypeError where there is none."""
-    merged = merge_types(old, new)
+    merged = unify_types(old, new)
     if merged is None:
         raise AggregateTypeError(f"the column was {old} and is {new} now; cast it to one type")
     return merged

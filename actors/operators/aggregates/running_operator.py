@@ -31,7 +31,7 @@ from actors.operators.expressions.column_operators import Evaluator, operator_la
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from flinkray.batches.batch import Batch
-from flinkray.batches.fixed_width import from_numpy
+from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.errors import CheckpointError, InvalidProgramError, TypeMismatchError, UnknownColumnError
 from flinkray.expressions.tree import Expression, col
 from flinkray.transformations.operator_factories import RunningAggregateFactory, RunningColumnFactory

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 
 from actors.columns.casting import stored_type
 from actors.operators.aggregates.accumulators import Values
-from flinkray.batches.fixed_width import as_numpy, fixed_width, from_numpy
-from flinkray.batches.merged_columns import cast_merged
+from flinkray.batches.numpy_arrays import as_numpy, fixed_width, from_numpy
+from flinkray.batches.unification import cast_to_unified
 
 Flags = npt.NDArray[np.bool_]
 
@@ -105,7 +105,7 @@ def cast_exactly(values: Any, arrow_type: pa.DataType) -> Any:
         AggregateTypeError: one of them does not fit it.
     """
     try:
-        return cast_merged(values, arrow_type)
+        return cast_to_unified(values, arrow_type)
     except pa.ArrowException as error:
         raise AggregateTypeError(
             f"the type of its column changed, and not every {values.type} fits {arrow_type} ({error}); cast it to one "

@@ -14,7 +14,7 @@ from actors.operators.contract.operator import Operator, OperatorContext
 from actors.operators.expressions.kernels import KERNELS, Unsuited, nanosecond_type
 from actors.operators.expressions.number_kernels import Datum
 from flinkray.batches.batch import Batch
-from flinkray.batches.fixed_width import from_numpy
+from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.errors import InvalidProgramError, RecordError, TypeMismatchError, UnknownColumnError
 from flinkray.expressions.tree import Alias, Call, Column, Expression, Literal
 from flinkray.transformations.operator_factories import DropFactory, ProjectFactory, RenameFactory, WhereFactory

@@ -23,7 +23,7 @@ from actors.operators.expressions.number_kernels import (
     exact,
     members_among,
 )
-from flinkray.batches.fixed_width import as_numpy, fixed_width, from_numpy
+from flinkray.batches.numpy_arrays import as_numpy, fixed_width, from_numpy
 
 _MILLIS = pa.timestamp("ms")
 _DAY_MS = 86_400_000

@@ -16,8 +16,8 @@ from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code.functions import NO_VALUE, TaskRuntimeContext, UserFunctions, attributed, raise_attributed
 from flinkray.batches.batch import Batch
-from flinkray.batches.fixed_width import from_numpy
-from flinkray.batches.plain_columns import PlainColumns
+from flinkray.batches.normalization import LayoutNormalizer
+from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.batches.row_codec import decode
 from flinkray.batches.value_columns import to_array, to_values
 from flinkray.errors import InvalidProgramError, TypeMismatchError
@@ -67,7 +67,7 @@ class MapBatchesOperator(Operator):
 
     def open(self) -> None:
         function: Any = self._function
-        self._plain_columns = PlainColumns(operator_label(self.context))
+        self._normalizer = LayoutNormalizer(operator_label(self.context))
         self._functions.open(TaskRuntimeContext(self.context))
         if not isinstance(function, Function) and callable(getattr(function, "open", None)):
             with attributed(self.context, NO_VALUE):
@@ -143,7 +143,7 @@ class MapBatchesOperator(Operator):
                 f"{operator_label(self.context)}: the function of map_batches returned {len(result)} rows without "
                 "columns; a stream's rows need at least one. Return None for no rows"
             )
-        return self._plain_columns.of(data if declared is None else self._cast(data, declared))
+        return self._normalizer.normalize(data if declared is None else self._cast(data, declared))
 
     def _from_pandas(self, frame: pd.DataFrame) -> pa.RecordBatch:
         try:

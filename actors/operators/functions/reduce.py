@@ -21,7 +21,7 @@ from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import KeyedTable, OperatorSnapshot, RestoredState
 from actors.user_code.functions import TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batches.batch import Batch
-from flinkray.batches.fixed_width import INT64, fixed_width, from_numpy
+from flinkray.batches.numpy_arrays import INT64, fixed_width, from_numpy
 from flinkray.batches.row_codec import RowEncoder, decode, form_of
 from flinkray.batches.row_codec import snapshot as copy_of
 from flinkray.errors import InvalidProgramError

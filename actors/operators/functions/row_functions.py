@@ -31,7 +31,7 @@ from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code.functions import FUSED_FILENAME, NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batches.batch import LARGEST_OVER_TARGET, Batch
-from flinkray.batches.fixed_width import INT64, fixed_width, from_numpy
+from flinkray.batches.numpy_arrays import INT64, fixed_width, from_numpy
 from flinkray.batches.row_codec import RowEncoder, as_row, decode
 from flinkray.batches.value_columns import PLAIN_TYPES
 from flinkray.functions.interfaces import as_callable

@@ -17,8 +17,8 @@ from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import ListMode, OperatorSnapshot, RestoredState
 from actors.user_code.functions import UserFunctions, raise_attributed
 from flinkray.batches.batch import Batch
-from flinkray.batches.merged_columns import merged_type
 from flinkray.batches.row_codec import RowEncoder
+from flinkray.batches.unification import unified_type
 from flinkray.errors import TypeMismatchError
 from flinkray.functions.interfaces import WindowContext, as_callable
 from flinkray.transformations.operator_factories import WindowCoGroupFactory, WindowFactory
@@ -139,7 +139,7 @@ class UnionJoinOperator(UnionWindowOperator):
             return known
         fields = {field.name: field.type for field in known.schema}
         for field in new.schema:
-            merged = merged_type(fields.get(field.name, field.type), field.type)
+            merged = unified_type(fields.get(field.name, field.type), field.type)
             if merged is None or known.kind is not new.kind:
                 raise TypeMismatchError(f"{self._label}: rows were {known} and are {new} now; cast them to one type")
             fields[field.name] = merged

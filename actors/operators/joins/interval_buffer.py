@@ -17,7 +17,7 @@ from actors.keys.index import Ids
 from actors.keys.state_tables import KeyedTables, StateRows
 from actors.operators.windows.buffers.buffered_rows import KeyedRows, concat_rows, restored_rows, rows_table
 from actors.state.snapshots.snapshot import KeyedTable
-from flinkray.batches.fixed_width import as_numpy, from_numpy
+from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP
 
 Times = npt.NDArray[np.int64]

@@ -31,7 +31,7 @@ from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code.functions import TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batches.batch import Batch
-from flinkray.batches.fixed_width import from_numpy
+from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.errors import InvalidProgramError
 from flinkray.functions.interfaces import as_callable
 from flinkray.transformations.operator_factories import WindowCoGroupFactory

@@ -27,7 +27,7 @@ from actors.protocol.elements import CheckpointOptions, LatencyMarker
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code.functions import NO_VALUE, raise_attributed
 from flinkray.batches.batch import Batch
-from flinkray.batches.plain_columns import PlainColumns
+from flinkray.batches.normalization import LayoutNormalizer
 from flinkray.config.options import ALLOW_UNALIGNED_SPLITS
 from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceProgress, SourceReader
 from flinkray.errors import InvalidProgramError
@@ -92,7 +92,7 @@ class SourceOperator(Operator):
         context = self.context
         self._where = subtask_label(context)
         self._pace = Pace(context.piece_limit)
-        self._plain_columns = PlainColumns(self._where)
+        self._normalizer = LayoutNormalizer(self._where)
         self._watermarks_of_splits = SplitWatermarks(self._strategy, self._where)
         context.send_to_coordinator(ReaderRegistered(context.subtask_index))
         try:
@@ -312,7 +312,7 @@ class SourceOperator(Operator):
 
     def _emit_batch(self, polled: SourceBatch) -> None:
         batch = polled.batch
-        data = self._plain_columns.of(batch.data)
+        data = self._normalizer.normalize(batch.data)
         if data is not batch.data:
             batch = Batch(data, batch.kind, batch.times, batch.keys)
         # As in Flink, rows that have no event time, and are given none here, pass without: programs that use no event

@@ -14,7 +14,7 @@ from actors.operators.contract.operator import OperatorContext
 from actors.state.snapshots.keyed_parts import ROWS_PER_TABLE, TablePart
 from actors.state.snapshots.pickling import dumps, load_key
 from actors.state.snapshots.snapshot import KeyedTable, PendingPart, RestoredState
-from flinkray.batches.fixed_width import from_numpy
+from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 
 # Deleted timers stay in the heap until they come up; beyond this many, and more than half of it, it is rebuilt.

@@ -18,7 +18,7 @@ from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import ListMode, OperatorSnapshot, RestoredState
 from actors.user_code.functions import NO_VALUE, raise_attributed, short_repr
 from flinkray.batches.batch import Batch
-from flinkray.batches.fixed_width import as_numpy, from_numpy
+from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.batches.pickling import dumps
 from flinkray.batches.row_codec import decode
 from flinkray.errors import InvalidProgramError, NullTimestampError, TypeMismatchError, UnknownColumnError

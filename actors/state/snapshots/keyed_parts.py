@@ -20,7 +20,7 @@ import pyarrow as pa
 from actors.protocol.checkpoint_handles import PartKind, StatePart
 from actors.state.snapshots.pickling import dumps
 from actors.state.snapshots.snapshot import KEY_GROUP_COLUMN, KeyedTable, PendingPart, StateWriter
-from flinkray.batches.fixed_width import from_numpy
+from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.batches.row_codec import short_repr
 from flinkray.batches.value_columns import to_array, to_values
 from flinkray.errors import CheckpointError

@@ -21,7 +21,7 @@ from msgspec import Struct
 from actors.columns.large_columns import taken_rows
 from actors.columns.ordering import order_by
 from actors.protocol.checkpoint_handles import PartKind, SharedFile, StateBytes, StatePart
-from flinkray.batches.fixed_width import as_numpy, from_numpy
+from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.batches.pickling import dumps
 
 KEY_GROUP_COLUMN = "__key_group"

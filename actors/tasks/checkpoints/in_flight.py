@@ -11,7 +11,7 @@ from actors.keys.hashes import key_columns, key_groups
 from actors.protocol.checkpoint_handles import PartKind, StatePart
 from actors.state.snapshots.snapshot import PendingPart, StateWriter
 from flinkray.batches.batch import Batch
-from flinkray.batches.fixed_width import from_numpy
+from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.types.keys import KeySelector
 
 _GATE, _RESULT = "gate ", "result "

@@ -18,7 +18,7 @@ from actors.columns.ordering import distinct, is_other_than_before, order_by
 from actors.columns.spilling import Spilled, SpillFile
 from actors.keys.hashes import Hashes, key_columns, key_hashes
 from flinkray.batches.batch import Batch, concat, is_same_layout
-from flinkray.batches.fixed_width import INT64, fixed_width, from_numpy
+from flinkray.batches.numpy_arrays import INT64, fixed_width, from_numpy
 from flinkray.types.keys import KeySelector
 from flinkray.types.records import MIN_TIMESTAMP
 

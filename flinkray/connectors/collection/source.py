@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from flinkray.batches.batch import Batch
-from flinkray.batches.plain_columns import plain_table
+from flinkray.batches.normalization import normalized_table
 from flinkray.batches.row_codec import RowEncoder
 from flinkray.connectors.source import (
     Boundedness,
@@ -47,7 +47,7 @@ class TableSource(Source):
         if table.num_rows and not table.num_columns:
             raise InvalidProgramError(_NO_COLUMNS.format(table.num_rows))
         # Metadata such as pandas' would travel with every batch and mean nothing there.
-        self._table = _in_few_chunks(plain_table(table.replace_schema_metadata(None)))
+        self._table = _in_few_chunks(normalized_table(table.replace_schema_metadata(None)))
         self._kind = kind
 
     def __getstate__(self) -> dict[str, Any]:

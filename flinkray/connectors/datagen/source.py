@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from flinkray.batches.batch import Batch
-from flinkray.batches.fixed_width import from_numpy
+from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.connectors.source import (
     Boundedness,
     ReaderStatus,

@@ -15,7 +15,7 @@ from actors.operators.windows.aligned.distinct_sample import DistinctSample
 from actors.operators.windows.aligned.slice_store import SliceStore
 from actors.operators.windows.base.times import WindowTimes
 from flinkray.batches.batch import Batch
-from flinkray.batches.fixed_width import INT64, fixed_width, from_numpy
+from flinkray.batches.numpy_arrays import INT64, fixed_width, from_numpy
 from flinkray.errors import FlinkrayError
 from flinkray.transformations.operator_factories import LocalWindowAggregateFactory
 from flinkray.types.records import MAX_TIMESTAMP, Timestamp

@@ -22,7 +22,7 @@ from actors.operators.windows.aligned.slice_index import SliceIndex, best_index
 from actors.operators.windows.aligned.slice_runs import AccumulatorRun, Counts, Starts
 from actors.operators.windows.aligned.sparse_index import AppendIndex, SparseIndex
 from actors.state.snapshots.snapshot import KeyedTable
-from flinkray.batches.fixed_width import as_numpy, from_numpy
+from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.types.records import MIN_TIMESTAMP
 from flinkray.windows.aggregates import Aggregate
 

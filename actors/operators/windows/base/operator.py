@@ -11,7 +11,7 @@ from actors.operators.contract.operator import Operator, OperatorContext, Output
 from actors.operators.windows.base.times import Times, WindowTimes
 from actors.state.snapshots.snapshot import ListMode, OperatorSnapshot, RestoredState
 from flinkray.batches.batch import Batch
-from flinkray.batches.fixed_width import INT64, fixed_width, from_numpy
+from flinkray.batches.numpy_arrays import INT64, fixed_width, from_numpy
 from flinkray.errors import IncompatibleStateError, NullTimestampError, TypeMismatchError
 from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, OutputTag, Timestamp
 from flinkray.windows.assigners import AlignedWindows

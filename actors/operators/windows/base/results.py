@@ -11,7 +11,7 @@ from msgspec import Struct
 from actors.columns.large_columns import Column, batches_of, timed
 from actors.operators.contract.operator import OperatorContext, Output
 from actors.operators.windows.base.times import Times
-from flinkray.batches.fixed_width import from_numpy
+from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.errors import InvalidProgramError
 from flinkray.types.records import MAX_TIMESTAMP
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from actors.columns.ranges import places_of_runs
 from flinkray.batches.batch import Batch
-from flinkray.batches.fixed_width import INT64, fixed_width
+from flinkray.batches.numpy_arrays import INT64, fixed_width
 from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP
 from flinkray.windows.assigners import AlignedWindows
 

@@ -16,7 +16,7 @@ from actors.operators.windows.base.times import Times
 from actors.operators.windows.buffers.buffered_rows import KeyedRows, concat_rows, restored_rows, rows_table
 from actors.operators.windows.buffers.sliced_runs import HIGHEST_LEVEL, SlicedRun, merged_runs
 from actors.state.snapshots.snapshot import KeyedTable
-from flinkray.batches.fixed_width import as_numpy, from_numpy
+from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.types.records import Kind
 
 # Columns of snapshots beside those of the rows.

@@ -17,7 +17,7 @@ from actors.keys.index import Ids
 from actors.operators.windows.base.times import Times
 from actors.operators.windows.buffers.buffered_rows import KeyedRows, concat_rows, follow_each_other
 from flinkray.batches.batch import Batch
-from flinkray.batches.fixed_width import from_numpy
+from flinkray.batches.numpy_arrays import from_numpy
 
 # A run of so many rows, or bytes, is not merged any more: what it costs to look into it is nothing per row.
 _ENOUGH_ROWS = 1 << 15

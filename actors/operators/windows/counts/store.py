@@ -17,7 +17,7 @@ from actors.operators.aggregates.accumulators import Accumulators, grown, renumb
 from actors.operators.aggregates.aggregate_columns import AggregateColumns
 from actors.operators.windows.counts.arithmetic import CountWindows, Numbers, Panes
 from actors.state.snapshots.snapshot import KeyedTable
-from flinkray.batches.fixed_width import as_numpy, from_numpy
+from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.windows.aggregates import Aggregate
 
 _NONE = -1

@@ -22,7 +22,7 @@ from actors.operators.windows.user_functions.contents import WindowContents, Win
 from actors.state.keyed.backend import KeyedStateBackend
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from flinkray.batches.batch import Batch
-from flinkray.batches.fixed_width import from_numpy
+from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.batches.row_codec import RowEncoder
 from flinkray.errors import InvalidProgramError
 from flinkray.state.descriptors import ValueStateDescriptor

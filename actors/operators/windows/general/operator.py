@@ -36,7 +36,7 @@ from actors.state.keyed.backend import KeyedStateBackend
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code.functions import OfKey, TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batches.batch import Batch
-from flinkray.batches.fixed_width import from_numpy
+from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.batches.row_codec import decode, short_repr
 from flinkray.errors import InvalidProgramError, TypeMismatchError
 from flinkray.functions.interfaces import AggregateFunction, ProcessWindowFunction, as_callable

@@ -18,7 +18,7 @@ from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code.functions import raise_attributed
 from flinkray.batches.batch import Batch
-from flinkray.batches.fixed_width import from_numpy
+from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.batches.row_codec import decode
 from flinkray.transformations.operator_factories import WindowFactory
 from flinkray.types.keys import KeySelector

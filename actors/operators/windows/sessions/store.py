@@ -19,7 +19,7 @@ from actors.operators.windows.sessions.lookup import Near, SessionsByKey
 from actors.operators.windows.sessions.session_table import NO_SESSION, NO_SESSIONS, Flags, SessionIds, SessionTable
 from actors.state.snapshots.snapshot import KeyedTable
 from flinkray.batches.batch import Batch
-from flinkray.batches.fixed_width import as_numpy, from_numpy
+from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 
 # Columns of snapshots beside the key and the contents.
 _CELL = "cell"

@@ -12,7 +12,7 @@ from actors.keys.state_tables import KeyedTables, same_rows
 from actors.operators.functions.shared_values import FrozenValues, SharedValues, pickled, unpickled
 from actors.state.snapshots.pickling import load_key
 from actors.state.snapshots.snapshot import KeyedTable
-from flinkray.batches.fixed_width import from_numpy
+from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.batches.row_codec import short_repr
 from flinkray.batches.row_codec import snapshot as copy_of
 

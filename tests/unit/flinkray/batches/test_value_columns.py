@@ -17,7 +17,7 @@ from flinkray.batches.value_columns import decoded_form, to_array, to_values
 from flinkray.types import value_types
 from flinkray.types.rows import Row
 from flinkray.types.type_info import Types
-from flinkray.types.value_types import Misfit, Unholdable, infer_type, merge_types
+from flinkray.types.value_types import Misfit, Unholdable, infer_type, unify_types
 from tests.support.versions import without_unit
 
 MICROS = datetime.datetime(2020, 1, 1, 0, 0, 0, 999999)
@@ -68,10 +68,10 @@ def _of_pandas(value: Any) -> Any:
 
 
 def test_units_of_times_merge_to_the_finer() -> None:
-    assert merge_types(pa.duration("us"), pa.duration("ns")) == pa.duration("ns")
-    assert merge_types(pa.duration("ms"), pa.duration("s")) == pa.duration("ms")
-    assert merge_types(pa.timestamp("us"), pa.timestamp("ns")) == pa.timestamp("ns")
-    assert merge_types(pa.duration("us"), pa.timestamp("us")) is None
+    assert unify_types(pa.duration("us"), pa.duration("ns")) == pa.duration("ns")
+    assert unify_types(pa.duration("ms"), pa.duration("s")) == pa.duration("ms")
+    assert unify_types(pa.timestamp("us"), pa.timestamp("ns")) == pa.timestamp("ns")
+    assert unify_types(pa.duration("us"), pa.timestamp("us")) is None
 
 
 @pytest.mark.parametrize(

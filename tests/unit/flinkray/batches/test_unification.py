@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flinkray.batches.merged_columns import cast_merged, concat_merged, merged_type
+from flinkray.batches.unification import cast_to_unified, concat_unified, unified_type
 from flinkray.errors import TypeMismatchError
 
 D = decimal.Decimal
@@ -16,7 +16,7 @@ UTC, BERLIN = pa.timestamp("us", "UTC"), pa.timestamp("us", "Europe/Berlin")
 
 
 def together(*columns: Any) -> pa.ChunkedArray:
-    return concat_merged([pa.table({"x": column}) for column in columns], "the test").column("x")
+    return concat_unified([pa.table({"x": column}) for column in columns], "the test").column("x")
 
 
 @pytest.mark.parametrize(
@@ -73,15 +73,15 @@ def test_times_of_two_zones_take_the_first_ones_zone() -> None:
 
 def test_a_column_that_some_tables_lack_is_null_there() -> None:
     tables = [pa.table({"x": [1]}), pa.table({"y": ["a"], "x": [2]})]
-    assert concat_merged(tables, "the test").to_pylist() == [{"x": 1, "y": None}, {"x": 2, "y": "a"}]
+    assert concat_unified(tables, "the test").to_pylist() == [{"x": 1, "y": None}, {"x": 2, "y": "a"}]
 
 
 def test_slices_of_nested_columns_are_cast_without_what_is_around_them() -> None:
     too_large = 2**62
     lists = pa.array([[too_large], [1, 2], None, [too_large]]).slice(1, 2)
-    assert cast_merged(lists, pa.list_(pa.decimal128(38, 20))).to_pylist() == [[D(1), D(2)], None]
+    assert cast_to_unified(lists, pa.list_(pa.decimal128(38, 20))).to_pylist() == [[D(1), D(2)], None]
     maps = pa.array([[(1, too_large)], None, [(2, 3)]], pa.map_(pa.int64(), pa.int64())).slice(1)
-    assert cast_merged(maps, pa.map_(pa.float64(), pa.decimal128(38, 20))).to_pylist() == [None, [(2.0, D(3))]]
+    assert cast_to_unified(maps, pa.map_(pa.float64(), pa.decimal128(38, 20))).to_pylist() == [None, [(2.0, D(3))]]
 
 
 def test_types_that_do_not_go_together_are_an_error_that_says_where_and_which_column() -> None:
@@ -95,7 +95,7 @@ def test_a_value_that_does_not_fit_the_merged_type_is_an_error_that_names_the_co
 
 
 def test_no_type_holds_text_and_numbers_whether_they_are_dictionaries_or_not() -> None:
-    assert merged_type(pa.dictionary(pa.int32(), pa.string()), pa.int64()) is None
+    assert unified_type(pa.dictionary(pa.int32(), pa.string()), pa.int64()) is None
 
 
 def test_the_columns_of_a_table_are_listed_once_however_many_there_are() -> None:
@@ -115,5 +115,5 @@ def test_the_columns_of_a_table_are_listed_once_however_many_there_are() -> None
 
     names = [f"c{number}" for number in range(100)]
     tables: list[Any] = [Listed(pa.table({name: [value] for name in names})) for value in (1, 1.5)]
-    assert concat_merged(tables, "the test").num_rows == 2
+    assert concat_unified(tables, "the test").num_rows == 2
     assert Listed.listings == 2

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from flinkray.batches.fixed_width import INT64, as_numpy, fixed_width, from_numpy
+from flinkray.batches.numpy_arrays import INT64, as_numpy, fixed_width, from_numpy
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "int64", "uint64", "float32", "float64"])

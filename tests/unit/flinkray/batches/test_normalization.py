@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flinkray.batches.plain_columns import PlainColumns, plain_schema, plain_table
+from flinkray.batches.normalization import LayoutNormalizer, normalized_schema, normalized_table
 from flinkray.connectors.collection.source import ArrowSource
 from flinkray.errors import TypeMismatchError
 from tests.support.api import SourceRun
@@ -41,7 +41,7 @@ def test_values_stay_as_they_are(name: str, offset: int) -> None:
     column, expected = COLUMNS[name]
     column = column.slice(offset)
     data = pa.record_batch({"n": range(len(column)), "c": column})
-    plain = PlainColumns("here").of(data)
+    plain = LayoutNormalizer("here").normalize(data)
     plain.validate(full=True)
     assert plain.schema.types == [pa.int64(), expected]
     assert plain.to_pydict() == data.to_pydict()
@@ -51,7 +51,7 @@ def test_values_stay_as_they_are(name: str, offset: int) -> None:
 def test_a_table_keeps_its_chunks_and_what_its_fields_say() -> None:
     field = pa.field("c", VIEW, metadata={"about": "text"})
     chunks: Any = [pa.array(["a"], VIEW), pa.array([], VIEW), pa.array(["b", None], VIEW)]
-    table = plain_table(pa.table([pa.chunked_array(chunks)], pa.schema([field])))
+    table = normalized_table(pa.table([pa.chunked_array(chunks)], pa.schema([field])))
     assert table.schema.field("c").equals(field.with_type(pa.large_string()), check_metadata=True)
     assert [len(chunk) for chunk in table["c"].chunks] == [1, 0, 2]
     assert table.to_pydict() == {"c": ["a", "b", None]}
@@ -66,13 +66,13 @@ def test_what_is_plain_is_not_touched() -> None:
             "runs in lists": pa.list_(pa.run_end_encoded(pa.int32(), pa.int64())),
         }
     )
-    assert plain_schema(schema) is schema
+    assert normalized_schema(schema) is schema
     table = pa.table({"t": ["x"]})
-    assert plain_table(table) is table
-    plain_columns = PlainColumns("here")
+    assert normalized_table(table) is table
+    normalizer = LayoutNormalizer("here")
     for data in (pa.record_batch({"i": [1]}), pa.record_batch({"i": [2]}), pa.record_batch({"t": ["x"]})):
-        assert plain_columns.of(data) is data
-    assert plain_columns.of(pa.record_batch({"t": pa.array(["x"], VIEW)})).schema.types == [pa.large_string()]
+        assert normalizer.normalize(data) is data
+    assert normalizer.normalize(pa.record_batch({"t": pa.array(["x"], VIEW)})).schema.types == [pa.large_string()]
 
 
 def test_a_source_says_the_type_that_its_rows_come_in() -> None:
@@ -87,4 +87,4 @@ def test_columns_of_one_name_are_refused() -> None:
     with pytest.raises(TypeMismatchError, match="several columns 'a'; rename all but one: a, b, a"):
         ArrowSource(twice)
     with pytest.raises(TypeMismatchError, match="operator 'x': there are several columns 'a'"):
-        PlainColumns("operator 'x'").of(twice.to_batches()[0])
+        LayoutNormalizer("operator 'x'").normalize(twice.to_batches()[0])

@@ -1,4 +1,4 @@
-"""Batches of one stream whose column types differ, in one table: in types that hold the values of all of them."""
+"""One table of batches whose column types differ: types are unified to ones that hold the values of all of them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from flinkray.batches.fixed_width import as_numpy, from_numpy
+from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.errors import TypeMismatchError
-from flinkray.types.value_types import merge_types
+from flinkray.types.value_types import unify_types
 
 
-def concat_merged(tables: Sequence[pa.Table], where: str) -> pa.Table:
+def concat_unified(tables: Sequence[pa.Table], where: str) -> pa.Table:
     """The rows of all tables, of which there is at least one, in their order. Null where a table lacks a column.
 
     Args:
@@ -24,16 +24,16 @@ def concat_merged(tables: Sequence[pa.Table], where: str) -> pa.Table:
     first = tables[0].schema
     if all(table.schema.equals(first) for table in tables[1:]):
         return pa.concat_tables(tables)
-    schema = _merged_schema([table.schema for table in tables], where)
+    schema = _unified_schema([table.schema for table in tables], where)
     return pa.concat_tables([_in_schema(table, schema, where) for table in tables])
 
 
-def _merged_schema(schemas: Sequence[pa.Schema], where: str) -> pa.Schema:
+def _unified_schema(schemas: Sequence[pa.Schema], where: str) -> pa.Schema:
     fields: dict[str, pa.Field] = {}
     for schema in schemas:
         for field in schema:
             known = fields.setdefault(field.name, field)
-            merged = merged_type(known.type, field.type)
+            merged = unified_type(known.type, field.type)
             if merged is None:
                 raise TypeMismatchError(
                     f"{where}: column {field.name!r} is {known.type} in some batches and {field.type} in others; cast "
@@ -52,7 +52,7 @@ def _in_schema(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
     for field in schema:
         column = table.column(field.name) if field.name in present else pa.nulls(table.num_rows)
         try:
-            columns.append(cast_merged(column, field.type))
+            columns.append(cast_to_unified(column, field.type))
         except pa.ArrowException as error:
             raise TypeMismatchError(
                 f"{where}: column {field.name!r} is {column.type} in some batches, and not every value there fits "
@@ -62,14 +62,15 @@ def _in_schema(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def merged_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """As `merge_types`, also of those columns that need not be made of Python values; None: no type holds both.
+def unified_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """The type that holds the values of both; None: there is none.
 
-    What one of them has as a dictionary, and the other has not, is plain.
+    As `unify_types`, which knows the types of Python's values, and for all others as Arrow unifies schemas. Where only
+    one of them is a dictionary, its values count.
     """
-    merged = merge_types(left, right) or _permissively(left, right)
+    merged = unify_types(left, right) or _permissively(left, right)
     plain = _without_dictionary(left), _without_dictionary(right)
-    return merged if merged is not None or plain == (left, right) else merged_type(*plain)
+    return merged if merged is not None or plain == (left, right) else unified_type(*plain)
 
 
 def _permissively(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
@@ -87,8 +88,8 @@ def _without_dictionary(arrow_type: pa.DataType) -> pa.DataType:
 # -- values ------------------------------------------------------------------------------------------------------
 
 
-def cast_merged(values: Any, arrow_type: pa.DataType) -> Any:
-    """Values (an array, chunked or not) of one of the types of which `arrow_type` is merged, in that type.
+def cast_to_unified(values: Any, arrow_type: pa.DataType) -> Any:
+    """Values (an array, chunked or not) in a type that was unified from theirs and others.
 
     Raises:
         pa.ArrowException: one of them does not fit it.
@@ -96,16 +97,16 @@ def cast_merged(values: Any, arrow_type: pa.DataType) -> Any:
     if values.type.equals(arrow_type):
         return values
     if pa.types.is_dictionary(values.type) and not pa.types.is_dictionary(arrow_type):
-        return cast_merged(values.cast(values.type.value_type), arrow_type)
+        return cast_to_unified(values.cast(values.type.value_type), arrow_type)
     if isinstance(values, pa.ChunkedArray) and pa.types.is_nested(arrow_type):
-        return pa.chunked_array([cast_merged(chunk, arrow_type) for chunk in values.chunks], arrow_type)
+        return pa.chunked_array([cast_to_unified(chunk, arrow_type) for chunk in values.chunks], arrow_type)
     if pa.types.is_struct(arrow_type) and pa.types.is_struct(values.type):
         return _cast_struct(values, arrow_type)
     if pa.types.is_map(arrow_type) and (pa.types.is_map(values.type) or pa.types.is_struct(values.type)):
         return _cast_map(values, arrow_type)
     if pa.types.is_list(arrow_type) and pa.types.is_list(values.type):
         offsets, items = _entries(values, values.values)
-        items = cast_merged(items, arrow_type.value_type)
+        items = cast_to_unified(items, arrow_type.value_type)
         return pa.ListArray.from_arrays(offsets, items, type=arrow_type, mask=_nulls(values))
     if not pa.types.is_decimal128(arrow_type):
         return values.cast(arrow_type)
@@ -115,27 +116,27 @@ def cast_merged(values: Any, arrow_type: pa.DataType) -> Any:
 
 
 def _cast_struct(values: pa.StructArray, arrow_type: pa.StructType) -> pa.StructArray:
-    places = [values.type.get_field_index(field.name) for field in arrow_type]
+    indices = [values.type.get_field_index(field.name) for field in arrow_type]
     columns = [
-        cast_merged(pa.nulls(len(values)) if place < 0 else values.field(place), field.type)
-        for place, field in zip(places, arrow_type, strict=True)
+        cast_to_unified(pa.nulls(len(values)) if index < 0 else values.field(index), field.type)
+        for index, field in zip(indices, arrow_type, strict=True)
     ]
     return pa.StructArray.from_arrays(columns, fields=list(arrow_type), mask=_nulls(values))
 
 
 def _cast_map(values: pa.MapArray | pa.StructArray, arrow_type: pa.MapType) -> pa.MapArray:
-    """Maps, or structs without fields, which are empty maps."""
+    """Maps in another type of map; structs without fields are empty maps."""
     if pa.types.is_struct(values.type):
         offsets = from_numpy(np.zeros(len(values) + 1, np.int32))
         keys, items = pa.nulls(0), pa.nulls(0)
     else:
         offsets, keys, items = _entries(values, values.keys, values.items)
-    keys, items = cast_merged(keys, arrow_type.key_type), cast_merged(items, arrow_type.item_type)
+    keys, items = cast_to_unified(keys, arrow_type.key_type), cast_to_unified(items, arrow_type.item_type)
     return pa.MapArray.from_arrays(offsets, keys, items, type=arrow_type, mask=_nulls(values))
 
 
 def _entries(values: pa.ListArray | pa.MapArray, *children: pa.Array) -> list[pa.Array]:
-    """The offsets and what of the children they are of: where the values are a slice, that of the slice."""
+    """The offsets from 0, and the part of each child that the values use: less than all where they are a slice."""
     offsets = as_numpy(values.offsets)
     first, last = int(offsets[0]), int(offsets[-1])
     return [from_numpy(offsets - first), *(child.slice(first, last - first) for child in children)]

@@ -1,4 +1,4 @@
-"""Arrow arrays of numbers and times as numpy sees them, where they lie; and arrays of numpy as Arrow does."""
+"""Arrow arrays of numbers and times as numpy arrays and back, without a copy where that can be."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ INT64 = np.dtype(np.int64)
 
 
 def fixed_width(array: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """The values of an array that stores them as `dtype`, without a copy, read-only; what stands for null is anything.
+    """The values of an array that stores them as `dtype`: read-only, not copied, and anything where there is a null.
 
-    As `to_numpy`, which gives the interpreter's lock away four times, each of which may wake a thread that waits.
+    As Arrow's `to_numpy`, but that releases the interpreter's lock four times, each of which may wake another thread.
     """
     buffer = array.buffers()[1]
     if buffer is None:  # there are no values, or none but nulls
@@ -25,9 +25,9 @@ def fixed_width(array: pa.Array, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def as_numpy(array: pa.Array) -> npt.NDArray[Any]:
-    """As `to_numpy(zero_copy_only=False)`, which imports pandas when it is called first; read-only where it is no copy.
+    """The values, of any type: read-only and not copied for numbers without nulls.
 
-    Numbers without nulls are not copied.
+    As Arrow's `to_numpy(zero_copy_only=False)`, but that imports pandas when it is first called.
     """
     dtype = _DTYPES.get(array.type)
     if dtype is None or array.null_count:
@@ -40,11 +40,14 @@ def as_numpy(array: pa.Array) -> npt.NDArray[Any]:
 
 
 def from_numpy(values: npt.NDArray[Any], is_null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """As `pa.array`, which imports pandas when it is called first, for a third of a second of each process, and takes
-    ten times as long for flags. Numbers are not copied.
+    """The values as an Arrow array; numbers are not copied.
+
+    As `pa.array`, but that imports pandas when it is first called (a third of a second of each process), and takes ten
+    times as long for booleans.
 
     Args:
-        is_null: which values are null; by default none is.
+        values: shape (length,).
+        is_null: which values are null, of the same shape; None: none is.
     """
     arrow_type = _ARROW_TYPES.get(values.dtype)
     if arrow_type is None or type(values) is not np.ndarray or values.ndim != 1:
@@ -59,5 +62,5 @@ def _bits(flags: npt.NDArray[np.bool_]) -> pa.Buffer:
 
 
 _DTYPES = {pa.from_numpy_dtype(name): np.dtype(name) for name in ("bool", *np.typecodes["AllInteger"], "e", "f", "d")}
-"""Of flags and numbers."""
+"""Numpy's type for each Arrow type of booleans and numbers."""
 _ARROW_TYPES = {dtype: arrow_type for arrow_type, dtype in _DTYPES.items()}
