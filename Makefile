@@ -64,7 +64,7 @@ format: setup
 types: setup
 	$(BIN)/mypy
 
-check: lint types test
+check: lint types docs test
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis build out
