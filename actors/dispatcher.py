@@ -12,14 +12,11 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct
-
 from actors.high_availability.directories import high_availability_directory
 from actors.high_availability.dispatched_jobs import DispatchedJob, prepare_replacement, recover, remove
-from actors.high_availability.store_queue import StoreQueue, StoreRetryDue, StoreWorkDone
+from actors.high_availability.store_queue import StoreQueue
 from actors.high_availability.stored_jobs import StoreCorruptedError, StoredJob
 from actors.protocol.control_messages import (
-    RESEND_MS,
     AllTaskExecutorsReleased,
     CancelExecutionGraph,
     CancelJob,
@@ -40,6 +37,7 @@ from actors.protocol.control_messages import (
 )
 from actors.protocol.data_messages import SessionId
 from actors.protocol.dispatcher_errors import DispatcherNotReadyError, UnknownJobError
+from actors.protocol.main_thread import MainThread, RunAsync
 from actors.protocol.ports import (
     Address,
     DeliveryFailed,
@@ -50,6 +48,7 @@ from actors.protocol.ports import (
     Payloads,
 )
 from actors.protocol.serialized_value import SerializedValue
+from actors.scheduling.liveness.lost_messages import LostMessages
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import JOB_EXPIRATION_TIME
 from flinkray.errors import ErrorInfo, FlinkrayError, InvalidProgramError
@@ -85,44 +84,6 @@ RELEASE_RETRY_MS = 3_000.0
 MAX_RELEASES = 5
 
 
-class _RowsExpired(Struct, frozen=True):
-    """To itself."""
-
-    job_id: JobId
-
-
-class _JobExpired(Struct, frozen=True):
-    """To itself."""
-
-    job_id: JobId
-
-
-class _LingeredEnough(Struct, frozen=True):
-    """To itself."""
-
-
-class _SubmissionOverdue(Struct, frozen=True):
-    """To itself."""
-
-
-class _ReplacementDue(Struct, frozen=True):
-    """To itself: the JobMaster of this number is to be replaced."""
-
-    job_id: JobId
-    number: int
-
-
-class _ReleaseAgain(Struct, frozen=True):
-    """To itself."""
-
-
-class _TellAgain(Struct, frozen=True):
-    """To itself: the JobMaster did not get it."""
-
-    job_master: Address
-    lost: CancelExecutionGraph | ReportJob
-
-
 class Dispatcher(Endpoint):
     """See the module.
 
@@ -153,7 +114,12 @@ class Dispatcher(Endpoint):
         self._ha_directory = high_availability_directory(configuration, cluster_id)
         self._store = _store_in(self._ha_directory) if self._ha_directory else None
         self._expiration_ms = configuration.get(JOB_EXPIRATION_TIME) * 1_000.0
-        self._queue = StoreQueue(context)
+        self._main_thread = MainThread(context)
+        self._queue = StoreQueue(context, self._main_thread)
+        self._lost_messages = LostMessages(
+            self._main_thread,
+            {CancelExecutionGraph: self._tell_again, ReportJob: self._tell_again},
+        )
         self._sessions = context.random("session")
         self._jobs: dict[JobId, DispatchedJob] = {}
         self._is_ready = self._store is None
@@ -204,34 +170,14 @@ class Dispatcher(Endpoint):
                 self._on_released()
             case EndpointDied():
                 self._on_endpoint_died(message)
+            case DeliveryFailed(message=ReleaseAllTaskExecutors()):
+                self._release_later()
             case DeliveryFailed():
-                self._on_delivery_failed(message)
+                self._lost_messages.on_delivery_failed(message)
+            case RunAsync():
+                message.callback()
             case _:
-                self._on_own_message(message)
-
-    def _on_own_message(self, message: Any) -> None:
-        match message:
-            case _RowsExpired():
-                self._on_rows_expired(message.job_id)
-            case _JobExpired():
-                self._on_job_expired(message.job_id)
-            case _LingeredEnough():
-                self._shut_down()
-            case _SubmissionOverdue():
-                if not self._jobs:
-                    self._shut_down()
-            case _ReplacementDue():
-                self._on_replacement_due(message)
-            case _ReleaseAgain():
-                self._release()
-            case _TellAgain():
-                self._tell_again(message)
-            case StoreWorkDone():
-                self._queue.on_done(message)
-            case StoreRetryDue():
-                self._queue.on_retry_due()
-            case _:
-                raise TypeError(f"the Dispatcher does not understand {message!r}")
+                raise TypeError(f"a Dispatcher does not understand {message!r}")
 
     def check(self) -> None:
         """What always holds between two messages."""
@@ -344,19 +290,11 @@ class Dispatcher(Endpoint):
         if job is not None:
             self._on_rows_gone(job)
 
-    def _on_delivery_failed(self, message: DeliveryFailed) -> None:
-        log.debug("%s did not get %r: %s", message.address, message.message, message.cause)
-        lost = message.message
-        if isinstance(lost, ReleaseAllTaskExecutors):
-            self._release_later()
-        elif isinstance(lost, CancelExecutionGraph | ReportJob):
-            self.context.tell_self_later(RESEND_MS, _TellAgain(message.address, lost))
-
-    def _tell_again(self, message: _TellAgain) -> None:
+    def _tell_again(self, job_master: Address, lost: CancelExecutionGraph | ReportJob) -> None:
         """If the JobMaster is dead, its job has ended or has another one by then, or soon."""
         for job in self._jobs.values():
-            if job.job_master == message.job_master and (not job.status.is_terminal or job.has_rows_to_take):
-                self.context.tell(job.job_master, message.lost)
+            if job.job_master == job_master and (not job.status.is_terminal or job.has_rows_to_take):
+                self.context.tell(job_master, lost)
 
     def _on_endpoint_died(self, message: EndpointDied) -> None:
         if message.address == self._resource_manager:
@@ -378,7 +316,7 @@ class Dispatcher(Endpoint):
             log.warning("the JobMaster of job %r died (%s); it is replaced", job.name, cause)
             job.status = JobStatus.INITIALIZING
             delay = REPLACEMENT_DELAY_MS * (job.silent_deaths - 1)
-            self.context.tell_self_later(delay, _ReplacementDue(job.job_id, job.number))
+            self._main_thread.run_later(delay, partial(self._replace, job.job_id, job.number))
             return
         self._fail(job, FlinkrayError(f"the JobMaster of job {job.name!r} died: {cause}"))
 
@@ -388,10 +326,11 @@ class Dispatcher(Endpoint):
         details = JobDetails(job.job_id, job.name, JobStatus.FAILED, times, error=ErrorInfo.of(error))
         self._end(job, details, has_rows_to_take=False)
 
-    def _on_replacement_due(self, message: _ReplacementDue) -> None:
-        job = self._jobs.get(message.job_id)
+    def _replace(self, job_id: JobId, number: int) -> None:
+        """Starts another JobMaster in the place of that number, unless the job has ended or has got one meanwhile."""
+        job = self._jobs.get(job_id)
         store = self._store
-        if job is None or store is None or job.number != message.number:
+        if job is None or store is None or job.number != number:
             return
         if job.archived is not None or job.ending is not None:
             return
@@ -460,7 +399,7 @@ class Dispatcher(Endpoint):
 
     def _after_end(self, job: DispatchedJob) -> None:
         if job.has_rows_to_take:
-            self.context.tell_self_later(COLLECTED_ROWS_TIMEOUT_MS, _RowsExpired(job.job_id))
+            self._main_thread.run_later(COLLECTED_ROWS_TIMEOUT_MS, partial(self._on_rows_expired, job.job_id))
         else:
             self._let_go(job)
 
@@ -480,9 +419,9 @@ class Dispatcher(Endpoint):
         """Nobody needs its JobMaster any more."""
         self.context.kill(job.job_master)
         if self._ends_by_itself:
-            self.context.tell_self_later(LINGER_MS, _LingeredEnough())
+            self._main_thread.run_later(LINGER_MS, self._begin_shutdown)
         elif not self._is_per_job:
-            self.context.tell_self_later(self._expiration_ms, _JobExpired(job.job_id))
+            self._main_thread.run_later(self._expiration_ms, partial(self._on_job_expired, job.job_id))
 
     def _on_job_expired(self, job_id: JobId) -> None:
         """As in Flink's job store (`jobstore.expiration-time`); else a session would keep every job it ever had."""
@@ -495,15 +434,23 @@ class Dispatcher(Endpoint):
 
     def _expect_job(self) -> None:
         if self._ends_by_itself:
-            self.context.tell_self_later(SUBMISSION_TIMEOUT_MS, _SubmissionOverdue())
+            self._main_thread.run_later(SUBMISSION_TIMEOUT_MS, self._on_submission_overdue)
+
+    def _on_submission_overdue(self) -> None:
+        if not self._jobs:
+            self._begin_shutdown()
 
     def _shut_down(self) -> bool:
+        """Answers ShutDownCluster."""
+        self._begin_shutdown()
+        return self._is_down
+
+    def _begin_shutdown(self) -> None:
         if not self._is_shutting_down:
             self._is_shutting_down = True
             for job in self._jobs.values():
                 self._cancel(job)
             self._release_if_jobless()
-        return self._is_down
 
     def _release_if_jobless(self) -> None:
         """The workers go last, so that tasks could be cancelled and have closed what they use."""
@@ -524,7 +471,7 @@ class Dispatcher(Endpoint):
         if self._releases > MAX_RELEASES:
             self._on_down()  # with the ResourceManager gone for good, nothing is left to release
         else:
-            self.context.tell_self_later(RELEASE_RETRY_MS, _ReleaseAgain())
+            self._main_thread.run_later(RELEASE_RETRY_MS, self._release)
 
     def _on_released(self) -> None:
         if not self._is_releasing:

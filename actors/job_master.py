@@ -7,19 +7,16 @@ What it decides is in `actors.scheduling.scheduler`, and about checkpoints in
 from __future__ import annotations
 
 import logging
-import math
 import pickle
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-from msgspec.structs import replace
-
 from actors.high_availability.pointers import JobLeadership
+from actors.jobs.dispatcher_connection import DispatcherConnection
 from actors.jobs.recovery import Recovered, recover
-from actors.jobs.running_job import Call, RunningJob, blocking
+from actors.jobs.resource_manager_connection import ResourceManagerConnection
+from actors.jobs.running_job import RunningJob
 from actors.protocol.control_messages import (
-    RESEND_MS,
     CancelExecutionGraph,
     ClusterOverview,
     Collected,
@@ -40,33 +37,26 @@ from actors.protocol.control_messages import (
     JobStatusChanged,
     OfferSlots,
     OverviewReported,
-    RegisterJobMaster,
     ReportJob,
-    RequestOverview,
     ResourcesMissing,
     SlotFailed,
     SlotOffersAnswered,
-    SlotRequest,
     TakeCollected,
     TriggerSavepoint,
 )
 from actors.protocol.data_messages import (
-    AcknowledgeCheckpoint,
     AllocationId,
     CancelTask,
-    DeclineCheckpoint,
     DeliverOperatorEvent,
-    EndOfDataReached,
-    MetricsReported,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
-    OperatorEventSent,
     ReleasePartitions,
     SessionId,
     SubmitTask,
-    TaskStateChanged,
+    TaskReport,
     TriggerCheckpoint,
 )
+from actors.protocol.main_thread import MainThread, RunAsync
 from actors.protocol.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, Payloads
 from actors.protocol.serialized_value import SerializedValue
 from actors.scheduling.commands import (
@@ -80,7 +70,8 @@ from actors.scheduling.commands import (
     SlotsTimedOut,
     StatusChanged,
 )
-from actors.scheduling.liveness.heartbeats import HeartbeatMonitor
+from actors.scheduling.liveness.heartbeats import Heartbeats
+from actors.scheduling.liveness.lost_messages import LostMessages
 from actors.scheduling.scheduler import Scheduler
 from flinkray.config.options import RESTART_STRATEGY, SLOT_REQUEST_TIMEOUT
 from flinkray.errors import CheckpointError, DamagedCheckpointError, ErrorInfo, FlinkrayError
@@ -94,41 +85,9 @@ log = logging.getLogger(__name__)
 # How often it looks for slots that do not come or are not needed, and for tasks that do not stop.
 TICK_MS = 250.0
 
-# How often a component that nobody has answered yet says again that it is there.
-REGISTRATION_RETRY_MS = 1_000.0
-
-# How long it waits for the ResourceManager's figures before it fails a job without them.
-OVERVIEW_TIMEOUT_MS = 2_000.0
-
-# How long a job goes on whose Dispatcher is gone, and is to be replaced.
-DISPATCHER_TIMEOUT_MS = 300_000.0
-
 # How often, and how long after each other, it tries to read what the job is to start from.
 RECOVERY_ATTEMPTS = 5
 RECOVERY_RETRY_MS = 1_000.0
-
-
-class _TickDue(Struct, frozen=True):
-    """To itself."""
-
-
-class _HeartbeatDue(Struct, frozen=True):
-    """To itself."""
-
-
-class _RegisterAgain(Struct, frozen=True):
-    """To itself."""
-
-
-class _OverviewOverdue(Struct, frozen=True):
-    """To itself."""
-
-
-class _DispatcherOverdue(Struct, frozen=True):
-    """To itself."""
-
-    losses: int
-    """How often it had been lost then."""
 
 
 _TO_TASKS = (
@@ -138,16 +97,6 @@ _TO_TASKS = (
     TriggerCheckpoint,
     NotifyCheckpointComplete,
     NotifyCheckpointAborted,
-)
-
-# Repeated to a peer that lives and did not get it.
-_REPEATED = (
-    DeclareRequirements,
-    DisconnectJobMaster,
-    JobStatusChanged,
-    JobEnded,
-    CollectedRowsTaken,
-    FreeSlot,
 )
 
 
@@ -171,33 +120,46 @@ class JobMaster(Endpoint):
         """
         super().__init__(context)
         job_graph = serialized_graph.deserialize()
-        self._dispatcher = dispatcher
-        self._resource_manager = resource_manager
         self._session = session
         self._job_graph = job_graph
-        self._heartbeat_interval_ms = 0.0
-        """The cluster's; 0 until the ResourceManager has said so, before which there is nobody to hear from."""
-        self._heartbeats = HeartbeatMonitor(math.inf)
+        self._main_thread = MainThread(context)
+        self._resource_manager = ResourceManagerConnection(
+            context, self._main_thread, resource_manager, job_graph.job_id, session
+        )
+        self._dispatcher = DispatcherConnection(
+            context,
+            self._main_thread,
+            dispatcher,
+            job_graph.job_id,
+            job_graph.name,
+            session,
+            self._on_dispatcher_not_replaced,
+        )
+        self._heartbeats = Heartbeats(context, self._main_thread, self._on_silent, session=session)
+        self._lost_messages = LostMessages(
+            self._main_thread,
+            {
+                DeclareRequirements: self._resource_manager.repeat,
+                DisconnectJobMaster: self._resource_manager.repeat,
+                JobStatusChanged: self._dispatcher.repeat,
+                JobEnded: self._dispatcher.repeat,
+                CollectedRowsTaken: self._dispatcher.repeat,
+                FreeSlot: self._repeat_to_task_executor,
+            },
+        )
         self._ha_directory = ha_directory
         self._leadership = JobLeadership(ha_directory, job_graph.job_id) if ha_directory else None
         self._job: RunningJob | None = None
-        """None: it is not set up yet, or could not be."""
+        """The job once it is set up; None before, and for ever where it could not be."""
         self._is_cancel_wanted = False
-        self._rm_session: SessionId | None = None
-        self._requirements: tuple[SlotRequest, ...] = ()
-        self._is_overview_wanted = False
-        self._dispatcher_losses = 0
-        self._is_dispatcher_lost = False
-        self._dead: set[Address] = set()
-        """Who died. It says something of TaskExecutors only, as masters may be started again."""
         self._is_ended = False
-        self._end_report: JobEnded | None = None
+        self._dead: set[Address] = set()
+        """TaskExecutors that died. (Masters that died are here as well, where they may be started again.)"""
 
     def on_start(self) -> None:
-        self.context.watch(self._dispatcher)
-        self.context.watch(self._resource_manager)
-        self.context.tell_self_later(TICK_MS, _TickDue())
-        self._register()
+        self.context.watch(self._dispatcher.address)
+        self._resource_manager.start()
+        self._ticks = self._main_thread.run_every(TICK_MS, self._tick)
         if self._leadership is not None or self._settings.restore_path:
             self._recover(1)
         else:
@@ -206,34 +168,24 @@ class JobMaster(Endpoint):
 
     def on_message(self, message: Any, payloads: Payloads) -> None:
         match message:
-            case TaskStateChanged():
+            case _ if isinstance(message, TaskReport):
                 if self._job is not None:
-                    self._job.on_task_state(message)
-            case OperatorEventSent():
-                if self._job is not None:
-                    self._job.on_operator_event(message)
-            case AcknowledgeCheckpoint() | DeclineCheckpoint() | EndOfDataReached():
-                if self._job is not None:
-                    self._job.on_checkpoint_message(message)
-            case MetricsReported():
-                if self._job is not None:
-                    self._job.on_metrics(message.metrics)
+                    self._job.on_task_report(message)
             case JobMasterRegistered():
                 self._on_registered(message)
             case ResourcesMissing() | OverviewReported() if message.job_session == self._session:
                 self._on_overview(message)
             case HeartbeatRequested():
-                self._heartbeats.hear(message.sender, self._monotonic())
-                self.context.tell(message.sender, HeartbeatAnswered(message.session, self.context.address))
+                self._heartbeats.on_message(message)
             case EndpointDied():
                 self._dead.add(message.address)
                 self._on_peer_lost(message.address, message.cause)
             case DeliveryFailed():
                 self._on_delivery_failed(message)
-            case _TickDue() | _HeartbeatDue() | _RegisterAgain() | _OverviewOverdue() | _DispatcherOverdue() | Call():
-                self._on_own_message(message)
+            case RunAsync():
+                message.callback()
             case CollectedReceived():
-                self._on_received(message.collect_id)
+                self._on_rows_received(message.collect_id)
             case _ if getattr(message, "session", None) != self._session:
                 log.debug("job %r ignored %r of a past session", self._job_graph.name, message)
             case _:
@@ -271,32 +223,20 @@ class JobMaster(Endpoint):
             case SlotFailed():
                 self._on_slot_failed(message)
             case HeartbeatAnswered():
-                self._heartbeats.hear(message.sender, self._monotonic())
+                self._heartbeats.on_message(message)
             case CancelExecutionGraph():
-                self._is_cancel_wanted = True
-                self._with_scheduler(lambda scheduler: scheduler.cancel(self._now()))
+                self._cancel()
             case ReportJob():
-                self._report()
+                self._dispatcher.on_replaced()
             case _:
                 raise TypeError(f"a JobMaster does not understand {message!r}")
 
-    def _on_own_message(self, message: Any) -> None:
-        match message:
-            case _TickDue():
-                if not self._is_ended:
-                    self._with_scheduler(lambda scheduler: scheduler.tick(self._now()))
-                    self.context.tell_self_later(TICK_MS, _TickDue())
-            case _HeartbeatDue():
-                self._on_heartbeat_due()
-            case _RegisterAgain():
-                self._register()
-            case _OverviewOverdue():
-                self._fail_for_slots(None)
-            case _DispatcherOverdue():
-                if message.losses == self._dispatcher_losses:
-                    self._end_without_dispatcher()
-            case Call():
-                message.callback()
+    def _tick(self) -> None:
+        self._with_scheduler(lambda scheduler: scheduler.tick(self._now()))
+
+    def _cancel(self) -> None:
+        self._is_cancel_wanted = True
+        self._with_scheduler(lambda scheduler: scheduler.cancel(self._now()))
 
     # -- the job -------------------------------------------------------------------------------------------------
 
@@ -310,17 +250,17 @@ class JobMaster(Endpoint):
                 self._fail_at_start(error)
             elif isinstance(error, CheckpointError):
                 log.warning("job %r: attempt %d to start failed: %s", self._job_graph.name, attempt, error)
-                self.context.tell_self_later(RECOVERY_RETRY_MS, Call(lambda: self._recover(attempt + 1)))
+                self._main_thread.run_later(RECOVERY_RETRY_MS, lambda: self._recover(attempt + 1))
             else:
                 self.context.fatal(error)
 
         settings, leadership = self._settings, self._leadership
-        blocking(self.context)(lambda: recover(settings, leadership), done)
+        self._main_thread.run_blocking(lambda: recover(settings, leadership), done)
 
     def _on_recovered(self, recovered: Recovered) -> None:
         has_restarts = self._settings.is_periodic or self._job_graph.configuration.get(RESTART_STRATEGY) != "default"
         if recovered.ended:
-            self._is_ended = True
+            self._end()
             self._report_end(pickle.loads(recovered.ended))
         elif recovered.generation and not has_restarts:
             text = "its JobMaster died, and it has neither checkpoints to go on from nor a restart strategy"
@@ -367,14 +307,19 @@ class JobMaster(Endpoint):
             return
         job.go_on()
         if job.is_over and not self._is_ended:
-            self._is_ended = True
-            self._disconnect()
+            self._end()
             job.end(self._report_end)
 
-    def _fail_at_start(self, error: BaseException) -> None:
-        """There is not even an ExecutionGraph that could go through the states."""
+    def _end(self) -> None:
+        """There is nothing more to do for the job, but to answer those who ask for it."""
         self._is_ended = True
-        self._disconnect()
+        self._ticks.cancel()
+        self._heartbeats.stop()
+        self._resource_manager.disconnect()
+
+    def _fail_at_start(self, error: BaseException) -> None:
+        """The job could not even get an ExecutionGraph that could go through the states."""
+        self._end()
         now = self._now()
         times = ((JobStatus.INITIALIZING, now), (JobStatus.FAILED, now))
         job_id, name = self._job_graph.job_id, self._job_graph.name
@@ -382,27 +327,7 @@ class JobMaster(Endpoint):
 
     def _report_end(self, details: JobDetails) -> None:
         has_rows = self._job is not None and self._job.has_rows_to_take and details.status is JobStatus.FINISHED
-        self._end_report = JobEnded(self._session, details, has_rows)
-        self.context.tell(self._dispatcher, self._end_report)
-
-    def _report(self) -> None:
-        """To a Dispatcher that has taken another's place."""
-        self._dispatcher_losses += 1
-        self._is_dispatcher_lost = False
-        self._tell_dispatcher()
-
-    def _tell_dispatcher(self) -> None:
-        """The status of the job, or its end."""
-        status = JobStatus.INITIALIZING if self._job is None else self._job.scheduler.status
-        if self._end_report is not None:
-            self.context.tell(self._dispatcher, self._end_report)
-        elif not status.is_terminal:
-            self._on_status(status)
-
-    def _on_status(self, status: JobStatus) -> None:
-        log.info("job %r is %s", self._job_graph.name, status.value)
-        if not status.is_terminal:
-            self.context.tell(self._dispatcher, JobStatusChanged(self._session, self._job_graph.job_id, status))
+        self._dispatcher.ended(details, has_rows)
 
     def _details(self) -> JobDetails:
         if self._job is not None:
@@ -420,20 +345,15 @@ class JobMaster(Endpoint):
         self._job.trigger_savepoint(request)
         self._go_on()
 
-    def _on_received(self, collect_id: str) -> None:
-        if self._job is None:
-            return
-        self._job.received(collect_id)
-        report = self._end_report
-        if report is not None and report.has_rows_to_take and not self._job.has_rows_to_take:
-            self._end_report = replace(report, has_rows_to_take=False)
-            self.context.tell(self._dispatcher, CollectedRowsTaken(self._session, self._job_graph.job_id))
+    def _on_rows_received(self, collect_id: str) -> None:
+        """The driver has all the rows that it wants of one sink."""
+        if self._job is not None:
+            self._job.received(collect_id)
+            if not self._job.has_rows_to_take:
+                self._dispatcher.rows_taken()
 
     def _now(self) -> int:
         return self.context.clock.now_ms()
-
-    def _monotonic(self) -> float:
-        return self.context.clock.monotonic_ms()
 
     # -- commands of the scheduler -------------------------------------------------------------------------------
 
@@ -455,48 +375,18 @@ class JobMaster(Endpoint):
             case KillSlot():
                 self.context.kill(command.slot)
             case DeclareSlots():
-                self._requirements = command.requests
-                self._declare()
+                self._resource_manager.declare(command.requests)
             case StatusChanged():
-                self._on_status(command.status)
+                self._dispatcher.status_changed(command.status)
             case SlotsTimedOut():
-                self._ask_for_overview()
+                self._resource_manager.ask_for_overview(self._fail_for_slots)
 
     # -- the ResourceManager -------------------------------------------------------------------------------------
 
-    def _disconnect(self) -> None:
-        if self._rm_session is not None:
-            end = DisconnectJobMaster(self._rm_session, self._job_graph.job_id, self._session)
-            self.context.tell(self._resource_manager, end)
-
-    def _register(self) -> None:
-        if self._rm_session is None and not self._is_ended:
-            job_id = self._job_graph.job_id
-            self.context.tell(self._resource_manager, RegisterJobMaster(job_id, self._session, self.context.address))
-            self.context.tell_self_later(REGISTRATION_RETRY_MS, _RegisterAgain())
-
     def _on_registered(self, message: JobMasterRegistered) -> None:
-        if message.job_session != self._session or message.session == self._rm_session:
-            return
-        self._rm_session = message.session
-        if not self._heartbeat_interval_ms:
-            self._heartbeat_interval_ms = message.heartbeat_interval_ms
-            self._heartbeats = HeartbeatMonitor(message.heartbeat_timeout_ms)
-            self.context.tell_self_later(self._heartbeat_interval_ms, _HeartbeatDue())
-        self._heartbeats.add(self._resource_manager, self._monotonic())
-        self._declare()
-
-    def _declare(self) -> None:
-        if self._rm_session is not None:
-            job_id = self._job_graph.job_id
-            declaration = DeclareRequirements(self._rm_session, job_id, self._session, self._requirements)
-            self.context.tell(self._resource_manager, declaration)
-
-    def _ask_for_overview(self) -> None:
-        self._is_overview_wanted = True
-        if self._rm_session is not None:
-            self.context.tell(self._resource_manager, RequestOverview(self._rm_session, self._job_graph.job_id))
-        self.context.tell_self_later(OVERVIEW_TIMEOUT_MS, _OverviewOverdue())
+        if self._resource_manager.on_registered(message):
+            self._heartbeats.start(message.heartbeat_interval_ms, message.heartbeat_timeout_ms)
+            self._heartbeats.monitor(self._resource_manager.address, asks_itself=True)
 
     def _on_overview(self, message: ResourcesMissing | OverviewReported) -> None:
         if isinstance(message, ResourcesMissing):
@@ -506,15 +396,13 @@ class JobMaster(Endpoint):
                 lambda each: each.fail_for_slots(overview, reason, self._now(), is_about_starts=is_about_starts)
             )
         else:
-            self._fail_for_slots(message.overview)
+            self._resource_manager.on_overview(message.overview)
 
     def _fail_for_slots(self, overview: ClusterOverview | None) -> None:
         """The time for slots is over."""
-        if self._is_overview_wanted:
-            self._is_overview_wanted = False
-            waited = self._job_graph.configuration.get(SLOT_REQUEST_TIMEOUT) / 1000
-            reason = f"they did not come within {waited:g} s ({SLOT_REQUEST_TIMEOUT.key})"
-            self._with_scheduler(lambda each: each.fail_for_slots(overview, reason, self._now(), is_timeout=True))
+        waited = self._job_graph.configuration.get(SLOT_REQUEST_TIMEOUT) / 1000
+        reason = f"they did not come within {waited:g} s ({SLOT_REQUEST_TIMEOUT.key})"
+        self._with_scheduler(lambda each: each.fail_for_slots(overview, reason, self._now(), is_timeout=True))
 
     # -- TaskExecutors and their slots ---------------------------------------------------------------------------
 
@@ -530,7 +418,7 @@ class JobMaster(Endpoint):
 
         if self._job is not None and self._job.scheduler.pool.slots_of(task_executor) == []:
             self.context.watch(task_executor)
-            self._heartbeats.add(task_executor, self._monotonic())
+            self._heartbeats.monitor(task_executor)
         self._with_scheduler(offer)
         self._forget_unused(task_executor)
 
@@ -540,76 +428,44 @@ class JobMaster(Endpoint):
 
     def _forget_unused(self, task_executor: Address) -> None:
         if self._job is not None and not self._job.scheduler.pool.slots_of(task_executor):
-            self._heartbeats.remove(task_executor)
+            self._heartbeats.unmonitor(task_executor)
 
     # -- who is lost ---------------------------------------------------------------------------------------------
 
-    def _on_heartbeat_due(self) -> None:
-        if self._is_ended:
-            return
-        for peer in self._heartbeats.take_silent(self._monotonic()):
-            if peer == self._resource_manager:
-                self._rm_session = None
-                self._register()  # it has given up this job as well, unless it is dead
-            else:
-                self._on_peer_lost(peer, "its heartbeats stopped")
-        for peer in self._heartbeats.peers():
-            if peer != self._resource_manager:
-                self.context.tell(peer, HeartbeatRequested(self._session, self.context.address))
-        self.context.tell_self_later(self._heartbeat_interval_ms, _HeartbeatDue())
+    def _on_silent(self, peer: Address) -> None:
+        # A ResourceManager that is silent has given up this job as well, unless it is dead.
+        self._on_peer_lost(peer, "its heartbeats stopped")
 
     def _on_peer_lost(self, peer: Address, cause: str) -> None:
-        self._heartbeats.remove(peer)
-        if peer == self._resource_manager:
-            # A job that has its slots can do without. One that waits for some waits for its successor, or in vain.
-            self._rm_session = None
-            self._register()
-        elif peer == self._dispatcher:
-            self._on_dispatcher_lost()
+        self._heartbeats.unmonitor(peer)
+        if peer == self._resource_manager.address:
+            self._resource_manager.on_lost()
+        elif peer == self._dispatcher.address:
+            if not self._ha_directory:
+                self._cancel()
+            self._dispatcher.on_lost()
         else:
             text = f"{peer} is lost: {cause}"
             self._with_scheduler(lambda scheduler: scheduler.lose_task_executor(peer, text, self._now()))
 
-    def _on_dispatcher_lost(self) -> None:
-        """Without another one, nobody could learn what becomes of the job, nor stop it."""
-        if not self._ha_directory:
-            self._is_cancel_wanted = True
-            self._with_scheduler(lambda scheduler: scheduler.cancel(self._now()))
-        self._dispatcher_losses += 1
-        self._is_dispatcher_lost = True
-        self.context.tell_self_later(DISPATCHER_TIMEOUT_MS, _DispatcherOverdue(self._dispatcher_losses))
-
-    def _end_without_dispatcher(self) -> None:
-        """Nobody has come in its place for so long that nobody will. A job that has ended by now is of no use."""
+    def _on_dispatcher_not_replaced(self) -> None:
+        """A job that has ended by now is of no use to anybody."""
         if self._is_ended:
             self.context.kill(self.context.address)
             return
-        self._with_scheduler(lambda scheduler: scheduler.cancel(self._now()))
-        self._on_dispatcher_lost()
+        self._cancel()
+        self._dispatcher.on_lost()
 
-    def _on_delivery_failed(self, message: DeliveryFailed) -> None:
+    def _on_delivery_failed(self, failure: DeliveryFailed) -> None:
         """What waits for an answer to that message, or for what it leads to, would wait for ever."""
-        log.debug("%s did not get %r: %s", message.address, message.message, message.cause)
-        lost = message.message
+        lost = failure.message
         if isinstance(lost, _TO_TASKS):
-            self._give_up_slot(lost.allocation_id, message)
-        elif isinstance(lost, _REPEATED):
-            self.context.tell_self_later(RESEND_MS, Call(lambda: self._repeat(message.address, lost)))
+            cause = f"{failure.address} did not get {type(lost).__name__}: {failure.cause}"
+            allocation_id = lost.allocation_id
+            self._with_scheduler(lambda scheduler: scheduler.give_up_slot(allocation_id, cause, self._now()))
+        else:
+            self._lost_messages.on_delivery_failed(failure)
 
-    def _repeat(self, address: Address, lost: Any) -> None:
-        """Says what is true now, to one that lives as far as is known; if it died, another one is told all anew."""
-        match lost:
-            case DeclareRequirements() if lost.session == self._rm_session:
-                self._declare()
-            case DisconnectJobMaster() if lost.session == self._rm_session:
-                self.context.tell(address, lost)
-            case JobStatusChanged() | JobEnded() if not self._is_dispatcher_lost:
-                self._tell_dispatcher()
-            case CollectedRowsTaken() if not self._is_dispatcher_lost:
-                self.context.tell(address, lost)
-            case FreeSlot() if address not in self._dead:
-                self.context.tell(address, lost)
-
-    def _give_up_slot(self, allocation_id: AllocationId, failed: DeliveryFailed) -> None:
-        cause = f"{failed.address} did not get {type(failed.message).__name__}: {failed.cause}"
-        self._with_scheduler(lambda scheduler: scheduler.give_up_slot(allocation_id, cause, self._now()))
+    def _repeat_to_task_executor(self, task_executor: Address, lost: FreeSlot) -> None:
+        if task_executor not in self._dead:
+            self.context.tell(task_executor, lost)

@@ -10,18 +10,14 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
-from msgspec import Struct
-
 from actors.high_availability.directories import high_availability_directory
 from actors.protocol.control_messages import (
-    RESEND_MS,
     AllTaskExecutorsReleased,
     ClusterResources,
     DeclareRequirements,
     DisconnectJobMaster,
     GetClusterOverview,
     HeartbeatAnswered,
-    HeartbeatRequested,
     JobMasterRegistered,
     OverviewReported,
     RegisterJobMaster,
@@ -38,6 +34,7 @@ from actors.protocol.control_messages import (
     TaskExecutorStopped,
 )
 from actors.protocol.data_messages import SessionId
+from actors.protocol.main_thread import MainThread, RunAsync
 from actors.protocol.ports import (
     Address,
     DeliveryFailed,
@@ -47,7 +44,8 @@ from actors.protocol.ports import (
     EndpointSpec,
     Payloads,
 )
-from actors.scheduling.liveness.heartbeats import HeartbeatMonitor
+from actors.scheduling.liveness.heartbeats import Heartbeats
+from actors.scheduling.liveness.lost_messages import LostMessages
 from actors.scheduling.slots.slot_manager import (
     AllocateSlot,
     JobTarget,
@@ -77,29 +75,6 @@ DISPATCHER_TIMEOUT_MS = 300_000.0
 
 # A TaskExecutor that is asked to stop ends its slots first; after this it is ended whatever it does.
 STOP_TIMEOUT_MS = 5_000.0
-
-
-class _TickDue(Struct, frozen=True):
-    """To itself."""
-
-
-class _HeartbeatDue(Struct, frozen=True):
-    """To itself."""
-
-
-class _StopExpired(Struct, frozen=True):
-    """To itself."""
-
-
-class _ReportReleaseAgain(Struct, frozen=True):
-    """To itself: the Dispatcher did not get it."""
-
-
-class _RequestSlotAgain(Struct, frozen=True):
-    """To itself: the TaskExecutor did not get the request."""
-
-    task_executor: Address
-    lost: RequestSlot
 
 
 class ResourceManager(Endpoint):
@@ -142,13 +117,23 @@ class ResourceManager(Endpoint):
         """The Dispatcher that shuts the cluster down."""
         self._heartbeat_interval_ms = max(1.0, float(configuration.get(HEARTBEAT_INTERVAL)))
         self._heartbeat_timeout_ms = float(configuration.get(HEARTBEAT_TIMEOUT))
-        self._heartbeats = HeartbeatMonitor(self._heartbeat_timeout_ms)
+        self._main_thread = MainThread(context)
+        self._heartbeats = Heartbeats(
+            context, self._main_thread, self._on_silent, session=self._session, also_asked=(dispatcher,)
+        )
+        self._lost_messages = LostMessages(
+            self._main_thread,
+            {
+                RequestSlot: self._repeat_request,
+                AllTaskExecutorsReleased: lambda _dispatcher, _lost: self._report_if_released(),
+            },
+        )
         self._dispatcher = dispatcher
         self._dispatcher_heard_at = context.clock.monotonic_ms()
 
     def on_start(self) -> None:
-        self.context.tell_self_later(self._tick_ms, _TickDue())
-        self.context.tell_self_later(self._heartbeat_interval_ms, _HeartbeatDue())
+        self._main_thread.run_every(self._tick_ms, self._tick)
+        self._heartbeats.start(self._heartbeat_interval_ms, self._heartbeat_timeout_ms)
 
     def on_message(self, message: Any, payloads: Payloads) -> None:
         match message:
@@ -164,20 +149,12 @@ class ResourceManager(Endpoint):
                 self._on_release_all(message.dispatcher)
             case EndpointDied():
                 self._on_lost(message.address, message.cause)
+            case DeliveryFailed(message=TaskExecutorRegistered() as lost):
+                self._manager.doubt_registration(message.address, lost.registration)
             case DeliveryFailed():
-                self._on_delivery_failed(message)
-            case _RequestSlotAgain():
-                again = (message.task_executor, message.lost.slot_index, message.lost.allocation_id)
-                self._run(self._manager.repeat_allocation(*again, self._now()))
-            case _ReportReleaseAgain():
-                self._report_if_released()
-            case _TickDue():
-                self._run(self._manager.tick(self._now()))
-                self.context.tell_self_later(self._tick_ms, _TickDue())
-            case _HeartbeatDue():
-                self._on_heartbeat_due()
-            case _StopExpired():
-                self._on_stop_expired()
+                self._lost_messages.on_delivery_failed(message)
+            case RunAsync():
+                message.callback()
             case _ if getattr(message, "session", None) != self._session:
                 log.debug("the ResourceManager ignored %r of a past session", message)
             case _:
@@ -210,11 +187,16 @@ class ResourceManager(Endpoint):
             case HeartbeatAnswered() if message.sender == self._dispatcher:
                 self._dispatcher_heard_at = self._now()
             case HeartbeatAnswered():
-                self._heartbeats.hear(message.sender, self._now())
+                self._heartbeats.on_message(message)
             case TaskExecutorStopped():
                 self._on_stopped(message.task_executor)
             case _:
                 raise TypeError(f"the ResourceManager does not understand {message!r}")
+
+    def _tick(self) -> None:
+        self._run(self._manager.tick(self._now()))
+        if self._now() - self._dispatcher_heard_at >= DISPATCHER_TIMEOUT_MS and not self._jobs:
+            self._end_without_dispatcher()
 
     def _now(self) -> float:
         return self.context.clock.monotonic_ms()
@@ -231,28 +213,21 @@ class ResourceManager(Endpoint):
             return
         if not self._manager.is_registered(address) and not self._manager.is_expected(address):
             self.context.watch(address)  # it was started by a ResourceManager before this one
-        self._heartbeats.add(address, self._now())
+        self._heartbeats.monitor(address)
         self.context.tell(address, TaskExecutorRegistered(self._session, message.registration))
         self._run(self._manager.register(address, message.slots, self._now(), message.registration))
 
     def _on_lost(self, address: Address, cause: str) -> None:
-        self._heartbeats.remove(address)
+        self._heartbeats.unmonitor(address)
         for job in [job for job in self._jobs.values() if job.job_master == address]:
             log.info("%s is lost: %s", address, cause)
             self._remove_job(job.job_id, is_lost=self._is_highly_available)
         self._run(self._manager.remove_task_executor(address, cause, self._now()))
         self._on_stopped(address)
 
-    def _on_delivery_failed(self, message: DeliveryFailed) -> None:
-        """If the receiver is dead a death notice says so as well; one that lives is to hear what nobody repeats."""
-        log.debug("%s did not get %r: %s", message.address, message.message, message.cause)
-        lost = message.message
-        if isinstance(lost, RequestSlot):
-            self.context.tell_self_later(RESEND_MS, _RequestSlotAgain(message.address, lost))
-        elif isinstance(lost, TaskExecutorRegistered):
-            self._manager.doubt_registration(message.address, lost.registration)
-        elif isinstance(lost, AllTaskExecutorsReleased):
-            self.context.tell_self_later(RESEND_MS, _ReportReleaseAgain())
+    def _repeat_request(self, task_executor: Address, lost: RequestSlot) -> None:
+        again = (task_executor, lost.slot_index, lost.allocation_id)
+        self._run(self._manager.repeat_allocation(*again, self._now()))
 
     # -- jobs ----------------------------------------------------------------------------------------------------
 
@@ -262,10 +237,10 @@ class ResourceManager(Endpoint):
             log.debug("the ResourceManager ignored %s, whose place %s has taken", message.job_master, known.job_master)
             return
         if known is not None and known.job_master != message.job_master:
-            self._heartbeats.remove(known.job_master)
+            self._heartbeats.unmonitor(known.job_master)
         self._jobs[message.job_id] = JobTarget(message.job_id, message.job_master, message.job_session)
         self.context.watch(message.job_master)
-        self._heartbeats.add(message.job_master, self._now())
+        self._heartbeats.monitor(message.job_master)
         heartbeat = (self._heartbeat_interval_ms, self._heartbeat_timeout_ms)
         self.context.tell(message.job_master, JobMasterRegistered(self._session, message.job_session, *heartbeat))
 
@@ -284,7 +259,7 @@ class ResourceManager(Endpoint):
     def _on_disconnect(self, message: DisconnectJobMaster) -> None:
         job = self._jobs.get(message.job_id)
         if job is not None and job.session == message.job_session:
-            self._heartbeats.remove(job.job_master)
+            self._heartbeats.unmonitor(job.job_master)
             self._remove_job(message.job_id)
 
     def _remove_job(self, job_id: JobId, *, is_lost: bool = False) -> None:
@@ -293,17 +268,11 @@ class ResourceManager(Endpoint):
 
     # -- heartbeats ----------------------------------------------------------------------------------------------
 
-    def _on_heartbeat_due(self) -> None:
-        for peer in self._heartbeats.take_silent(self._now()):
-            if self._manager.is_registered(peer):
-                # It may hang rather than be dead; what it holds is to be free for another one.
-                self.context.kill(peer)
-            self._on_lost(peer, "its heartbeats stopped")
-        for peer in (self._dispatcher, *self._heartbeats.peers()):
-            self.context.tell(peer, HeartbeatRequested(self._session, self.context.address))
-        self.context.tell_self_later(self._heartbeat_interval_ms, _HeartbeatDue())
-        if self._now() - self._dispatcher_heard_at >= DISPATCHER_TIMEOUT_MS and not self._jobs:
-            self._end_without_dispatcher()
+    def _on_silent(self, peer: Address) -> None:
+        if self._manager.is_registered(peer):
+            # It may hang rather than be dead; what it holds is to be free for another one.
+            self.context.kill(peer)
+        self._on_lost(peer, "its heartbeats stopped")
 
     def _end_without_dispatcher(self) -> None:
         log.warning("%s ends, as %s is lost and no job is left", self.context.address, self._dispatcher)
@@ -321,7 +290,7 @@ class ResourceManager(Endpoint):
                     self._start(command)
                 case ReleaseTaskExecutor():
                     log.info("%s is released: %s", command.task_executor, command.reason)
-                    self._heartbeats.remove(command.task_executor)
+                    self._heartbeats.unmonitor(command.task_executor)
                     self.context.kill(command.task_executor)
                 case AllocateSlot():
                     self._request_slot(command)
@@ -367,13 +336,13 @@ class ResourceManager(Endpoint):
         self._stopping.update(registered)  # a Dispatcher that is in doubt asks again
         for address in registered:
             self.context.tell(address, StopTaskExecutor(self._session))
-        self.context.tell_self_later(STOP_TIMEOUT_MS, _StopExpired())
+        self._main_thread.run_later(STOP_TIMEOUT_MS, self._on_stop_expired)
         self._report_if_released()
 
     def _on_stopped(self, task_executor: Address) -> None:
         if task_executor in self._stopping:
             self._stopping.discard(task_executor)
-            self._heartbeats.remove(task_executor)
+            self._heartbeats.unmonitor(task_executor)
             self.context.kill(task_executor)
             self._report_if_released()
 

@@ -7,14 +7,13 @@ that is lost is replaced by one that knows nothing: until it answers, jobs keep 
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
 
 from actors.protocol.control_messages import (
-    RESEND_MS,
     FreeSlot,
-    HeartbeatAnswered,
     HeartbeatRequested,
     OfferId,
     OfferSlots,
@@ -30,22 +29,16 @@ from actors.protocol.control_messages import (
     TaskExecutorStopped,
 )
 from actors.protocol.data_messages import (
-    AcknowledgeCheckpoint,
     AllocationId,
-    CancelTask,
-    DeclineCheckpoint,
-    DeliverOperatorEvent,
     EndOfDataReached,
-    MetricsReported,
-    NotifyCheckpointAborted,
-    NotifyCheckpointComplete,
     OperatorEventSent,
-    ReleasePartitions,
     SessionId,
     SubmitTask,
+    TaskCommand,
+    TaskReport,
     TaskStateChanged,
-    TriggerCheckpoint,
 )
+from actors.protocol.main_thread import MainThread, RunAsync
 from actors.protocol.ports import (
     Address,
     DeliveryFailed,
@@ -55,8 +48,9 @@ from actors.protocol.ports import (
     EndpointSpec,
     Payloads,
 )
-from actors.scheduling.liveness.heartbeats import HeartbeatMonitor
-from actors.scheduling.liveness.registration import Registration
+from actors.scheduling.liveness.heartbeats import Heartbeats
+from actors.scheduling.liveness.lost_messages import UnheardMessages
+from actors.scheduling.liveness.registration import RetryingRegistration
 from actors.scheduling.slots.slot_table import Lease, SlotTable
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT
@@ -65,36 +59,11 @@ from flinkray.types.records import JobId
 
 log = logging.getLogger(__name__)
 
-# How often a component that nobody has answered yet says again that it is there.
-REGISTRATION_RETRY_MS = 1_000.0
-
 # A worker that no ResourceManager wants is of no use (Flink's taskmanager.registration.timeout).
 REGISTRATION_TIMEOUT_MS = 300_000.0
 
 # A reserved slot that its JobMaster has not accepted by then goes back (Flink's taskmanager.slot.timeout).
 RESERVATION_TIMEOUT_MS = 10_000.0
-
-
-class _RegisterAgain(Struct, frozen=True):
-    """To itself."""
-
-    registration: int
-
-
-class _HeartbeatDue(Struct, frozen=True):
-    """To itself."""
-
-
-class _ReservationExpired(Struct, frozen=True):
-    """To itself."""
-
-    allocation_id: AllocationId
-
-
-class _TellAgain(Struct, frozen=True):
-    """To itself: what the JobMaster did not get."""
-
-    job_master: Address
 
 
 class _Job(Struct):
@@ -126,34 +95,31 @@ class TaskExecutor(Endpoint):
         self._configuration = configuration
         self._table = SlotTable([profile] * slots)
         self._jobs: dict[JobId, _Job] = {}
-        self._registration = Registration(context.clock.monotonic_ms())
+        self._main_thread = MainThread(context)
+        self._registration = RetryingRegistration(context.clock, self._main_thread, self._register)
         self._unreported: list[Lease] = []
         """Ended while there was no session."""
-        self._unheard: dict[Address, list[SlotFailed | TaskStateChanged | EndOfDataReached]] = {}
-        """By JobMaster: what it did not get, and is told again unless it is dead."""
+        self._unheard = UnheardMessages(context, self._main_thread)
+        """What JobMasters did not get: SlotFailed, TaskStateChanged and EndOfDataReached."""
         self._is_stopping = False
         self._slots_started = 0
         self._offers_made = 0
-        self._heartbeat_interval_ms = max(1.0, float(configuration.get(HEARTBEAT_INTERVAL)))
-        self._heartbeats = HeartbeatMonitor(float(configuration.get(HEARTBEAT_TIMEOUT)))
+        self._heartbeats = Heartbeats(
+            context, self._main_thread, lambda peer: self._on_peer_lost(peer, "its heartbeats stopped")
+        )
 
     def on_start(self) -> None:
         self.context.watch(self._resource_manager)
-        self._register()
-        self.context.tell_self_later(self._heartbeat_interval_ms, _HeartbeatDue())
+        self._registration.begin()
+        interval_ms = max(1.0, float(self._configuration.get(HEARTBEAT_INTERVAL)))
+        self._heartbeats.start(interval_ms, float(self._configuration.get(HEARTBEAT_TIMEOUT)))
 
     def on_message(self, message: Any, payloads: Payloads) -> None:
         match message:
-            case TaskStateChanged() | OperatorEventSent() | MetricsReported():
+            case _ if isinstance(message, TaskReport):
                 self._forward_to_job_master(message)
-            case AcknowledgeCheckpoint() | DeclineCheckpoint() | EndOfDataReached():
-                self._forward_to_job_master(message)
-            case SubmitTask():
-                self._forward_to_slot(message.session, message.allocation_id, message)
-            case CancelTask() | DeliverOperatorEvent() | ReleasePartitions():
-                self._forward_to_slot(message.session, message.allocation_id, message)
-            case TriggerCheckpoint() | NotifyCheckpointComplete() | NotifyCheckpointAborted():
-                self._forward_to_slot(message.session, message.allocation_id, message)
+            case _ if isinstance(message, TaskCommand):
+                self._forward_to_slot(message)
             case RequestSlot():
                 self._on_request_slot(message)
             case SlotOffersAnswered():
@@ -161,7 +127,7 @@ class TaskExecutor(Endpoint):
             case FreeSlot():
                 self._on_free_slot(message)
             case HeartbeatRequested():
-                self._on_heartbeat(message)
+                self._heartbeats.on_message(message)
             case TaskExecutorRegistered():
                 self._on_registered(message)
             case StopTaskExecutor():
@@ -170,15 +136,8 @@ class TaskExecutor(Endpoint):
                 self._on_endpoint_died(message)
             case DeliveryFailed():
                 self._on_delivery_failed(message)
-            case _TellAgain():
-                self._tell_again(message.job_master)
-            case _ReservationExpired():
-                self._on_reservation_expired(message.allocation_id)
-            case _RegisterAgain():
-                if message.registration == self._registration.number:
-                    self._register()
-            case _HeartbeatDue():
-                self._on_heartbeat_due()
+            case RunAsync():
+                message.callback()
             case _:
                 raise TypeError(f"a TaskExecutor does not understand {message!r}")
 
@@ -189,17 +148,17 @@ class TaskExecutor(Endpoint):
 
     # -- registration and heartbeats -----------------------------------------------------------------------------
 
-    def _register(self) -> None:
-        if self._registration.session is not None or self._is_stopping:
-            return
-        waited = self._registration.waited_ms(self.context.clock.monotonic_ms())
+    def _register(self, number: int) -> bool:
+        """Whether it is to be repeated."""
+        if self._is_stopping:
+            return False
+        waited = self._registration.waited_ms
         if waited >= REGISTRATION_TIMEOUT_MS and not self._jobs:
             self.context.fatal(FlinkrayError(f"{self._resource_manager} did not answer for {waited / 1000:.0f} s"))
-            return
-        number = self._registration.number
+            return False
         registration = RegisterTaskExecutor(self.context.address, self._table.reports(), number)
         self.context.tell(self._resource_manager, registration)
-        self.context.tell_self_later(REGISTRATION_RETRY_MS, _RegisterAgain(number))
+        return True
 
     def _on_registered(self, message: TaskExecutorRegistered) -> None:
         if not self._registration.answer(message.session, message.registration):
@@ -209,17 +168,7 @@ class TaskExecutor(Endpoint):
         for lease in self._unreported:
             self._tell_freed(message.session, lease)
         self._unreported.clear()
-        self._heartbeats.add(self._resource_manager, self.context.clock.monotonic_ms())
-
-    def _on_heartbeat(self, message: HeartbeatRequested) -> None:
-        self._heartbeats.hear(message.sender, self.context.clock.monotonic_ms())
-        self.context.tell(message.sender, HeartbeatAnswered(message.session, self.context.address))
-
-    def _on_heartbeat_due(self) -> None:
-        now = self.context.clock.monotonic_ms()
-        for peer in self._heartbeats.take_silent(now):
-            self._on_peer_lost(peer, "its heartbeats stopped")
-        self.context.tell_self_later(self._heartbeat_interval_ms, _HeartbeatDue())
+        self._heartbeats.monitor(self._resource_manager)
 
     def _on_peer_lost(self, peer: Address, cause: str) -> None:
         if peer == self._resource_manager:
@@ -242,9 +191,8 @@ class TaskExecutor(Endpoint):
 
     def _register_anew(self) -> None:
         """The ResourceManager is to believe what this says of its slots, rather than what it knows."""
-        self._heartbeats.remove(self._resource_manager)
-        self._registration.lose(self.context.clock.monotonic_ms())
-        self._register()
+        self._heartbeats.unmonitor(self._resource_manager)
+        self._registration.begin_anew()
 
     # -- slots ---------------------------------------------------------------------------------------------------
 
@@ -271,7 +219,7 @@ class TaskExecutor(Endpoint):
             self._free(lease)
         self._jobs[request.job_id] = _Job(request.job_master, request.job_session)
         self.context.watch(request.job_master)
-        self._heartbeats.add(request.job_master, self.context.clock.monotonic_ms())
+        self._heartbeats.monitor(request.job_master)
 
     def _reserve(self, request: RequestSlot) -> None:
         self._slots_started += 1
@@ -287,7 +235,8 @@ class TaskExecutor(Endpoint):
                 dies_with_spawner=True,
             )
         )
-        self.context.tell_self_later(RESERVATION_TIMEOUT_MS, _ReservationExpired(request.allocation_id))
+        expired = partial(self._on_reservation_expired, request.allocation_id)
+        self._main_thread.run_later(RESERVATION_TIMEOUT_MS, expired)
 
     def _offer(self, job_id: JobId) -> None:
         job = self._jobs[job_id]
@@ -295,7 +244,7 @@ class TaskExecutor(Endpoint):
         # an offer before that must not be taken for one to its first.
         self._offers_made += 1
         job.newest_offer = OfferId(self._offers_made)
-        self._tell_again(job.job_master)  # it wants no slot in place of one that it does not know to be lost
+        self._unheard.tell(job.job_master)  # it wants no slot in place of one that it does not know to be lost
         offers = self._table.offers(job_id)
         self.context.tell(job.job_master, OfferSlots(job.session, self.context.address, job.newest_offer, offers))
 
@@ -336,7 +285,7 @@ class TaskExecutor(Endpoint):
     def _report_freed(self, lease: Lease) -> None:
         if not self._table.leases(lease.job_id):
             job = self._jobs.pop(lease.job_id)
-            self._heartbeats.remove(job.job_master)
+            self._heartbeats.unmonitor(job.job_master)
         if self._registration.session is not None:
             self._tell_freed(self._registration.session, lease)
         else:
@@ -355,8 +304,8 @@ class TaskExecutor(Endpoint):
 
     # -- between JobMaster and slots -----------------------------------------------------------------------------
 
-    def _forward_to_slot(self, session: SessionId, allocation_id: AllocationId, message: Any) -> None:
-        lease = self._lease_of(session, allocation_id)
+    def _forward_to_slot(self, message: TaskCommand) -> None:
+        lease = self._lease_of(message.session, message.allocation_id)
         if lease is None:
             log.debug("%s: ignored %r for a slot that it does not hold", self.context.address, message)
             if isinstance(message, SubmitTask):
@@ -372,15 +321,7 @@ class TaskExecutor(Endpoint):
             failed = SlotFailed(job.session, self.context.address, message.allocation_id, cause)
             self.context.tell(job.job_master, failed)
 
-    def _forward_to_job_master(
-        self,
-        message: TaskStateChanged
-        | OperatorEventSent
-        | MetricsReported
-        | AcknowledgeCheckpoint
-        | DeclineCheckpoint
-        | EndOfDataReached,
-    ) -> None:
+    def _forward_to_job_master(self, message: TaskReport) -> None:
         job = self._jobs.get(message.job_id)
         if job is None:
             log.debug("%s: ignored %r of a job without slots here", self.context.address, message)
@@ -388,7 +329,7 @@ class TaskExecutor(Endpoint):
         self.context.tell(job.job_master, message)
 
     def _on_endpoint_died(self, message: EndpointDied) -> None:
-        self._unheard.pop(message.address, None)
+        self._unheard.forget(message.address)
         lease = self._table.lease_at(message.address)
         if lease is None:
             self._on_peer_lost(message.address, message.cause)
@@ -405,21 +346,10 @@ class TaskExecutor(Endpoint):
         elif isinstance(lost, SlotFreed | SlotRequestRefused):
             self._on_report_lost(lost.session)
         elif isinstance(lost, SlotFailed | TaskStateChanged | EndOfDataReached):
-            self._tell_again_later(message.address, lost)
+            self._unheard.add(message.address, lost)
         elif isinstance(lost, OfferSlots | OperatorEventSent):
             # An event must not come twice, and may have come all the same: the job's tasks here start again instead.
             self._on_peer_lost(message.address, message.cause)
-
-    def _tell_again_later(self, job_master: Address, lost: SlotFailed | TaskStateChanged | EndOfDataReached) -> None:
-        """It counts once however often it comes, and whatever comes before it."""
-        if job_master not in self._unheard:
-            self.context.watch(job_master)  # who is dead is said to be so once more
-            self.context.tell_self_later(RESEND_MS, _TellAgain(job_master))
-        self._unheard.setdefault(job_master, []).append(lost)
-
-    def _tell_again(self, job_master: Address) -> None:
-        for unheard in self._unheard.pop(job_master, ()):
-            self.context.tell(job_master, unheard)
 
     def _on_report_lost(self, session: SessionId) -> None:
         """The ResourceManager would hold a slot for taken for ever, unless it has heard of all slots since then."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from functools import partial
 from typing import Any, get_args
 
@@ -30,6 +29,7 @@ from actors.protocol.data_messages import (
     TaskStateChanged,
     TriggerCheckpoint,
 )
+from actors.protocol.main_thread import MainThread, RunAsync
 from actors.protocol.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, Payloads
 from actors.protocol.serialized_value import SerializedValue
 from actors.tasks.chain.task_services import TaskServices
@@ -52,24 +52,6 @@ class GetNetworkStatistics(Struct, frozen=True):
     """Asked of a slot; the answer is its `actors.network.connections.environment.NetworkStatistics`."""
 
 
-class _ReportMetrics(Struct, frozen=True):
-    """To itself, periodically."""
-
-
-class _TaskEnded(Struct, frozen=True):
-    """From a task's thread: its terminal state has been reported."""
-
-    attempt_id: AttemptId
-
-
-class _BlockingDone(Struct, frozen=True):
-    """From a thread that may wait: what a task asked for is done."""
-
-    done: Callable[[Any, BaseException | None], None]
-    result: Any
-    error: BaseException | None
-
-
 class _RunningTask(Struct, frozen=True):
     task: StreamTask
     exporter: MetricsExporter
@@ -87,10 +69,12 @@ class TaskSlot(Endpoint):
         self._metrics_interval_ms = configuration.get(options.METRICS_INTERVAL)
         self._network = NetworkEnvironment(context, configuration)
         self._running: dict[AttemptId, _RunningTask] = {}
+        self._main_thread = MainThread(context)
 
     def on_start(self) -> None:
         self._network.start()
-        self._schedule_report()
+        if self._metrics_interval_ms > 0:
+            self._main_thread.run_every(self._metrics_interval_ms, self._report_metrics)
 
     def on_stop(self) -> None:
         for running in self._running.values():
@@ -123,13 +107,8 @@ class TaskSlot(Endpoint):
                     self._network.release_partition(partition_id)
             case TriggerCheckpoint() | NotifyCheckpointComplete() | NotifyCheckpointAborted():
                 self._forward_to_task(message)
-            case _BlockingDone():
-                message.done(message.result, message.error)
-            case _ReportMetrics():
-                self._report_metrics()
-                self._schedule_report()
-            case _TaskEnded():
-                self._remove(message.attempt_id)
+            case RunAsync():
+                message.callback()
             case EndpointDied():
                 self._network.on_endpoint_died(message.address, message.cause)
             case DeliveryFailed():
@@ -217,15 +196,12 @@ class TaskSlot(Endpoint):
             timers=self.context.timers,
             random=self.context.random,
             send_event=send_event,
-            run_blocking=self._run_blocking,
+            run_blocking=self._main_thread.run_blocking,
             start_loop=self.context.start_loop,
             answer_checkpoint=partial(self.context.tell, self._task_executor),
             create_writer=create_writer,
             create_reader=RestoredTaskReader,
         )
-
-    def _run_blocking(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
-        self.context.run_blocking(work, partial(_BlockingDone, done))
 
     def _report_state(
         self, deployment: TaskDeployment, state: ExecutionState, error: BaseException | None, metrics: TaskMetrics
@@ -244,13 +220,9 @@ class TaskSlot(Endpoint):
             ),
         )
         if state.is_terminal:
-            self.context.tell_self(_TaskEnded(deployment.attempt_id))
+            self._main_thread.run(partial(self._remove, deployment.attempt_id))
 
     # -- metrics -------------------------------------------------------------------------------------------------
-
-    def _schedule_report(self) -> None:
-        if self._metrics_interval_ms > 0:
-            self.context.tell_self_later(self._metrics_interval_ms, _ReportMetrics())
 
     def _report_metrics(self) -> None:
         by_job: dict[JobId, dict[AttemptId, TaskMetrics]] = {}

@@ -6,7 +6,8 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 from actors.checkpoints.coordination.commands import (
     CheckpointCommand,
@@ -32,8 +33,9 @@ from actors.checkpoints.storage.directories import (
 )
 from actors.coordinators.job_coordinators import JobCoordinators
 from actors.high_availability.pointers import CheckpointPointers, JobLeadership, LeadershipLostError
+from actors.jobs.checkpoint_write import CheckpointWrite, SequentialExecutor, delete_now
 from actors.jobs.recovery import RESERVED_IDS, Recovered
-from actors.jobs.storing import Lane, RunBlocking, Storing, delete_now
+from actors.jobs.services import JobServices
 from actors.protocol.control_messages import SavepointResult, TriggerSavepoint
 from actors.protocol.data_messages import (
     AcknowledgeCheckpoint,
@@ -45,10 +47,10 @@ from actors.protocol.data_messages import (
     SessionId,
     TriggerCheckpoint,
 )
-from actors.protocol.ports import Cancellable, Clock
+from actors.protocol.ports import Cancellable
 from flinkray.errors import CheckpointError, ErrorInfo
 from flinkray.execution import JobStatus
-from graphs.execution_graph import AttemptId, ExecutionGraph, ExecutionVertex
+from graphs.execution_graph import ExecutionGraph, ExecutionVertex
 from graphs.job_graph import CheckpointSettings
 
 log = logging.getLogger(__name__)
@@ -64,35 +66,12 @@ _RESERVE_RETRY_MS = 1_000.0
 _REMEMBERED = 64
 
 
-class CheckpointShell(Protocol):
-    """What the JobMaster does for its checkpoints. `go_on` of JobCheckpoints follows everything that it runs."""
-
-    @property
-    def clock(self) -> Clock: ...
-
-    def tell_task(self, attempt_id: AttemptId, message: Callable[[SessionId, AllocationId], Any]) -> None:
-        """Sends what `message` gives for the attempt's slot; nothing where it has none."""
-
-    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Cancellable:
-        """Runs `callback` in the JobMaster's thread."""
-
-    @property
-    def run_blocking(self) -> RunBlocking:
-        """Runs work on another thread, then what is to be done about its result in the JobMaster's."""
-
-    def fail_job(self, error: ErrorInfo) -> None:
-        """The restart strategy has its say."""
-
-    def give_up(self, error: BaseException) -> None:
-        """This JobMaster must not do anything more, and ends."""
-
-
 class JobCheckpoints:
     """See the module. For the JobMaster's thread; `go_on` is to be called after everything that happens to the job."""
 
     def __init__(
         self,
-        shell: CheckpointShell,
+        services: JobServices,
         graph: ExecutionGraph,
         settings: CheckpointSettings,
         directories: CheckpointDirectories,
@@ -100,7 +79,7 @@ class JobCheckpoints:
         leadership: JobLeadership | None,
         recovered: Recovered,
     ) -> None:
-        self._shell = shell
+        self._services = services
         self._graph = graph
         self._settings = settings
         self._directories = directories
@@ -109,7 +88,7 @@ class JobCheckpoints:
         self._generation = recovered.generation
         self._coordinator = CheckpointCoordinator(graph, settings, directories, recovered.first_id)
         self._store = CompletedCheckpoints(settings.retained)
-        self._lane = Lane(shell.run_blocking)
+        self._executor = SequentialExecutor(services.main_thread)
         self._reserved_id = recovered.first_id + RESERVED_IDS
         """All below are recorded as used."""
         self._is_reserving = False
@@ -218,8 +197,8 @@ class JobCheckpoints:
         if leadership is None and not self._directories.of_job:
             then()
             return
-        self._shell.call_later(TIDY_UP_TIMEOUT_MS, once)
-        self._lane.run(tidy_up, done)
+        self._services.main_thread.run_later(TIDY_UP_TIMEOUT_MS, once)
+        self._executor.run(tidy_up, done)
 
     # -- looking at it -------------------------------------------------------------------------------------------
 
@@ -244,7 +223,7 @@ class JobCheckpoints:
             case SnapshotCoordinators():
                 self._snapshot_coordinators(command.checkpoint_id)
             case SendTrigger() | SendComplete() | SendAborted():
-                self._shell.tell_task(command.attempt_id, lambda session, slot: _task_message(command, session, slot))
+                self._services.tasks.tell(command.attempt_id, partial(_task_message, command))
             case CoordinatorsNotified():
                 self._coordinators.notify(command.checkpoint_id, command.is_complete)
             case StoreCheckpoint():
@@ -252,7 +231,7 @@ class JobCheckpoints:
             case DropState():
                 self._drop(command)
             case FailJob():
-                self._shell.fail_job(command.error)
+                self._services.fail_job(command.error)
             case SavepointDone():
                 self._savepoints.append(SavepointResult(command.request_id, command.directory, command.error))
 
@@ -271,29 +250,29 @@ class JobCheckpoints:
         leadership = None if checkpoint.is_savepoint else self._leadership
         own = self._own_directories()
         pointers = self._pointers((checkpoint.directory, *own)[: self._settings.retained])
-        storing = Storing(checkpoint, leadership, pointers, before=self._pointers(own))
+        write = CheckpointWrite(checkpoint, leadership, pointers, before=self._pointers(own))
         timeout_ms = self._settings.timeout_ms
-        overdue = self._shell.call_later(timeout_ms, lambda: self._on_overdue(storing))
+        overdue = self._services.main_thread.run_later(timeout_ms, lambda: self._on_overdue(write))
 
         def done(_result: Any, error: BaseException | None) -> None:
             overdue.cancel()
-            if error is not None and (storing.is_in_doubt or isinstance(error, LeadershipLostError)):
-                self._shell.give_up(error)
-            elif not storing.is_given_up:
+            if error is not None and (write.is_in_doubt or isinstance(error, LeadershipLostError)):
+                self._services.give_up(error)
+            elif not write.is_given_up:
                 if error is None and leadership is not None:
                     self._reserved_id = max(self._reserved_id, pointers.next_id)
                 self._stored(checkpoint, error)
 
-        self._lane.run(storing.run, done)
+        self._executor.run(write.run, done)
 
-    def _on_overdue(self, storing: Storing) -> None:
+    def _on_overdue(self, write: CheckpointWrite) -> None:
         waited = f"{self._settings.timeout_ms} ms (execution.checkpointing.timeout)"
-        error = CheckpointError(f"{storing.checkpoint.directory} could not be completed within {waited}")
-        if storing.give_up():
-            self._stored(storing.checkpoint, error)
+        error = CheckpointError(f"{write.checkpoint.directory} could not be completed within {waited}")
+        if write.give_up():
+            self._stored(write.checkpoint, error)
         else:
             # Nobody can tell whether it counts, and so not what the job would recover from.
-            self._shell.give_up(error)
+            self._services.give_up(error)
 
     def _stored(self, checkpoint: CompletedCheckpoint, error: BaseException | None) -> None:
         if error is None and not checkpoint.is_savepoint:
@@ -324,14 +303,14 @@ class JobCheckpoints:
                 discard_directory(command.directory)
 
         if files or shared or command.directory:
-            self._shell.run_blocking(drop, self._on_deleted)
+            self._services.main_thread.run_blocking(drop, self._on_deleted)
 
     # -- inside --------------------------------------------------------------------------------------------------
 
     def _delete(self, deletions: Deletions) -> None:
         of_job = self._directories.of_job
         if deletions and of_job:
-            self._shell.run_blocking(lambda: delete_now(of_job, deletions), self._on_deleted)
+            self._services.main_thread.run_blocking(lambda: delete_now(of_job, deletions), self._on_deleted)
 
     def _on_deleted(self, _result: Any, error: BaseException | None) -> None:
         if error is not None:
@@ -351,17 +330,17 @@ class JobCheckpoints:
             return
         if left <= 0:
             text = f"no checkpoint id of job {self._graph.name!r} could be recorded as used for long"
-            self._shell.give_up(CheckpointError(text))
+            self._services.give_up(CheckpointError(text))
             return
         self._is_reserving = True
         pointers = self._pointers(self._own_directories())
 
         def done(_result: Any, error: BaseException | None) -> None:
             if isinstance(error, LeadershipLostError):
-                self._shell.give_up(error)
+                self._services.give_up(error)
             elif error is not None:
                 log.warning("job %r: %s; %d checkpoint ids are left", self._graph.name, error, left)
-                self._shell.call_later(_RESERVE_RETRY_MS, again)
+                self._services.main_thread.run_later(_RESERVE_RETRY_MS, again)
             else:
                 self._is_reserving = False
                 self._reserved_id = max(self._reserved_id, pointers.next_id)
@@ -369,7 +348,7 @@ class JobCheckpoints:
         def again() -> None:
             self._is_reserving = False
 
-        self._lane.run(lambda: leadership.record(pointers), done)
+        self._executor.run(lambda: leadership.record(pointers), done)
 
     def _set_timer(self) -> None:
         due = self._coordinator.next_due()
@@ -380,14 +359,14 @@ class JobCheckpoints:
             self._timer = None
         if due is not None:
             delay = max(0, due - self._now())
-            self._timer = (due, self._shell.call_later(delay, self._on_due))
+            self._timer = (due, self._services.main_thread.run_later(delay, self._on_due))
 
     def _on_due(self) -> None:
         self._timer = None
         self._coordinator.tick(self._now())
 
     def _now(self) -> int:
-        return self._shell.clock.now_ms()
+        return self._services.clock.now_ms()
 
 
 def _task_message(command: SendTrigger | SendComplete | SendAborted, session: SessionId, slot: AllocationId) -> Any:

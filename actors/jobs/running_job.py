@@ -6,20 +6,18 @@ import dataclasses
 import itertools
 import logging
 import pickle
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from actors.checkpoints.storage.directories import CheckpointDirectories
-from actors.coordinators.base import CoordinatorContext
 from actors.coordinators.job_coordinators import JobCoordinators
 from actors.high_availability.pointers import JobLeadership
 from actors.jobs.job_checkpoints import JobCheckpoints
 from actors.jobs.job_metrics import JobMetrics, job_details
 from actors.jobs.recovery import Recovered
-from actors.jobs.storing import Done, RunBlocking
+from actors.jobs.services import JobCoordinatorContext, JobServices, TaskGateway
 from actors.protocol.control_messages import (
     Collected,
     JobDetails,
@@ -29,19 +27,15 @@ from actors.protocol.control_messages import (
     TriggerSavepoint,
 )
 from actors.protocol.data_messages import (
-    AcknowledgeCheckpoint,
-    AllocationId,
-    DeclineCheckpoint,
-    DeliverOperatorEvent,
-    EndOfDataReached,
+    MetricsReported,
     OperatorEventSent,
     SessionId,
-    TaskMetrics,
+    TaskReport,
     TaskStateChanged,
 )
 from actors.protocol.failure_records import TaskFailure
-from actors.protocol.ports import Address, Cancellable, Clock, EndpointContext
-from actors.protocol.serialized_value import SerializedValue
+from actors.protocol.main_thread import MainThread
+from actors.protocol.ports import EndpointContext
 from actors.scheduling.commands import SchedulerCommand, SubtasksReset, SubtaskStarted
 from actors.scheduling.failover.failover_strategies import failover_strategy_of
 from actors.scheduling.failover.restart_strategies import strategy_of
@@ -49,24 +43,17 @@ from actors.scheduling.scheduler import Scheduler
 from flinkray.config.options import SLOT_CPUS, SLOT_IDLE_TIMEOUT, SLOT_REQUEST_TIMEOUT
 from flinkray.errors import DamagedCheckpointError, ErrorInfo, FlinkrayError
 from flinkray.execution import JobProgress, JobStatus
-from flinkray.types.records import OperatorId
-from graphs.execution_graph import AttemptId, Execution, ExecutionGraph, ExecutionVertexId
-from graphs.job_graph import JobGraph, JobVertexId
+from graphs.execution_graph import AttemptId, Execution, ExecutionGraph
+from graphs.job_graph import JobGraph
 from graphs.states import ExecutionState
 
 log = logging.getLogger(__name__)
 
 
-class Call(Struct, frozen=True):
-    """To the JobMaster itself: what a part of the job wants to run in its thread."""
-
-    callback: Callable[[], None]
-
-
 class RunningJob:
-    """See the module. For the JobMaster's thread, which calls `go_on` after everything that happens.
+    """A job that has an ExecutionGraph, from its first schedule to its end.
 
-    It implements `actors.jobs.job_checkpoints.CheckpointShell`.
+    For the JobMaster's thread, which calls `go_on` after everything that happens.
     """
 
     def __init__(
@@ -81,7 +68,7 @@ class RunningJob:
     ) -> None:
         """
         Args:
-            context: the JobMaster's; `Call`s that it tells itself are to be run.
+            context: the JobMaster's; every `RunAsync` that it tells itself is to be run.
             checkpoint_directory: of the checkpoints of all jobs; empty: they are kept in memory.
             recovered: what the job starts from.
             carry_out: does what the scheduler wants of others.
@@ -90,20 +77,22 @@ class RunningJob:
             FlinkrayError: the job cannot be set up, or not start from that.
         """
         settings, configuration = job_graph.checkpoint_settings, job_graph.configuration
-        self._context = context
-        self._session = session
         self._carry_out = carry_out
         self._has_checkpoints = settings.is_periodic
         self._generation = recovered.generation
         self._reset: SubtasksReset | None = None
         """Subtasks that are to start again, once it is known what from."""
         graph = ExecutionGraph.from_job_graph(job_graph, generation=recovered.generation, now_ms=context.clock.now_ms())
-        self._coordinators = JobCoordinators(graph, self._context_of, settings.is_periodic, settings.retained)
+        self._services = JobServices(
+            context.clock, MainThread(context), TaskGateway(context, session, graph), self._fail_job, context.fatal
+        )
+        context_of = partial(JobCoordinatorContext, self._services)
+        self._coordinators = JobCoordinators(graph, context_of, settings.is_periodic, settings.retained)
         directories = CheckpointDirectories(
             job_graph.job_id, checkpoint_directory, settings.savepoint_directory, context.random("savepoints")
         )
         self._checkpoints = JobCheckpoints(
-            self, graph, settings, directories, self._coordinators, leadership, recovered
+            self._services, graph, settings, directories, self._coordinators, leadership, recovered
         )
         self._metrics = JobMetrics(graph)
         self.scheduler = Scheduler(
@@ -192,20 +181,32 @@ class RunningJob:
             else:
                 self._coordinators.subtasks_failed(reset.vertices, self._checkpoints.restored_id)
         except Exception as error:
-            self.fail_job(ErrorInfo.of(error))
+            self._fail_job(ErrorInfo.of(error))
         else:
-            self.scheduler.deploy_restarted(reset.restart, self.clock.now_ms())
+            self.scheduler.deploy_restarted(reset.restart, self._now())
 
     # -- tasks ---------------------------------------------------------------------------------------------------
 
-    def on_task_state(self, message: TaskStateChanged) -> None:
+    def on_task_report(self, message: TaskReport) -> None:
+        """A task reports; what past attempts say is ignored."""
+        match message:
+            case TaskStateChanged():
+                self._on_task_state(message)
+            case OperatorEventSent():
+                self._on_operator_event(message)
+            case MetricsReported():
+                self._metrics.report(message.metrics)
+            case _:
+                self._checkpoints.on_message(message)
+
+    def _on_task_state(self, message: TaskStateChanged) -> None:
         error = message.error
         is_damaged = error is not None and self._has_found_damage(message.attempt_id, error)
         if error is not None and is_damaged and not self._checkpoints.on_damaged(error):
             # It will not be restored the next time either.
             message = replace(message, error=dataclasses.replace(error, is_recoverable=False))
         # Coordinators have forgotten what they gave out before the damaged one: they go back to the older one as well.
-        if not self.scheduler.change_task_state(message, self.clock.now_ms(), fails_job=is_damaged):
+        if not self.scheduler.change_task_state(message, self._now(), fails_job=is_damaged):
             log.debug("ignored %s of %s", message.state, message.attempt_id)
 
     def _has_found_damage(self, attempt_id: AttemptId, error: ErrorInfo) -> bool:
@@ -215,7 +216,7 @@ class RunningJob:
             return False
         return execution.state in (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING)
 
-    def on_operator_event(self, message: OperatorEventSent) -> None:
+    def _on_operator_event(self, message: OperatorEventSent) -> None:
         """For an operator's coordinator; those of past attempts are ignored."""
         execution = self._execution(message.attempt_id)
         if execution is None or execution.state.is_terminal or self.scheduler.status.is_terminal:
@@ -224,13 +225,7 @@ class RunningJob:
         try:
             self._coordinators.handle_event(message.operator_id, execution.vertex.subtask_index, message.event)
         except Exception as error:
-            self.fail_job(ErrorInfo.of(error))
-
-    def on_checkpoint_message(self, message: AcknowledgeCheckpoint | DeclineCheckpoint | EndOfDataReached) -> None:
-        self._checkpoints.on_message(message)
-
-    def on_metrics(self, metrics: Mapping[AttemptId, TaskMetrics]) -> None:
-        self._metrics.report(metrics)
+            self._fail_job(ErrorInfo.of(error))
 
     def _execution(self, attempt_id: AttemptId) -> Execution | None:
         return self.scheduler.graph.executions.get(attempt_id)
@@ -276,86 +271,10 @@ class RunningJob:
     def has_rows_to_take(self) -> bool:
         return bool(self._undrained)
 
-    # -- what its parts may use ----------------------------------------------------------------------------------
+    # -- inside --------------------------------------------------------------------------------------------------
 
-    @property
-    def clock(self) -> Clock:
-        return self._context.clock
+    def _fail_job(self, error: ErrorInfo) -> None:
+        self.scheduler.fail(error, self._now())
 
-    def tell_task(self, attempt_id: AttemptId, message: Callable[[SessionId, AllocationId], Any]) -> None:
-        """Sends what `message` gives to the attempt, unless it has ended or has no slot."""
-        execution = self._execution(attempt_id)
-        if execution is not None and not execution.state.is_terminal and execution.location is not None:
-            allocation_id = AllocationId(execution.allocation_id or "")
-            self._context.tell(Address(execution.location), message(self._session, allocation_id))
-
-    def send_event(self, vertex: ExecutionVertexId, operator_id: OperatorId, event: Any) -> None:
-        """A coordinator's event, to the current attempt of a subtask; dropped where none runs."""
-        execution = self.scheduler.graph.vertices[vertex].current
-        if execution.state not in (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING):
-            log.debug("dropped an event for %s", execution)
-            return
-        attempt_id = execution.attempt_id
-        self.tell_task(
-            attempt_id,
-            lambda session, slot: DeliverOperatorEvent(session, slot, attempt_id, operator_id, SerializedValue(event)),
-        )
-
-    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Cancellable:
-        """Runs `callback` in the JobMaster's thread."""
-        return self._context.tell_self_later(delay_ms, Call(callback))
-
-    @property
-    def run_blocking(self) -> RunBlocking:
-        return blocking(self._context)
-
-    def fail_job(self, error: ErrorInfo) -> None:
-        """The job as a whole has failed: it is restarted, or ends."""
-        self.scheduler.fail(error, self.clock.now_ms())
-
-    def break_job(self, error: BaseException) -> None:
-        """A coordinator cannot go on. Comes back as a message, since the scheduler may be in the middle of a move."""
-        info = ErrorInfo.of(error)
-        self._context.tell_self(Call(lambda: self.fail_job(info)))
-
-    def give_up(self, error: BaseException) -> None:
-        """The JobMaster's process ends; another one has the job, or will."""
-        self._context.fatal(error)
-
-    def _context_of(self, operator_id: OperatorId, vertex: JobVertexId, parallelism: int) -> CoordinatorContext:
-        return _CoordinatorContext(self, operator_id, vertex, parallelism)
-
-
-def blocking(context: EndpointContext) -> RunBlocking:
-    """Work on another thread, and then a `Call` in the endpoint's own."""
-
-    def run(work: Callable[[], Any], done: Done) -> None:
-        context.run_blocking(work, lambda result, error: Call(lambda: done(result, error)))
-
-    return run
-
-
-class _CoordinatorContext:
-    """Implements `actors.coordinators.base.CoordinatorContext`."""
-
-    def __init__(self, job: RunningJob, operator_id: OperatorId, vertex: JobVertexId, parallelism: int) -> None:
-        self._job = job
-        self._operator_id = operator_id
-        self._vertex = vertex
-        self._parallelism = parallelism
-
-    @property
-    def parallelism(self) -> int:
-        return self._parallelism
-
-    def now_ms(self) -> int:
-        return self._job.clock.now_ms()
-
-    def send_event(self, subtask_index: int, event: Any) -> None:
-        self._job.send_event(ExecutionVertexId(self._vertex, subtask_index), self._operator_id, event)
-
-    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Cancellable:
-        return self._job.call_later(delay_ms, callback)
-
-    def fail_job(self, error: BaseException) -> None:
-        self._job.break_job(error)
+    def _now(self) -> int:
+        return self._services.clock.now_ms()

@@ -34,10 +34,6 @@ if TYPE_CHECKING:  # with them, masters and workers would load Arrow and all of 
 OfferId = NewType("OfferId", int)
 """Counts the offers of one TaskExecutor to one JobMaster; only the newest may be answered."""
 
-# How long after a message was lost whose receiver lives, and waits for it, that is said again.
-RESEND_MS = 1_000.0
-
-
 # -- resources ---------------------------------------------------------------------------------------------------
 
 

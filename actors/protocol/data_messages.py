@@ -254,6 +254,27 @@ class EndOfDataReached(Struct, frozen=True):
     attempt_id: AttemptId
 
 
+TaskCommand = (
+    SubmitTask
+    | CancelTask
+    | DeliverOperatorEvent
+    | ReleasePartitions
+    | TriggerCheckpoint
+    | NotifyCheckpointComplete
+    | NotifyCheckpointAborted
+)
+"""What a JobMaster tells a task: JobMaster -> TaskExecutor -> TaskSlot."""
+TaskReport = (
+    TaskStateChanged
+    | OperatorEventSent
+    | MetricsReported
+    | AcknowledgeCheckpoint
+    | DeclineCheckpoint
+    | EndOfDataReached
+)
+"""What a task tells its JobMaster: TaskSlot -> TaskExecutor -> JobMaster."""
+
+
 # -- the source coordinator's events -----------------------------------------------------------------------------
 
 

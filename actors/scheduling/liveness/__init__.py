@@ -1,1 +1,5 @@
-"""Who is alive: heartbeats, and registration at a ResourceManager that may be replaced. Open `heartbeats.py`."""
+"""Who is alive and has heard what: heartbeats, registration at a ResourceManager, and messages that were lost.
+
+Open `heartbeats.py` first. `registration.py` repeats a registration until it is answered, `lost_messages.py` what did
+not reach its receiver. The five endpoints are made of these. Imports only `actors.protocol`.
+"""

@@ -90,7 +90,7 @@ def test_a_slot_that_the_job_rejects_is_freed_and_reported() -> None:
     (job_master,) = world.alive("JobMaster")
     (resource_manager,) = world.alive("ResourceManager")
     endpoint = world.endpoint(resource_manager)
-    declared = world.endpoint(job_master)._requirements
+    declared = world.endpoint(job_master)._resource_manager.requirements
     # More than the JobMaster wants, as if it had changed its mind while slots were on their way.
     surplus = type(declared[0])(declared[0].profile, "surplus")
     session = world.endpoint(job_master)._session

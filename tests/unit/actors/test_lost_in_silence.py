@@ -33,7 +33,7 @@ def test_a_slot_that_ends_while_there_is_no_session_is_reported_with_the_next(wo
     endpoint = world.endpoint(task_executor)
     (lease,) = endpoint._table.leases()
     session = endpoint._registration.session
-    endpoint._registration.lose(world.now)
+    endpoint._registration.begin_anew()
     world.end(lease.slot, task_executor, "killed")
     endpoint.on_message(EndpointDied(lease.slot, "killed"), ())
     endpoint.on_message(TaskExecutorRegistered(session, endpoint._registration.number), ())

@@ -203,7 +203,7 @@ def test_a_job_master_that_is_dead_is_not_told_of_its_slots_again_and_again() ->
     for task_executor in world.alive("TaskExecutor"):
         failed = [each.message for each in received(world, task_executor, DeliveryFailed)]
         assert sum(isinstance(message, SlotFailed) for message in failed) <= 2
-        assert not world.endpoint(task_executor)._unheard
+        assert not world.endpoint(task_executor)._unheard.receivers
 
 
 @pytest.mark.parametrize("kinds", [(JobEnded,), (CollectedRowsTaken,), (JobEnded, CollectedRowsTaken)])

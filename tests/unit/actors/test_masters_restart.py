@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from actors import job_master, resource_manager, task_executor
+from actors import resource_manager, task_executor
 from actors.client.cluster import dispatcher_of, resource_manager_of
 from actors.dispatcher import COLLECTED_ROWS_TIMEOUT_MS, MAX_SILENT_DEATHS
 from actors.high_availability.job_store import JobStore
 from actors.hosts.simulation.storage import SimulatedStorage, new_storage
 from actors.job_master import JobMaster
+from actors.jobs import dispatcher_connection
 from actors.protocol.control_messages import (
     AllTaskExecutorsReleased,
     CancelJob,
@@ -458,7 +459,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waits for a master that does not come back gives up after 20 s."""
     monkeypatch.setattr(task_executor, "REGISTRATION_TIMEOUT_MS", 20_000.0)
     monkeypatch.setattr(resource_manager, "DISPATCHER_TIMEOUT_MS", 20_000.0)
-    monkeypatch.setattr(job_master, "DISPATCHER_TIMEOUT_MS", 20_000.0)
+    monkeypatch.setattr(dispatcher_connection, "DISPATCHER_TIMEOUT_MS", 20_000.0)
 
 
 @pytest.mark.usefixtures("impatient")

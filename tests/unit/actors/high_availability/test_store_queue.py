@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from actors.high_availability.store_queue import StoreQueue, StoreRetryDue, StoreWorkDone
+from actors.high_availability.store_queue import StoreQueue
+from actors.protocol.main_thread import MainThread, RunAsync
 from actors.storage.fenced_log import LeadershipLostError
 from flinkray.errors import CheckpointError
 
@@ -31,12 +32,9 @@ class Context:
     def fatal(self, error: BaseException) -> None:
         self.errors.append(error)
 
-    def hand_on(self, queue: StoreQueue) -> None:
-        match self.messages.pop(0):
-            case StoreWorkDone() as message:
-                queue.on_done(message)
-            case StoreRetryDue():
-                queue.on_retry_due()
+    def hand_on(self) -> None:
+        message: RunAsync = self.messages.pop(0)
+        message.callback()
 
 
 class Work:
@@ -57,13 +55,13 @@ class Work:
 def run(*pieces: tuple[Work, int | None], messages: int = 100) -> tuple[StoreQueue, Context, list[str]]:
     """The queue, its context, and what came out, after so many messages at most."""
     context = Context()
-    queue = StoreQueue(context)  # type: ignore[arg-type]
+    queue = StoreQueue(context, MainThread(context))  # type: ignore[arg-type]
     results: list[str] = []
     for work, attempts in pieces:
         queue.put("work", work, lambda result: results.append(str(result)), attempts)
     for _ in range(messages):
         if context.messages:
-            context.hand_on(queue)
+            context.hand_on()
     return queue, context, results
 
 

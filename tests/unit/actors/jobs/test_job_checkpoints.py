@@ -66,12 +66,13 @@ class Timer:
 
 
 class Master:
-    """A CheckpointShell with a job whose tasks run."""
+    """A JobMaster's services, its main thread and its tasks in one, with a job whose tasks run."""
 
     def __init__(
         self, directory: Path, leadership: Any = None, recovered: Recovered | None = None, **changes: Any
     ) -> None:
         self.clock = ManualClock()
+        self.main_thread = self.tasks = self
         self.work: list[tuple[Callable[[], Any], Done]] = []
         self.timers: list[Timer] = []
         self.given_up: list[BaseException] = []
@@ -91,15 +92,15 @@ class Master:
                 execution.transition(state, 0)
         self.checkpoints.go_on()
 
-    # -- CheckpointShell -----------------------------------------------------------------------------------------
+    # -- JobServices ---------------------------------------------------------------------------------------------
 
-    def tell_task(self, attempt_id: AttemptId, message: Callable[[Any, Any], Any]) -> None:
+    def tell(self, attempt_id: AttemptId, message: Callable[[Any, Any], Any]) -> None:
         told = message("session", "slot")
         if isinstance(told, TriggerCheckpoint) and self.acknowledges:
             for attempt in self.graph.executions:
-                self.call_later(0, lambda each=attempt: self.acknowledge(each, told.checkpoint_id, told.options))  # type: ignore[misc]
+                self.run_later(0, lambda each=attempt: self.acknowledge(each, told.checkpoint_id, told.options))  # type: ignore[misc]
 
-    def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
+    def run_later(self, delay_ms: float, callback: Callable[[], None]) -> Timer:
         self.timers.append(Timer(self.clock.now + delay_ms, callback))
         return self.timers[-1]
 
@@ -167,14 +168,14 @@ class Master:
 def full(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """While it holds True, metadata cannot be written."""
     is_full = [True]
-    written = job_checkpoints.Storing.run
+    written = job_checkpoints.CheckpointWrite.run
 
     def run(self: Any) -> None:
         if is_full[0]:
             raise CheckpointError("no space") from OSError(errno.ENOSPC, "no space")
         written(self)
 
-    monkeypatch.setattr(job_checkpoints.Storing, "run", run)
+    monkeypatch.setattr(job_checkpoints.CheckpointWrite, "run", run)
     return is_full
 
 

@@ -1,4 +1,4 @@
-"""Blocking work on checkpoints: one piece after the other, and what can still be taken back."""
+"""What a JobMaster does about checkpoints on other threads, where it may wait: writing and deleting them, in order."""
 
 from __future__ import annotations
 
@@ -12,16 +12,12 @@ from actors.checkpoints.coordination.completed import CompletedCheckpoint
 from actors.checkpoints.coordination.retained import Deletions
 from actors.checkpoints.storage.directories import delete_files, discard, write_metadata
 from actors.high_availability.pointers import CheckpointPointers, JobLeadership
+from actors.protocol.main_thread import Done, MainThread
 from flinkray.errors import CheckpointError
-
-Done = Callable[[Any, BaseException | None], None]
-"""Gets the result of some work, or its error."""
-RunBlocking = Callable[[Callable[[], Any], Done], None]
-"""Runs work on another thread, then Done in the endpoint's own."""
 
 
 def delete_now(of_job: str, deletions: Deletions) -> None:
-    """Blocks. Goes on after a failure, and raises the first one."""
+    """Deletes what is not needed any more; blocks. Goes on after a failure, and raises the first one."""
     first: CheckpointError | None = None
     steps: list[Callable[[], None]] = [partial(discard, each) for each in deletions.checkpoints]
     steps.append(partial(delete_files, of_job, [file.path for file in deletions.files]))
@@ -34,12 +30,13 @@ def delete_now(of_job: str, deletions: Deletions) -> None:
         raise first
 
 
-class Storing:
-    """Makes one checkpoint complete, on a thread of its own; may be given up until the pointer to it is recorded.
+class CheckpointWrite:
+    """Makes one checkpoint complete, on another thread; may be given up until the pointer to it is recorded.
 
     Args:
         leadership: where the pointer is recorded; None: nowhere.
-        pointers: with this checkpoint; `before`: without it.
+        pointers: those of the job with this checkpoint.
+        before: those of the job without it.
     """
 
     def __init__(
@@ -57,7 +54,7 @@ class Storing:
         self._is_decided = False
         self.is_given_up = False
         self.is_in_doubt = False
-        """It could not be found out whether it counts."""
+        """It could not be found out whether the checkpoint counts."""
 
     def run(self) -> None:
         """Blocks. Raises CheckpointError: it is not complete, unless it `is_in_doubt`; or LeadershipLostError."""
@@ -86,15 +83,16 @@ class Storing:
             return self.is_given_up
 
 
-class Lane:
-    """Blocking work, one piece after the other."""
+class SequentialExecutor:
+    """Runs blocking work on other threads, one piece of it after the other. For the endpoint's thread."""
 
-    def __init__(self, run_blocking: RunBlocking) -> None:
-        self._run_blocking = run_blocking
+    def __init__(self, main_thread: MainThread) -> None:
+        self._main_thread = main_thread
         self._waiting: deque[tuple[Callable[[], Any], Done]] = deque()
         self._is_busy = False
 
     def run(self, work: Callable[[], Any], done: Done) -> None:
+        """Runs `work` after all that came before it, and then `done` in the endpoint's thread."""
         self._waiting.append((work, done))
         self._next()
 
@@ -109,4 +107,4 @@ class Lane:
             done(result, error)
             self._next()
 
-        self._run_blocking(work, finished)
+        self._main_thread.run_blocking(work, finished)
