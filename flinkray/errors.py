@@ -98,8 +98,7 @@ class UserFunctionError(RecordError):
         super().__init__(operator, subtask, value, message, cause_traceback)
 
     def __str__(self) -> str:
-        subtask = f" (subtask {self.subtask})" if self.subtask else ""
-        text = f"operator {self.operator!r}{subtask}: {self.message}"
+        text = f"{operator_label(self.operator, self.subtask)}: {self.message}"
         if self.value:
             text += f"; the value was {self.value}"
         if self.cause_traceback:
@@ -220,6 +219,16 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         seen.add(id(cause))
         yield cause
         cause = cause.__cause__
+
+
+def operator_label(name: str, subtask: str = "") -> str:
+    """How every error and log line calls an operator, for example "operator 'fares' (subtask 1 of 2)".
+
+    Args:
+        name: the operator's name as the user gave it.
+        subtask: which of its subtasks, for example "1 of 2"; empty: the operator as a whole.
+    """
+    return f"operator {name!r} (subtask {subtask})" if subtask else f"operator {name!r}"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

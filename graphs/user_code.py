@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from flinkray.batches.pickling import dumps
-from flinkray.errors import NotSerializableError
+from flinkray.errors import NotSerializableError, operator_label
 
 _DEEPEST = 8
 """How far below a function its captured values are searched; deeper ones are named by what holds them."""
@@ -27,7 +27,7 @@ def pickle_user_code(code: object, operator_name: str) -> bytes:
         return dumps(code)
     except Exception as error:  # an object's own __reduce__ may raise anything
         raise NotSerializableError(
-            f"operator {operator_name!r} cannot be sent to a worker: {_blame(code)} cannot be pickled "
+            f"{operator_label(operator_name)} cannot be sent to a worker: {_blame(code)} cannot be pickled "
             f"({type(error).__name__}: {error}). Create it in open() of a function class, or inside the function"
         ) from error
 

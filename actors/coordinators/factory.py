@@ -9,7 +9,7 @@ from actors.coordinators.base import CoordinatorContext, OperatorCoordinator
 from actors.coordinators.collect_coordinator import CollectCoordinator
 from actors.coordinators.source_coordinator import SourceCoordinator
 from flinkray.connectors.collect.sink import CollectSink
-from flinkray.errors import FlinkrayError
+from flinkray.errors import FlinkrayError, operator_label
 from flinkray.transformations.operator_factories import SinkFactory, SourceFactory
 from graphs.job_graph import CoordinatorConfig
 
@@ -35,11 +35,11 @@ def create_coordinator(
         factory = cloudpickle.loads(config.factory_bytes)
     except Exception as error:
         raise FlinkrayError(
-            f"operator {config.operator_name!r}: its code cannot be loaded at the JobMaster "
+            f"{operator_label(config.operator_name)}: its code cannot be loaded at the JobMaster "
             f"({type(error).__name__}: {error}); is every module that it imports installed on the cluster?"
         ) from error
     if isinstance(factory, SourceFactory):
         return SourceCoordinator(config.operator_name, factory.source, factory.watermark_strategy, context, alignment)
     if isinstance(factory, SinkFactory) and isinstance(factory.sink, CollectSink):
         return CollectCoordinator(config.operator_name, factory.sink.collect_id, context, has_checkpoints, retained)
-    raise FlinkrayError(f"operator {config.operator_name!r} of {type(factory).__name__} has no coordinator")
+    raise FlinkrayError(f"{operator_label(config.operator_name)} of {type(factory).__name__} has no coordinator")

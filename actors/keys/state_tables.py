@@ -12,8 +12,7 @@ from msgspec import Struct
 from actors.columns.large_columns import Column, Columns, put_together, taken_rows
 from actors.keys.hashes import key_groups
 from actors.keys.index import Ids
-from actors.operators.contract.operator import OperatorContext
-from actors.operators.expressions.column_operators import operator_label
+from actors.operators.contract.operator import OperatorContext, label_of
 from actors.state.snapshots.snapshot import KeyedTable
 from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.errors import CheckpointError, IncompatibleStateError
@@ -54,7 +53,7 @@ class KeyedTables(Struct, frozen=True):
 
     @staticmethod
     def of(context: OperatorContext) -> KeyedTables:
-        return KeyedTables(context.max_parallelism, context.key_group_range, operator_label(context))
+        return KeyedTables(context.max_parallelism, context.key_group_range, label_of(context))
 
     def make(
         self,

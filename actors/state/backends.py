@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.operators.contract.operator import OperatorContext
+from actors.operators.contract.operator import OperatorContext, label_of
 from actors.state.hashmap.backend import HashMapKeyedStateBackend
 from actors.state.keyed.backend import KeyedStateBackend
 from actors.state.rocksdb.backend import RocksDbKeyedStateBackend
@@ -18,7 +18,7 @@ def create_keyed_state(context: OperatorContext, prefix: str = "") -> KeyedState
     Raises:
         MissingDependencyError: the backend's package is not installed.
     """
-    where = f"operator {context.operator_name!r} (subtask {context.subtask})"
+    where = label_of(context)
     if context.state_options.backend == "rocksdb":
         load_rocksdict()
         return RocksDbKeyedStateBackend(where, context.key_group_range, prefix, context.clock, context.state_options)

@@ -20,7 +20,7 @@ from actors.state.operator_state import FunctionInitialization, FunctionSnapshot
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code.metrics import UserMetricGroup
 from flinkray.batches.row_codec import short_repr as short_repr
-from flinkray.errors import FlinkrayError, InvalidProgramError, UserFunctionError
+from flinkray.errors import FlinkrayError, InvalidProgramError, UserFunctionError, operator_label
 from flinkray.functions.interfaces import Accumulator, CheckpointedFunction, Function, WrappedFunction
 from flinkray.functions.metrics import MetricGroup
 from flinkray.state.descriptors import (
@@ -148,7 +148,7 @@ class UserFunctions:
         distinct = list({id(f): f for f in functions}.values())
         self._functions = [f for f in distinct if isinstance(f, Function)]
         self._opened: list[Function] = []
-        where = f"operator {self._operator_name!r} (subtask {self._subtask})"
+        where = operator_label(self._operator_name, self._subtask)
         self._checkpointed = [
             (function, OperatorStateBackend(where, str(index), context.subtask_index))
             for index, function in enumerate(map(_innermost, distinct))
@@ -185,7 +185,7 @@ class UserFunctions:
         if self._checkpointed and self._is_restored is None:
             name = type(self._checkpointed[0][0]).__name__
             raise InvalidProgramError(
-                f"operator {self._operator_name!r} (subtask {self._subtask}): {name} is a "
+                f"{operator_label(self._operator_name, self._subtask)}: {name} is a "
                 "CheckpointedFunction, whose state this kind of operator does not save; use a map, flat_map, filter "
                 "or process function"
             )
@@ -290,7 +290,7 @@ class TaskRuntimeContext:
         if self._store is None:
             name = getattr(descriptor, "name", descriptor)
             raise InvalidProgramError(
-                f"operator {self._operator_name!r} (subtask {self._context.subtask}): state {name!r} was asked "
+                f"{operator_label(self._operator_name, self._context.subtask)}: state {name!r} was asked "
                 "for outside a keyed process function; keyed state needs stream.key_by(...).process(function)"
             )
         return self._store

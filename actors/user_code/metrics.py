@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from actors.operators.contract.operator import OperatorMetrics
 from actors.protocol.ports import Clock
-from flinkray.errors import InvalidProgramError
+from flinkray.errors import InvalidProgramError, operator_label
 
 _NO_NAME = re.compile(r"[^0-9A-Za-z_]")
 
@@ -121,14 +121,14 @@ class UserMetricGroup:
     def gauge(self, name: str, obj: Callable[[], int | float]) -> None:
         if not callable(obj):
             raise InvalidProgramError(
-                f"operator {self._operator!r}: gauge {name!r} takes a function without arguments, not {obj!r}"
+                f"{operator_label(self._operator)}: gauge {name!r} takes a function without arguments, not {obj!r}"
             )
         self._figure(name, _UserGauge, _UserGauge, lambda _, identifier: self._report(identifier, obj))
 
     def meter(self, name: str, time_span_in_seconds: int = 60) -> UserMeter:
         if time_span_in_seconds < 1:
             raise InvalidProgramError(
-                f"operator {self._operator!r}: meter {name!r} looks at a span of at least 1 s, not of "
+                f"{operator_label(self._operator)}: meter {name!r} looks at a span of at least 1 s, not of "
                 f"{time_span_in_seconds!r} s"
             )
         return self._figure(
@@ -158,7 +158,7 @@ class UserMetricGroup:
             return made
         if not isinstance(known, kind):
             raise InvalidProgramError(
-                f"operator {self._operator!r}: {identifier!r} names a figure of another kind; choose another name"
+                f"{operator_label(self._operator)}: {identifier!r} names a figure of another kind; choose another name"
             )
         return known
 

@@ -24,7 +24,7 @@ from flinkray.batches.batch import Batch
 from flinkray.batches.pickling import ARROW_DATA, dumps
 from flinkray.batches.value_columns import PLAIN_TYPES, decoded_form, to_array, to_values, types_of
 from flinkray.batches.wire_format import rows_without_columns
-from flinkray.errors import TypeMismatchError
+from flinkray.errors import TypeMismatchError, operator_label
 from flinkray.types.records import SCALAR_COLUMN, Kind, RecordType, tuple_columns
 from flinkray.types.rows import Row, row_class
 from flinkray.types.value_types import (
@@ -344,9 +344,9 @@ class RowEncoder:
 
     def _fall_back_to_objects(self, values: Sequence[Any], timestamps: pa.Array | None, culprit: Any) -> Batch:
         _LOG.warning(
-            "operator %r (subtask %s): Arrow cannot hold %s (%s), so its rows travel pickled, which is slower and "
+            "%s: Arrow cannot hold %s (%s), so its rows travel pickled, which is slower and "
             "has no columns. Return numbers, text, tuples, rows or lists of these, or set %s=.",
-            self._operator, self._subtask, short_repr(culprit), type(culprit).__name__, self._argument,
+            operator_label(self._operator, self._subtask), short_repr(culprit), type(culprit).__name__, self._argument,
         )  # fmt: skip
         self._names, self._types = [SCALAR_COLUMN], {SCALAR_COLUMN: pa.binary()}
         self._schema = None
@@ -365,7 +365,7 @@ class RowEncoder:
     def _mismatch(self, field: str, value: Any, expected: str) -> TypeMismatchError:
         where = f"field {field!r}: " if field else ""
         return TypeMismatchError(
-            f"operator {self._operator!r} (subtask {self._subtask}): {where}value {short_repr(value)} "
+            f"{operator_label(self._operator, self._subtask)}: {where}value {short_repr(value)} "
             f"({type(value).__name__}) does not fit {expected}; set {self._argument}= to a type that holds all its "
             "values, or make the function return one type"
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn, Protocol
 
-from flinkray.errors import InvalidProgramError
+from flinkray.errors import InvalidProgramError, operator_label
 
 
 class SubtaskContext(Protocol):
@@ -91,6 +91,6 @@ class SubtaskRuntimeContext:
 
     def _refuse(self, what: str) -> NoReturn:
         raise InvalidProgramError(
-            f"operator {self._subtask.operator_name!r}: {what} is not available to a source function; "
+            f"{operator_label(self._subtask.operator_name)}: {what} is not available to a source function; "
             "use map or process after it"
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 import cloudpickle
 
-from flinkray.errors import NotSerializableError
+from flinkray.errors import NotSerializableError, operator_label
 from flinkray.functions.type_hints import callable_name
 
 
@@ -29,7 +29,7 @@ def check_serializable(function: object, operator: str) -> None:
         return
     culprit = next((f"; it holds {name!r}" for name, value in _captured(function) if _pickling_error(value)), "")
     raise NotSerializableError(
-        f"operator {operator!r}: {callable_name(function)} cannot be sent to a worker{culprit} ({error}). "
+        f"{operator_label(operator)}: {callable_name(function)} cannot be sent to a worker{culprit} ({error}). "
         "Make connections, locks, files and the like in open(), not in the constructor or the enclosing scope"
     ) from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from flinkray.errors import InvalidProgramError
+from flinkray.errors import InvalidProgramError, operator_label
 from flinkray.transformations.partitioning import ForwardPartitioner
 from graphs.job_graph import ResultPartitionType
 from graphs.passes.plan import Plan
@@ -22,8 +22,9 @@ def assign_result_types(plan: Plan) -> Plan:
         source = plan.graph.nodes[edge.source]
         if source.has_own_buffer_timeout and not types[edge.id].is_pipelined:
             raise InvalidProgramError(
-                f"operator {source.name!r}: a buffer timeout ({source.buffer_timeout_ms} ms) has no meaning on its "
-                f"exchange with {plan.graph.nodes[edge.target].name!r}, which is read when it is complete; remove it"
+                f"{operator_label(source.name)}: a buffer timeout ({source.buffer_timeout_ms} ms) has no meaning on "
+                f"its exchange with {plan.graph.nodes[edge.target].name!r}, which is read when it is complete; "
+                "remove it"
             )
     return replace(plan, result_types=types)
 

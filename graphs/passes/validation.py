@@ -13,7 +13,7 @@ from flinkray.config.options import (
 )
 from flinkray.connectors.feedback.sink import FeedbackSink
 from flinkray.connectors.feedback.source import FeedbackSource
-from flinkray.errors import InvalidProgramError
+from flinkray.errors import InvalidProgramError, operator_label
 from flinkray.transformations.operator_factories import SourceFactory
 from flinkray.transformations.partitioning import CustomPartitioner
 from graphs.passes.plan import Plan
@@ -40,9 +40,11 @@ def validate(plan: Plan) -> Plan:
 
 def _check_uid(node: StreamNode) -> None:
     if node.uid == "":
-        raise InvalidProgramError(f"operator {node.name!r}: the uid must not be empty")
+        raise InvalidProgramError(f"{operator_label(node.name)}: the uid must not be empty")
     if node.uid_hash is not None and not re.fullmatch("[0-9a-fA-F]{32}", node.uid_hash):
-        raise InvalidProgramError(f"operator {node.name!r}: a uid hash has 32 hex digits, {node.uid_hash!r} has not")
+        raise InvalidProgramError(
+            f"{operator_label(node.name)}: a uid hash has 32 hex digits, {node.uid_hash!r} has not"
+        )
 
 
 def _check_managed_memory(node: StreamNode) -> None:
@@ -50,15 +52,17 @@ def _check_managed_memory(node: StreamNode) -> None:
         if use_case not in OPERATOR_SCOPE_USE_CASES:
             known = ", ".join(OPERATOR_SCOPE_USE_CASES)
             raise InvalidProgramError(
-                f"operator {node.name!r}: {use_case!r} takes no weight; of weights there are: {known}"
+                f"{operator_label(node.name)}: {use_case!r} takes no weight; of weights there are: {known}"
             )
         if weight <= 0:
             raise InvalidProgramError(
-                f"operator {node.name!r}: the managed memory weight of {use_case!r} must be positive, is {weight}"
+                f"{operator_label(node.name)}: the managed memory weight of {use_case!r} must be positive, is {weight}"
             )
     for use_case in sorted(node.managed_memory_slot_use_cases.difference(SLOT_SCOPE_USE_CASES)):
         known = ", ".join(SLOT_SCOPE_USE_CASES)
-        raise InvalidProgramError(f"operator {node.name!r}: no slot-scope use case {use_case!r}; there are: {known}")
+        raise InvalidProgramError(
+            f"{operator_label(node.name)}: no slot-scope use case {use_case!r}; there are: {known}"
+        )
 
 
 def _check_co_location(nodes: Iterable[StreamNode]) -> None:
@@ -87,12 +91,12 @@ def _check_iterations(graph: StreamGraph) -> None:
             continue
         if node.factory.source.iteration_id not in closed:
             raise InvalidProgramError(
-                f"operator {node.name!r}: nothing goes back into the iteration; call close_with(feedback) on the "
+                f"{operator_label(node.name)}: nothing goes back into the iteration; call close_with(feedback) on the "
                 "stream that iterate() gave"
             )
         if graph.configuration.get(CHECKPOINT_INTERVAL) > 0:
             raise InvalidProgramError(
-                f"operator {node.name!r}: a program with an iteration takes no checkpoints, as rows on their way "
+                f"{operator_label(node.name)}: a program with an iteration takes no checkpoints, as rows on their way "
                 f"through the loop would be in none of them; leave {CHECKPOINT_INTERVAL.key!r} out"
             )
 
@@ -109,8 +113,8 @@ def _check_unaligned(graph: StreamGraph) -> None:
     for edge in graph.edges:
         if isinstance(edge.partitioner, CustomPartitioner):
             raise InvalidProgramError(
-                f"operator {graph.nodes[edge.target].name!r} gets its rows by partition_custom, and checkpoints are "
-                "unaligned: nobody knows whether the partitioner sends rows that were in flight to the right subtask "
-                "when the job is rescaled; leave checkpoints aligned, or, if it depends on nothing but the key and the "
-                f"number of channels, set {FORCE_UNALIGNED_CHECKPOINTS.key!r} to true"
+                f"{operator_label(graph.nodes[edge.target].name)} gets its rows by partition_custom, and checkpoints "
+                "are unaligned: nobody knows whether the partitioner sends rows that were in flight to the right "
+                "subtask when the job is rescaled; leave checkpoints aligned, or, if it depends on nothing but the key "
+                f"and the number of channels, set {FORCE_UNALIGNED_CHECKPOINTS.key!r} to true"
             )

@@ -49,7 +49,7 @@ from actors.checkpoints.coordination.pending import (
 from actors.checkpoints.coordination.statistics import CheckpointTracker
 from actors.protocol.data_messages import AcknowledgeCheckpoint, DeclineCheckpoint, EndOfDataReached
 from actors.protocol.elements import CheckpointOptions, StopMode
-from flinkray.errors import CheckpointError, ErrorInfo
+from flinkray.errors import CheckpointError, ErrorInfo, operator_label
 from flinkray.execution import JobStatus
 from flinkray.state.checkpoint_statistics import (
     CheckpointOverview,
@@ -248,7 +248,7 @@ class CheckpointCoordinator:
             self._tracker.acknowledged(checkpoint_id, message.snapshot, message.metrics)
             operator = pending.partly_finished_union(self._graph) if pending.is_acknowledged else None
             if operator is not None:
-                failure = CheckpointFailure(FailureReason.PARTLY_FINISHED, f"operator {operator!r}")
+                failure = CheckpointFailure(FailureReason.PARTLY_FINISHED, operator_label(operator))
                 self._abort(pending, failure, now)
             self._go_on(now)
 

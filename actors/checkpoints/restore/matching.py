@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from actors.checkpoints.coordination.completed import CompletedCheckpoint, OperatorState
 from actors.protocol.checkpoint_handles import PartKind
-from flinkray.errors import CheckpointError
+from flinkray.errors import CheckpointError, operator_label
 from flinkray.transformations.operator_factories import LocalWindowAggregateFactory
 from flinkray.types.records import OperatorId
 from graphs.execution_graph import ExecutionGraph, ExecutionJobVertex
@@ -107,7 +107,7 @@ def _check_parallelism(what: str, vertex: ExecutionJobVertex, states: Mapping[Op
         )
         if is_keyed and state.max_parallelism != vertex.max_parallelism:
             raise CheckpointError(
-                f"operator {state.name!r} cannot start from {what}: its state was taken at max parallelism "
+                f"{operator_label(state.name)} cannot start from {what}: its state was taken at max parallelism "
                 f"{state.max_parallelism}, the program has {vertex.max_parallelism}, and keys would belong to other "
                 f"key groups; set_max_parallelism({state.max_parallelism})"
             )

@@ -26,7 +26,7 @@ from actors.protocol.checkpoint_handles import (
 from actors.protocol.data_messages import TaskDeployment
 from actors.state.snapshots.snapshot import read_keyed_table, read_list
 from actors.storage.files import is_missing, reason, resolve_for_checkpoint
-from flinkray.errors import CheckpointError, DamagedCheckpointError
+from flinkray.errors import CheckpointError, DamagedCheckpointError, operator_label
 from flinkray.types.records import OperatorId
 from graphs.key_groups import key_group_range
 
@@ -53,7 +53,7 @@ class RestoredOperatorState:
         self._operator_id = operator_id
         self._parts = restore.operators.get(operator_id, ())
         self._owned = key_group_range(subtask, parallelism, deployment.max_parallelism)
-        self._reader = _CheckpointReader(restore, f"operator {name!r} (subtask {subtask + 1} of {parallelism})")
+        self._reader = _CheckpointReader(restore, operator_label(name, f"{subtask + 1} of {parallelism}"))
 
     @property
     def checkpoint_id(self) -> int:

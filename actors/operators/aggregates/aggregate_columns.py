@@ -33,7 +33,7 @@ from actors.operators.aggregates.fixed_width_columns import (
 from actors.operators.aggregates.value_rules import AggregateTypeError, cast_exactly, has_order, is_fixed_width
 from actors.operators.expressions.column_operators import evaluate
 from flinkray.batches.numpy_arrays import INT64, as_numpy, fixed_width, from_numpy
-from flinkray.errors import InvalidProgramError, TypeMismatchError, UnknownColumnError
+from flinkray.errors import InvalidProgramError, TypeMismatchError, UnknownColumnError, operator_label
 from flinkray.expressions.tree import Expression
 from flinkray.types.value_types import unify_types
 from flinkray.windows.aggregates import (
@@ -229,7 +229,7 @@ class AggregateColumns:
         types = _types_from_bytes(part.metadata[_TYPES])
         for aggregation in loaded._aggregations:
             if aggregation.title in part.metadata:
-                check_same(part, aggregation.title, aggregation.kind, f"operator {self._where!r}")
+                check_same(part, aggregation.title, aggregation.kind, operator_label(self._where))
                 aggregation.load(part, types.get(aggregation.name))
         loaded._share_equal_counts()
         loaded.grow(part.num_rows)
@@ -312,15 +312,15 @@ class AggregateColumns:
 
     def _column(self, data: pa.RecordBatch, column: object) -> pa.Array:
         if isinstance(column, Expression):
-            array = evaluate(column, data, f"operator {self._where!r}")
+            array = evaluate(column, data, operator_label(self._where))
         elif isinstance(column, str):
             number = data.schema.get_field_index(column)
             if number < 0:
-                raise UnknownColumnError(column, data.schema.names, f"operator {self._where!r}")
+                raise UnknownColumnError(column, data.schema.names, operator_label(self._where))
             array = data.column(number)
         else:
             raise InvalidProgramError(
-                f"operator {self._where!r}: an aggregate takes a column name or an expression, not {column!r}"
+                f"{operator_label(self._where)}: an aggregate takes a column name or an expression, not {column!r}"
             )
         return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
 
@@ -346,7 +346,7 @@ class _Aggregation:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, AggregateTypeError):
-            raise TypeMismatchError(f"operator {self._where!r}: {self.name}={self.shown}: {error}") from error
+            raise TypeMismatchError(f"{operator_label(self._where)}: {self.name}={self.shown}: {error}") from error
 
     @property
     def counts_rows(self) -> bool:

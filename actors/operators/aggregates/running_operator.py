@@ -26,8 +26,8 @@ from actors.operators.aggregates.group_columns import Choice, Improvements, Stat
 from actors.operators.aggregates.running import Running, check_ordered, create_running, widened_type
 from actors.operators.aggregates.segments import Segments
 from actors.operators.aggregates.value_rules import AggregateTypeError, cast_exactly
-from actors.operators.contract.operator import Operator
-from actors.operators.expressions.column_operators import Evaluator, operator_label
+from actors.operators.contract.operator import Operator, label_of
+from actors.operators.expressions.column_operators import Evaluator
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from flinkray.batches.batch import Batch
@@ -90,7 +90,7 @@ class _RunningOperator(Operator):
 
     def setup(self, context: Any, output: Any) -> None:
         super().setup(context, output)
-        self._label = operator_label(context)
+        self._label = label_of(context)
         self._last_results = _LastResults()
         self._begin()
 

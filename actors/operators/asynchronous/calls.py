@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from actors.operators.asynchronous.event_loop import CANCEL_GRACE_S, CLOSE_GRACE_S, EventLoop
 from actors.operators.asynchronous.queue import InFlight
-from actors.operators.contract.operator import OperatorContext, subtask_label
+from actors.operators.contract.operator import OperatorContext, label_of, subtask_label
 from flinkray.batches.row_codec import short_repr
 from flinkray.errors import TypeMismatchError
 from flinkray.functions.asynchronous import AsyncFunction
@@ -73,7 +73,7 @@ def create_calls(
     function: AsyncFunction | Callable[[Any], Any], context: OperatorContext, capacity: int, deliver: Deliver
 ) -> Calls:
     """What makes the calls of that function."""
-    where = f"operator {context.operator_name!r} (subtask {context.subtask})"
+    where = label_of(context)
     if isinstance(function, AsyncFunction):
         return CoroutineCalls(function.async_invoke, partial(listed, where), context, deliver)
     called = function if inspect.isroutine(function) or isinstance(function, partial) else type(function).__call__
@@ -210,10 +210,9 @@ class BlockingCalls(Calls):
             is_running = call in self._running
         if is_running:
             log.warning(
-                "operator %r (subtask %s): the call for %s took too long; a function that blocks cannot be "
+                "%s: the call for %s took too long; a function that blocks cannot be "
                 "interrupted, so it keeps its thread, and its result will be ignored",
-                self._context.operator_name,
-                self._context.subtask,
+                label_of(self._context),
                 short_repr(call.value),
             )
 
@@ -226,9 +225,8 @@ class BlockingCalls(Calls):
             ended = self._changed.wait_for(lambda: not self._running, CLOSE_GRACE_S)
         if not ended:
             log.warning(
-                "operator %r (subtask %s): %d calls do not end, and their threads are left behind",
-                self._context.operator_name,
-                self._context.subtask,
+                "%s: %d calls do not end, and their threads are left behind",
+                label_of(self._context),
                 len(self._running),
             )
 

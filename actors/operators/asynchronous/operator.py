@@ -11,7 +11,7 @@ from typing import Any
 from actors.mailbox.task_mailbox import MailboxClosed
 from actors.operators.asynchronous.calls import Call, Calls, Deliver, create_calls, listed
 from actors.operators.asynchronous.queue import AsyncQueue, InFlight
-from actors.operators.contract.operator import Operator, OperatorContext, Output
+from actors.operators.contract.operator import Operator, OperatorContext, Output, label_of
 from actors.operators.functions.result_collector import ResultCollector
 from actors.protocol.elements import CheckpointOptions, StopMode, Watermark, WatermarkStatus
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
@@ -256,7 +256,7 @@ class AsyncWaitOperator(Operator):
                 "or let an AsyncFunction's timeout(value) give results",
             )
         with self._attributed(entry):
-            where = f"operator {self.context.operator_name!r} (subtask {self.context.subtask})"
+            where = label_of(self.context)
             results = listed(where, function.timeout(snapshot(entry.value)))
         self._queue.complete(entry, results)
 

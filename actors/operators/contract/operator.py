@@ -176,8 +176,13 @@ class OperatorContext(Protocol):
         """Of the user, for functions (pipeline.global-job-parameters)."""
 
 
+def label_of(context: OperatorContext) -> str:
+    """How errors and log lines call the operator's subtask, for example "operator 'fares' (subtask 1 of 2)"."""
+    return label_of(context)
+
+
 def subtask_label(context: OperatorContext) -> str:
-    """How an operator's subtask is called in errors and names, for example "fares (1/2)"."""
+    """The name of the operator's subtask, as Flink writes it, for example "fares (1/2)"."""
     return f"{context.operator_name} ({context.subtask_index + 1}/{context.parallelism})"
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from actors.columns.take import take_rows
-from actors.operators.contract.operator import Operator, OperatorContext
+from actors.operators.contract.operator import Operator, label_of
 from actors.operators.expressions.kernels import KERNELS, Unsuited, nanosecond_type
 from actors.operators.expressions.number_kernels import Datum
 from flinkray.batches.batch import Batch
@@ -148,18 +148,13 @@ def _as_array(result: Datum, rows: int) -> pa.Array:
     return result.combine_chunks() if isinstance(result, pa.ChunkedArray) else result
 
 
-def operator_label(context: OperatorContext) -> str:
-    """How errors name an operator: `operator 'fares' (subtask 1 of 2)`."""
-    return f"operator {context.operator_name!r} (subtask {context.subtask})"
-
-
 class _ColumnOperator(Operator):
     """A batch in, a batch out, no state."""
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         if batch.kind is Kind.OBJECT:
             raise InvalidProgramError(
-                f"{operator_label(self.context)}: these rows are objects that Arrow cannot hold, so they have no "
+                f"{label_of(self.context)}: these rows are objects that Arrow cannot hold, so they have no "
                 "columns; map them to tuples or rows first"
             )
         changed = self.transform(batch)
@@ -179,7 +174,7 @@ class ProjectOperator(_ColumnOperator):
         self._expressions = [expression for _, expression in factory.columns]
 
     def open(self) -> None:
-        self._evaluator = Evaluator(self._expressions, operator_label(self.context))
+        self._evaluator = Evaluator(self._expressions, label_of(self.context))
 
     def transform(self, batch: Batch) -> Batch:
         data, keep = batch.data, self._keep
@@ -190,7 +185,7 @@ class ProjectOperator(_ColumnOperator):
             columns = {name: data.column(name) for name in data.schema.names if name in keep}
             for name in keep:
                 if name not in columns:
-                    raise UnknownColumnError(name, data.schema.names, operator_label(self.context))
+                    raise UnknownColumnError(name, data.schema.names, label_of(self.context))
         columns.update(zip(self._names, self._evaluator.arrays(data), strict=True))
         return Batch(
             pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)), Kind.ROW, batch.timestamps
@@ -207,12 +202,10 @@ class DropOperator(_ColumnOperator):
         names = batch.data.schema.names
         for name in self._columns:
             if name not in names:
-                raise UnknownColumnError(name, names, operator_label(self.context))
+                raise UnknownColumnError(name, names, label_of(self.context))
         kept = [name for name in names if name not in self._columns]
         if not kept:
-            raise InvalidProgramError(
-                f"{operator_label(self.context)}: drop would leave no column of {', '.join(names)}"
-            )
+            raise InvalidProgramError(f"{label_of(self.context)}: drop would leave no column of {', '.join(names)}")
         return Batch(batch.data.select(kept), Kind.ROW, batch.times)
 
 
@@ -226,11 +219,11 @@ class RenameOperator(_ColumnOperator):
         names = batch.data.schema.names
         for old in self._renames:
             if old not in names:
-                raise UnknownColumnError(old, names, operator_label(self.context))
+                raise UnknownColumnError(old, names, label_of(self.context))
         renamed = [self._renames.get(name, name) for name in names]
         if len(set(renamed)) != len(renamed):
             twice = next(name for name in renamed if renamed.count(name) > 1)
-            raise InvalidProgramError(f"{operator_label(self.context)}: rename would make two columns named {twice!r}")
+            raise InvalidProgramError(f"{label_of(self.context)}: rename would make two columns named {twice!r}")
         return Batch(batch.data.rename_columns(renamed), Kind.ROW, batch.times)
 
 
@@ -241,7 +234,7 @@ class WhereOperator(_ColumnOperator):
         self._predicate = factory.predicate
 
     def open(self) -> None:
-        self._evaluator = Evaluator([self._predicate], operator_label(self.context))
+        self._evaluator = Evaluator([self._predicate], label_of(self.context))
 
     def transform(self, batch: Batch) -> Batch:
         mask = self._evaluator.arrays(batch.data)[0]
@@ -249,7 +242,7 @@ class WhereOperator(_ColumnOperator):
             return batch.slice(0, 0)
         if not pa.types.is_boolean(mask.type):
             raise TypeMismatchError(
-                f"{operator_label(self.context)}: where needs true or false, but {self._predicate!r} is {mask.type}"
+                f"{label_of(self.context)}: where needs true or false, but {self._predicate!r} is {mask.type}"
             )
         return _kept(batch.without_keys(), mask)
 

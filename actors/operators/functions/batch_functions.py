@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 import pyarrow as pa
 
-from actors.operators.contract.operator import Operator
-from actors.operators.expressions.column_operators import operator_label
+from actors.operators.contract.operator import Operator, label_of
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code.functions import NO_VALUE, TaskRuntimeContext, UserFunctions, attributed, raise_attributed
@@ -67,21 +66,21 @@ class MapBatchesOperator(Operator):
 
     def open(self) -> None:
         function: Any = self._function
-        self._normalizer = LayoutNormalizer(operator_label(self.context))
+        self._normalizer = LayoutNormalizer(label_of(self.context))
         self._functions.open(TaskRuntimeContext(self.context))
         if not isinstance(function, Function) and callable(getattr(function, "open", None)):
             with attributed(self.context, NO_VALUE):
                 function.open(TaskRuntimeContext(self.context))
         if not callable(function):
             raise InvalidProgramError(
-                f"{operator_label(self.context)}: map_batches needs a callable, but {type(function).__name__} has no "
+                f"{label_of(self.context)}: map_batches needs a callable, but {type(function).__name__} has no "
                 "__call__ method"
             )
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         shown = _Shown(batch)
         if batch.kind is Kind.OBJECT and self._factory.batch_format == "pyarrow":
-            raise TypeMismatchError(f"{operator_label(self.context)}: {OBJECTS_IN_ARROW}")
+            raise TypeMismatchError(f"{label_of(self.context)}: {OBJECTS_IN_ARROW}")
         argument = self._to_format(batch)
         try:
             returned = self._function(argument)
@@ -140,7 +139,7 @@ class MapBatchesOperator(Operator):
             raise self._wrong_type(result)
         if not data.num_columns and isinstance(result, Sized) and len(result):
             raise TypeMismatchError(
-                f"{operator_label(self.context)}: the function of map_batches returned {len(result)} rows without "
+                f"{label_of(self.context)}: the function of map_batches returned {len(result)} rows without "
                 "columns; a stream's rows need at least one. Return None for no rows"
             )
         return self._normalizer.normalize(data if declared is None else self._cast(data, declared))
@@ -149,20 +148,18 @@ class MapBatchesOperator(Operator):
         try:
             return pa.RecordBatch.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
         except (pa.ArrowException, TypeError, ValueError) as error:
-            raise TypeMismatchError(f"{operator_label(self.context)}: the returned DataFrame: {error}") from error
+            raise TypeMismatchError(f"{label_of(self.context)}: the returned DataFrame: {error}") from error
 
     def _from_mapping(self, columns: Mapping[str, Any]) -> pa.RecordBatch:
         arrays = {name: self._column(name, values) for name, values in columns.items()}
         if len({len(array) for array in arrays.values()}) > 1:
             lengths = {name: len(array) for name, array in arrays.items()}
-            raise TypeMismatchError(
-                f"{operator_label(self.context)}: the returned columns have different lengths: {lengths}"
-            )
+            raise TypeMismatchError(f"{label_of(self.context)}: the returned columns have different lengths: {lengths}")
         return pa.RecordBatch.from_arrays(list(arrays.values()), names=list(arrays))
 
     def _column(self, name: str, values: Any) -> pa.Array:
         if not isinstance(name, str):
-            raise TypeMismatchError(f"{operator_label(self.context)}: column names must be text, got {name!r}")
+            raise TypeMismatchError(f"{label_of(self.context)}: column names must be text, got {name!r}")
         try:
             if isinstance(values, pa.ChunkedArray):
                 return values.combine_chunks()
@@ -172,28 +169,28 @@ class MapBatchesOperator(Operator):
                 return _from_numpy(values)
             if isinstance(values, str | bytes) or not hasattr(values, "__len__"):
                 raise TypeMismatchError(
-                    f"{operator_label(self.context)}: column {name!r} is {type(values).__name__}; it must be an array "
+                    f"{label_of(self.context)}: column {name!r} is {type(values).__name__}; it must be an array "
                     "or a list with one value per row"
                 )
             listed = list(values)
             return to_array(listed, infer_type(listed))
         except (Misfit, Unholdable, pa.ArrowException) as error:
             raise TypeMismatchError(
-                f"{operator_label(self.context)}: the returned column {name!r} fits no Arrow type: {error}"
+                f"{label_of(self.context)}: the returned column {name!r} fits no Arrow type: {error}"
             ) from error
 
     def _cast(self, data: pa.RecordBatch, declared: RecordType) -> pa.RecordBatch:
         names = declared.schema.names
         if sorted(data.schema.names) != sorted(names):
             raise TypeMismatchError(
-                f"{operator_label(self.context)}: the function returned columns {', '.join(data.schema.names)}, "
+                f"{label_of(self.context)}: the function returned columns {', '.join(data.schema.names)}, "
                 f"but output_type= has {', '.join(names)}"
             )
         try:
             return data.select(names).cast(declared.schema)
         except (pa.ArrowException, ValueError) as error:
             raise TypeMismatchError(
-                f"{operator_label(self.context)}: the returned batch does not fit output_type={declared}: {error}"
+                f"{label_of(self.context)}: the returned batch does not fit output_type={declared}: {error}"
             ) from error
 
     def _kind(self, batch: Batch, data: pa.RecordBatch) -> Kind:
@@ -206,7 +203,7 @@ class MapBatchesOperator(Operator):
 
     def _wrong_type(self, result: Any) -> TypeMismatchError:
         return TypeMismatchError(
-            f"{operator_label(self.context)}: the function of map_batches returned {type(result).__name__}; {_ACCEPTED}"
+            f"{label_of(self.context)}: the function of map_batches returned {type(result).__name__}; {_ACCEPTED}"
         )
 
 

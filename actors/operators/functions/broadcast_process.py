@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from actors.operators.contract.operator import OperatorContext, Output
+from actors.operators.contract.operator import OperatorContext, Output, label_of
 from actors.operators.functions.process import ElementContext, UserFunctionOperator, UserTimerService
 from actors.protocol.elements import CheckpointOptions
 from actors.state.keyed.backend import KeyedStateBackend
@@ -137,7 +137,7 @@ class BroadcastProcessOperator(UserFunctionOperator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        where = f"operator {context.operator_name!r} (subtask {context.subtask})"
+        where = label_of(context)
         self._store = OperatorStateBackend(where, "broadcast", context.subtask_index)
         self._states = states = _BroadcastStates(where, self._descriptors)
         self._element = self._timer_element = ReadOnlyBroadcastContext(self._backend, self._user_timers, states)

@@ -18,7 +18,7 @@ from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code.functions import OfKey, TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batches.batch import Batch
 from flinkray.batches.row_codec import decode
-from flinkray.errors import InvalidProgramError
+from flinkray.errors import InvalidProgramError, operator_label
 from flinkray.functions.broadcast import KeyedBroadcastProcessFunction
 from flinkray.functions.interfaces import (
     Function,
@@ -94,18 +94,18 @@ class UserTimerService:
     def _no_key(self) -> InvalidProgramError:
         if not self._is_keyed:
             return InvalidProgramError(
-                f"operator {self._where!r}: timers need a keyed stream; call key_by(...) before process(...)"
+                f"{operator_label(self._where)}: timers need a keyed stream; call key_by(...) before process(...)"
             )
         return InvalidProgramError(
-            f"operator {self._where!r}: there is no current key here, so no timer can be registered or deleted; do it "
-            "in process_element or on_timer"
+            f"{operator_label(self._where)}: there is no current key here, so no timer can be registered or deleted; "
+            "do it in process_element or on_timer"
         )
 
     def _checked(self, timestamp: int) -> int:
         number = operator.index(timestamp)
         if not MIN_TIMESTAMP <= number <= MAX_TIMESTAMP:
             raise InvalidProgramError(
-                f"operator {self._where!r}: a timer's time is in milliseconds and fits 64 bits; {number} does not"
+                f"{operator_label(self._where)}: a timer's time is in milliseconds and fits 64 bits; {number} does not"
             )
         return number
 
@@ -142,14 +142,15 @@ class UserFunctionOperator(Operator):
         keyed = [selector is not None for selector in self._selectors[: self.number_of_inputs]]
         if any(keyed) and not all(keyed):
             raise InvalidProgramError(
-                f"operator {self._where!r}: one of its inputs is keyed and the other is not; key_by both, or neither"
+                f"{operator_label(self._where)}: one of its inputs is keyed and the other is not; "
+                "key_by both, or neither"
             )
         return self._checked_function(is_keyed=bool(keyed) and all(keyed))
 
     def _checked_function(self, is_keyed: bool) -> bool:
         if isinstance(self._function, _KEYED_FUNCTIONS) and not is_keyed:
             raise InvalidProgramError(
-                f"operator {self._where!r}: {type(self._function).__name__} is a function for keyed streams; call "
+                f"{operator_label(self._where)}: {type(self._function).__name__} is a function for keyed streams; call "
                 "key_by(...) before process(...)"
             )
         return is_keyed

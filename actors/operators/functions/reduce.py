@@ -14,8 +14,7 @@ from actors.columns.ordering import distinct
 from actors.keys.hashes import key_columns
 from actors.keys.index import Ids, KeyIndex
 from actors.keys.state_tables import KeyedTables, state_rows
-from actors.operators.contract.operator import Operator
-from actors.operators.expressions.column_operators import operator_label
+from actors.operators.contract.operator import Operator, label_of
 from actors.operators.functions.shared_values import FrozenValues, SharedValues, pickled, unpickled
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import KeyedTable, OperatorSnapshot, RestoredState
@@ -65,8 +64,8 @@ class ReduceOperator(Operator):
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         selector = self.context.keys[0]
         if selector is None:
-            raise InvalidProgramError(f"{operator_label(self.context)}: reduce needs key_by before it")
-        ids = self._index.ids(key_columns(batch, selector, operator_label(self.context)))
+            raise InvalidProgramError(f"{label_of(self.context)}: reduce needs key_by before it")
+        ids = self._index.ids(key_columns(batch, selector, label_of(self.context)))
         self._reduced.extend([_NOTHING] * (len(self._index) - len(self._reduced)))
         self._own(ids)
         if self.context.is_batch:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.operators.contract.operator import OperatorContext, Output
+from actors.operators.contract.operator import OperatorContext, Output, label_of
 from actors.operators.functions.flush_policy import Filling
 from actors.user_code.functions import short_repr
 from flinkray.batches.row_codec import RowEncoder
@@ -49,7 +49,7 @@ class ResultCollector:
             isinstance(results, str | bytes | dict | Row) or not isinstance(results, Iterable)
         ):
             raise TypeMismatchError(
-                f"operator {self._context.operator_name!r} (subtask {self._context.subtask}): the function must yield "
+                f"{label_of(self._context)}: the function must yield "
                 f"its results (or return a list of them, or None), not return {short_repr(results)} "
                 f"({type(results).__name__})"
             )

@@ -12,7 +12,7 @@ from actors.columns.ranges import Indices
 from actors.columns.row_sizes import Sizes
 from actors.operators.contract.operator import OperatorContext
 from flinkray.batches.batch import LARGEST_OVER_TARGET
-from flinkray.errors import InvalidProgramError
+from flinkray.errors import InvalidProgramError, operator_label
 from flinkray.transformations.operator_factories import RIGHT_SUFFIX
 from flinkray.types.keys import ColumnKey, KeySelector
 from flinkray.types.records import Kind
@@ -53,7 +53,7 @@ def both_keys(context: OperatorContext, where: str) -> tuple[KeySelector, KeySel
     """The keys of both inputs. Raises InvalidProgramError where one has none."""
     first, second = context.keys[:2] if len(context.keys) >= 2 else (None, None)
     if first is None or second is None:
-        raise InvalidProgramError(f"operator {where!r}: a join needs keys for both inputs")
+        raise InvalidProgramError(f"{operator_label(where)}: a join needs keys for both inputs")
     return first, second
 
 
@@ -72,7 +72,7 @@ class PairLayout:
         """Raises InvalidProgramError where rows of that kind have no columns."""
         if kind is Kind.OBJECT:
             raise InvalidProgramError(
-                f"operator {self._where!r}: these rows are objects that Arrow cannot hold, so they have no "
+                f"{operator_label(self._where)}: these rows are objects that Arrow cannot hold, so they have no "
                 "columns to join; map them to tuples or rows first, or give the join a function"
             )
 
@@ -88,7 +88,8 @@ class PairLayout:
             if len(set(self._names)) != len(self._names):
                 twice = next(name for name in self._names if self._names.count(name) > 1)
                 raise InvalidProgramError(
-                    f"operator {self._where!r}: the join would have two columns {twice!r}; rename one before the join"
+                    f"{operator_label(self._where)}: the join would have two columns {twice!r}; rename one "
+                    "before the join"
                 )
             self._made_for = (left, right)
         return self._kept

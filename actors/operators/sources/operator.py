@@ -30,7 +30,7 @@ from flinkray.batches.batch import Batch
 from flinkray.batches.normalization import LayoutNormalizer
 from flinkray.config.options import ALLOW_UNALIGNED_SPLITS
 from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceProgress, SourceReader
-from flinkray.errors import InvalidProgramError
+from flinkray.errors import InvalidProgramError, operator_label
 from flinkray.transformations.operator_factories import SourceFactory
 from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP
 from graphs.job_graph import OperatorCode
@@ -215,7 +215,7 @@ class SourceOperator(Operator):
             case ReaderStatus.END_OF_INPUT:
                 return self._end_data()
         raise TypeError(
-            f"operator {self._where!r}: poll of {type(self._reader).__name__} must give a SourceBatch, a "
+            f"{operator_label(self._where)}: poll of {type(self._reader).__name__} must give a SourceBatch, a "
             f"SourceProgress or a ReaderStatus, not {given!r}"
         )
 
@@ -356,9 +356,9 @@ class SourceOperator(Operator):
             self._raise(error)
         if not is_done and not self.context.allows_unaligned_splits:
             raise InvalidProgramError(
-                f"operator {self._where!r}: {type(self._reader).__name__} reads several splits and cannot hold single "
-                "ones of them back, which watermark alignment needs; implement its pause_or_resume_splits, or set "
-                f"{ALLOW_UNALIGNED_SPLITS.key}: true, and only sources as a whole are aligned"
+                f"{operator_label(self._where)}: {type(self._reader).__name__} reads several splits and cannot hold "
+                "single ones of them back, which watermark alignment needs; implement its pause_or_resume_splits, or "
+                f"set {ALLOW_UNALIGNED_SPLITS.key}: true, and only sources as a whole are aligned"
             )
         self.announce()
 

@@ -21,7 +21,13 @@ from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.batches.pickling import dumps
 from flinkray.batches.row_codec import decode
-from flinkray.errors import InvalidProgramError, NullTimestampError, TypeMismatchError, UnknownColumnError
+from flinkray.errors import (
+    InvalidProgramError,
+    NullTimestampError,
+    TypeMismatchError,
+    UnknownColumnError,
+    operator_label,
+)
 from flinkray.expressions.tree import Expression
 from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.transformations.operator_factories import TimestampsAndWatermarksFactory
@@ -53,7 +59,7 @@ def assign_timestamps(batch: Batch, assigner: Any, where: str) -> pa.Array:
     if assigner is None:
         if batch.timestamps is None:
             raise NullTimestampError(
-                f"operator {where!r}: its rows have no event time yet; say where it comes from with "
+                f"{operator_label(where)}: its rows have no event time yet; say where it comes from with "
                 "watermark_strategy.with_timestamp_assigner('column') or a function (value, record_timestamp) -> ms"
             )
         timestamps = batch.timestamps
@@ -75,11 +81,11 @@ def with_event_time(batch: Batch, strategy: WatermarkStrategy, where: str) -> Ba
 
 def _of_column(batch: Batch, assigner: str | Expression, where: str) -> pa.Array:
     if isinstance(assigner, Expression):
-        column = evaluate(assigner, batch.data, f"operator {where!r}")
+        column = evaluate(assigner, batch.data, operator_label(where))
     else:
         names = batch.data.schema.names
         if assigner not in names:
-            raise UnknownColumnError(assigner, names, f"operator {where!r}")
+            raise UnknownColumnError(assigner, names, operator_label(where))
         column = batch.data.column(names.index(assigner))
     return _as_millis(column, assigner, where)
 
@@ -96,12 +102,12 @@ def _as_millis(column: pa.Array, assigner: str | Expression, where: str) -> pa.A
             return _timestamps_as_millis(column)
     except pa.ArrowInvalid as error:
         raise TypeMismatchError(
-            f"operator {where!r}: a value of the timestamp column {str(assigner)!r} ({column.type}) is not within the "
-            f"range of int64 milliseconds: {error}"
+            f"{operator_label(where)}: a value of the timestamp column {str(assigner)!r} ({column.type}) is not within "
+            f"the range of int64 milliseconds: {error}"
         ) from error
     raise TypeMismatchError(
-        f"operator {where!r}: the timestamp column {str(assigner)!r} has type {column.type}; it must hold integers "
-        "(epoch milliseconds) or Arrow timestamps. Cast it before, or assign timestamps with a function "
+        f"{operator_label(where)}: the timestamp column {str(assigner)!r} has type {column.type}; it must hold "
+        "integers (epoch milliseconds) or Arrow timestamps. Cast it before, or assign timestamps with a function "
         "(value, record_timestamp) -> ms"
     )
 
@@ -123,7 +129,7 @@ def _of_function(batch: Batch, assigner: Any, where: str) -> pa.Array:
     method = getattr(assigner, "extract_timestamp", assigner)
     if not callable(method):
         raise InvalidProgramError(
-            f"operator {where!r}: a timestamp assigner is a column name, an expression, a function "
+            f"{operator_label(where)}: a timestamp assigner is a column name, an expression, a function "
             f"(value, record_timestamp) -> ms, or an object with an extract_timestamp method, not {assigner!r}"
         )
     if batch.timestamps is None:
@@ -149,7 +155,7 @@ def _as_int(result: Any, batch: Batch, row: int, where: str) -> int | None:
         timestamp = None
     if timestamp is None or isinstance(result, bool) or not MIN_TIMESTAMP <= timestamp <= MAX_TIMESTAMP:
         raise TypeMismatchError(
-            f"operator {where!r}: the timestamp assigner must return epoch milliseconds as an int64, not "
+            f"{operator_label(where)}: the timestamp assigner must return epoch milliseconds as an int64, not "
             f"{short_repr(result)} ({type(result).__name__}); the value was {_shown(batch, row)}"
         )
     return timestamp
@@ -161,7 +167,7 @@ def _raise_null(batch: Batch, timestamps: pa.Array, assigner: Any, where: str) -
     if assigner is None:
         source = "the operator before it"
     raise NullTimestampError(
-        f"operator {where!r}: {source} gives no event time for row {row} of a batch of {batch.num_rows}: "
+        f"{operator_label(where)}: {source} gives no event time for row {row} of a batch of {batch.num_rows}: "
         f"{_shown(batch, row)}; filter such rows out before, or give them a time"
     )
 
@@ -311,7 +317,7 @@ class WatermarkTracker:
             risen = None
         if risen is None or risen > MAX_TIMESTAMP:
             raise TypeMismatchError(
-                f"operator {self._where!r}: a watermark is an int of epoch milliseconds that fits 64 bits, not "
+                f"{operator_label(self._where)}: a watermark is an int of epoch milliseconds that fits 64 bits, not "
                 f"{short_repr(watermark)} ({type(watermark).__name__})"
             )
         if risen <= self._watermark:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from actors.operators.contract.chunking import Exit
-from actors.operators.contract.operator import Operator, Output
+from actors.operators.contract.operator import Operator, Output, label_of
 from actors.protocol.elements import ACTIVE, IDLE, Event, LatencyMarker, Watermark
 from flinkray.batches.batch import Batch
 from flinkray.types.records import OutputTag, Timestamp
@@ -223,6 +223,7 @@ class SourceOutput:
 
 
 _NOTE = "raised in operator"
+"""How the note of an operator begins (see `flinkray.errors.operator_label`)."""
 
 
 def combined(outputs: Sequence[Output], generator: random.Random | None = None) -> Output:
@@ -233,4 +234,4 @@ def combined(outputs: Sequence[Output], generator: random.Random | None = None) 
 def name_operator(error: Exception, operator: Operator) -> None:
     """Notes once, at the innermost operator that an error passes, where it comes from."""
     if not any(note.startswith(_NOTE) for note in getattr(error, "__notes__", ())):
-        error.add_note(f"{_NOTE} {operator.context.operator_name!r} (subtask {operator.context.subtask})")
+        error.add_note(f"raised in {label_of(operator.context)}")

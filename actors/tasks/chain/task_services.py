@@ -35,7 +35,7 @@ from actors.tasks.metrics.figures import OperatorFigures, TaskAccumulator, TaskF
 from actors.tasks.metrics.latencies import Granularity, OperatorLatencies
 from flinkray.config import options
 from flinkray.config.configuration import Configuration
-from flinkray.errors import InvalidProgramError, did_you_mean
+from flinkray.errors import InvalidProgramError, did_you_mean, operator_label
 from flinkray.types.keys import KeySelector
 from flinkray.types.records import OperatorId
 from graphs.execution_graph import AttemptId
@@ -294,7 +294,7 @@ class TaskOperatorContext:
         names = self._cached_files.names
         if name not in names:
             raise InvalidProgramError(
-                f"operator {self._name!r}: no cached file {name!r}{did_you_mean(name, names)}; register it with "
+                f"{operator_label(self._name)}: no cached file {name!r}{did_you_mean(name, names)}; register it with "
                 f"env.register_cached_file (registered: {', '.join(names) or 'none'})"
             )
         return self._cached_files.path(name)

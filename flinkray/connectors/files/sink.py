@@ -20,7 +20,7 @@ from flinkray.connectors.files.commits import AbandonedFiles, FileCommittable, F
 from flinkray.connectors.files.paths import PathLike, resolve
 from flinkray.connectors.formats.json_lines import to_json_lines
 from flinkray.connectors.sink import Committer, Sink, SinkWriter, SinkWriterContext
-from flinkray.errors import InvalidProgramError, TypeMismatchError, did_you_mean
+from flinkray.errors import InvalidProgramError, TypeMismatchError, did_you_mean, operator_label
 from flinkray.types.nested import with_items
 from flinkray.types.records import Kind
 
@@ -95,8 +95,8 @@ class FileSink(Sink):
             self._filesystem.create_dir(self._directory, recursive=True)
         except (FileExistsError, NotADirectoryError) as error:
             raise InvalidProgramError(
-                f"operator {context.operator_name!r}: {self._directory} cannot be a directory for files, since there "
-                f"is a file there, or above it; name another directory ({error})"
+                f"{operator_label(context.operator_name)}: {self._directory} cannot be a directory for files, since "
+                f"there is a file there, or above it; name another directory ({error})"
             ) from error
         names = FileNames(self._filesystem, self._directory, self._prefix, self._suffix, self._submission, context)
         return _FileWriter(self._filesystem, names, self._format, context)
@@ -122,13 +122,13 @@ class _FileWriter(SinkWriter):
     def write(self, batch: Batch) -> None:
         if batch.kind is Kind.OBJECT:
             raise TypeMismatchError(
-                f"operator {self._context.operator_name!r}: {self._format} files have columns, and these rows are "
+                f"{operator_label(self._context.operator_name)}: {self._format} files have columns, and these rows are "
                 "Python objects; map them to rows, tuples or numbers first"
             )
         if self._format == "text" and batch.kind is not Kind.SCALAR:
             raise TypeMismatchError(
-                f"operator {self._context.operator_name!r}: text files have one value per line, and these rows have "
-                f"the columns {batch.data.schema.names}; map them to text first, or write csv or json"
+                f"{operator_label(self._context.operator_name)}: text files have one value per line, and these rows "
+                f"have the columns {batch.data.schema.names}; map them to text first, or write csv or json"
             )
         data = batch.data
         if not self._open or not self._open[-1].schema.equals(data.schema):
@@ -197,7 +197,7 @@ class _FileWriter(SinkWriter):
                     file.finish()
             except _REFUSALS as error:
                 return TypeMismatchError(
-                    f"operator {self._context.operator_name!r}: {self._format} files cannot hold the column "
+                    f"{operator_label(self._context.operator_name)}: {self._format} files cannot hold the column "
                     f"{field.name!r} of type {field.type}: {error}; {_WAYS_OUT[self._format]}"
                 )
         return None

@@ -34,7 +34,7 @@ from flinkray.connectors.source import (
     SplitEnumeratorContext,
 )
 from flinkray.connectors.split_list import SplitListEnumerator, SplitListReader
-from flinkray.errors import InvalidProgramError, RecordError, UnknownColumnError, did_you_mean
+from flinkray.errors import InvalidProgramError, RecordError, UnknownColumnError, did_you_mean, operator_label
 from flinkray.functions.type_hints import record_type
 from flinkray.types.records import RecordType
 
@@ -251,7 +251,7 @@ class _FileReader(SplitListReader[_Split]):
 
     def _error(self, split: FileSplit, error: Exception) -> Exception:
         subtask = f"{self._context.subtask_index + 1} of {self._context.parallelism}"
-        where = f"operator {self._context.operator_name!r} (subtask {subtask}): cannot read {split.path}"
+        where = f"{operator_label(self._context.operator_name, subtask)}: cannot read {split.path}"
         if isinstance(error, FileNotFoundError):
             wrapped = RecordError(
                 f"{where}: it was there when the job was submitted; keep files while a job reads them"

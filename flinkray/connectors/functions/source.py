@@ -28,7 +28,7 @@ from flinkray.connectors.source import (
 )
 from flinkray.connectors.split_list import SplitListEnumerator, batch_rows
 from flinkray.connectors.subtask import SubtaskRuntimeContext
-from flinkray.errors import InvalidProgramError, TypeMismatchError
+from flinkray.errors import InvalidProgramError, TypeMismatchError, operator_label
 from flinkray.functions.closures import check_serializable
 from flinkray.functions.interfaces import CheckpointedFunction, SourceFunction
 from flinkray.functions.type_hints import from_annotation, record_type
@@ -151,7 +151,7 @@ class _FunctionReader(SourceReader):
         except (OverflowError, pa.ArrowException) as error:
             wrong = next((time for time in times if not _is_millis(time)), times[0])
             raise TypeMismatchError(
-                f"operator {self._context.operator_name!r} (subtask {self._subtask}): the timestamp of "
+                f"{operator_label(self._context.operator_name, self._subtask)}: the timestamp of "
                 f"collect_with_timestamp is an int of epoch milliseconds that fits 64 bits, not {wrong!r}"
             ) from error
 
@@ -186,7 +186,7 @@ class _FunctionReader(SourceReader):
         """The columns of the declared type, and of its types; casts only where nothing is lost."""
         if data.schema.equals(declared.schema, check_metadata=True):
             return data
-        where = f"operator {self._context.operator_name!r} (subtask {self._subtask})"
+        where = operator_label(self._context.operator_name, self._subtask)
         if declared.kind is Kind.OBJECT or sorted(data.schema.names) != sorted(declared.schema.names):
             raise TypeMismatchError(
                 f"{where}: the function gave a RecordBatch of the columns {', '.join(data.schema.names)}, which does "

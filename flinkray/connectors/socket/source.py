@@ -28,7 +28,7 @@ from flinkray.connectors.source import (
     SplitEnumeratorContext,
 )
 from flinkray.connectors.split_list import SplitListEnumerator
-from flinkray.errors import FlinkrayError, InvalidProgramError, RecordError
+from flinkray.errors import FlinkrayError, InvalidProgramError, RecordError, operator_label
 from flinkray.types.records import Kind, RecordType
 
 log = logging.getLogger(__name__)
@@ -171,7 +171,7 @@ class _SocketReader(SourceReader):
 
     def __init__(self, context: SourceReaderContext, source: SocketSource) -> None:
         self._context = context
-        self._where = f"operator {context.operator_name!r} (socket {source.host}:{source.port})"
+        self._where = f"{operator_label(context.operator_name)} (socket {source.host}:{source.port})"
         self._handover: Handover[pa.RecordBatch] = Handover(_AHEAD_BYTES, context.notify_available)
         self._client = _Client(source, self._handover, self._where)
         self._rest: pa.RecordBatch | None = None

@@ -6,7 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from typing import Self
 
-from flinkray.errors import InvalidProgramError
+from flinkray.errors import InvalidProgramError, operator_label
 from flinkray.time.durations import Duration, to_millis, without_minus_one
 from flinkray.transformations.operator_factories import ChainingStrategy, SinkFactory, SourceFactory
 from flinkray.transformations.transformation import PhysicalTransformation, ResourceSpec
@@ -43,14 +43,14 @@ class OperatorSettings(ABC):
     def name(self, name: str) -> Self:
         """What the operator is called in plans, metrics and errors."""
         operator = self._operator("name")
-        _check_text(name, f"operator {operator.name!r}: name")
+        _check_text(name, f"{operator_label(operator.name)}: name")
         operator.name = prefixed_name(operator, name)
         return self
 
     def uid(self, uid: str) -> Self:
         """An identity that stays when the program changes, so that state finds its operator. Unique in a program."""
         operator = self._operator("uid")
-        _check_text(uid, f"operator {operator.name!r}: uid")
+        _check_text(uid, f"{operator_label(operator.name)}: uid")
         operator.uid = uid
         return self
 
@@ -58,7 +58,7 @@ class OperatorSettings(ABC):
         """The operator id itself, 32 hex digits, as an earlier job's log shows it: a last resort to find its state."""
         operator = self._operator("set_uid_hash")
         if not isinstance(uid_hash, str) or not re.fullmatch(r"[0-9a-f]{32}", uid_hash):
-            raise InvalidProgramError(f"operator {operator.name!r}: uid hash is 32 hex digits, not {uid_hash!r}")
+            raise InvalidProgramError(f"{operator_label(operator.name)}: uid hash is 32 hex digits, not {uid_hash!r}")
         operator.uid_hash = uid_hash
         return self
 
@@ -70,12 +70,12 @@ class OperatorSettings(ABC):
     def set_parallelism(self, parallelism: int) -> Self:
         """Number of subtasks. Default: the environment's."""
         operator = self._operator("set_parallelism")
-        check_parallelism(parallelism, f"operator {operator.name!r}: parallelism")
+        check_parallelism(parallelism, f"{operator_label(operator.name)}: parallelism")
         factory = operator.factory
         if isinstance(factory, SourceFactory) and not factory.source.is_parallel and parallelism != 1:
             raise InvalidProgramError(
-                f"operator {operator.name!r}: {type(factory.source).__name__} runs in one subtask, so its parallelism "
-                f"cannot be {parallelism}; use rebalance() after it"
+                f"{operator_label(operator.name)}: {type(factory.source).__name__} runs in one subtask, so its "
+                f"parallelism cannot be {parallelism}; use rebalance() after it"
             )
         operator.parallelism = parallelism
         return self
@@ -83,7 +83,9 @@ class OperatorSettings(ABC):
     def set_max_parallelism(self, max_parallelism: int) -> Self:
         """Number of key groups: the highest parallelism that the operator's state can ever be rescaled to."""
         operator = self._operator("set_max_parallelism")
-        operator.max_parallelism = check_parallelism(max_parallelism, f"operator {operator.name!r}: max parallelism")
+        operator.max_parallelism = check_parallelism(
+            max_parallelism, f"{operator_label(operator.name)}: max parallelism"
+        )
         return self
 
     def force_non_parallel(self) -> Self:
@@ -93,14 +95,14 @@ class OperatorSettings(ABC):
     def slot_sharing_group(self, slot_sharing_group: str) -> Self:
         """Only operators of one group share slots. Default: the inputs' common group."""
         operator = self._operator("slot_sharing_group")
-        _check_text(slot_sharing_group, f"operator {operator.name!r}: the name of the slot sharing group")
+        _check_text(slot_sharing_group, f"{operator_label(operator.name)}: the name of the slot sharing group")
         operator.slot_sharing_group = slot_sharing_group
         return self
 
     def co_location_group(self, key: str) -> Self:
         """Subtasks of the same index of all operators with this key run in the same slot."""
         operator = self._operator("co_location_group")
-        _check_text(key, f"operator {operator.name!r}: the key of the co-location group")
+        _check_text(key, f"{operator_label(operator.name)}: the key of the co-location group")
         operator.co_location_key = key
         return self
 
@@ -118,7 +120,7 @@ class OperatorSettings(ABC):
         """How long its rows may wait for more before they are sent; 0: sent after every batch; -1: until a buffer is
         full."""
         operator = self._operator("set_buffer_timeout")
-        name = f"operator {operator.name!r}: buffer timeout"
+        name = f"{operator_label(operator.name)}: buffer timeout"
         operator.buffer_timeout_ms = to_millis(without_minus_one(timeout), name)
         return self
 

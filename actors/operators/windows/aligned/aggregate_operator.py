@@ -15,8 +15,7 @@ from actors.keys.hashes import key_columns
 from actors.keys.state_tables import KeyedTables, same_rows
 from actors.operators.aggregates.accumulators import Accumulators, Selection, selection_size
 from actors.operators.aggregates.partial import is_partial, rows_behind
-from actors.operators.contract.operator import OperatorContext, Output
-from actors.operators.expressions.column_operators import operator_label
+from actors.operators.contract.operator import OperatorContext, Output, label_of
 from actors.operators.windows.aligned.firing import SliceKeys, WindowAccumulators, WindowKeys, grouped
 from actors.operators.windows.aligned.merged_slices import MergedSlices, Piece, combine
 from actors.operators.windows.aligned.slice_runs import Counts, Starts
@@ -241,7 +240,7 @@ class ColumnarWindowOperator(WindowOperatorBase):
         if restored is None:
             return
         next_position = self._restore_subtask(restored)
-        parts = same_rows(restored.keyed(_STATE), _GRID, self._times.grid, operator_label(self.context))
+        parts = same_rows(restored.keyed(_STATE), _GRID, self._times.grid, label_of(self.context))
         self._store.restore(parts, next_position, self._watermark)
         self._expect(self._store.slice_starts())
         self._await_clock()

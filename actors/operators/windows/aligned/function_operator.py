@@ -8,8 +8,7 @@ from typing import Any
 
 from actors.keys.hashes import key_columns
 from actors.keys.state_tables import KeyedTables
-from actors.operators.contract.operator import OperatorContext, Output
-from actors.operators.expressions.column_operators import operator_label
+from actors.operators.contract.operator import OperatorContext, Output, label_of
 from actors.operators.windows.base.operator import WindowOperatorBase
 from actors.operators.windows.base.times import PendingWindows
 from actors.operators.windows.user_functions.calls import CallingOperator, WindowCalls
@@ -157,7 +156,7 @@ class RowWindowOperator(CallingOperator, WindowOperatorBase):
 
     def _restore(self, restored: RestoredState) -> None:
         self._restore_subtask(restored)
-        where = operator_label(self.context)
+        where = label_of(self.context)
         for start, key, group, contents, fired_until in pane_rows(restored.keyed(_STATE), self._times.size, where):
             pane = self._panes.get(start) or self._open_pane(start)
             has_fired = self._times.is_due(start, fired_until) and not self._times.is_due(start, self._watermark)

@@ -12,7 +12,7 @@ from actors.operators.windows.base.times import Times, WindowTimes
 from actors.state.snapshots.snapshot import ListMode, OperatorSnapshot, RestoredState
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import INT64, fixed_width, from_numpy
-from flinkray.errors import IncompatibleStateError, NullTimestampError, TypeMismatchError
+from flinkray.errors import IncompatibleStateError, NullTimestampError, TypeMismatchError, operator_label
 from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, OutputTag, Timestamp
 from flinkray.windows.assigners import AlignedWindows
 
@@ -100,7 +100,7 @@ class TimedOperator(Operator):
     def _check_times(self, batch: Batch) -> None:
         if not batch.is_timed:
             raise NullTimestampError(
-                f"operator {self._where!r}: a row without event time {self._NEEDS_TIME_FOR}; call "
+                f"{operator_label(self._where)}: a row without event time {self._NEEDS_TIME_FOR}; call "
                 "assign_timestamps_and_watermarks(strategy.with_timestamp_assigner(...)) before it, or give the "
                 "source a watermark strategy with a timestamp assigner"
             )
@@ -165,9 +165,9 @@ class TimedOperator(Operator):
         found = {name.partition("/")[0] for name in restored.names()} & _CONTENTS
         if found - self._CONTENTS_IN:
             raise IncompatibleStateError(
-                f"operator {self._where!r}: its state was written by windows that are kept in another way: they had "
-                "a trigger or an evictor and have none now, or the other way round; they had built-in aggregates and "
-                "have functions now; or an earlier version wrote it. Go back to that, or give the operator another "
+                f"{operator_label(self._where)}: its state was written by windows that are kept in another way: they "
+                "had a trigger or an evictor and have none now, or the other way round; they had built-in aggregates "
+                "and have functions now; or an earlier version wrote it. Go back to that, or give the operator another "
                 "uid to start it without state"
             )
 
@@ -210,7 +210,7 @@ class WindowOperatorBase(TimedOperator):
         times, (lowest, highest) = self._times, batch.time_bounds
         culprit = highest if times.are_within_bounds(lowest, lowest) else lowest
         raise TypeMismatchError(
-            f"operator {self._where!r}: the windows of {times.size} ms of a row with the event time {culprit} reach "
-            f"beyond the times that 64 bits hold, {MIN_TIMESTAMP} to {MAX_TIMESTAMP}; filter such rows out before, or "
-            "give them a time in milliseconds"
+            f"{operator_label(self._where)}: the windows of {times.size} ms of a row with the event time {culprit} "
+            f"reach beyond the times that 64 bits hold, {MIN_TIMESTAMP} to {MAX_TIMESTAMP}; filter such rows out "
+            "before, or give them a time in milliseconds"
         )

@@ -12,7 +12,7 @@ from actors.columns.large_columns import Column, batches_of, timed
 from actors.operators.contract.operator import OperatorContext, Output
 from actors.operators.windows.base.times import Times
 from flinkray.batches.numpy_arrays import from_numpy
-from flinkray.errors import InvalidProgramError
+from flinkray.errors import InvalidProgramError, operator_label
 from flinkray.types.records import MAX_TIMESTAMP
 
 
@@ -63,7 +63,7 @@ def emit_windows(
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidProgramError(
-            f"operator {context.operator_name!r}: its result has two columns named {twice!r} (of the key, "
+            f"{operator_label(context.operator_name)}: its result has two columns named {twice!r} (of the key, "
             "window_start, window_end, and the aggregates); give the aggregate another name, or rename the key column "
             "before key_by"
         )

@@ -12,7 +12,7 @@ from actors.keys.hashes import key_columns
 from actors.keys.index import Ids, KeyIndex
 from actors.keys.state_tables import StateRows
 from flinkray.batches.batch import Batch
-from flinkray.errors import TypeMismatchError
+from flinkray.errors import TypeMismatchError, operator_label
 from flinkray.types.keys import KeySelector
 
 # Keys without rows are forgotten when there are more of them than others. Looked at first when there are this many.
@@ -60,7 +60,7 @@ class KeptKeys:
         before = [] if known is None else known.schema.types
         first, second = self._selectors
         return (
-            f"operator {self._where!r}: it compares key ({first}) of its first input with key ({second}) of its "
+            f"{operator_label(self._where)}: it compares key ({first}) of its first input with key ({second}) of its "
             f"second: in the {('first', 'second')[input_index]} that is {_listed(types)}, and keys so far are "
             f"{_listed(before)}; cast both to one type before key_by"
         )

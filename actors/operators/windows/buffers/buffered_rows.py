@@ -21,6 +21,7 @@ from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.batches.pickling import dumps
 from flinkray.batches.row_codec import decode
 from flinkray.batches.unification import concat_unified
+from flinkray.errors import operator_label
 from flinkray.types.records import MIN_TIMESTAMP, SCALAR_COLUMN, Kind
 
 # Columns of snapshots beside the key; those of the rows have `row:` before their names.
@@ -118,7 +119,7 @@ def concat_rows(parts: list[KeyedRows], where: str) -> KeyedRows:
         return parts[0]
     if any(part.kind is not parts[0].kind for part in parts):
         parts = [part.as_objects() for part in parts]
-    merged = concat_unified([part.data for part in parts], f"operator {where!r}")
+    merged = concat_unified([part.data for part in parts], operator_label(where))
     table = pa.Table.from_batches(put_together(merged.to_batches()), merged.schema)
     key_ids = np.concatenate([part.key_ids for part in parts])
     positions = np.concatenate([part.positions for part in parts])

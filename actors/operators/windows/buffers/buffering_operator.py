@@ -13,8 +13,7 @@ import pyarrow as pa
 from actors.columns.ordering import distinct
 from actors.keys.index import Ids
 from actors.keys.state_tables import KeyedTables, same_rows
-from actors.operators.contract.operator import OperatorContext, Output
-from actors.operators.expressions.column_operators import operator_label
+from actors.operators.contract.operator import OperatorContext, Output, label_of
 from actors.operators.windows.base.operator import WindowOperatorBase
 from actors.operators.windows.base.times import Times
 from actors.operators.windows.buffers.buffered_keys import KeptKeys
@@ -198,7 +197,7 @@ class KeptRowsOperator(WindowOperatorBase):
             return
         self._next_position = self._restore_subtask(restored)
         for name, buffer in zip(self._STATES, self._buffers, strict=True):
-            for part in same_rows(restored.keyed(name), _GRID, self._times.grid, operator_label(self.context)):
+            for part in same_rows(restored.keyed(name), _GRID, self._times.grid, label_of(self.context)):
                 buffer.restore(part, self._keys.restored_ids(part), self._watermark)
         self._fired_until = self._watermark
         self._await_clock()

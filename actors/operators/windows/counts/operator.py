@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from actors.keys.hashes import key_columns
 from actors.keys.state_tables import KeyedTables, same_rows
-from actors.operators.contract.operator import OperatorContext, Output
-from actors.operators.expressions.column_operators import operator_label
+from actors.operators.contract.operator import OperatorContext, Output, label_of
 from actors.operators.windows.base.operator import TimedOperator
 from actors.operators.windows.base.results import Bounds, emit_windows
 from actors.operators.windows.counts.arithmetic import count_windows_of
@@ -81,5 +80,5 @@ class ColumnarCountOperator(TimedOperator):
         if restored is None:
             return
         next_position = self._restore_subtask(restored)
-        parts = same_rows(restored.keyed(_STATE), _GRID, self._windows.encode(), operator_label(self.context))
+        parts = same_rows(restored.keyed(_STATE), _GRID, self._windows.encode(), label_of(self.context))
         self._store.restore(parts, next_position)

@@ -14,8 +14,7 @@ from actors.columns.ordering import distinct
 from actors.keys.hashes import key_columns
 from actors.keys.state_tables import KeyedTables, same_rows
 from actors.operators.aggregates.accumulators import Accumulators
-from actors.operators.contract.operator import OperatorContext, Output
-from actors.operators.expressions.column_operators import operator_label
+from actors.operators.contract.operator import OperatorContext, Output, label_of
 from actors.operators.windows.aligned.slice_runs import Counts
 from actors.operators.windows.aligned.slice_store import SliceStore
 from actors.operators.windows.user_functions.contents import WindowContents, WindowRow
@@ -24,7 +23,7 @@ from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.batches.row_codec import RowEncoder
-from flinkray.errors import InvalidProgramError
+from flinkray.errors import InvalidProgramError, operator_label
 from flinkray.state.descriptors import ValueStateDescriptor
 from flinkray.types.keys import KeySelector
 from flinkray.types.records import MIN_TIMESTAMP
@@ -165,7 +164,7 @@ class AggregateFirings:
         Args:
             next_number: the highest of the former subtasks.
         """
-        parts = same_rows(restored.keyed(_STATE), _KIND, _GENERAL.decode(), operator_label(self._context))
+        parts = same_rows(restored.keyed(_STATE), _KIND, _GENERAL.decode(), label_of(self._context))
         self._store.restore(parts, next_number, MIN_TIMESTAMP)
         self._next_slice = next_number + self._context.subtask_index
 
@@ -213,6 +212,6 @@ def check_names(names: Sequence[str], where: str) -> None:
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidProgramError(
-            f"operator {where!r}: its result has two columns named {twice!r} (of the key, window_start, window_end, "
-            "and the aggregates); give the aggregate another name, or rename the key column before key_by"
+            f"{operator_label(where)}: its result has two columns named {twice!r} (of the key, window_start, "
+            "window_end, and the aggregates); give the aggregate another name, or rename the key column before key_by"
         )

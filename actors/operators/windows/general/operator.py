@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from actors.keys.hashes import hashable_keys, key_columns, key_groups
-from actors.operators.contract.operator import OperatorContext, Output
-from actors.operators.expressions.column_operators import operator_label
+from actors.operators.contract.operator import OperatorContext, Output, label_of
 from actors.operators.functions.result_collector import ResultCollector
 from actors.operators.time.timers import InternalTimerService, Timer
 from actors.operators.windows.base.operator import TimedOperator
@@ -76,7 +75,7 @@ class GeneralWindowOperator(TimedOperator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._label = operator_label(context)
+        self._label = label_of(context)
         self._selector: KeySelector | None = context.keys[0] if context.keys else None
         self._results = ResultCollector(context, output, self._factory.output_type)
         self._functions = UserFunctions(context, self._factory.user_functions)

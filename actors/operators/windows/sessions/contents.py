@@ -14,8 +14,7 @@ from actors.columns.ordering import distinct
 from actors.keys.state_tables import StateRows, check_same
 from actors.operators.aggregates.accumulators import grown, renumbered
 from actors.operators.aggregates.aggregate_columns import AggregateColumns
-from actors.operators.contract.operator import OperatorContext
-from actors.operators.expressions.column_operators import operator_label
+from actors.operators.contract.operator import OperatorContext, label_of
 from actors.operators.functions.shared_values import FrozenValues, SharedValues, pickled, unpickled
 from actors.operators.windows.sessions.session_table import SessionIds
 from actors.operators.windows.user_functions.contents import Fold
@@ -24,6 +23,7 @@ from actors.user_code.functions import raise_attributed
 from flinkray.batches.batch import Batch
 from flinkray.batches.row_codec import decode
 from flinkray.batches.row_codec import snapshot as copy_of
+from flinkray.errors import operator_label
 
 # In the metadata of snapshots.
 _KIND = "sessions"
@@ -113,7 +113,7 @@ class AggregatedSessions(SessionContents):
 
     def restore(self, part: StateRows, sessions: SessionIds) -> None:
         if _KIND in part.metadata:  # older versions had no sessions of another kind in such a part
-            check_same(part, _KIND, _BUILT_IN, f"operator {self._where!r}")
+            check_same(part, _KIND, _BUILT_IN, operator_label(self._where))
         self._aggregates.merge(self._aggregates.loaded(part), np.arange(part.num_rows), sessions)
 
 
@@ -196,10 +196,10 @@ class FoldedSessions(SessionContents):
 
     def freeze(self, size: int) -> FrozenContents:
         self._shared[:size] = _ALL_SHARED
-        return _FrozenFolds(self._snapshots.freeze(self._contents), operator_label(self._context))
+        return _FrozenFolds(self._snapshots.freeze(self._contents), label_of(self._context))
 
     def restore(self, part: StateRows, sessions: SessionIds) -> None:
-        check_same(part, _KIND, _OF_FUNCTIONS, operator_label(self._context))
+        check_same(part, _KIND, _OF_FUNCTIONS, label_of(self._context))
         for session, contents in zip(sessions.tolist(), unpickled(part.columns[_CONTENTS]), strict=True):
             self._contents[session] = contents
 

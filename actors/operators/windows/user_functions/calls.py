@@ -8,8 +8,7 @@ import pyarrow as pa
 
 from actors.columns.large_columns import Columns, batches_of
 from actors.keys.hashes import hashable_keys, key_columns, key_groups
-from actors.operators.contract.operator import OperatorContext, Output, subtask_label
-from actors.operators.expressions.column_operators import operator_label
+from actors.operators.contract.operator import OperatorContext, Output, label_of, subtask_label
 from actors.operators.functions.result_collector import ResultCollector
 from actors.operators.windows.base.operator import TimedOperator
 from actors.operators.windows.user_functions.contents import fold_of
@@ -50,7 +49,7 @@ class WindowCalls:
         self._window_state: KeyedStateBackend | None = None
         if not isinstance(self._factory.assigner, MergingWindowAssigner):
             self._window_state = create_keyed_state(context, "window/")
-        window_state = self._window_state or NoWindowState(operator_label(context))
+        window_state = self._window_state or NoWindowState(label_of(context))
         self._firing = FiringContext(operator, self._key_state, window_state)
 
     @property

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from flinkray.batches.batch import Batch
 from flinkray.connectors.files.paths import PathLike
-from flinkray.errors import InvalidProgramError, TypeMismatchError
+from flinkray.errors import InvalidProgramError, TypeMismatchError, operator_label
 from flinkray.filesystems import absolute
 from flinkray.pyflink.common.serialization import BulkWriterFactory, Encoder
 from flinkray.pyflink.datastream.connectors.buckets import BucketedSink, Limits
@@ -279,7 +279,7 @@ def _cast(schema: pa.Schema, batch: Batch, operator: str) -> Batch:
         return Batch(batch.data.select(schema.names).cast(schema), batch.kind, batch.times, batch.keys)
     except (pa.ArrowException, KeyError) as error:
         raise TypeMismatchError(
-            f"operator {operator!r}: rows of {_columns(batch.data.schema)} do not fit the files' columns "
+            f"{operator_label(operator)}: rows of {_columns(batch.data.schema)} do not fit the files' columns "
             f"{_columns(schema)}: {error}"
         ) from error
 
