@@ -178,7 +178,7 @@ class OperatorContext(Protocol):
 
 def label_of(context: OperatorContext) -> str:
     """How errors and log lines call the operator's subtask, for example "operator 'fares' (subtask 1 of 2)"."""
-    return label_of(context)
+    return operator_label(context.operator_name, context.subtask)
 
 
 def subtask_label(context: OperatorContext) -> str:
