@@ -8,7 +8,7 @@ import numbers
 from collections.abc import Mapping
 from typing import Any
 
-from flinkray.config.option import REGISTRY, ConfigOption, at_least, one_of, option
+from flinkray.config.option import REGISTRY, ConfigOption, Valid, at_least, one_of, option
 from flinkray.time.durations import to_millis
 from flinkray.types.records import Millis
 
@@ -318,11 +318,17 @@ def _word(raw: object) -> str:
     return _str(raw).strip().lower().replace("_", "-")
 
 
+MIN_CHECKPOINT_INTERVAL_MS = 10
+"""The shortest time between checkpoints, as in Flink."""
 CHECKPOINT_INTERVAL = option(
     "execution.checkpointing.interval",
     _duration,
     Millis(0),
-    "Time between the starts of checkpoints; 0: none, and below 10 ms as well.",
+    "Time between the starts of checkpoints; 0: none. One that is due while another is under way begins after it.",
+    valid=Valid(
+        lambda interval: interval == 0 or interval >= MIN_CHECKPOINT_INTERVAL_MS,
+        f"at least {MIN_CHECKPOINT_INTERVAL_MS} ms, or 0 for none",
+    ),
     unit="ms",
 )
 CHECKPOINT_MODE = option(

@@ -22,6 +22,7 @@ from flinkray.config.options import (
     INCREMENTAL_CHECKPOINTS,
     INLINE_STATE_BYTES,
     MAX_CONCURRENT_CHECKPOINTS,
+    MIN_CHECKPOINT_INTERVAL_MS,
     RETAINED_CHECKPOINTS,
     SAVEPOINT_DIRECTORY,
     TOLERABLE_FAILED_CHECKPOINTS,
@@ -30,9 +31,6 @@ from flinkray.config.options import (
 from flinkray.errors import ConfigurationError
 from flinkray.state.backends import CheckpointStorage, FileSystemCheckpointStorage, JobManagerCheckpointStorage
 from flinkray.time.durations import Duration
-
-MIN_INTERVAL_MS = 10
-"""The shortest time between checkpoints, as in Flink."""
 
 
 class CheckpointingMode(enum.Enum):
@@ -111,15 +109,14 @@ class CheckpointConfig:
     @property
     def interval(self) -> int:
         """Milliseconds between the starts of checkpoints; 0: there are none."""
-        interval = self.configuration.get(CHECKPOINT_INTERVAL)
-        return interval if interval >= MIN_INTERVAL_MS else 0
+        return self.configuration.get(CHECKPOINT_INTERVAL)
 
     @interval.setter
     def interval(self, interval: Duration) -> None:
-        if CHECKPOINT_INTERVAL.read(interval) < MIN_INTERVAL_MS:
+        if CHECKPOINT_INTERVAL.read(interval) == 0:
             raise ConfigurationError(
-                f"option {CHECKPOINT_INTERVAL.key!r} must be at least {MIN_INTERVAL_MS} ms, got {interval!r}; leave it "
-                "out for a program without checkpoints"
+                f"option {CHECKPOINT_INTERVAL.key!r} must be at least {MIN_CHECKPOINT_INTERVAL_MS} ms, got "
+                f"{interval!r}; leave it out for a program without checkpoints"
             )
         self.configuration.set(CHECKPOINT_INTERVAL, interval)
 

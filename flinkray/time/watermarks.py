@@ -125,8 +125,15 @@ class WatermarkStrategy:
         return replace(self, assigner=timestamp_assigner)
 
     def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
-        """A split without rows for this long no longer holds the watermark back."""
-        return replace(self, idle_timeout_ms=to_millis(idle_timeout, "idle_timeout"))
+        """A split without rows for this long no longer holds the watermark back.
+
+        Raises:
+            ValueError: not longer than nothing: rows that come at any rate have time between them.
+        """
+        idle_timeout_ms = to_millis(idle_timeout, "idle_timeout")
+        if idle_timeout_ms == 0:
+            raise ValueError(f"the idle_timeout of a watermark strategy must be positive, got {idle_timeout!r}")
+        return replace(self, idle_timeout_ms=idle_timeout_ms)
 
     def with_watermark_alignment(
         self, watermark_group: str, max_allowed_watermark_drift: Duration, update_interval: Duration | None = None

@@ -6,7 +6,6 @@ from msgspec.structs import replace
 
 from flinkray.config import options
 from flinkray.config.configuration import Configuration
-from flinkray.state.checkpoint_config import MIN_INTERVAL_MS
 from flinkray.types.records import Millis
 from graphs.job_graph import CheckpointRetention, CheckpointSettings
 from graphs.passes.plan import Plan
@@ -34,7 +33,7 @@ def _settings(configuration: Configuration) -> CheckpointSettings:
     interval = configuration.get(options.CHECKPOINT_INTERVAL)
     exactly_once = configuration.get(options.CHECKPOINT_MODE) == "exactly-once"
     return CheckpointSettings(
-        interval_ms=Millis(interval) if interval >= MIN_INTERVAL_MS else None,
+        interval_ms=Millis(interval) if interval > 0 else None,
         exactly_once=exactly_once,
         timeout_ms=configuration.get(options.CHECKPOINT_TIMEOUT),
         min_pause_ms=configuration.get(options.CHECKPOINT_MIN_PAUSE),

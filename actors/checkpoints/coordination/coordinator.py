@@ -148,14 +148,12 @@ class CheckpointCoordinator:
         for pending in self._abortable():
             if now >= self._expiry.due(pending):
                 self._abort(pending, self._expiry.failure(pending), now)
-        if self._periodic_due is not None and now >= self._periodic_due:
-            self._on_periodic(now)
         self._go_on(now)
 
     def next_due(self) -> int | None:
         """When `tick` has something to do next, as things are now; None: not before another event."""
         due = [self._expiry.due(pending) for pending in self._abortable()]
-        if self._periodic_due is not None:
+        if self._periodic_due is not None and self._may_trigger_periodic():
             due.append(self._periodic_due)
         if self._wants_final() and self._has_room():
             due.append(self._final_not_before)
@@ -352,17 +350,24 @@ class CheckpointCoordinator:
             self._periodic_due = now + interval
 
     def _on_periodic(self, now: int) -> None:
-        """Triggers a periodic checkpoint, or leaves it out if it cannot be taken now.
+        """Triggers the periodic checkpoint that is due, unless the pause after the last completed one is not over.
 
-        The next one is due an interval later, or when the pause after the last completed one is over.
+        The next one is due an interval after this one was, or at once where that has passed meanwhile: as with Flink,
+        a checkpoint that takes longer than the interval does not make the one after it wait for another interval.
         """
         due, interval = self._periodic_due or now, self._settings.interval_ms or 0
-        self._schedule_periodic(due if due + interval > now else now)
         resumes = now if self._last_completed_ms is None else self._last_completed_ms + self._settings.min_pause_ms
         if now < resumes:
             self._periodic_due = resumes
-        elif self._snapshotting is None and self._has_room() and not self._is_ending():
+            return
+        # Whoever was late by several intervals takes part in the rhythm again.
+        self._schedule_periodic(due + (now - due) // interval * interval if interval else now)
+        if not self._is_ending():
             self._trigger(None, now)
+
+    def _may_trigger_periodic(self) -> bool:
+        """Whether a periodic checkpoint that is due can begin; else it waits for those that are under way."""
+        return self._periodic_due is not None and self._snapshotting is None and self._has_room()
 
     def _go_on(self, now: int) -> None:
         """Begins whatever has become possible.
@@ -376,6 +381,8 @@ class CheckpointCoordinator:
             elif self._wants_final() and self._has_room() and now >= self._final_not_before:
                 if not self._trigger(None, now):
                     self._final_not_before = now + FINAL_RETRY_MS
+            elif self._periodic_due is not None and now >= self._periodic_due and self._may_trigger_periodic():
+                self._on_periodic(now)
             else:
                 return
 

@@ -30,7 +30,9 @@ class SplitWatermarks:
     """One generator per split; together they promise the lowest watermark of the splits that are active.
 
     Idle splits are left out, finished ones are removed, and the result never goes back, whatever splits come later.
-    The subtask is idle while all of its splits are; one without splits turns idle after the strategy's idle timeout.
+    The subtask is idle while all of its splits are, and then promises the highest watermark of them, whichever was the
+    last to turn idle (FLINK-38454). One that has no splits turns idle after the strategy's idle timeout, and one whose
+    splits have all finished when it has had none for a whole interval (FLINK-39586), so that the next may come.
     Every method gives what must be sent on, and `on_batch`'s status belongs before the batch, its watermark after it.
     """
 
@@ -47,6 +49,7 @@ class SplitWatermarks:
         self._numbers = itertools.count()
         # While there is no split, a tracker that sees no rows tells when that has lasted for the idle timeout.
         self._no_split = WatermarkTracker(strategy, where)
+        self._intervals_without_split = 0
         self._watermark = MIN_TIMESTAMP
         self._promised: list[int] = []
         """Of restored splits, until the first progress."""
@@ -73,6 +76,7 @@ class SplitWatermarks:
     def add_split(self, split_id: Hashable) -> Progress:
         """A new split holds the watermark where it is until it has made one of its own. No effect if it is there."""
         if split_id not in self._splits:
+            self._intervals_without_split = 0
             self._splits[split_id] = WatermarkTracker(self._strategy, self._where)
             self._changed(split_id)
         return self._combined()
@@ -118,6 +122,7 @@ class SplitWatermarks:
             self._changed(split_id)
         if not self._splits:
             self._no_split.on_periodic(now_ms)
+            self._intervals_without_split += 1
         return self._combined()
 
     def _changed(self, split_id: Hashable) -> None:
@@ -132,7 +137,8 @@ class SplitWatermarks:
     def _lowest_active(self) -> int | None:
         """None: all are idle."""
         if not self._splits:
-            return None if self._no_split.is_idle else self._no_split.watermark
+            is_idle = self._no_split.is_idle or (self._watermark > MIN_TIMESTAMP and self._intervals_without_split > 1)
+            return None if is_idle else self._no_split.watermark
         active, ascending = self._active, self._ascending
         if len(ascending) > 2 * len(active) + _FEW:
             ascending[:] = [(watermark, next(self._numbers), split_id) for split_id, watermark in active.items()]
@@ -147,6 +153,9 @@ class SplitWatermarks:
         turned = None if self._is_idle == is_idle else is_idle
         self._is_idle = is_idle
         lowest = MIN_TIMESTAMP if active is None else Timestamp(active)
+        if turned:
+            # No split will move now, so everything that any of them promised counts.
+            lowest = max((tracker.watermark for tracker in self._splits.values()), default=lowest)
         if self._promised:
             lowest = max(lowest, Timestamp(min(self._promised)))
             self._promised = []

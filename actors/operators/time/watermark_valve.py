@@ -65,16 +65,14 @@ class StatusWatermarkValve:
             given = self._rise_to(max(channel.watermark for channel in self._channels))
             self._is_idle = True
             return [*given, IDLE]
-        if state.watermark == self._watermark:
-            return self._rise_to_lowest()
-        return []
+        return self._rise_to_lowest()
 
     def _turned_active(self, state: _Channel) -> list[Watermark | WatermarkStatus]:
         state.is_aligned = state.watermark >= self._watermark
-        if not self._is_idle:
-            return []
+        turned: list[Watermark | WatermarkStatus] = [ACTIVE] if self._is_idle else []
         self._is_idle = False
-        return [ACTIVE]
+        # Where it is the only aligned channel, its watermark may be above the valve's already (FLINK-40475).
+        return [*turned, *self._rise_to_lowest()]
 
     def _rise_to_lowest(self) -> list[Watermark | WatermarkStatus]:
         aligned = [channel.watermark for channel in self._channels if channel.is_aligned]

@@ -78,7 +78,7 @@ def test_every_option_of_checkpointing_has_a_setting() -> None:
 @pytest.mark.parametrize(
     ("name", "wrong", "message"),
     [
-        ("interval", 9, "'execution.checkpointing.interval' must be at least 10 ms, got 9"),
+        ("interval", 9, "'execution.checkpointing.interval' must be at least 10 ms, or 0 for none, got 9"),
         ("interval", "soon", "'execution.checkpointing.interval' cannot take 'soon'"),
         (
             "mode",
@@ -172,8 +172,10 @@ def test_a_checkpoint_config_sees_what_is_configured_later(env: Env) -> None:
     assert env.configuration.get(o.CHECKPOINT_TIMEOUT) == 50
 
 
-def test_an_interval_that_means_none_reads_as_none() -> None:
-    assert Env(Configuration({"execution.checkpointing.interval": 9})).get_checkpoint_interval() == 0
+def test_an_interval_that_means_none_reads_as_none_and_one_that_is_too_short_is_refused() -> None:
+    assert Env(Configuration({"execution.checkpointing.interval": 0})).get_checkpoint_interval() == 0
+    with pytest.raises(ConfigurationError, match="must be at least 10 ms, or 0 for none, got 9"):
+        Configuration({"execution.checkpointing.interval": 9})
 
 
 # -- restart strategies

@@ -47,7 +47,43 @@ def test_a_checkpoint_is_triggered_each_interval() -> None:
     assert triggered(job) == [1]
     job.complete(1)
     job.advance(2_000)
-    assert triggered(job) == [2], "the one that is due while another is under way is left out"
+    assert triggered(job) == [2]
+
+
+def test_a_checkpoint_that_takes_longer_than_the_interval_is_followed_by_the_next_at_once() -> None:
+    job = Job()
+    job.advance(1_000)
+    job.advance(1_100)
+    assert triggered(job) == [1]
+    job.complete(1)
+    assert triggered(job) == [2], "the one that was due meanwhile"
+    job.advance(100)
+    job.complete(2)
+    assert triggered(job) == []
+    job.advance(799)
+    assert triggered(job) == []
+    job.advance(1)
+    assert triggered(job) == [3], "the rhythm is that of the interval, not of the delay"
+
+
+def test_one_that_was_due_while_another_was_under_way_waits_for_the_pause_after_that() -> None:
+    job = Job(settings(min_pause_ms=Millis(400)))
+    job.advance(1_000)
+    job.advance(1_100)
+    job.complete(1)
+    job.advance(399)
+    assert triggered(job) == [1]
+    job.advance(1)
+    assert triggered(job) == [2]
+
+
+def test_one_that_was_due_while_another_was_under_way_begins_when_that_has_failed() -> None:
+    job = Job(settings(timeout_ms=Millis(2_500), tolerable_failures=10))
+    job.advance(1_000)
+    job.advance(2_499)
+    assert triggered(job) == [1]
+    job.advance(1)
+    assert triggered(job) == [2]
 
 
 def test_without_an_interval_nothing_is_ever_due() -> None:
@@ -197,14 +233,16 @@ def test_a_periodic_checkpoint_waits_for_the_pause_after_the_last_completed_one(
     assert triggered(job) == [2]
 
 
-def test_periodic_checkpoints_above_the_limit_are_left_out_not_queued() -> None:
+def test_of_periodic_checkpoints_above_the_limit_one_waits_and_the_others_are_left_out() -> None:
     job = Job(settings(max_concurrent=2))
     job.advance(4_000)
     assert triggered(job) == [1, 2]
     job.complete(1)
+    assert triggered(job) == [3]
+    job.complete(2)
     assert triggered(job) == []
     job.advance(1_000)
-    assert triggered(job) == [3]
+    assert triggered(job) == [4]
 
 
 def test_savepoints_obey_neither_pause_nor_limit() -> None:

@@ -368,6 +368,37 @@ def test_a_subtask_without_splits_turns_idle_after_the_timeout(splits: SplitWate
     assert splits.on_periodic(601) == Progress(None, True)
 
 
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_when_all_splits_turn_idle_the_watermark_is_the_highest_of_them_whatever_the_order(order: str) -> None:
+    splits = SplitWatermarks(MONOTONOUS.with_idleness(100))
+    for split, time in (("a", 5_000), ("b", 2_000)):
+        splits.add_split(split)
+        splits.on_batch(split, *rows(time))
+    assert splits.on_periodic(0) == Progress(Timestamp(1_999), None)
+    splits.on_source(order[0], None, True)
+    assert splits.on_source(order[1], None, True).is_idle
+    assert splits.watermark == 4_999
+    splits.check()
+
+
+def test_a_subtask_whose_splits_have_finished_turns_idle_when_none_has_come_for_an_interval() -> None:
+    splits = SplitWatermarks(MONOTONOUS)
+    splits.add_split("a")
+    splits.on_batch("a", *rows(5))
+    splits.on_periodic(0)
+    splits.remove_split("a")
+    assert splits.on_periodic(200) == Progress(None, None)
+    assert splits.on_periodic(400) == Progress(None, True)
+    assert splits.add_split("b") == Progress(None, False)
+    splits.remove_split("b")
+    assert splits.on_periodic(600) == Progress(None, None)
+
+
+def test_no_idleness_of_no_time_is_taken() -> None:
+    with pytest.raises(ValueError, match="idle_timeout of a watermark strategy must be positive, got 0"):
+        MONOTONOUS.with_idleness(0)
+
+
 def test_without_idleness_no_split_ever_turns_idle() -> None:
     splits = SplitWatermarks(MONOTONOUS)
     splits.on_periodic(0)
@@ -397,9 +428,10 @@ def test_a_batch_of_one_of_many_splits_does_not_look_at_the_others(monkeypatch: 
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_watermark_is_the_lowest_of_the_active_splits_whatever_happens(seed: int) -> None:
+def test_the_watermark_is_the_lowest_of_the_active_splits_and_the_highest_when_all_turn_idle(seed: int) -> None:
     chance = random.Random(seed)
     splits, known, highest = SplitWatermarks(MONOTONOUS), dict[int, int | None](), MIN_TIMESTAMP
+    was_idle = False
     for _ in range(400):
         split, watermark = chance.randrange(12), chance.randrange(1_000)
         match chance.choice(["add", "remove", "watermark", "watermark", "watermark", "idle"]):
@@ -416,6 +448,9 @@ def test_the_watermark_is_the_lowest_of_the_active_splits_whatever_happens(seed:
                 splits.on_source(split, None, True)
                 known[split] = None
         active = [each for each in known.values() if each is not None]
-        highest = max(highest, Timestamp(min(active, default=MIN_TIMESTAMP)))
+        promised = min(active, default=MIN_TIMESTAMP)
+        if known and not active and not was_idle:
+            promised = max(splits.split_watermark(each) for each in known)
+        highest, was_idle = max(highest, Timestamp(promised)), bool(known) and not active
         assert splits.watermark == highest
         splits.check()

@@ -114,6 +114,19 @@ def test_a_resumed_channel_is_left_out_of_the_minimum_until_it_has_caught_up() -
     valve.check()
 
 
+def test_a_channel_that_resumes_as_the_only_aligned_one_lifts_the_valve_to_its_watermark() -> None:
+    valve = StatusWatermarkValve(3)
+    for channel, timestamp in enumerate((10, 20, 10)):
+        valve.on_watermark(timestamp, channel)
+    valve.on_status(True, 1)
+    assert valve.on_watermark(15, 2) == []
+    assert valve.on_status(True, 0) == [Watermark(15)]
+    assert valve.on_status(False, 0) == []  # behind, so not aligned
+    assert valve.on_status(True, 2) == []
+    assert valve.on_status(False, 1) == [Watermark(20)]
+    valve.check()
+
+
 def test_a_channel_that_resumes_at_the_valves_watermark_counts_at_once() -> None:
     valve = StatusWatermarkValve(2)
     valve.on_watermark(5, 0)
