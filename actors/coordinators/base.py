@@ -71,6 +71,9 @@ class OperatorCoordinator(ABC):
     def restore(self, state: bytes) -> None:
         """What `snapshot` gave, perhaps at another parallelism; before `start`."""
 
+    def begin_without_state(self, checkpoint_id: int) -> None:
+        """The job starts from a checkpoint that has no state of this coordinator; before `start`."""
+
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None: ...
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None: ...

@@ -182,6 +182,12 @@ class CollectCoordinator(OperatorCoordinator):
             # What it sent between this snapshot and its own it sends again after each restart.
             subtask.cuts = {snapshot.checkpoint_id: subtask.expected}
 
+    def begin_without_state(self, checkpoint_id: int) -> None:
+        """The sink is new, or had finished: its subtasks begin a count that is above all that were before."""
+        self._initial_id = checkpoint_id
+        for subtask in self._subtasks:
+            subtask.may_jump = True
+
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         if not self._has_checkpoints:
             return

@@ -40,17 +40,18 @@ class JobCoordinators:
 
     # -- the life of the job -------------------------------------------------------------------------------------
 
-    def start(self, states: Mapping[OperatorId, bytes]) -> None:
+    def start(self, states: Mapping[OperatorId, bytes], checkpoint_id: int | None) -> None:
         """
         Args:
             states: of the checkpoint that the job starts from, if any.
+            checkpoint_id: of that checkpoint; None: the job starts from nothing.
 
         Raises:
             FlinkrayError: a coordinator cannot be made, or restored; names the operator.
         """
         for vertex in self._graph.job_vertices.values():
             for config in vertex.coordinators:
-                self._create(config, vertex.id, states.get(config.operator_id))
+                self._create(config, vertex.id, states.get(config.operator_id), checkpoint_id)
         for coordinator in self._coordinators.values():
             coordinator.start()
 
@@ -65,7 +66,7 @@ class JobCoordinators:
                         former.subtask_failed(subtask_index, checkpoint_id)
                     continue
                 former.close()
-                renewed.append(self._create(config, vertex.id, states.get(config.operator_id)))
+                renewed.append(self._create(config, vertex.id, states.get(config.operator_id), checkpoint_id))
         for coordinator in renewed:
             coordinator.start()
 
@@ -126,11 +127,15 @@ class JobCoordinators:
 
     # -- inside --------------------------------------------------------------------------------------------------
 
-    def _create(self, config: CoordinatorConfig, vertex_id: JobVertexId, state: bytes | None) -> OperatorCoordinator:
+    def _create(
+        self, config: CoordinatorConfig, vertex_id: JobVertexId, state: bytes | None, checkpoint_id: int | None
+    ) -> OperatorCoordinator:
         parallelism = self._graph.job_vertices[vertex_id].parallelism
         context = self._context_of(config.operator_id, vertex_id, parallelism)
         created = create_coordinator(config, context, self._alignment, self._has_checkpoints, self._retained)
         self._coordinators[config.operator_id] = created
         if state is not None:
             created.restore(state)
+        elif checkpoint_id is not None:
+            created.begin_without_state(checkpoint_id)
         return created

@@ -105,7 +105,8 @@ class RunningJob:
             restore_of=self._checkpoints.restore_of,
         )
         assignment = self._checkpoints.restore()
-        self._coordinators.start({} if assignment is None else assignment.coordinators)
+        states = {} if assignment is None else assignment.coordinators
+        self._coordinators.start(states, self._checkpoints.restored_id)
         self._undrained = {each.collect_id for each in self._coordinators.collectors}
         """Collect ids whose rows the driver does not all have yet."""
         self._job_name = job_graph.name
