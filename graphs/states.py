@@ -45,6 +45,11 @@ class ExecutionState(enum.Enum):
     def is_terminal(self) -> bool:
         return self in (ExecutionState.FINISHED, ExecutionState.CANCELED, ExecutionState.FAILED)
 
+    @property
+    def is_deployed(self) -> bool:
+        """Whether a slot has the attempt, or is about to get it, and is not asked to end it."""
+        return self in (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING)
+
 
 _E = ExecutionState
 
@@ -76,6 +81,14 @@ JOB_TRANSITIONS: Mapping[JobStatus, frozenset[JobStatus]] = {
     _J.CANCELED: frozenset(),
     _J.FINISHED: frozenset(),
 }
+
+JOB_ENDS: Mapping[JobStatus, JobStatus] = {
+    _J.RUNNING: _J.FINISHED,
+    _J.FAILING: _J.FAILED,
+    _J.CANCELLING: _J.CANCELED,
+}
+"""The status of a job whose executions have all ended -> the terminal one that it goes to. A job that is in another
+status waits for new executions."""
 
 State = TypeVar("State", ExecutionState, JobStatus)
 

@@ -10,13 +10,13 @@ from msgspec import Struct
 
 from actors.protocol.data_messages import AllocationId, DeliverOperatorEvent, SessionId
 from actors.protocol.main_thread import MainThread
-from actors.protocol.ports import Address, Cancellable, Clock, EndpointContext
+from actors.protocol.ports import Cancellable, Clock, EndpointContext
 from actors.protocol.serialized_value import SerializedValue
+from actors.scheduling.deployment import allocation_of, task_executor_of
 from flinkray.errors import ErrorInfo
 from flinkray.types.records import OperatorId
 from graphs.execution_graph import AttemptId, ExecutionGraph, ExecutionVertexId
 from graphs.job_graph import JobVertexId
-from graphs.states import ExecutionState
 
 log = logging.getLogger(__name__)
 
@@ -40,13 +40,12 @@ class TaskGateway:
         """Sends what `message` gives to the attempt, unless it has ended or has no slot."""
         execution = self._graph.executions.get(attempt_id)
         if execution is not None and not execution.state.is_terminal and execution.location is not None:
-            allocation_id = AllocationId(execution.allocation_id or "")
-            self._context.tell(Address(execution.location), message(self._session, allocation_id))
+            self._context.tell(task_executor_of(execution), message(self._session, allocation_of(execution)))
 
     def send_event(self, vertex: ExecutionVertexId, operator_id: OperatorId, event: Any) -> None:
         """A coordinator's event, to the current attempt of a subtask; dropped where none runs."""
         execution = self._graph.vertices[vertex].current
-        if execution.state not in (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING):
+        if not execution.state.is_deployed:
             log.debug("dropped an event for %s", execution)
             return
         attempt_id = execution.attempt_id

@@ -19,9 +19,17 @@ SlotOf = Callable[[ExecutionVertex], Address]
 """The TaskSlot that the current attempt of a subtask runs in, or ran in."""
 
 
-def deployment_of(
-    execution: Execution, allocation_id: AllocationId, slot_of: SlotOf, restore: TaskRestore | None = None
-) -> TaskDeployment:
+def allocation_of(execution: Execution) -> AllocationId:
+    """The lease of the slot that the attempt runs in, or ran in; "" where it has had none."""
+    return AllocationId(execution.allocation_id or "")
+
+
+def task_executor_of(execution: Execution) -> Address:
+    """The TaskExecutor of that slot; "" where the attempt has had none."""
+    return Address(execution.location or "")
+
+
+def deployment_of(execution: Execution, slot_of: SlotOf, restore: TaskRestore | None = None) -> TaskDeployment:
     """The deployment of an attempt whose producers have their slots (they need not be running).
 
     Args:
@@ -41,7 +49,7 @@ def deployment_of(
         parallelism=job_vertex.parallelism,
         max_parallelism=job_vertex.max_parallelism,
         attempt_number=execution.attempt_number,
-        allocation_id=allocation_id,
+        allocation_id=allocation_of(execution),
         operators=job_vertex.job_vertex.operators,
         head_node=job_vertex.job_vertex.head_node,
         partitions=tuple(_partition(partition) for partition in vertex.results),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from actors.protocol.data_messages import AllocationId
 from actors.protocol.ports import Address
 from actors.scheduling.commands import ReleaseResultPartitions
+from actors.scheduling.deployment import allocation_of, task_executor_of
 from graphs.execution_graph import (
     AttemptId,
     Execution,
@@ -70,7 +71,7 @@ class ResultTracker:
 
     def holding_slots(self) -> frozenset[AllocationId]:
         """Those that have results which are still needed."""
-        return frozenset(AllocationId(execution.allocation_id or "") for execution in self._held.values())
+        return frozenset(allocation_of(execution) for execution in self._held.values())
 
     def clear(self) -> None:
         """The job has ended, and its slots with it."""
@@ -78,21 +79,17 @@ class ResultTracker:
         self._late.clear()
 
     def _release(self, keys: tuple[ResultPartitionKey, ...]) -> list[ReleaseResultPartitions]:
-        by_slot: dict[tuple[str, str], list[PartitionId]] = {}
+        by_slot: dict[tuple[Address, AllocationId], list[PartitionId]] = {}
         for key in keys:
             execution = self._held.pop(key, None)
             if execution is not None:
                 partition_id = self._graph.partitions[key].id_for(execution.attempt_id)
-                slot = (execution.location or "", execution.allocation_id or "")
+                slot = (task_executor_of(execution), allocation_of(execution))
                 by_slot.setdefault(slot, []).append(partition_id)
-        return [
-            ReleaseResultPartitions(Address(location), AllocationId(allocation_id), tuple(ids))
-            for (location, allocation_id), ids in by_slot.items()
-        ]
+        return [ReleaseResultPartitions(*slot, tuple(ids)) for slot, ids in by_slot.items()]
 
 
 def _release_of(execution: Execution, ids: list[PartitionId]) -> list[ReleaseResultPartitions]:
     if not ids:
         return []
-    location, allocation_id = execution.location or "", execution.allocation_id or ""
-    return [ReleaseResultPartitions(Address(location), AllocationId(allocation_id), tuple(ids))]
+    return [ReleaseResultPartitions(task_executor_of(execution), allocation_of(execution), tuple(ids))]

@@ -21,8 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from msgspec import Struct
-
 from actors.protocol.checkpoint_handles import TaskRestore
 from actors.protocol.control_messages import ClusterOverview, ResourceProfile, SlotOffer, SlotRequest
 from actors.protocol.data_messages import AllocationId, TaskStateChanged
@@ -40,15 +38,17 @@ from actors.scheduling.commands import (
     SubtasksReset,
     SubtaskStarted,
 )
-from actors.scheduling.deployment import deployment_of
-from actors.scheduling.failover.failover_strategies import FailoverStrategy, PendingRestart, RestartRegions
+from actors.scheduling.deployment import allocation_of, deployment_of, task_executor_of
+from actors.scheduling.failover.failover_strategies import FailoverStrategy, RestartRegions
 from actors.scheduling.failover.failure_handler import FailureHandler
 from actors.scheduling.failover.restart_strategies import NoRestart, RestartStrategy
+from actors.scheduling.failover.restarts import Restarts
 from actors.scheduling.result_tracker import ResultTracker
 from actors.scheduling.scheduling_strategy import PipelinedRegionSchedulingStrategy
-from actors.scheduling.slots.shortage import shortage_error
+from actors.scheduling.slots.shortage import fit_one_by_one, shortage_error
 from actors.scheduling.slots.slot_pool import PooledSlot, SlotPool
 from actors.scheduling.slots.slot_sharing import SharedSlot, share_slots
+from actors.scheduling.waiting_regions import WaitingRegions
 from flinkray.errors import ErrorInfo, FlinkrayError
 from flinkray.execution import JobStatus
 from graphs.execution_graph import (
@@ -60,22 +60,13 @@ from graphs.execution_graph import (
     ResultPartitionKey,
 )
 from graphs.regions import PipelinedRegion, RegionTopology
-from graphs.states import ExecutionState
+from graphs.states import JOB_ENDS, ExecutionState
 
 # A task that does not stop by then has its slot's process ended (Flink waits 180 s and then ends the TaskManager).
 CANCEL_TIMEOUT_MS = 30_000
 
 # A slot's process that dies before it was given a task is replaced; after this many in a row that is a failure.
 MAX_LOST_SLOTS = 3
-
-
-class _Bulk(Struct, frozen=True):
-    """A region that waits for its slots; it is deployed only if no vertex has got a newer version meanwhile."""
-
-    vertices: tuple[ExecutionVertexId, ...]
-    labels: frozenset[str]
-    versions: dict[ExecutionVertexId, int]
-    since: int
 
 
 class Scheduler:
@@ -101,25 +92,18 @@ class Scheduler:
         self.pool = SlotPool()
         self.failure: ErrorInfo | None = None
         """What ended a job that is FAILING or FAILED."""
-        self.restarts = 0
-        """How many have begun; failures that join a restart do not count."""
         self.shared_slots: tuple[SharedSlot, ...] = share_slots(graph, slot_profile)
         self._shared_slot = {vertex: shared for shared in self.shared_slots for vertex in shared.vertices}
         topology = RegionTopology(graph)
         self._results = ResultTracker(graph, topology)
         self._has_stages = len(topology.source_regions()) < len(topology.regions)
-        self._last_active = 0
-        """When a task ran last, as far as that was looked at; for jobs of several stages."""
-        self._strategy = PipelinedRegionSchedulingStrategy(graph, topology, self._is_pending)
+        self._restarts = Restarts(graph)
+        self._strategy = PipelinedRegionSchedulingStrategy(graph, topology, self._restarts.includes)
         self._failure_handler = FailureHandler(graph, restart_strategy or NoRestart(), failover_strategy(topology))
         self._restore_of = restore_of
-        self._restart: PendingRestart | None = None
-        self._restart_number = 0
-        self._versions = dict.fromkeys(graph.vertices, 0)
-        self._waiting: list[_Bulk] = []
+        self._waiting = WaitingRegions(graph.vertices, slot_request_timeout_ms)
         self._addresses: dict[AttemptId, Address] = {}
         """The TaskSlot of every current attempt that was deployed."""
-        self._slot_request_timeout_ms = slot_request_timeout_ms
         self._slot_idle_timeout_ms = slot_idle_timeout_ms
         self._is_timeout_reported = False
         self._lost_slots = 0
@@ -179,9 +163,9 @@ class Scheduler:
         """
         self._is_timeout_reported = False
         if is_timeout:
-            is_hopeless = bool(self._late_bulks(now))
+            is_hopeless = self._has_waited_too_long(now)
         else:
-            is_hopeless = bool(self._waiting) and (is_about_starts or not self._may_go_on_with(overview))
+            is_hopeless = bool(self._waiting) and (is_about_starts or not self._fit_one_by_one(overview))
         if is_hopeless:
             needed = [shared.request for shared in self.shared_slots]
             error = shortage_error(self.graph.name, needed, len(self.pool.unserved()), overview, reason)
@@ -189,16 +173,14 @@ class Scheduler:
 
     def deploy_restarted(self, restart: int, now: int) -> None:
         """Answers SubtasksReset: what `restore_of` gives is known. Ignored for a restart that has changed meanwhile."""
-        pending = self._restart
-        if pending is not None and pending.number == restart:
-            self._restart = None
+        if self._restarts.end(restart):
             self._schedule_regions(now)
             self._go_on(now)
 
     def tick(self, now: int) -> None:
         """Called now and then: restarts that are due, slots that do not come or that nobody needs, tasks that do not
         stop."""
-        if self._late_bulks(now) and not self._is_timeout_reported:
+        if self._has_waited_too_long(now) and not self._is_timeout_reported:
             self._is_timeout_reported = True
             self._commands.append(SlotsTimedOut())
         for slot in self.pool.take_idle(now, self._slot_idle_timeout_ms, self._results.holding_slots()):
@@ -275,6 +257,11 @@ class Scheduler:
         return bool(self._waiting)
 
     @property
+    def restarts(self) -> int:
+        """How many have begun; failures that join a restart do not count."""
+        return self._restarts.begun
+
+    @property
     def failures(self) -> tuple[FailureRecord, ...]:
         """The last ones, oldest first."""
         return self._failure_handler.history.records
@@ -286,18 +273,18 @@ class Scheduler:
     def check(self) -> None:
         """What always holds between two events."""
         self.pool.check()
-        bulks = [vertex for bulk in self._waiting for vertex in bulk.vertices]
-        assert len(bulks) == len(set(bulks)), "a subtask waits for its slot twice"
+        waiting = self._waiting.vertices
+        assert len(waiting) == len(set(waiting)), "a subtask waits for its slot twice"
         for vertex in self.graph.vertices.values():
             assert all(execution.state.is_terminal for execution in vertex.prior), f"{vertex!r} has two live attempts"
-            self._check_execution(vertex.current, vertex.id in bulks)
-        for bulk in self._waiting:
-            served = all(self.pool.slot_of(label) is not None for label in bulk.labels)
+            self._check_execution(vertex.current, vertex.id in waiting)
+        for region in self._waiting.regions:
+            served = all(map(self.pool.is_served, region.labels))
             assert not served, "a region has all its slots and was not deployed"
         if self.status.is_terminal:
             assert all(execution.state.is_terminal for execution in self.graph.executions.values())
             assert not self.pool.slots(), "a job that has ended holds slots"
-        is_restarting = self._restart is not None
+        is_restarting = self._restarts.pending is not None
         assert not is_restarting or self.status is JobStatus.RESTARTING, f"a restart of a job that is {self.status}"
         assert self.status is not JobStatus.RESTARTING or is_restarting or self._waiting, "restarts, and never ends to"
 
@@ -307,11 +294,12 @@ class Scheduler:
         assert state.is_terminal or runs == (execution.attempt_id in self._addresses), f"{execution!r} and its slot"
         assert is_waiting == (state is ExecutionState.SCHEDULED), f"{execution!r} and the slots that it waits for"
         if runs and not state.is_terminal:
-            allocation_id = AllocationId(execution.allocation_id or "")
-            assert self.pool.slot(allocation_id) is not None, f"{execution!r} runs in a slot that is not held"
+            assert self.pool.slot(allocation_of(execution)) is not None, (
+                f"{execution!r} runs in a slot that is not held"
+            )
         if self.status in (JobStatus.RUNNING, JobStatus.RESTARTING):
             stops = state in (ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.FAILED)
-            assert not stops or self._is_pending(execution.vertex.id), f"{execution!r} does not run again"
+            assert not stops or self._restarts.includes(execution.vertex.id), f"{execution!r} does not run again"
 
     # -- inside: scheduling --------------------------------------------------------------------------------------
 
@@ -334,43 +322,34 @@ class Scheduler:
 
     def _schedule(self, region: PipelinedRegion, now: int) -> None:
         for vertex in region.vertices:
-            self._versions[vertex] += 1
             self.graph.vertices[vertex].current.transition(ExecutionState.SCHEDULED, now)
         shared = {self._shared_slot[vertex].label: self._shared_slot[vertex] for vertex in region.vertices}
         for slot in shared.values():
             self.pool.open(slot.request)
-        versions = {vertex: self._versions[vertex] for vertex in region.vertices}
-        self._waiting.append(_Bulk(region.vertices, frozenset(shared), versions, now))
+        self._waiting.add(region.vertices, frozenset(shared), now)
 
     def _deploy_ready(self, now: int) -> None:
-        ready = [bulk for bulk in self._waiting if all(self.pool.slot_of(label) for label in bulk.labels)]
-        for bulk in ready:
-            self._waiting.remove(bulk)
-            if self._is_current(bulk):
-                self._deploy(bulk, now)
+        for region in self._waiting.take_ready(self.pool.is_served):
+            self._deploy(region.vertices, now)
 
-    def _is_current(self, bulk: _Bulk) -> bool:
-        return all(self._versions[vertex] == version for vertex, version in bulk.versions.items())
+    def _has_waited_too_long(self, now: int) -> bool:
+        """Whether a region waits for slots beyond its time, which begins when tasks of an earlier stage have ended."""
+        states = (execution.state for execution in self.graph.executions.values())
+        if self._has_stages and self._waiting and any(_occupies_slot(state) for state in states):
+            self._waiting.count_from(now)  # when that ends, there are slots again
+        return self._waiting.are_late(now)
 
-    def _late_bulks(self, now: int) -> list[_Bulk]:
-        if self._has_stages and self._waiting and any(_is_active(each) for each in self.graph.executions.values()):
-            self._last_active = now  # when that ends, there are slots again
-        since = self._last_active
-        return [bulk for bulk in self._waiting if now - max(bulk.since, since) >= self._slot_request_timeout_ms]
-
-    def _may_go_on_with(self, overview: ClusterOverview | None) -> bool:
-        """Whether the cluster is too small only for all of a stage at once, which is not needed."""
-        if not self._has_stages or overview is None or overview.total_cpus is None:
-            return False
-        labels = (frozenset(self._shared_slot[vertex].label for vertex in bulk.vertices) for bulk in self._waiting)
+    def _fit_one_by_one(self, overview: ClusterOverview | None) -> bool:
+        """Whether the cluster is too small only for all regions of a stage at once, which is not needed."""
         requests = {shared.label: shared.request for shared in self.shared_slots}
-        needed = (sum(requests[label].profile.cpus for label in of_region) for of_region in labels)
-        return max(needed) <= overview.total_cpus
+        return self._has_stages and fit_one_by_one(
+            ([requests[label] for label in region.labels] for region in self._waiting.regions), overview
+        )
 
-    def _deploy(self, bulk: _Bulk, now: int) -> None:
+    def _deploy(self, region: Iterable[ExecutionVertexId], now: int) -> None:
         """Gives every vertex its slot first: deployments name the slots of their producers."""
         self._lost_slots = 0
-        executions = [self.graph.vertices[vertex].current for vertex in bulk.vertices]
+        executions = [self.graph.vertices[vertex].current for vertex in region]
         for execution in executions:
             slot = self.pool.slot_of(self._shared_slot[execution.vertex.id].label)
             assert slot is not None
@@ -380,10 +359,8 @@ class Scheduler:
             self._addresses[execution.attempt_id] = slot.address
             execution.transition(ExecutionState.DEPLOYING, now)
         for execution in executions:
-            allocation_id = AllocationId(execution.allocation_id or "")
-            restore = self._restore_of(execution.vertex)
-            deployment = deployment_of(execution, allocation_id, self._address_of, restore)
-            self._commands.append(DeployTask(Address(execution.location or ""), deployment))
+            deployment = deployment_of(execution, self._address_of, self._restore_of(execution.vertex))
+            self._commands.append(DeployTask(task_executor_of(execution), deployment))
 
     def _address_of(self, vertex: ExecutionVertex) -> Address:
         return self._addresses[vertex.current.attempt_id]
@@ -399,7 +376,7 @@ class Scheduler:
     def _go_on(self, now: int) -> None:
         """After every event: what it makes possible."""
         self._reset_if_due(now)
-        if self.status is JobStatus.RESTARTING and self._restart is None and not self._waiting:
+        if self.status is JobStatus.RESTARTING and self._restarts.pending is None and not self._waiting:
             self.graph.transition_job(JobStatus.RUNNING, now)
         self._end_if_done(now)
 
@@ -433,32 +410,30 @@ class Scheduler:
 
     def _cancel_all(self, now: int) -> None:
         """The job is to end."""
-        self._restart = None
+        self._restarts.end()
         for execution in list(self.graph.executions.values()):
             if execution.state is ExecutionState.CREATED:
                 execution.transition(ExecutionState.CANCELED, now)
             self._cancel(execution, now)
-        self._drop_stale_bulks()
+        self._waiting.drop_outdated()
         self._end_if_done(now)
 
     def _cancel(self, execution: Execution, now: int) -> None:
         """Ends an attempt that was scheduled; without effect on others."""
-        self._versions[execution.vertex.id] += 1
+        self._waiting.outdate(execution.vertex.id)
         if execution.state is ExecutionState.SCHEDULED:
             execution.transition(ExecutionState.CANCELED, now)
-        elif execution.state in (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING, ExecutionState.RUNNING):
+        elif execution.state.is_deployed:
             execution.transition(ExecutionState.CANCELING, now)
-            self._commands.append(_cancel_command(execution))
-
-    def _drop_stale_bulks(self) -> None:
-        self._waiting = [bulk for bulk in self._waiting if self._is_current(bulk)]
+            command = CancelAttempt(task_executor_of(execution), allocation_of(execution), execution.attempt_id)
+            self._commands.append(command)
 
     def _kill_what_does_not_stop(self, now: int) -> None:
         stuck: dict[AllocationId, list[Execution]] = {}
         for execution in self.graph.executions.values():
             since = execution.timestamps.get(ExecutionState.CANCELING, now)
             if execution.state is ExecutionState.CANCELING and now - since >= CANCEL_TIMEOUT_MS:
-                stuck.setdefault(AllocationId(execution.allocation_id or ""), []).append(execution)
+                stuck.setdefault(allocation_of(execution), []).append(execution)
         for allocation_id, executions in stuck.items():
             names = ", ".join(repr(execution.vertex.name) for execution in executions)
             reason = f"task {names} did not stop within {CANCEL_TIMEOUT_MS // 1000} s"
@@ -469,20 +444,15 @@ class Scheduler:
 
     def _end_if_done(self, now: int) -> None:
         """Ends the job when no execution is left; its slots are given back first."""
-        ends = {
-            JobStatus.RUNNING: JobStatus.FINISHED,
-            JobStatus.FAILING: JobStatus.FAILED,
-            JobStatus.CANCELLING: JobStatus.CANCELED,
-        }
         # From the back, where tasks finish last.
         executions = reversed(self.graph.executions.values())
-        if self.status not in ends or not all(execution.state.is_terminal for execution in executions):
+        if self.status not in JOB_ENDS or not all(execution.state.is_terminal for execution in executions):
             return
         self._results.clear()
         for slot in self.pool.take_all():
             self._release(slot, "the job has ended")
         self._declare()
-        self.graph.transition_job(ends[self.status], now)
+        self.graph.transition_job(JOB_ENDS[self.status], now)
 
     # -- inside: failures ----------------------------------------------------------------------------------------
 
@@ -525,7 +495,7 @@ class Scheduler:
             failures,
             now,
             has_started=self.status in (JobStatus.RUNNING, JobStatus.RESTARTING),
-            is_restarting=self._restart is not None,
+            is_restarting=self._restarts.pending is not None,
             is_available=self._is_available,
         )
         if handling.can_restart:
@@ -546,42 +516,26 @@ class Scheduler:
         self._cancel_all(now)
 
     def _restart_later(self, vertices: frozenset[ExecutionVertexId], due: int, is_global: bool, now: int) -> None:
-        self._restart_number += 1
-        former = self._restart
-        if former is None:
-            self.restarts += 1
-        else:
-            vertices, due, is_global = vertices | former.vertices, max(due, former.due), is_global or former.is_global
+        involved = self._restarts.begin(vertices, due, is_global)
         if self.status is JobStatus.RUNNING:
             self.graph.transition_job(JobStatus.RESTARTING, now)
-        ordered = [vertex for vertex in self.graph.vertices if vertex in vertices]
-        for vertex in ordered:
+        for vertex in involved:
             self._cancel(self.graph.vertices[vertex].current, now)
-        self._restart = PendingRestart(self._restart_number, vertices, due, is_global, unended=ordered)
-        self._drop_stale_bulks()
+        self._waiting.drop_outdated()
 
     def _reset_if_due(self, now: int) -> None:
         """Gives what is to run again its new attempts, once all of it has ended and the delay is over."""
-        restart = self._restart
-        if restart is None or restart.is_reset or now < restart.due:
+        restart = self._restarts.take_due(now)
+        if restart is None:
             return
-        while restart.unended:
-            state = self.graph.vertices[restart.unended[-1]].current.state
-            if not (state.is_terminal or state is ExecutionState.CREATED):
-                return
-            restart.unended.pop()
-        vertices = [vertex for vertex in self.graph.vertices if vertex in restart.vertices]
+        vertices = tuple(vertex for vertex in self.graph.vertices if vertex in restart.vertices)
         for vertex in map(self.graph.vertices.__getitem__, vertices):
             if vertex.current.state is not ExecutionState.CREATED:
                 self._commands += self._results.on_reset(vertex.current)
                 self._addresses.pop(vertex.current.attempt_id, None)
                 vertex.new_attempt(now)
         self._strategy.reset(vertices)
-        restart.is_reset = True
-        self._commands.append(SubtasksReset(restart.number, tuple(vertices), restart.is_global))
-
-    def _is_pending(self, vertex: ExecutionVertexId) -> bool:
-        return self._restart is not None and vertex in self._restart.vertices
+        self._commands.append(SubtasksReset(restart.number, vertices, restart.is_global))
 
     # -- inside: slots -------------------------------------------------------------------------------------------
 
@@ -627,7 +581,7 @@ class Scheduler:
         if self._lost_slots >= MAX_LOST_SLOTS:
             text = f"{self._lost_slots} slots were lost before they could be used; the last: {cause}"
             self._lost_slots = 0
-            waiting = [vertex for bulk in self._waiting for vertex in bulk.vertices]
+            waiting = self._waiting.vertices
             self._recover(waiting, [TaskFailure(now, ErrorInfo.of(FlinkrayError(text)))], now)
 
     def _release(self, slot: PooledSlot, reason: str) -> None:
@@ -639,13 +593,5 @@ class Scheduler:
         self._commands.append(KillSlot(slot.address))
 
 
-def _is_active(execution: Execution) -> bool:
-    return not execution.state.is_terminal and execution.state not in (ExecutionState.CREATED, ExecutionState.SCHEDULED)
-
-
-def _cancel_command(execution: Execution) -> CancelAttempt:
-    return CancelAttempt(
-        Address(execution.location or ""),
-        AllocationId(execution.allocation_id or ""),
-        execution.attempt_id,
-    )
+def _occupies_slot(state: ExecutionState) -> bool:
+    return state.is_deployed or state is ExecutionState.CANCELING

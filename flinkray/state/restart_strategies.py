@@ -50,9 +50,14 @@ class RestartStrategyConfiguration:
     """By the keys of its options, complete and typed."""
 
     @staticmethod
-    def of(configuration: Configuration) -> RestartStrategyConfiguration:
-        """The one that a configuration has."""
+    def of(configuration: Configuration, default: str = "default") -> RestartStrategyConfiguration:
+        """The one that a configuration has.
+
+        Args:
+            default: the type that `default` stands for.
+        """
         name = configuration.get(RESTART_STRATEGY)
+        name = default if name == "default" else name
         return RestartStrategyConfiguration(name, {option.key: configuration.get(option) for option in _OPTIONS[name]})
 
     def apply_to(self, configuration: Configuration) -> None:

@@ -1,4 +1,4 @@
-"""Which subtasks a failure takes along (Flink's FailoverStrategy), and the restart that is under way.
+"""Which subtasks a failure takes along, to run again with what failed (Flink's FailoverStrategy).
 
 Pure functions of the graph's structure and of which results can still be read.
 """
@@ -8,8 +8,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable
-
-from msgspec import Struct
 
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import FAILOVER_STRATEGY
@@ -84,18 +82,3 @@ def unreadable_partition(error: ErrorInfo, graph: ExecutionGraph) -> ResultParti
         return None
     found = (key for key, each in graph.partitions.items() if each.current_id == error.partition_id)
     return next(found, None)
-
-
-class PendingRestart(Struct):
-    """Subtasks that end now, to run again."""
-
-    number: int
-    """Grows with every change of it."""
-    vertices: frozenset[ExecutionVertexId]
-    due: int
-    """Not before, in epoch milliseconds."""
-    is_global: bool
-    unended: list[ExecutionVertexId]
-    """Those of whom it is not known yet that their attempts have ended."""
-    is_reset: bool = False
-    """All have ended and have a new attempt; whoever owns the scheduler is to say what they start from."""

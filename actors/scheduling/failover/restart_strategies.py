@@ -1,6 +1,7 @@
 """Whether a job goes on after a failure, and how long it waits first (Flink's RestartBackoffTimeStrategy).
 
-Pure: the time and the generator of random numbers are handed in. Times are epoch milliseconds.
+What a program says of its strategy is described by `flinkray.state.restart_strategies`; here each decides. Pure: the
+time and the generator of random numbers are handed in. Times are epoch milliseconds.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections import deque
+from typing import Any
 
 from msgspec import Struct
 
@@ -15,19 +17,15 @@ from flinkray.config.configuration import Configuration
 from flinkray.config.options import (
     CHECKPOINT_INTERVAL,
     EXPONENTIAL_ATTEMPTS,
-    EXPONENTIAL_FACTOR,
     EXPONENTIAL_INITIAL,
     EXPONENTIAL_JITTER,
     EXPONENTIAL_MAX,
-    EXPONENTIAL_RESET,
-    FAILURE_RATE_DELAY,
     FAILURE_RATE_FAILURES,
-    FAILURE_RATE_INTERVAL,
-    FIXED_DELAY,
     FIXED_DELAY_ATTEMPTS,
     RESTART_STRATEGY,
 )
 from flinkray.errors import ConfigurationError
+from flinkray.state.restart_strategies import RestartStrategyConfiguration
 
 
 class RestartDecision(Struct, frozen=True):
@@ -100,7 +98,6 @@ class ExponentialDelayRestart(RestartStrategy):
     def __init__(
         self,
         generator: random.Random,
-        *,
         initial_ms: int,
         max_ms: int,
         factor: float,
@@ -153,39 +150,27 @@ def strategy_of(configuration: Configuration, has_checkpoints: bool, generator: 
     Raises:
         ConfigurationError: the times of exponential-delay do not fit each other.
     """
-    name = configuration.get(RESTART_STRATEGY)
-    if name == "default":
-        name = "exponential-delay" if has_checkpoints else "none"
-    match name:
+    described = RestartStrategyConfiguration.of(
+        configuration, default="exponential-delay" if has_checkpoints else "none"
+    )
+    # The constructors take what the options of each strategy say, in their order.
+    settings: tuple[Any, ...] = tuple(described.settings.values())
+    match described.type:
         case "fixed-delay":
-            return FixedDelayRestart(configuration.get(FIXED_DELAY_ATTEMPTS), configuration.get(FIXED_DELAY))
+            return FixedDelayRestart(*settings)
         case "failure-rate":
-            return FailureRateRestart(
-                configuration.get(FAILURE_RATE_FAILURES),
-                configuration.get(FAILURE_RATE_INTERVAL),
-                configuration.get(FAILURE_RATE_DELAY),
-            )
+            return FailureRateRestart(*settings)
         case "exponential-delay":
-            return _exponential(configuration, generator)
+            _check_exponential(*settings)
+            return ExponentialDelayRestart(generator, *settings)
     return NoRestart()
 
 
-def _exponential(configuration: Configuration, generator: random.Random) -> ExponentialDelayRestart:
-    initial, longest = configuration.get(EXPONENTIAL_INITIAL), configuration.get(EXPONENTIAL_MAX)
+def _check_exponential(initial: int, longest: int, _factor: float, _reset: int, jitter: float, _attempts: int) -> None:
     if not 1 <= initial <= longest:
         raise ConfigurationError(
             f"{EXPONENTIAL_INITIAL.key} is {initial} ms: at least 1 ms is expected, and at most the {longest} ms of "
             f"{EXPONENTIAL_MAX.key}"
         )
-    jitter = configuration.get(EXPONENTIAL_JITTER)
     if jitter > 1:
         raise ConfigurationError(f"{EXPONENTIAL_JITTER.key} is {jitter}: a part between 0 and 1 is expected")
-    return ExponentialDelayRestart(
-        generator,
-        initial_ms=initial,
-        max_ms=longest,
-        factor=configuration.get(EXPONENTIAL_FACTOR),
-        reset_ms=configuration.get(EXPONENTIAL_RESET),
-        jitter=jitter,
-        attempts=configuration.get(EXPONENTIAL_ATTEMPTS),
-    )

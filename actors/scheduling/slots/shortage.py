@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from actors.protocol.control_messages import ClusterOverview, SlotRequest
 from flinkray.config.options import PARALLELISM, SLOT_CPUS, SLOT_REQUEST_TIMEOUT
@@ -29,6 +29,13 @@ def shortage_error(
         f"job {job_name!r} needs {needs} and did not get {missing} of them: {reason}. "
         f"The cluster has: {has}. What helps: {'; '.join(advice)}."
     )
+
+
+def fit_one_by_one(groups: Iterable[Iterable[SlotRequest]], overview: ClusterOverview | None) -> bool:
+    """Whether the cluster has the CPUs for each of the groups of slots, if not for all at once; False: nobody knows."""
+    if overview is None or overview.total_cpus is None:
+        return False
+    return max(sum(request.profile.cpus for request in group) for group in groups) <= overview.total_cpus
 
 
 def _largest(requests: Sequence[SlotRequest]) -> float:

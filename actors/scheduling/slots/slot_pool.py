@@ -71,6 +71,10 @@ class SlotPool:
     def unserved(self) -> list[SlotRequest]:
         return [request for label, request in self._requests.items() if label not in self._serving]
 
+    def is_served(self, label: str) -> bool:
+        """Whether a slot serves this request."""
+        return label in self._serving
+
     def slot_of(self, label: str) -> PooledSlot | None:
         """The slot that serves this request."""
         allocation_id = self._serving.get(label)

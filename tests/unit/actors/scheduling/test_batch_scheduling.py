@@ -233,7 +233,7 @@ def test_any_number_of_slots_and_any_failures_bring_a_job_to_its_end(seed: int) 
         driver.stop_cancelled()
         if len(driver.scheduler.pool.slots()) < 2 and driver.scheduler.pool.unserved():
             driver.offer(driver.scheduler.pool.unserved()[0].label)
-        reset = driver.scheduler._restart
+        reset = driver.scheduler._restarts.pending
         if reset is not None and reset.is_reset:
             driver.scheduler.deploy_restarted(reset.number, driver.now)
         live = [name for name in running if driver.state(name) in ("DEPLOYING", "RUNNING")]
