@@ -43,6 +43,8 @@ class FlinkrayError(Exception):
 
 
 class InvalidProgramError(FlinkrayError):
+    """A program, or a call that writes one, cannot mean anything; says where, and what to write instead."""
+
     origin = "user"
     is_recoverable = False
 
@@ -172,6 +174,7 @@ class ErrorInfo:
 
     @staticmethod
     def of(error: BaseException) -> ErrorInfo:
+        """What of an exception can travel."""
         try:
             pickled: bytes | None = pickle.dumps(error)
             pickle.loads(pickled or b"")

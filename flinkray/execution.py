@@ -37,6 +37,7 @@ class JobStatus(enum.Enum):
 
     @property
     def is_terminal(self) -> bool:
+        """Whether the job has ended, so that its status never changes again."""
         return self in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.FINISHED)
 
     def is_terminal_state(self) -> bool:
@@ -69,6 +70,7 @@ class JobExecutionResult:
     accumulators: dict[str, int | float]
 
     def get_job_id(self) -> JobId:
+        """PyFlink's name for `job_id`."""
         return self.job_id
 
     def get_net_runtime(self) -> int:
@@ -76,9 +78,11 @@ class JobExecutionResult:
         return self.runtime_ms
 
     def get_accumulator_result(self, accumulator_name: str) -> int | float | None:
+        """The sum of an accumulator over all subtasks; None: no function has added it."""
         return self.accumulators.get(accumulator_name)
 
     def get_all_accumulator_results(self) -> dict[str, int | float]:
+        """The sums of all accumulators, by name."""
         return dict(self.accumulators)
 
 
@@ -100,13 +104,16 @@ class JobClient(ABC):
 
     @property
     @abstractmethod
-    def job_id(self) -> JobId: ...
+    def job_id(self) -> JobId:
+        """The id of the job: 32 hex digits."""
 
     @abstractmethod
-    def status(self) -> JobStatus: ...
+    def status(self) -> JobStatus:
+        """Where the job is now, as its JobMaster says."""
 
     @abstractmethod
-    def progress(self) -> JobProgress: ...
+    def progress(self) -> JobProgress:
+        """A look at the job now: its status, the rows that it has read and written, and its event time."""
 
     @abstractmethod
     def result(self, timeout: float | None = None) -> JobExecutionResult:
@@ -159,7 +166,8 @@ class JobClient(ABC):
         """How its checkpoints and savepoints went, and go; also after its end."""
 
     @abstractmethod
-    def accumulators(self) -> dict[str, int | float]: ...
+    def accumulators(self) -> dict[str, int | float]:
+        """The sums of all accumulators so far, by name; those of a job that has ended are in its result."""
 
     def latencies(self) -> tuple[LatencyStatistics, ...]:
         """How long latency markers took to each subtask of each operator, per source as `metrics.latency.granularity`

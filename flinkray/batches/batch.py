@@ -48,6 +48,7 @@ class Batch:
 
     @property
     def num_rows(self) -> int:
+        """The number of rows."""
         return int(self.data.num_rows)
 
     @property
@@ -95,6 +96,7 @@ class Batch:
 
     @property
     def record_type(self) -> RecordType:
+        """The type of the rows: their kind, and the Arrow schema of `data`."""
         return RecordType(self.kind, self.data.schema)
 
     def slice(self, offset: int, length: int | None = None) -> Batch:
@@ -164,6 +166,7 @@ class Batch:
         return batch
 
     def without_keys(self) -> Batch:
+        """The same rows without the columns of a computed key."""
         return self if self.keys is None else Batch(self.data, self.kind, self.times)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:

@@ -39,6 +39,7 @@ class Configuration:
         return value
 
     def is_set(self, option: ConfigOption[Any]) -> bool:
+        """Whether a value was set, be it the default."""
         return option.key in self._values
 
     def with_fallback(self, lower: Configuration) -> Configuration:
@@ -48,6 +49,7 @@ class Configuration:
         return merged
 
     def copy(self) -> Configuration:
+        """A configuration of its own with the same values."""
         return self.with_fallback(Configuration())
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:

@@ -136,6 +136,7 @@ class Expression:
         return self.abs()
 
     def abs(self) -> Expression:
+        """The absolute value, of the same type. The lowest integer of a type has none, which is an error."""
         return _call("abs", self)
 
     def round(self, digits: int = 0) -> Expression:
@@ -146,9 +147,11 @@ class Expression:
         return _call("round", self, digits=digits)
 
     def floor(self) -> Expression:
+        """The largest whole number that is not above it; the type stays."""
         return _call("floor", self)
 
     def ceil(self) -> Expression:
+        """The smallest whole number that is not below it; the type stays."""
         return _call("ceil", self)
 
     def sqrt(self) -> Expression:
@@ -156,6 +159,7 @@ class Expression:
         return _call("sqrt", self)
 
     def exp(self) -> Expression:
+        """e to the power of it, as double."""
         return _call("exp", self)
 
     def log(self) -> Expression:
@@ -163,9 +167,11 @@ class Expression:
         return _call("log", self)
 
     def log2(self) -> Expression:
+        """Logarithm to base 2; minus infinity for 0, NaN below."""
         return _call("log2", self)
 
     def log10(self) -> Expression:
+        """Logarithm to base 10; minus infinity for 0, NaN below."""
         return _call("log10", self)
 
     def sign(self) -> Expression:
@@ -239,9 +245,11 @@ class Expression:
         return _call("is_null", self)
 
     def is_not_null(self) -> Expression:
+        """Whether it is not null (NaN is not null)."""
         return _call("is_not_null", self)
 
     def is_nan(self) -> Expression:
+        """Whether it is the float NaN; null where it is null."""
         return _call("is_nan", self)
 
     def fill_null(self, value: object) -> Expression:
@@ -355,9 +363,11 @@ class StringFunctions:
     expression: Expression
 
     def lower(self) -> Expression:
+        """In lower case."""
         return _call("str.lower", self.expression)
 
     def upper(self) -> Expression:
+        """In upper case."""
         return _call("str.upper", self.expression)
 
     def strip(self, characters: str | None = None) -> Expression:
@@ -373,9 +383,11 @@ class StringFunctions:
         return _call("str.matches", self.expression, pattern=pattern)
 
     def startswith(self, prefix: str) -> Expression:
+        """Whether it begins with `prefix`, as it is (no pattern)."""
         return _call("str.startswith", self.expression, prefix=prefix)
 
     def endswith(self, suffix: str) -> Expression:
+        """Whether it ends with `suffix`, as it is (no pattern)."""
         return _call("str.endswith", self.expression, suffix=suffix)
 
     def replace(self, old: str, new: str) -> Expression:
@@ -411,6 +423,7 @@ class TemporalFunctions:
     expression: Expression
 
     def year(self) -> Expression:
+        """The year."""
         return _call("dt.year", self.expression)
 
     def month(self) -> Expression:
@@ -422,12 +435,15 @@ class TemporalFunctions:
         return _call("dt.day", self.expression)
 
     def hour(self) -> Expression:
+        """0 ... 23."""
         return _call("dt.hour", self.expression)
 
     def minute(self) -> Expression:
+        """0 ... 59."""
         return _call("dt.minute", self.expression)
 
     def second(self) -> Expression:
+        """Whole seconds, 0 ... 59."""
         return _call("dt.second", self.expression)
 
     def day_of_week(self) -> Expression:
@@ -460,6 +476,7 @@ class Then:
     branches: tuple[tuple[Expression, Expression], ...]
 
     def when(self, condition: Expression) -> When:
+        """Another condition, for rows for which none of those before holds."""
         return When(_as_condition(condition), self.branches)
 
     def otherwise(self, value: object) -> Expression:
@@ -478,6 +495,7 @@ class When:
     earlier: tuple[tuple[Expression, Expression], ...] = ()
 
     def then(self, value: object) -> Then:
+        """The value where the condition holds: an expression, or a constant."""
         return Then((*self.earlier, (self.condition, as_expression(value))))
 
 

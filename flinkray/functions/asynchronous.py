@@ -69,7 +69,8 @@ class AsyncRetryStrategy(ABC):
         """How long to wait before it."""
 
     @abstractmethod
-    def get_retry_predicate(self) -> AsyncRetryPredicate: ...
+    def get_retry_predicate(self) -> AsyncRetryPredicate:
+        """After which outcomes a call is made again."""
 
     @staticmethod
     def no_restart() -> AsyncRetryStrategy:

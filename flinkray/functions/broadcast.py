@@ -32,6 +32,8 @@ class BroadcastContext(BaseBroadcastContext, Protocol):
 
 
 class KeyedBroadcastContext(BroadcastContext, Protocol):
+    """The second argument of `process_broadcast_element` where the first stream is keyed."""
+
     def apply_to_keyed_state(self, state_descriptor: StateDescriptor, function: Callable[[Any, Any], None]) -> None:
         """Calls `function(key, state)` for each key of this subtask that has something in that keyed state. In no
         certain order; the function may change the state of that key (as in Flink's Java API; PyFlink has it not)."""
@@ -45,17 +47,25 @@ class ReadOnlyBroadcastContext(BaseBroadcastContext, Protocol):
 
 
 class KeyedReadOnlyBroadcastContext(ReadOnlyBroadcastContext, Protocol):
-    def timer_service(self) -> TimerService: ...
+    """The second argument of `process_element` where the first stream is keyed."""
 
-    def get_current_key(self) -> Any: ...
+    def timer_service(self) -> TimerService:
+        """Timers of the current key, and the clocks they go by."""
+
+    def get_current_key(self) -> Any:
+        """The key of the current record, or of the timer that fires."""
 
 
 class OnTimerBroadcastContext(KeyedReadOnlyBroadcastContext, Protocol):
+    """The second argument of `on_timer` of a KeyedBroadcastProcessFunction."""
+
     def time_domain(self) -> str:
         """`TimeDomain.EVENT_TIME` or `TimeDomain.PROCESSING_TIME`."""
 
 
 class BaseBroadcastProcessFunction(Function, ABC):
+    """Base of the process functions of a stream that is connected to a broadcast one."""
+
     @abstractmethod
     def process_element(self, value: Any, ctx: Any) -> Iterable[Any] | None:
         """A record of the stream that is not broadcast."""

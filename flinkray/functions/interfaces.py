@@ -24,21 +24,26 @@ F = TypeVar("F")
 class RuntimeContext(KeyedStateStore, Protocol):
     """What `open` gets: where the function runs, and its state."""
 
-    def get_task_name(self) -> str: ...
+    def get_task_name(self) -> str:
+        """The operator's name."""
 
     def get_task_name_with_subtasks(self) -> str:
         """For example `map (1/2)`."""
 
-    def get_number_of_parallel_subtasks(self) -> int: ...
+    def get_number_of_parallel_subtasks(self) -> int:
+        """The operator's parallelism."""
 
-    def get_max_number_of_parallel_subtasks(self) -> int: ...
+    def get_max_number_of_parallel_subtasks(self) -> int:
+        """The operator's max parallelism: its number of key groups."""
 
     def get_index_of_this_subtask(self) -> int:
         """0 ... parallelism - 1."""
 
-    def get_attempt_number(self) -> int: ...
+    def get_attempt_number(self) -> int:
+        """0 for the first attempt of the subtask, one more after each restart of it."""
 
-    def get_job_name(self) -> str: ...
+    def get_job_name(self) -> str:
+        """The name that the job was submitted under."""
 
     def get_cached_file(self, name: str) -> str:
         """The local path of a file registered with `env.register_cached_file`."""
@@ -54,7 +59,10 @@ class RuntimeContext(KeyedStateStore, Protocol):
 
 
 class Accumulator(Protocol):
-    def add(self, value: int | float) -> None: ...
+    """A number that all subtasks add to. It counts from its initial value again when a task is restarted."""
+
+    def add(self, value: int | float) -> None:
+        """Adds to it; called by the thread of the function."""
 
 
 class Function:
@@ -107,7 +115,8 @@ class FunctionSnapshotContext(FunctionInitializationContext, Protocol):
     """The argument of `CheckpointedFunction.snapshot_state`."""
 
     @property
-    def checkpoint_id(self) -> int: ...
+    def checkpoint_id(self) -> int:
+        """The number of the checkpoint that is being taken."""
 
 
 class CheckpointedFunction(ABC):
@@ -126,30 +135,40 @@ class CheckpointedFunction(ABC):
 
 
 class MapFunction(Function, ABC):
+    """For `map`: one value out for each value in."""
+
     @abstractmethod
     def map(self, value: Any) -> Any:
         """One value in, one value out."""
 
 
 class FlatMapFunction(Function, ABC):
+    """For `flat_map`: any number of values out for each value in."""
+
     @abstractmethod
     def flat_map(self, value: Any) -> Iterable[Any] | None:
         """One value in, any number out: a generator, or an iterable, or None."""
 
 
 class FilterFunction(Function, ABC):
+    """For `filter`: says which values stay."""
+
     @abstractmethod
     def filter(self, value: Any) -> bool:
         """Whether to keep the value."""
 
 
 class KeySelectorFunction(Function, ABC):
+    """For `key_by` and the like: gives the key of a value."""
+
     @abstractmethod
     def get_key(self, value: Any) -> Any:
         """The key of a value; hashable."""
 
 
 class ReduceFunction(Function, ABC):
+    """For `reduce` of keys and windows: makes one value of two."""
+
     @abstractmethod
     def reduce(self, value1: Any, value2: Any) -> Any:
         """Both values in one; associative, and of the same type."""
@@ -159,14 +178,16 @@ class AggregateFunction(Function, ABC):
     """An accumulator per key (and window)."""
 
     @abstractmethod
-    def create_accumulator(self) -> Any: ...
+    def create_accumulator(self) -> Any:
+        """A new accumulator, of no values yet; anything that can be pickled."""
 
     @abstractmethod
     def add(self, value: Any, accumulator: Any) -> Any:
         """The accumulator with the value added."""
 
     @abstractmethod
-    def get_result(self, accumulator: Any) -> Any: ...
+    def get_result(self, accumulator: Any) -> Any:
+        """The result of an accumulator, which may be added to afterwards."""
 
     def merge(self, accumulator_a: Any, accumulator_b: Any) -> Any:
         """Both in one; needed for session windows only."""
@@ -174,19 +195,27 @@ class AggregateFunction(Function, ABC):
 
 
 class CoMapFunction(Function, ABC):
-    @abstractmethod
-    def map1(self, value: Any) -> Any: ...
+    """For `map` of connected streams: one method per stream."""
 
     @abstractmethod
-    def map2(self, value: Any) -> Any: ...
+    def map1(self, value: Any) -> Any:
+        """One value out for a value of the first stream."""
+
+    @abstractmethod
+    def map2(self, value: Any) -> Any:
+        """One value out for a value of the second stream."""
 
 
 class CoFlatMapFunction(Function, ABC):
-    @abstractmethod
-    def flat_map1(self, value: Any) -> Iterable[Any] | None: ...
+    """For `flat_map` of connected streams: one method per stream."""
 
     @abstractmethod
-    def flat_map2(self, value: Any) -> Iterable[Any] | None: ...
+    def flat_map1(self, value: Any) -> Iterable[Any] | None:
+        """Any number of values out for a value of the first stream."""
+
+    @abstractmethod
+    def flat_map2(self, value: Any) -> Iterable[Any] | None:
+        """Any number of values out for a value of the second stream."""
 
 
 class TimerService(Protocol):
@@ -198,16 +227,22 @@ class TimerService(Protocol):
     def current_watermark(self) -> int:
         """Epoch milliseconds; MIN_TIMESTAMP before the first watermark."""
 
-    def register_event_time_timer(self, timestamp: int) -> None: ...
+    def register_event_time_timer(self, timestamp: int) -> None:
+        """Has `on_timer` called for the current key when the watermark reaches `timestamp` (epoch milliseconds)."""
 
-    def register_processing_time_timer(self, timestamp: int) -> None: ...
+    def register_processing_time_timer(self, timestamp: int) -> None:
+        """Has `on_timer` called for the current key when the clock reaches `timestamp` (epoch milliseconds)."""
 
-    def delete_event_time_timer(self, timestamp: int) -> None: ...
+    def delete_event_time_timer(self, timestamp: int) -> None:
+        """Takes back the timer of the current key at `timestamp`; does nothing where there is none."""
 
-    def delete_processing_time_timer(self, timestamp: int) -> None: ...
+    def delete_processing_time_timer(self, timestamp: int) -> None:
+        """Takes back the timer of the current key at `timestamp`; does nothing where there is none."""
 
 
 class TimeDomain(str, enum.Enum):  # noqa: UP042  (str() gives the member's name, as in PyFlink)
+    """Which clock a timer goes by."""
+
     EVENT_TIME = "event time"
     PROCESSING_TIME = "processing time"
 
@@ -218,49 +253,67 @@ class ProcessContext(Protocol):
     def timestamp(self) -> int | None:
         """Event time of the current row, or None."""
 
-    def timer_service(self) -> TimerService: ...
+    def timer_service(self) -> TimerService:
+        """Timers of the current key, and the clocks they go by; timers can be set in keyed functions only."""
 
     def get_current_key(self) -> Any:
         """The current key; raises outside a keyed function."""
 
 
 class OnTimerContext(ProcessContext, Protocol):
+    """The second argument of `on_timer`. Its `timestamp` is that of the timer."""
+
     def time_domain(self) -> TimeDomain:
         """`TimeDomain.EVENT_TIME` or `TimeDomain.PROCESSING_TIME`."""
 
 
 class ProcessFunction(Function, ABC):
+    """For `process`: sees each value with its context, and may give side outputs."""
+
     @abstractmethod
-    def process_element(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None: ...
+    def process_element(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
+        """Called for each value: yields results, and `tag, value` for a side output."""
 
 
 class KeyedProcessFunction(ProcessFunction):
+    """For `process` of a keyed stream: has state of the key, from its `open`, and timers."""
+
     def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
         """A timer of the current key fired."""
         return None
 
 
 class CoProcessFunction(Function, ABC):
-    @abstractmethod
-    def process_element1(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None: ...
+    """For `process` of connected streams: one method per stream."""
 
     @abstractmethod
-    def process_element2(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None: ...
+    def process_element1(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
+        """Called for each value of the first stream: yields results, and `tag, value` for a side output."""
+
+    @abstractmethod
+    def process_element2(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
+        """Called for each value of the second stream: yields results, and `tag, value` for a side output."""
 
 
 class KeyedCoProcessFunction(CoProcessFunction):
+    """For `process` of connected streams that are keyed: both inputs share state and timers of the key."""
+
     def on_timer(self, timestamp: int, ctx: OnTimerContext) -> Iterable[Any] | None:
+        """A timer of the current key fired."""
         return None
 
 
 class WindowContext(Protocol):
     """What a ProcessWindowFunction knows of the window that fires."""
 
-    def window(self) -> Window: ...
+    def window(self) -> Window:
+        """The window that fires."""
 
-    def current_watermark(self) -> int: ...
+    def current_watermark(self) -> int:
+        """Epoch milliseconds; MIN_TIMESTAMP before the first watermark."""
 
-    def current_processing_time(self) -> int: ...
+    def current_processing_time(self) -> int:
+        """Epoch milliseconds."""
 
     def window_state(self) -> KeyedStateStore:
         """State of the key and this window; `clear` of the function is where to drop it."""
@@ -273,7 +326,8 @@ class ProcessWindowFunction(Function, ABC):
     """Called once per key and firing, with all rows of the window (or the one aggregated result)."""
 
     @abstractmethod
-    def process(self, key: Any, context: WindowContext, elements: Iterable[Any]) -> Iterable[Any] | None: ...
+    def process(self, key: Any, context: WindowContext, elements: Iterable[Any]) -> Iterable[Any] | None:
+        """Called for each firing of a window: yields results, and `tag, value` for a side output."""
 
     def clear(self, context: WindowContext) -> None:
         """The window is over; drop what was kept for it."""
@@ -283,14 +337,16 @@ class WindowFunction(Function, ABC):
     """A ProcessWindowFunction that needs no more of the context than the window."""
 
     @abstractmethod
-    def apply(self, key: Any, window: Window, inputs: Iterable[Any]) -> Iterable[Any] | None: ...
+    def apply(self, key: Any, window: Window, inputs: Iterable[Any]) -> Iterable[Any] | None:
+        """Called for each firing of a window with its rows: yields results."""
 
 
 class ProcessAllWindowFunction(Function, ABC):
     """A ProcessWindowFunction for windows over all rows of a stream, which have no key."""
 
     @abstractmethod
-    def process(self, context: WindowContext, elements: Iterable[Any]) -> Iterable[Any] | None: ...
+    def process(self, context: WindowContext, elements: Iterable[Any]) -> Iterable[Any] | None:
+        """Called for each firing of a window: yields results, and `tag, value` for a side output."""
 
     def clear(self, context: WindowContext) -> None:
         """The window is over; drop what was kept for it."""
@@ -300,12 +356,16 @@ class AllWindowFunction(Function, ABC):
     """A WindowFunction for windows over all rows of a stream, which have no key."""
 
     @abstractmethod
-    def apply(self, window: Window, inputs: Iterable[Any]) -> Iterable[Any] | None: ...
+    def apply(self, window: Window, inputs: Iterable[Any]) -> Iterable[Any] | None:
+        """Called for each firing of a window with its rows: yields results."""
 
 
 class JoinFunction(Function, ABC):
+    """For `apply` of a window join: called for every pair of rows with one key in one window."""
+
     @abstractmethod
-    def join(self, first: Any, second: Any) -> Any: ...
+    def join(self, first: Any, second: Any) -> Any:
+        """One result for the pair."""
 
 
 class ProcessJoinContext(Protocol):
@@ -325,14 +385,16 @@ class ProcessJoinFunction(Function, ABC):
     """Called for every pair of an interval join."""
 
     @abstractmethod
-    def process_element(self, left: Any, right: Any, ctx: ProcessJoinContext) -> Iterable[Any] | None: ...
+    def process_element(self, left: Any, right: Any, ctx: ProcessJoinContext) -> Iterable[Any] | None:
+        """Called for a pair: yields results, and `tag, value` for a side output."""
 
 
 class CoGroupFunction(Function, ABC):
     """Called once per key and window, with the rows of both sides; either may be empty."""
 
     @abstractmethod
-    def co_group(self, first: Iterable[Any], second: Iterable[Any]) -> Iterable[Any] | None: ...
+    def co_group(self, first: Iterable[Any], second: Iterable[Any]) -> Iterable[Any] | None:
+        """Called for each key and firing of a window: yields results."""
 
 
 class SourceFunction(Function, ABC):
@@ -347,22 +409,32 @@ class SourceFunction(Function, ABC):
 
 
 class SourceContext(Protocol):
-    def collect(self, value: Any) -> None: ...
+    """What a source function gives its values to. Belongs to the thread of the function."""
 
-    def collect_with_timestamp(self, value: Any, timestamp: int) -> None: ...
+    def collect(self, value: Any) -> None:
+        """Hands a value over, without event time; waits while the task is behind."""
 
-    def is_cancelled(self) -> bool: ...
+    def collect_with_timestamp(self, value: Any, timestamp: int) -> None:
+        """Hands a value over with its event time (epoch milliseconds); waits while the task is behind."""
+
+    def is_cancelled(self) -> bool:
+        """Whether the source is to end: nobody takes further values."""
 
     @property
-    def subtask_index(self) -> int: ...
+    def subtask_index(self) -> int:
+        """The index of the subtask: 0 to `parallelism` - 1."""
 
     @property
-    def parallelism(self) -> int: ...
+    def parallelism(self) -> int:
+        """The number of subtasks, each of which calls the function."""
 
 
 class SinkFunction(Function, ABC):
+    """For `add_sink`: takes each value."""
+
     @abstractmethod
-    def invoke(self, value: Any) -> None: ...
+    def invoke(self, value: Any) -> None:
+        """Called for each value, in the thread of the task. After a failure values come again."""
 
 
 def as_callable(function: Function | Callable[..., Any], method: str) -> Callable[..., Any]:

@@ -42,9 +42,11 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self.db_storage_path = path
 
     def get_db_storage_path(self) -> str | None:
+        """Where RocksDB keeps its files on each node; None: as configured."""
         return self.db_storage_path
 
     def get_db_storage_paths(self) -> list[str]:
+        """The same as a list, which is empty where none was set."""
         return [] if self.db_storage_path is None else [self.db_storage_path]
 
     def set_db_storage_paths(self, *paths: str) -> None:
@@ -58,6 +60,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         self.set_db_storage_path(paths[0])
 
     def is_incremental_checkpoints_enabled(self) -> bool:
+        """Whether a checkpoint uploads only what is new; where that was not set here, the default."""
         chosen = self.enable_incremental_checkpointing
         return INCREMENTAL_CHECKPOINTS.default if chosen is None else chosen
 
@@ -113,4 +116,5 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         return self.checkpoint_path
 
     def get_checkpoint_path(self) -> str:
+        """PyFlink's name for `checkpoint_path`."""
         return self.checkpoint_path

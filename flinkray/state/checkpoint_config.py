@@ -34,6 +34,8 @@ from flinkray.time.durations import Duration
 
 
 class CheckpointingMode(enum.Enum):
+    """What a failure may do to the effects of rows on state."""
+
     EXACTLY_ONCE = "exactly-once"
     AT_LEAST_ONCE = "at-least-once"
     """No channel waits for the barriers of others, and rows may count twice after a failure."""
@@ -123,6 +125,7 @@ class CheckpointConfig:
     # -- PyFlink's methods
 
     def is_checkpointing_enabled(self) -> bool:
+        """Whether an interval is set."""
         return self.interval > 0
 
     def get_checkpoint_interval(self) -> int:
@@ -130,12 +133,15 @@ class CheckpointConfig:
         return self.interval
 
     def set_checkpoint_interval(self, checkpoint_interval: Duration) -> None:
+        """Sets the time between the starts of checkpoints; at least 10 ms."""
         self.interval = checkpoint_interval
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
+        """What a failure may do to the effects of rows on state."""
         return self.mode
 
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode | str) -> None:
+        """Sets the mode: "exactly-once" or "at-least-once"."""
         self.mode = checkpointing_mode
 
     def get_checkpoint_timeout(self) -> int:
@@ -143,6 +149,7 @@ class CheckpointConfig:
         return self.timeout
 
     def set_checkpoint_timeout(self, checkpoint_timeout: Duration) -> None:
+        """Sets how long a checkpoint may take before it has failed."""
         self.timeout = checkpoint_timeout
 
     def get_min_pause_between_checkpoints(self) -> int:
@@ -150,27 +157,35 @@ class CheckpointConfig:
         return self.min_pause
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: Duration) -> None:
+        """Sets the least time from the end of one checkpoint to the start of the next."""
         self.min_pause = min_pause_between_checkpoints
 
     def get_max_concurrent_checkpoints(self) -> int:
+        """How many checkpoints may be in progress at a time."""
         return self.max_concurrent
 
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> None:
+        """Sets how many checkpoints may be in progress at a time."""
         self.max_concurrent = max_concurrent_checkpoints
 
     def get_tolerable_checkpoint_failure_number(self) -> int:
+        """How many checkpoints in a row may fail before the job does."""
         return self.tolerable_failures
 
     def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> None:
+        """Sets how many checkpoints in a row may fail before the job does."""
         self.tolerable_failures = tolerable_checkpoint_failure_number
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
+        """What a job that has ended leaves of its checkpoints."""
         return self.retention
 
     def set_externalized_checkpoint_retention(self, retention_mode: ExternalizedCheckpointRetention | str) -> None:
+        """Sets what a job that has ended leaves of its checkpoints."""
         self.retention = retention_mode
 
     def is_externalized_checkpoints_enabled(self) -> bool:
+        """Whether a job that has ended may leave checkpoints."""
         return self.retention is not ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
 
     # PyFlink 1 calls it so.
@@ -183,6 +198,7 @@ class CheckpointConfig:
         return self.unaligned and self.mode is CheckpointingMode.EXACTLY_ONCE
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> None:
+        """Lets barriers overtake rows, which are then saved with the checkpoint."""
         self.unaligned = enabled
 
     def is_force_unaligned_checkpoints(self) -> bool:
@@ -198,6 +214,7 @@ class CheckpointConfig:
         self.force_unaligned = force_unaligned_checkpoints
 
     def is_fail_on_checkpointing_errors(self) -> bool:
+        """Whether the first checkpoint that fails fails the job."""
         return self.tolerable_failures == 0
 
     def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> None:
@@ -205,21 +222,26 @@ class CheckpointConfig:
         self.tolerable_failures = 0 if fail_on_checkpointing_errors else 2**31 - 1
 
     def disable_unaligned_checkpoints(self) -> None:
+        """Barriers stay behind the rows that came before them."""
         self.unaligned = False
 
     def get_aligned_checkpoint_timeout(self) -> timedelta:
+        """How long a checkpoint is aligned before it goes on unaligned, where that is enabled; 0: it begins so."""
         return timedelta(milliseconds=self.aligned_timeout)
 
     def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> None:
+        """Sets how long a checkpoint is aligned before it goes on unaligned, where that is enabled."""
         self.aligned_timeout = alignment_timeout
 
     get_alignment_timeout = get_aligned_checkpoint_timeout
     set_alignment_timeout = set_aligned_checkpoint_timeout
 
     def set_checkpoint_storage_dir(self, checkpoint_path: str) -> None:
+        """Sets the directory of checkpoints: a path or URI that every node can reach."""
         self.directory = checkpoint_path
 
     def set_checkpoint_storage(self, storage: CheckpointStorage) -> None:
+        """Sets where checkpoints go."""
         if not isinstance(storage, CheckpointStorage):
             raise ConfigurationError(
                 f"set_checkpoint_storage takes FileSystemCheckpointStorage(path) or JobManagerCheckpointStorage(), not "
@@ -228,4 +250,5 @@ class CheckpointConfig:
         self.directory = storage.directory
 
     def get_checkpoint_storage(self) -> CheckpointStorage:
+        """Where checkpoints go."""
         return FileSystemCheckpointStorage(self.directory) if self.directory else JobManagerCheckpointStorage()

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 
 
 class CheckpointKind(enum.Enum):
+    """What a snapshot of a job was taken for."""
+
     CHECKPOINT = "checkpoint"
     SAVEPOINT = "savepoint"
     STOP = "stop with savepoint"
 
 
 class CheckpointStatus(enum.Enum):
+    """How far a checkpoint is."""
+
     IN_PROGRESS = "in progress"
     COMPLETED = "completed"
     FAILED = "failed"
@@ -26,6 +30,7 @@ class Spread:
     total: float = 0.0
 
     def with_value(self, value: float) -> Spread:
+        """With the value of one more subtask."""
         return Spread(max(self.maximum, value), self.total + value)
 
 
@@ -69,6 +74,8 @@ class CheckpointCounts:
 
 @dataclass(frozen=True, slots=True)
 class RestoredCheckpoint:
+    """The checkpoint or savepoint that a job went on from last; `restored_ms` is when, in epoch milliseconds."""
+
     checkpoint_id: int
     restored_ms: int
     is_savepoint: bool

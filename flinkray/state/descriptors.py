@@ -51,42 +51,54 @@ class ValueState(Protocol[T]):
     def value(self) -> T | None:
         """The value, or None where none was set."""
 
-    def update(self, value: T) -> None: ...
+    def update(self, value: T) -> None:
+        """Sets the value."""
 
-    def clear(self) -> None: ...
+    def clear(self) -> None:
+        """Drops the value, and with it the space that it takes."""
 
 
 class ListState(Protocol[T]):
     """A list for the current key."""
 
-    def get(self) -> Iterable[T]: ...
+    def get(self) -> Iterable[T]:
+        """The elements in order; empty where there are none."""
 
     def __iter__(self) -> Iterator[T]: ...
 
-    def add(self, value: T) -> None: ...
+    def add(self, value: T) -> None:
+        """Adds an element at the end."""
 
-    def add_all(self, values: Iterable[T]) -> None: ...
+    def add_all(self, values: Iterable[T]) -> None:
+        """Adds elements at the end, in order."""
 
-    def update(self, values: Iterable[T]) -> None: ...
+    def update(self, values: Iterable[T]) -> None:
+        """Sets these elements in place of those that there are."""
 
-    def clear(self) -> None: ...
+    def clear(self) -> None:
+        """Drops all elements."""
 
 
 class ReadOnlyMap(Protocol[K, V_OUT]):
     """A dict that is read. What a read gives must not be changed, but put again."""
 
-    def get(self, key: K) -> V_OUT | None: ...
+    def get(self, key: K) -> V_OUT | None:
+        """The value of an entry; None where there is no such entry."""
 
-    def contains(self, key: K) -> bool: ...
+    def contains(self, key: K) -> bool:
+        """Whether there is such an entry."""
 
     def items(self) -> Iterator[tuple[K, V_OUT]]:
         """The entries as they are now, in no certain order: they may be changed meanwhile."""
 
-    def keys(self) -> Iterator[K]: ...
+    def keys(self) -> Iterator[K]:
+        """The keys of the entries, in the order of `items`."""
 
-    def values(self) -> Iterator[V_OUT]: ...
+    def values(self) -> Iterator[V_OUT]:
+        """The values of the entries, in the order of `items`."""
 
-    def is_empty(self) -> bool: ...
+    def is_empty(self) -> bool:
+        """Whether there is no entry."""
 
     def __getitem__(self, key: K) -> V_OUT | None:
         """As `get`: None where there is no such entry."""
@@ -99,14 +111,17 @@ class ReadOnlyMap(Protocol[K, V_OUT]):
 class MapState(ReadOnlyMap[K, V], Protocol[K, V]):
     """A dict for the current key."""
 
-    def put(self, key: K, value: V) -> None: ...
+    def put(self, key: K, value: V) -> None:
+        """Adds an entry, or sets its value."""
 
-    def put_all(self, dict_value: dict[K, V]) -> None: ...
+    def put_all(self, dict_value: dict[K, V]) -> None:
+        """Adds entries, or sets their values."""
 
     def remove(self, key: K) -> None:
         """Without effect where there is no such entry."""
 
-    def clear(self) -> None: ...
+    def clear(self) -> None:
+        """Drops all entries."""
 
     def __setitem__(self, key: K, value: V) -> None: ...
 
@@ -125,21 +140,27 @@ class BroadcastState(MapState[K, V], Protocol[K, V]):
 class ReducingState(Protocol[T]):
     """A value folded with a reduce function for the current key."""
 
-    def get(self) -> T | None: ...
+    def get(self) -> T | None:
+        """What all values were reduced to; None before the first."""
 
-    def add(self, value: T) -> None: ...
+    def add(self, value: T) -> None:
+        """Reduces the value with what is there."""
 
-    def clear(self) -> None: ...
+    def clear(self) -> None:
+        """Drops what is there: the next value is the first again."""
 
 
 class AggregatingState(Protocol[IN, OUT]):
     """An accumulator fed with IN, read as OUT, for the current key."""
 
-    def get(self) -> OUT | None: ...
+    def get(self) -> OUT | None:
+        """The result of the accumulator; None before the first value."""
 
-    def add(self, value: IN) -> None: ...
+    def add(self, value: IN) -> None:
+        """Adds a value to the accumulator."""
 
-    def clear(self) -> None: ...
+    def clear(self) -> None:
+        """Drops the accumulator: the next value is the first again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +192,17 @@ class AggregatingStateDescriptor(StateDescriptor):
 class KeyedStateStore(Protocol):
     """Where a keyed function gets its state, by descriptor, in `open` or later."""
 
-    def get_state(self, descriptor: ValueStateDescriptor) -> ValueState[Any]: ...
+    def get_state(self, descriptor: ValueStateDescriptor) -> ValueState[Any]:
+        """The operator's state of that name: one value per key."""
 
-    def get_list_state(self, descriptor: ListStateDescriptor) -> ListState[Any]: ...
+    def get_list_state(self, descriptor: ListStateDescriptor) -> ListState[Any]:
+        """The operator's state of that name: a list per key."""
 
-    def get_map_state(self, descriptor: MapStateDescriptor) -> MapState[Any, Any]: ...
+    def get_map_state(self, descriptor: MapStateDescriptor) -> MapState[Any, Any]:
+        """The operator's state of that name: a dict per key."""
 
-    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> ReducingState[Any]: ...
+    def get_reducing_state(self, descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
+        """The operator's state of that name: a reduced value per key."""
 
-    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]: ...
+    def get_aggregating_state(self, descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
+        """The operator's state of that name: an accumulator per key."""

@@ -61,6 +61,7 @@ class RestartStrategyConfiguration:
         return RestartStrategyConfiguration(name, {option.key: configuration.get(option) for option in _OPTIONS[name]})
 
     def apply_to(self, configuration: Configuration) -> None:
+        """Writes the strategy and its settings into a configuration."""
         configuration.set(RESTART_STRATEGY, self.type)
         for key, value in self.settings.items():
             configuration.set(key, value)

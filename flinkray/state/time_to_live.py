@@ -61,6 +61,7 @@ class IncrementalCleanup:
             raise ValueError(f"cleanup_size must be 1 or more, got {self.cleanup_size}")
 
     def get_cleanup_size(self) -> int:
+        """The number of keys that each access to the state looks at."""
         return self.cleanup_size
 
 
@@ -83,9 +84,11 @@ class RocksdbCompactionCleanup:
             raise ValueError(f"query_time_after_num_entries must be 1 or more, got {self.query_time_after_num_entries}")
 
     def get_query_time_after_num_entries(self) -> int:
+        """The number of entries that are looked at before the clock is read again."""
         return self.query_time_after_num_entries
 
     def get_periodic_compaction_time(self) -> timedelta:
+        """The age at which files are compacted."""
         return timedelta(milliseconds=self.periodic_compaction_time_ms)
 
 
@@ -101,9 +104,11 @@ class TtlCleanup:
     is_in_background: bool = True
 
     def is_cleanup_in_background(self) -> bool:
+        """Whether each backend cleans up in its own way, also where nothing is set for it."""
         return self.is_in_background
 
     def in_full_snapshot(self) -> bool:
+        """Whether full snapshots leave out what has expired, also where it may still be returned."""
         return self.is_full_snapshot
 
     def get_incremental_cleanup_strategy(self) -> IncrementalCleanup | None:
@@ -129,34 +134,43 @@ class StateTtlConfigBuilder:
         self._is_in_background = True
 
     def set_ttl(self, ttl: Duration) -> StateTtlConfigBuilder:
+        """Sets the time to live."""
         self._ttl_ms = to_millis(ttl, "ttl")
         return self
 
     def set_update_type(self, update_type: TtlUpdateType) -> StateTtlConfigBuilder:
+        """Sets what renews it."""
         self._update_type = update_type
         return self
 
     def update_ttl_on_create_and_write(self) -> StateTtlConfigBuilder:
+        """Writing an entry renews it: the default."""
         return self.set_update_type(TtlUpdateType.ON_CREATE_AND_WRITE)
 
     def update_ttl_on_read_and_write(self) -> StateTtlConfigBuilder:
+        """Reading an entry renews it, too."""
         return self.set_update_type(TtlUpdateType.ON_READ_AND_WRITE)
 
     def set_state_visibility(self, state_visibility: TtlVisibility) -> StateTtlConfigBuilder:
+        """Sets whether a read may give what has expired."""
         self._visibility = state_visibility
         return self
 
     def return_expired_if_not_cleaned_up(self) -> StateTtlConfigBuilder:
+        """A read may give what has expired, once."""
         return self.set_state_visibility(TtlVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP)
 
     def never_return_expired(self) -> StateTtlConfigBuilder:
+        """No read gives what has expired: the default."""
         return self.set_state_visibility(TtlVisibility.NEVER_RETURN_EXPIRED)
 
     def set_ttl_time_characteristic(self, ttl_time_characteristic: TtlClock) -> StateTtlConfigBuilder:
+        """Sets by which clock entries expire; there is one."""
         self._characteristic = ttl_time_characteristic
         return self
 
     def use_processing_time(self) -> StateTtlConfigBuilder:
+        """Entries expire by processing time: the default."""
         return self.set_ttl_time_characteristic(TtlClock.PROCESSING_TIME)
 
     def cleanup_full_snapshot(self) -> StateTtlConfigBuilder:
@@ -184,6 +198,7 @@ class StateTtlConfigBuilder:
         return self
 
     def build(self) -> StateTtlConfig:
+        """The time to live as set so far."""
         strategies = TtlCleanup(
             self._is_full_snapshot, self._incremental, self._rocksdb_compaction, self._is_in_background
         )
@@ -215,28 +230,36 @@ class StateTtlConfig:
 
     @staticmethod
     def new_builder(ttl: Duration) -> StateTtlConfigBuilder:
+        """Begins a time to live in PyFlink's way."""
         return StateTtlConfigBuilder(ttl)
 
     def get_update_type(self) -> TtlUpdateType:
+        """What renews an entry."""
         return self.update_type
 
     def get_state_visibility(self) -> TtlVisibility:
+        """Whether a read may give what has expired."""
         return self.state_visibility
 
     def get_ttl(self) -> timedelta:
+        """The time to live."""
         return timedelta(milliseconds=self.ttl_ms)
 
     def get_ttl_time_characteristic(self) -> TtlClock:
+        """By which clock entries expire."""
         return self.ttl_time_characteristic
 
     def get_cleanup_strategies(self) -> TtlCleanup:
+        """How expired state goes that nobody reads any more."""
         return self.cleanup_strategies
 
     def is_enabled(self) -> bool:
+        """Whether anything expires."""
         return self.update_type is not TtlUpdateType.DISABLED
 
     @property
     def returns_expired(self) -> bool:
+        """Whether a read may give what has expired."""
         return self.state_visibility is TtlVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
 
     @property

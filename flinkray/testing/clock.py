@@ -22,9 +22,11 @@ class ManualClock:
         self.now = now_ms
 
     def now_ms(self) -> int:
+        """The time that the clock shows, in epoch milliseconds."""
         return self.now
 
     def monotonic_ms(self) -> float:
+        """The same as a clock that never goes back."""
         return float(self.now)
 
     def advance(self, duration: Duration) -> None:

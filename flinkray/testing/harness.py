@@ -182,9 +182,11 @@ class Harness:
         return self._driver.count_entries()
 
     def num_event_time_timers(self) -> int:
+        """The number of event-time timers that are set, over all keys."""
         return self._driver.count_timers("event time")
 
     def num_processing_time_timers(self) -> int:
+        """The number of processing-time timers that are set, over all keys."""
         return self._driver.count_timers("processing time")
 
     def _result_batches(self) -> list[Batch]:
@@ -307,10 +309,12 @@ class TwoInputHarness(Harness):
 
     @property
     def first(self) -> Input:
+        """The input of the first stream."""
         return self._inputs[0]
 
     @property
     def second(self) -> Input:
+        """The input of the second stream."""
         return self._inputs[1]
 
     def watermark(self, timestamp: int) -> None:

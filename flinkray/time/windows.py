@@ -55,9 +55,11 @@ class GlobalWindow:
 
     @staticmethod
     def get() -> GlobalWindow:
+        """PyFlink's way to make one; all are equal."""
         return GlobalWindow()
 
     def max_timestamp(self) -> int:
+        """The end of event time: it never ends before the data does."""
         return MAX_TIMESTAMP
 
 

@@ -29,6 +29,7 @@ class ResourceSpec:
     memory_bytes: int = 0
 
     def merge(self, other: ResourceSpec) -> ResourceSpec:
+        """What both need together."""
         return ResourceSpec(self.cpus + other.cpus, self.memory_bytes + other.memory_bytes)
 
 
@@ -58,6 +59,7 @@ class Transformation:
 
     @property
     def inputs(self) -> tuple[Transformation, ...]:
+        """The transformations whose records it takes, in order."""
         return ()
 
 
@@ -78,6 +80,7 @@ class PhysicalTransformation(Transformation):
 
     @property
     def effective_chaining_strategy(self) -> ChainingStrategy:
+        """The operator's own chaining strategy, else that of its kind."""
         return self.chaining_strategy or self.factory.default_strategy
 
 

@@ -108,6 +108,7 @@ class Row(tuple[Any, ...]):
         return tuple.__new__(type(self), values)
 
     def get_row_kind(self) -> RowKind:
+        """PyFlink has it: always INSERT, since streams hold insertions only."""
         return RowKind.INSERT
 
     def get_fields_by_names(self, names: list[str]) -> list[Any]:

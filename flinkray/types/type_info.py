@@ -67,30 +67,37 @@ class Types:
 
     @staticmethod
     def STRING() -> TypeInformation:
+        """Text."""
         return _scalar("STRING", pa.string())
 
     @staticmethod
     def CHAR() -> TypeInformation:
+        """One character, as text."""
         return _scalar("CHAR", pa.string())
 
     @staticmethod
     def BOOLEAN() -> TypeInformation:
+        """True or False."""
         return _scalar("BOOLEAN", pa.bool_())
 
     @staticmethod
     def BYTE() -> TypeInformation:
+        """Integers of 8 bits."""
         return _scalar("BYTE", pa.int8())
 
     @staticmethod
     def SHORT() -> TypeInformation:
+        """Integers of 16 bits."""
         return _scalar("SHORT", pa.int16())
 
     @staticmethod
     def INT() -> TypeInformation:
+        """Integers of 32 bits."""
         return _scalar("INT", pa.int32())
 
     @staticmethod
     def LONG() -> TypeInformation:
+        """Integers of 64 bits: Python's int."""
         return _scalar("LONG", pa.int64())
 
     @staticmethod
@@ -100,6 +107,7 @@ class Types:
 
     @staticmethod
     def DOUBLE() -> TypeInformation:
+        """Floats of 64 bits: Python's float."""
         return _scalar("DOUBLE", pa.float64())
 
     @staticmethod
@@ -119,10 +127,12 @@ class Types:
 
     @staticmethod
     def SQL_DATE() -> TypeInformation:
+        """A date."""
         return _scalar("SQL_DATE", pa.date32())
 
     @staticmethod
     def SQL_TIME() -> TypeInformation:
+        """A time of day without zone, to the microsecond."""
         return _scalar("SQL_TIME", pa.time64("us"))
 
     @staticmethod

@@ -44,7 +44,8 @@ class WindowAssigner(ABC):
         """What fires its windows where the program sets no trigger."""
 
     @abstractmethod
-    def is_event_time(self) -> bool: ...
+    def is_event_time(self) -> bool:
+        """Whether its windows end by event time, and rows can be late for them."""
 
 
 class MergeCallback(ABC):
@@ -122,6 +123,8 @@ def _offset(offset: Duration) -> Millis:
 
 @dataclass(frozen=True, slots=True)
 class TumblingEventTimeWindows(AlignedWindows):
+    """Windows of event time of one size, one after another. Made with `of`."""
+
     @staticmethod
     def of(size: Duration, offset: Duration = 0) -> TumblingEventTimeWindows:
         """Windows of `size`, one after another, aligned to the epoch plus `offset` (may be negative as an int)."""
@@ -131,6 +134,8 @@ class TumblingEventTimeWindows(AlignedWindows):
 
 @dataclass(frozen=True, slots=True)
 class SlidingEventTimeWindows(AlignedWindows):
+    """Windows of event time of one size that overlap: a row is in size / slide of them. Made with `of`."""
+
     @staticmethod
     def of(size: Duration, slide: Duration, offset: Duration = 0) -> SlidingEventTimeWindows:
         """Windows of `size`, one starting every `slide`."""
@@ -139,6 +144,8 @@ class SlidingEventTimeWindows(AlignedWindows):
 
 @dataclass(frozen=True, slots=True)
 class TumblingProcessingTimeWindows(AlignedWindows):
+    """Windows of processing time of one size, one after another. Made with `of`."""
+
     _uses_event_time: ClassVar[bool] = False
 
     @staticmethod
@@ -150,6 +157,8 @@ class TumblingProcessingTimeWindows(AlignedWindows):
 
 @dataclass(frozen=True, slots=True)
 class SlidingProcessingTimeWindows(AlignedWindows):
+    """Windows of processing time of one size that overlap. Made with `of`."""
+
     _uses_event_time: ClassVar[bool] = False
 
     @staticmethod
@@ -220,6 +229,8 @@ def _positive_gap(gap: Duration) -> Millis:
 
 @dataclass(frozen=True, slots=True)
 class EventTimeSessionWindows(SessionWindows):
+    """Sessions by event time. Made with `with_gap` or `with_dynamic_gap`."""
+
     @staticmethod
     def with_gap(size: Duration) -> EventTimeSessionWindows:
         """A key's session ends when no row has an event time less than the gap after its last."""
@@ -233,6 +244,8 @@ class EventTimeSessionWindows(SessionWindows):
 
 @dataclass(frozen=True, slots=True)
 class ProcessingTimeSessionWindows(SessionWindows):
+    """Sessions by processing time. Made with `with_gap` or `with_dynamic_gap`."""
+
     _uses_event_time: ClassVar[bool] = False
 
     @staticmethod
@@ -255,6 +268,7 @@ class GlobalWindows(WindowAssigner):
 
     @staticmethod
     def create() -> GlobalWindows:
+        """PyFlink's way to make one."""
         return GlobalWindows()
 
     def assign_windows(self, element: Any, timestamp: int, context: WindowAssignerContext) -> list[GlobalWindow]:
@@ -304,6 +318,8 @@ class _CountWindows(WindowAssigner):
 
 @dataclass(frozen=True, slots=True)
 class CountTumblingWindowAssigner(_CountWindows):
+    """Windows of a number of rows of a key, one after another. Made with `of`."""
+
     @staticmethod
     def of(window_size: int) -> CountTumblingWindowAssigner:
         """Every `window_size` rows of a key make a window."""
@@ -312,6 +328,8 @@ class CountTumblingWindowAssigner(_CountWindows):
 
 @dataclass(frozen=True, slots=True)
 class CountSlidingWindowAssigner(_CountWindows):
+    """Windows of a number of rows of a key that overlap. Made with `of`."""
+
     @staticmethod
     def of(window_size: int, window_slide: int) -> CountSlidingWindowAssigner:
         """Windows of `window_size` rows of a key, one beginning every `window_slide` rows."""

@@ -24,6 +24,7 @@ class ContinuousEventTimeTrigger(QuietTrigger):
 
     @staticmethod
     def of(interval: Duration) -> ContinuousEventTimeTrigger:
+        """Fires at every multiple of `interval` (milliseconds, timedelta or text such as "10 s")."""
         return ContinuousEventTimeTrigger(positive_interval(interval, "interval"))
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
@@ -76,6 +77,7 @@ class ContinuousProcessingTimeTrigger(QuietTrigger):
 
     @staticmethod
     def of(interval: Duration) -> ContinuousProcessingTimeTrigger:
+        """Fires at every multiple of `interval` (milliseconds, timedelta or text such as "10 s")."""
         return ContinuousProcessingTimeTrigger(positive_interval(interval, "interval"))
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:

@@ -14,11 +14,16 @@ from flinkray.windows.triggers import check_delta
 
 
 class EvictorContext(Protocol):
-    def get_current_processing_time(self) -> int: ...
+    """What an evictor may ask for."""
 
-    def get_current_watermark(self) -> int: ...
+    def get_current_processing_time(self) -> int:
+        """Epoch milliseconds."""
 
-    def get_metric_group(self) -> MetricGroup: ...
+    def get_current_watermark(self) -> int:
+        """Epoch milliseconds; MIN_TIMESTAMP before the first watermark."""
+
+    def get_metric_group(self) -> MetricGroup:
+        """For figures of the evictor's own, reported beside those of its operator."""
 
 
 class TimestampedValue(Protocol):
@@ -74,6 +79,7 @@ class CountEvictor(_OnceEvictor):
 
     @staticmethod
     def of(max_count: int, do_evict_after: bool = False) -> CountEvictor:
+        """Keeps the last `max_count` rows, before the function sees them or (`do_evict_after`) after it."""
         if not isinstance(max_count, int) or max_count < 0:
             raise ValueError(f"a count evictor keeps a number of rows, got {max_count!r}")
         return CountEvictor(max_count, do_evict_after)
@@ -91,6 +97,8 @@ class TimeEvictor(_OnceEvictor):
 
     @staticmethod
     def of(window_size: Duration, do_evict_after: bool = False) -> TimeEvictor:
+        """Keeps the rows of the last `window_size` (milliseconds, timedelta or text such as "10 s"), before the
+        function sees them or (`do_evict_after`) after it."""
         return TimeEvictor(to_millis(window_size, "window_size"), do_evict_after)
 
     def _evict(self, elements: list[TimestampedValue]) -> list[TimestampedValue]:
@@ -112,6 +120,8 @@ class DeltaEvictor(_OnceEvictor):
 
     @staticmethod
     def of(threshold: float, delta_function: Callable[[Any, Any], float], do_evict_after: bool = False) -> DeltaEvictor:
+        """Keeps the rows with `delta_function(row, last row) < threshold`, before the function sees them or
+        (`do_evict_after`) after it."""
         check_delta(threshold, delta_function)
         return DeltaEvictor(threshold, delta_function, do_evict_after)
 

@@ -27,34 +27,45 @@ class TriggerResult(enum.Enum):
     PURGE = (False, True)
 
     def is_fire(self) -> bool:
+        """Whether a result is to be computed."""
         return self.value[0]
 
     def is_purge(self) -> bool:
+        """Whether the contents are to be dropped."""
         return self.value[1]
 
 
 class TriggerContext(Protocol):
     """What a trigger may use, for the current key and window. Its timers and state belong to that pair."""
 
-    def get_current_processing_time(self) -> int: ...
+    def get_current_processing_time(self) -> int:
+        """Epoch milliseconds."""
 
-    def get_current_watermark(self) -> int: ...
+    def get_current_watermark(self) -> int:
+        """Epoch milliseconds; MIN_TIMESTAMP before the first watermark."""
 
-    def register_processing_time_timer(self, time: int) -> None: ...
+    def register_processing_time_timer(self, time: int) -> None:
+        """Has `on_processing_time` called when the clock reaches `time` (epoch milliseconds)."""
 
-    def register_event_time_timer(self, time: int) -> None: ...
+    def register_event_time_timer(self, time: int) -> None:
+        """Has `on_event_time` called when the watermark reaches `time` (epoch milliseconds)."""
 
-    def delete_processing_time_timer(self, time: int) -> None: ...
+    def delete_processing_time_timer(self, time: int) -> None:
+        """Takes back the timer at `time`; does nothing where there is none."""
 
-    def delete_event_time_timer(self, time: int) -> None: ...
+    def delete_event_time_timer(self, time: int) -> None:
+        """Takes back the timer at `time`; does nothing where there is none."""
 
     def get_partitioned_state(self, state_descriptor: StateDescriptor) -> Any:
         """State of the current key and window."""
 
-    def get_metric_group(self) -> MetricGroup: ...
+    def get_metric_group(self) -> MetricGroup:
+        """For figures of the trigger's own, reported beside those of its operator."""
 
 
 class OnMergeContext(TriggerContext, Protocol):
+    """What `on_merge` may use: the context of the window that several have become."""
+
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
         """The states of the windows that merge become that of the new one (list, reducing or aggregating state)."""
 
@@ -63,13 +74,16 @@ class Trigger(ABC):
     """Called for each row that a window gets and for each of its timers, with that key and window current."""
 
     @abstractmethod
-    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult: ...
+    def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        """A row has come into the window; `timestamp` is its event time (epoch milliseconds)."""
 
     @abstractmethod
-    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult: ...
+    def on_processing_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        """A timer of processing time that it has set is due; `time` is when it was set for."""
 
     @abstractmethod
-    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult: ...
+    def on_event_time(self, time: int, window: Any, ctx: TriggerContext) -> TriggerResult:
+        """A timer of event time that it has set is due; `time` is when it was set for."""
 
     def can_merge(self) -> bool:
         """Whether it can be used with windows that merge."""
@@ -90,6 +104,7 @@ class EventTimeTrigger(Trigger):
 
     @staticmethod
     def create() -> EventTimeTrigger:
+        """PyFlink's way to make one."""
         return EventTimeTrigger()
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
@@ -122,6 +137,7 @@ class ProcessingTimeTrigger(Trigger):
 
     @staticmethod
     def create() -> ProcessingTimeTrigger:
+        """PyFlink's way to make one."""
         return ProcessingTimeTrigger()
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
@@ -197,6 +213,7 @@ class CountTrigger(QuietTrigger):
 
     @staticmethod
     def of(window_size: int) -> CountTrigger:
+        """Fires with every `window_size`th row."""
         if not isinstance(window_size, int) or window_size <= 0:
             raise ValueError(f"a count trigger needs a positive number of rows, got {window_size!r}")
         return CountTrigger(window_size)
@@ -242,6 +259,7 @@ class DeltaTrigger(QuietTrigger):
 
     @staticmethod
     def of(threshold: float, delta_function: Callable[[Any, Any], float]) -> DeltaTrigger:
+        """Fires when `delta_function(row that fired last, row)` is above `threshold`."""
         check_delta(threshold, delta_function)
         return DeltaTrigger(threshold, delta_function)
 
@@ -270,6 +288,7 @@ class PurgingTrigger(Trigger):
 
     @staticmethod
     def of(nested_trigger: Trigger) -> PurgingTrigger:
+        """Fires as `nested_trigger` does."""
         return PurgingTrigger(_checked_nested(nested_trigger, "PurgingTrigger"))
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
@@ -322,6 +341,8 @@ class ProcessingTimeoutTrigger(Trigger):
         reset_timer_on_new_record: bool = False,
         should_clear_on_timeout: bool = True,
     ) -> ProcessingTimeoutTrigger:
+        """Fires as `nested_trigger` does, and after `timeout` (milliseconds, timedelta or text such as "10 s") if
+        that has not."""
         _checked_nested(nested_trigger, "ProcessingTimeoutTrigger")
         timeout_ms = positive_interval(timeout, "timeout")
         return ProcessingTimeoutTrigger(nested_trigger, timeout_ms, reset_timer_on_new_record, should_clear_on_timeout)

@@ -85,6 +85,7 @@ class StreamStaging:
         query_name: str | None,
         max_unread_batches: int,
     ) -> StreamStaging:
+        """Checks the arguments that `SparkStreamSource` describes, and fills in what follows from them."""
         if not str(staging_directory):
             raise InvalidProgramError("a streaming DataFrame needs a staging_directory")
         if output_mode not in _OUTPUT_MODES:

@@ -61,6 +61,7 @@ class EnvironmentSettings:
         return self
 
     def get_parallelism(self) -> int:
+        """Subtasks of each operator that sets no parallelism of its own."""
         return self._configuration.get(PARALLELISM)
 
     def set_max_parallelism(self, max_parallelism: int) -> Self:
@@ -98,6 +99,7 @@ class EnvironmentSettings:
         return self
 
     def is_chaining_enabled(self) -> bool:
+        """Whether operators are chained into one task where they can be."""
         return self._configuration.get(OPERATOR_CHAINING)
 
     # -- settings of checkpoints and failures
@@ -108,6 +110,7 @@ class EnvironmentSettings:
         return self._checkpoint_config
 
     def get_checkpoint_config(self) -> CheckpointConfig:
+        """PyFlink's name for `checkpoint_config`."""
         return self._checkpoint_config
 
     def enable_checkpointing(self, interval: Duration, mode: CheckpointingMode | str | None = None) -> Self:
@@ -129,6 +132,7 @@ class EnvironmentSettings:
         return self._checkpoint_config.interval
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
+        """What a failure may do to the effects of rows on state."""
         return self._checkpoint_config.mode
 
     def set_default_savepoint_directory(self, directory: str | Path) -> Self:
@@ -137,6 +141,7 @@ class EnvironmentSettings:
         return self
 
     def get_default_savepoint_directory(self) -> str | None:
+        """Where savepoints go that are given no directory; None: they need one."""
         return self._configuration.get(SAVEPOINT_DIRECTORY) or None
 
     def set_state_backend(self, state_backend: StateBackend) -> Self:
@@ -149,6 +154,7 @@ class EnvironmentSettings:
         return self
 
     def get_state_backend(self) -> StateBackend:
+        """Where keyed state is kept, as set or configured."""
         return configured_state_backend(self._configuration)
 
     def set_restart_strategy(self, restart_strategy: RestartStrategyConfiguration) -> Self:
@@ -162,4 +168,5 @@ class EnvironmentSettings:
         return self
 
     def get_restart_strategy(self) -> RestartStrategyConfiguration:
+        """What happens after a failure, as set or configured."""
         return RestartStrategyConfiguration.of(self._configuration)
