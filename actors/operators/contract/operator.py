@@ -14,6 +14,7 @@ from actors.protocol.ports import Clock, Loop
 from actors.state.keyed.options import StateOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from flinkray.batches.batch import Batch
+from flinkray.errors import operator_label
 from flinkray.types.keys import KeySelector
 from flinkray.types.records import MIN_TIMESTAMP, OutputTag, Timestamp
 
