@@ -1,6 +1,8 @@
-"""Tumbling and sliding windows over event or processing time: slices that windows share (panes in other papers).
+"""Tumbling and sliding windows: rows go once into the slice that windows share (Cutty's and Scotty's slicing).
 
-Open `aggregate_operator.py` first, then `slice_store.py`: accumulators per key and slice. Which place a key has in a
-slice is computed (`dense_index.py`) or looked up (`sparse_index.py`). `local_operator.py` is the phase before an
-exchange; `function_operator.py` and `process_operator.py` run the user's functions.
+Open `aggregate_operator.py` first, which aggregates in columns; `slice_store.py` has its state, and `slice_index.py` is
+how the accumulator of a key in a slice is found: computed (`dense_index.py`) or numbered by arrival
+(`sparse_index.py`). `local_operator.py` is the phase before the exchange. `function_operator.py` and
+`process_operator.py` call the user's functions. Imports the rooms of aggregates and of windows' base, buffers and user
+functions.
 """

@@ -1,4 +1,4 @@
-"""Windows with built-in aggregates: columns in, one batch of results per watermark out."""
+"""Aligned windows with built-in aggregates: columns in, one batch of results per watermark out."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ from actors.keys.state_tables import KeyedTables, same_rows
 from actors.operators.aggregates.accumulators import Accumulators, Selection, selection_size
 from actors.operators.aggregates.partial import is_partial, rows_behind
 from actors.operators.contract.operator import OperatorContext, Output, label_of
-from actors.operators.windows.aligned.firing import SliceKeys, WindowAccumulators, WindowKeys, grouped
-from actors.operators.windows.aligned.merged_slices import MergedSlices, Piece, combine
-from actors.operators.windows.aligned.slice_runs import Counts, Starts
-from actors.operators.windows.aligned.slice_store import SliceStore, groups_of
+from actors.operators.windows.aligned.accumulator_runs import Counts, Starts
+from actors.operators.windows.aligned.merged_slices import MergedSlices, SliceAggregate, combine
+from actors.operators.windows.aligned.slice_store import SliceStore, number_pairs
+from actors.operators.windows.aligned.window_accumulators import (
+    SliceKeys,
+    WindowAccumulators,
+    WindowKeys,
+    batches_of_windows,
+)
 from actors.operators.windows.base.operator import WindowOperatorBase
 from actors.operators.windows.base.results import Bounds, emit_windows
 from actors.operators.windows.base.times import PendingWindows
@@ -34,7 +39,7 @@ _STATE = "cells"
 _GRID = "windows"
 
 # Windows that are due at the same time are turned into results together until they have this many accumulators, and
-# large ones in pieces of so many: their columns stay in a core's cache, and the last watermark, with which all windows
+# large ones in chunks of so many: their columns stay in a core's cache, and the last watermark, with which all windows
 # are due, takes little memory.
 _ACCUMULATORS_AT_ONCE = 1 << 17
 
@@ -66,28 +71,28 @@ class ColumnarWindowOperator(WindowOperatorBase):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._selector: KeySelector | None = context.keys[0] if context.keys else None
-        self._merged = MergedSlices(self._slice_piece)
+        self._merged = MergedSlices(self._slice_aggregate)
         self._store = SliceStore(self._aggregates, self._where, self._merged.clear)
         self._window_accumulators = WindowAccumulators(self._store, self._times, self._slices)
 
     # -- rows
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        kept = self._in_time(self._arrived(batch))
-        if kept is None:
+        in_time = self._in_time(self._arrived(batch))
+        if in_time is None:
             return
-        starts, which = self._times.slices_of_rows(kept)
-        keys = None if self._selector is None else key_columns(kept, self._selector, self._where)
-        accumulators = self._store.add(kept.data, keys, starts, which)
+        starts, slice_indices = self._times.slices_of_rows(in_time)
+        keys = None if self._selector is None else key_columns(in_time, self._selector, self._where)
+        accumulators = self._store.add(in_time.data, keys, starts, slice_indices)
         self._merged.drop(map(self._number, starts))
         self._expect(starts)
         if self._times.is_due(self._times.starts_over_slice(starts[0])[0], self._watermark):
-            self._fire_again(accumulators, starts, which)
+            self._fire_again(accumulators, starts, slice_indices)
         self._await_clock()
 
     def _expect(self, starts: list[int]) -> None:
-        """The slices have rows: the windows over them fire. One that is due already fires for its new rows at once,
-        and never by the watermark."""
+        """Makes the windows over these slices, which have rows, wait for the watermark. A window that is due already
+        fires for its new rows at once, and never by the watermark."""
         new = self._slices.add_all(starts)
         if new:
             self._waiting.add_all(self._times.due_later(new, self._watermark))
@@ -102,17 +107,19 @@ class ColumnarWindowOperator(WindowOperatorBase):
         start = self._waiting.earliest()
         return None if start is None else start + self._times.size
 
-    def _fire_again(self, accumulators: Accumulators, starts: list[int], which: npt.NDArray[Any] | None) -> None:
+    def _fire_again(
+        self, accumulators: Accumulators, starts: list[int], slice_indices: npt.NDArray[Any] | None
+    ) -> None:
         times = self._times
         after = max(times.over_limit(self._watermark), starts[0] - times.size)
         until = min(times.due_limit(self._watermark), starts[-1])
         if after >= until:
             return
-        which = np.zeros(len(accumulators), np.int64) if which is None else which
+        slice_indices = np.zeros(len(accumulators), np.int64) if slice_indices is None else slice_indices
         rows = SliceKeys(
             np.array(starts, np.int64),
-            np.bincount(which, minlength=len(starts)),
-            self._store.key_ids(accumulators[order_below(which, len(starts))]),
+            np.bincount(slice_indices, minlength=len(starts)),
+            self._store.key_ids(accumulators[order_below(slice_indices, len(starts))]),
         )
         for keys in rows.keys_of_windows(times, after, until):
             self._fire(distinct(keys.starts), keys)
@@ -127,12 +134,12 @@ class ColumnarWindowOperator(WindowOperatorBase):
         self._store.forget_fired(watermark)
 
     def _not_fired_yet(self, starts: Starts) -> WindowKeys | None:
-        """Which keys to fire of windows that had already fired for some keys before a restore; None: all."""
+        """The keys for which to fire windows that had already fired for some keys before a restore; None: all keys."""
         if not self._store.has_fired_ahead:
             return None
-        which, accumulators = self._window_accumulators.of(starts)
-        is_wanted = self._store.are_to_fire(accumulators, starts[which] + self._times.size)
-        return WindowKeys(starts[which[is_wanted]], self._store.key_ids(accumulators[is_wanted]))
+        window_indices, accumulators = self._window_accumulators.of(starts)
+        is_wanted = self._store.are_to_fire(accumulators, starts[window_indices] + self._times.size)
+        return WindowKeys(starts[window_indices[is_wanted]], self._store.key_ids(accumulators[is_wanted]))
 
     def _release(self, watermark: int) -> None:
         released = self._slices.pop_until(self._times.released_limit(watermark))
@@ -144,24 +151,24 @@ class ColumnarWindowOperator(WindowOperatorBase):
     # -- results
 
     def _fire(self, starts: Starts, only: WindowKeys | None) -> None:
-        """Results of these windows, which ascend.
+        """Emits results of these windows, which ascend.
 
         Args:
-            only: of which keys; None: of all.
+            only: the keys of each window for which it fires; None: all keys.
         """
         sizes = self._window_accumulators.sizes(starts)
         starts, sizes = starts[sizes > 0], sizes[sizes > 0]
         if only is None and self._is_worth_merging(sizes):
             self._emit_merged(starts)
             return
-        for group in grouped(starts, sizes, _ACCUMULATORS_AT_ONCE):
-            if len(group) == 1 and only is None and not self._times.is_sliced:
-                self._emit_window(int(group[0]))
+        for batch in batches_of_windows(starts, sizes, _ACCUMULATORS_AT_ONCE):
+            if len(batch) == 1 and only is None and not self._times.is_sliced:
+                self._emit_window(int(batch[0]))
             else:
-                self._emit_accumulators(group, only)
+                self._emit_accumulators(batch, only)
 
     def _is_worth_merging(self, sizes: Counts) -> bool:
-        """Whether windows of so many accumulators take less time piece by piece than accumulator by accumulator."""
+        """Whether windows of so many accumulators take less time slice by slice than accumulator by accumulator."""
         return (
             self._times.is_sliced and self._store.is_worth_merging and int(sizes.sum()) > _FEW_ACCUMULATORS * len(sizes)
         )
@@ -170,52 +177,54 @@ class ColumnarWindowOperator(WindowOperatorBase):
         self._window_accumulators.read_changed(starts)
         slices = self._times.size // self._times.slice
         numbers = map(self._number, starts.tolist())
-        windows = zip(starts.tolist(), (self._merged.pieces(first, first + slices) for first in numbers), strict=True)
-        for group in _grouped(windows):
-            key_ids, counts, combined = combine([pieces for _, pieces in group])
-            bounds = self._bounds(np.repeat(np.array([start for start, _ in group]), counts))
+        windows = zip(starts.tolist(), (self._merged.parts(first, first + slices) for first in numbers), strict=True)
+        for batch in _batches(windows):
+            key_ids, counts, combined = combine([parts for _, parts in batch])
+            bounds = self._bounds(np.repeat(np.array([start for start, _ in batch]), counts))
             results = combined.results(np.arange(len(key_ids), dtype=np.int64))
             self._emit_rows(self._store.key_columns(key_ids), bounds, results)
 
-    def _slice_piece(self, number: int) -> Piece | None:
+    def _slice_aggregate(self, number: int) -> SliceAggregate | None:
         accumulators = self._store.accumulators_of(number * self._times.slice + self._times.offset)
-        return self._store.piece(accumulators) if selection_size(accumulators) else None
+        return self._store.slice_aggregate(accumulators) if selection_size(accumulators) else None
 
     def _number(self, slice_start: int) -> int:
         return (slice_start - self._times.offset) // self._times.slice
 
     def _emit_accumulators(self, starts: Starts, only: WindowKeys | None) -> None:
-        """Windows that have few accumulators each, or are wanted for some keys: put together from their
+        """Emits windows that have few accumulators each, or fire for some keys: put together from their
         accumulators."""
-        which, accumulators = self._window_accumulators.of(starts)
+        window_indices, accumulators = self._window_accumulators.of(starts)
         if only is not None:
-            is_wanted = only.among(starts, which, self._store.key_ids(accumulators))
-            which, accumulators = which[is_wanted], accumulators[is_wanted]
+            is_wanted = only.among(starts, window_indices, self._store.key_ids(accumulators))
+            window_indices, accumulators = window_indices[is_wanted], accumulators[is_wanted]
             if not len(accumulators):
                 return
         if not self._times.is_sliced:
-            self._emit_places(contiguous(accumulators), self._bounds(starts[which]))
+            self._emit_selection(contiguous(accumulators), self._bounds(starts[window_indices]))
             return
-        order = order_by(which, accumulators)
-        which, accumulators = which[order], accumulators[order]
+        order = order_by(window_indices, accumulators)
+        window_indices, accumulators = window_indices[order], accumulators[order]
         key_ids = self._store.key_ids(accumulators)
-        first_rows, groups = groups_of(which, key_ids)
-        results = self._store.combined_results(accumulators, groups, len(first_rows))
-        self._emit_rows(self._store.key_columns(key_ids[first_rows]), self._bounds(starts[which[first_rows]]), results)
+        first_rows, pair_numbers = number_pairs(window_indices, key_ids)
+        results = self._store.combined_results(accumulators, pair_numbers, len(first_rows))
+        self._emit_rows(
+            self._store.key_columns(key_ids[first_rows]), self._bounds(starts[window_indices[first_rows]]), results
+        )
 
     def _emit_window(self, start: int) -> None:
         accumulators = self._store.accumulators_of(start)
         rows = min(selection_size(accumulators), _ACCUMULATORS_AT_ONCE)
         bounds = Bounds.of_one(start, start + self._times.size, rows)
         is_cleared = self._times.is_over(start, self._watermark)
-        for some in _in_pieces(accumulators, rows):
-            self._emit_places(some, bounds.slice(0, selection_size(some)))
+        for some in _split(accumulators, rows):
+            self._emit_selection(some, bounds.slice(0, selection_size(some)))
             is_cleared = is_cleared and self._store.clear(some)
         if is_cleared:
             self._cleared.add(start)
 
-    def _emit_places(self, places: Selection, bounds: Bounds) -> None:
-        self._emit_rows(self._store.key_columns_of(places), bounds, self._store.results(places))
+    def _emit_selection(self, selection: Selection, bounds: Bounds) -> None:
+        self._emit_rows(self._store.key_columns_of(selection), bounds, self._store.results(selection))
 
     def _bounds(self, starts: Starts) -> Bounds:
         return Bounds.of(starts, starts + self._times.size)
@@ -246,7 +255,7 @@ class ColumnarWindowOperator(WindowOperatorBase):
         self._await_clock()
 
 
-def _in_pieces(accumulators: Selection, size: int) -> Iterator[Selection]:
+def _split(accumulators: Selection, size: int) -> Iterator[Selection]:
     for offset in range(0, selection_size(accumulators), size):
         if isinstance(accumulators, slice):
             yield slice(accumulators.start + offset, min(accumulators.start + offset + size, accumulators.stop))
@@ -254,17 +263,19 @@ def _in_pieces(accumulators: Selection, size: int) -> Iterator[Selection]:
             yield without_gaps(accumulators[offset : offset + size])
 
 
-def _grouped(windows: Iterable[tuple[int, Iterator[Piece]]]) -> Iterator[list[tuple[int, list[Piece]]]]:
-    """Those in a list have at most `_ACCUMULATORS_AT_ONCE` groups together, or it is one."""
-    group: list[tuple[int, list[Piece]]] = []
+def _batches(
+    windows: Iterable[tuple[int, Iterator[SliceAggregate]]],
+) -> Iterator[list[tuple[int, list[SliceAggregate]]]]:
+    """Windows with their merged slices, in lists of at most `_ACCUMULATORS_AT_ONCE` keys of parts, or of one window."""
+    batch: list[tuple[int, list[SliceAggregate]]] = []
     count = 0
     for start, content in windows:
-        pieces = list(content)
-        more = sum(len(piece.accumulators) for piece in pieces)
-        if group and count + more > _ACCUMULATORS_AT_ONCE:
-            yield group
-            group, count = [], 0
-        group.append((start, pieces))
+        parts = list(content)
+        more = sum(len(part.accumulators) for part in parts)
+        if batch and count + more > _ACCUMULATORS_AT_ONCE:
+            yield batch
+            batch, count = [], 0
+        batch.append((start, parts))
         count += more
-    if group:
-        yield group
+    if batch:
+        yield batch

@@ -36,12 +36,12 @@ class DistinctSample:
         """About how many accumulators the rows need that were added."""
         return _KEYS_PER_SAMPLED * len(self._seen)
 
-    def add(self, keys: pa.RecordBatch, starts: list[int], which: npt.NDArray[Any] | None) -> None:
+    def add(self, keys: pa.RecordBatch, starts: list[int], slice_indices: npt.NDArray[Any] | None) -> None:
         """Adds rows.
 
         Args:
             starts: the distinct slices of the rows.
-            which: for each row the index of its slice in `starts`; None: they are all in the only one.
+            slice_indices: for each row the index of its slice in `starts`; None: they are all in the only one.
 
         Raises:
             TypeMismatchError: a column's type cannot be a key.
@@ -49,6 +49,6 @@ class DistinctSample:
         hashes = key_hashes(keys)
         rows = np.flatnonzero(hashes >> _SHIFT == 0)
         salts = np.array([start * _SLICE_MULTIPLIER & _WORD for start in starts], np.uint64)
-        pairs = hashes[rows] ^ (salts[0] if which is None else salts[which[rows]])
+        pairs = hashes[rows] ^ (salts[0] if slice_indices is None else salts[slice_indices[rows]])
         self._seen = distinct(np.concatenate([self._seen, pairs]))
         self.rows += keys.num_rows

@@ -1,4 +1,4 @@
-"""Windows with the user's own functions: reduce, AggregateFunction, ProcessWindowFunction."""
+"""Aligned windows with functions that fold rows: reduce, AggregateFunction, also with a ProcessWindowFunction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from actors.operators.contract.operator import OperatorContext, Output, label_of
 from actors.operators.windows.base.operator import WindowOperatorBase
 from actors.operators.windows.base.times import PendingWindows
 from actors.operators.windows.user_functions.calls import CallingOperator, WindowCalls
-from actors.operators.windows.user_functions.panes import Pane, pane_rows, panes_table
+from actors.operators.windows.user_functions.contents_by_key import ContentsByKey, contents_table, restored_contents
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code.functions import raise_attributed
@@ -27,7 +27,7 @@ _STATE = "panes"
 
 
 class RowWindowOperator(CallingOperator, WindowOperatorBase):
-    """Keeps per window and key a list of rows, a reduced value or an accumulator, and calls the user's function.
+    """Folds the rows of each window and key into a reduced value or an accumulator, and calls the user's function.
 
     Windows fire in order, in each the keys by first arrival. A late row that is still allowed makes its (key, window)
     fire again with everything so far, once per batch. In processing time a batch is in the windows of the moment at
@@ -42,10 +42,10 @@ class RowWindowOperator(CallingOperator, WindowOperatorBase):
         self._calls = WindowCalls(factory)
         self._waiting = PendingWindows()
         self._open = PendingWindows()
-        self._panes: dict[int, Pane] = {}
-        """By window start."""
+        self._by_window: dict[int, ContentsByKey] = {}
+        """The contents of the open windows, by window start."""
         self._opened: list[int] = []
-        """Of them, those that are new and yet to be put into the two above."""
+        """The starts of open windows that are new, and yet to be put into the two above."""
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -54,20 +54,20 @@ class RowWindowOperator(CallingOperator, WindowOperatorBase):
     # -- rows
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        kept = self._in_time(self._arrived(batch))
-        if kept is None:
+        in_time = self._in_time(self._arrived(batch))
+        if in_time is None:
             return
         times = self._times
-        timestamps = self._timestamps(kept)
+        timestamps = self._timestamps(in_time)
         last_starts = times.last_starts(timestamps).tolist()
-        values = decode(kept)
-        keys, groups = self._keys(kept)
+        values = decode(in_time)
+        keys, key_groups = self._keys(in_time)
         fire_again: dict[int, dict[Any, None]] = {}
-        rows = zip(values, keys, groups, timestamps.tolist(), last_starts, strict=True)
-        for value, key, group, timestamp, last_start in rows:
+        rows = zip(values, keys, key_groups, timestamps.tolist(), last_starts, strict=True)
+        for value, key, key_group, timestamp, last_start in rows:
             starts = times.starts(last_start, timestamp) if times.is_sliced else (last_start,)
             for start in starts:
-                if self._add_to(start, key, group, value):
+                if self._add_to(start, key, key_group, value):
                     fire_again.setdefault(start, {})[key] = None
         self._await_opened()
         for start in sorted(fire_again):
@@ -80,24 +80,24 @@ class RowWindowOperator(CallingOperator, WindowOperatorBase):
         columns = None if self._selector is None else key_columns(batch, self._selector, self._where)
         return self._calls.keys(columns, batch.num_rows)
 
-    def _add_to(self, start: int, key: Any, group: int, value: Any) -> bool:
-        """Adds the value to a window that is not over; whether it has to fire again for the key."""
+    def _add_to(self, start: int, key: Any, key_group: int, value: Any) -> bool:
+        """Adds the value to a window that is not over; gives whether it has to fire again for the key."""
         if self._watermark >= start and self._times.is_over(start, self._watermark):
             return False
-        pane = self._panes.get(start)
-        if pane is None:
-            pane = self._open_pane(start)
+        by_key = self._by_window.get(start)
+        if by_key is None:
+            by_key = self._open_window(start)
         fold = self._calls.fold
         try:
-            pane.contents[key] = fold.add(pane.to_change(key, group, fold.copy), value)
+            by_key.contents[key] = fold.add(by_key.changeable(key, key_group, fold.copy), value)
         except BaseException as error:
             raise_attributed(self.context.operator_name, self.context.subtask, value, error)
         return self._times.is_due(start, self._watermark)
 
-    def _open_pane(self, start: int) -> Pane:
-        pane = self._panes[start] = Pane()
+    def _open_window(self, start: int) -> ContentsByKey:
+        by_key = self._by_window[start] = ContentsByKey()
         self._opened.append(start)
-        return pane
+        return by_key
 
     def _await_opened(self) -> None:
         if self._opened:
@@ -114,26 +114,26 @@ class RowWindowOperator(CallingOperator, WindowOperatorBase):
             while ended < len(over) and times.cleanup_time(over[ended]) < start + times.size - 1:
                 self._close(over[ended])
                 ended += 1
-            self._fire(start, self._panes[start].to_fire())
+            self._fire(start, self._by_window[start].keys_to_fire())
         for start in over[ended:]:
             self._close(start)
         self._calls.end_round()
 
     def _close(self, start: int) -> None:
-        """The window is over."""
-        pane = self._panes.pop(start)
-        if self._calls.are_told_of_ends:
-            for key, group in pane.groups.items():
-                self._calls.clear(key, group, self._window(start))
+        """Forgets the window, which is over."""
+        by_key = self._by_window.pop(start)
+        if self._calls.has_clear:
+            for key, key_group in by_key.key_groups.items():
+                self._calls.clear(key, key_group, self._window(start))
 
     def _earliest_end(self) -> int | None:
         start = self._waiting.earliest()
         return None if start is None else start + self._times.size
 
     def _fire(self, start: int, keys: Iterable[Any]) -> None:
-        window, pane = self._window(start), self._panes[start]
+        window, by_key = self._window(start), self._by_window[start]
         for key in keys:
-            self._calls.fire(key, pane.groups[key], window, pane.to_show(key))
+            self._calls.fire(key, by_key.key_groups[key], window, by_key.exposed(key))
 
     def _window(self, start: int) -> Window:
         return Window(start, start + self._times.size)
@@ -142,10 +142,10 @@ class RowWindowOperator(CallingOperator, WindowOperatorBase):
 
     def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions) -> OperatorSnapshot:
         snapshot = self._snapshot_subtask()
-        panes = {start: pane.freeze() for start, pane in self._panes.items()}
-        if panes:
+        frozen = {start: by_key.freeze() for start, by_key in self._by_window.items()}
+        if frozen:
             watermark, tables, size = self._watermark, KeyedTables.of(self.context), self._times.size
-            snapshot.add_keyed(_STATE, lambda: panes_table(panes, watermark, size, tables), tables.owned)
+            snapshot.add_keyed(_STATE, lambda: contents_table(frozen, watermark, size, tables), tables.owned)
         self._calls.snapshot_state(checkpoint_id, options, snapshot)
         return snapshot
 
@@ -157,9 +157,11 @@ class RowWindowOperator(CallingOperator, WindowOperatorBase):
     def _restore(self, restored: RestoredState) -> None:
         self._restore_subtask(restored)
         where = label_of(self.context)
-        for start, key, group, contents, fired_until in pane_rows(restored.keyed(_STATE), self._times.size, where):
-            pane = self._panes.get(start) or self._open_pane(start)
+        for start, key, key_group, contents, fired_until in restored_contents(
+            restored.keyed(_STATE), self._times.size, where
+        ):
+            by_key = self._by_window.get(start) or self._open_window(start)
             has_fired = self._times.is_due(start, fired_until) and not self._times.is_due(start, self._watermark)
-            pane.restore(key, group, contents, has_fired)
+            by_key.restore(key, key_group, contents, has_fired)
         self._await_opened()
         self._await_clock()

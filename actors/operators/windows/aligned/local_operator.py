@@ -1,4 +1,4 @@
-"""The local phase of windows: rows become one row per key and slice before they are sent to their window."""
+"""The local phase of aligned windows: rows become one row per key and slice before they are sent to their window."""
 
 from __future__ import annotations
 
@@ -21,31 +21,32 @@ from flinkray.transformations.operator_factories import LocalWindowAggregateFact
 from flinkray.types.records import MAX_TIMESTAMP, Timestamp
 from flinkray.windows.assigners import AlignedWindows
 
-# Aggregating is worth it if there are at most this many groups per row: numbering keys that are mostly new, and rows
+# Aggregating is worth it if rows need at most this many accumulators each: numbering keys that are mostly new, and rows
 # that are wider than before, cost more than half as many of them save.
 _LARGEST_SHARE = 0.4
 
-# Groups of fewer rows say nothing about that.
+# Fewer rows than this say nothing about whether it is worth it.
 _FEWEST_ROWS = 8192
 
 # How many times as many rows pass unseen after it was not worth it: twice as many each time, up to the last.
 _FIRST_PASSING = 4
 _MOST_PASSING = 128
 
-# Groups that wait for their watermark at most: so many that their arrays stay in a core's cache.
-_MOST_GROUPS = 1 << 17
+# So many accumulators wait for their watermark at most: their arrays stay in a core's cache.
+_MOST_ACCUMULATORS = 1 << 17
 
 _NEVER = int(MAX_TIMESTAMP) + 1
 
 
 class LocalWindowAggregateOperator(Operator):
-    """Aggregates what a window would aggregate behind the exchange. After Flink's operator of that name: groups wait
+    """Aggregates what a window would aggregate behind the exchange, as Flink's operator of that name: accumulators wait
     until the watermark, a barrier or a pause of the input is to pass, or until there are many of them. So there is
     nothing to snapshot, no window waits for a row, and no row is late for having waited.
 
-    Rows of large batches pass unchanged until a sample of them says that there are few groups; where it says that there
-    are many, it is asked more and more seldom. So do rows that may be late, which only the window knows, and those of
-    types whose aggregates would not be small. What passes has the columns that the window looks at, and no others.
+    Rows of large batches pass unchanged until a sample of them says that they need few accumulators; where it says that
+    they need many, samples are taken more and more seldom. Rows pass too that may be late, which only the window knows,
+    and those of types whose aggregates would not be small. What passes has the columns that the window looks at, and no
+    others.
     """
 
     def __init__(self, factory: LocalWindowAggregateFactory) -> None:
@@ -58,17 +59,18 @@ class LocalWindowAggregateOperator(Operator):
         self._read = keys | column_names(factory.window.aggregates)
         """The columns that the window looks at."""
         self._schema: pa.Schema | None = None
-        """Of the rows that wait, and of those that came last."""
+        """The schema of the rows that wait, and of those that came last."""
         self._is_combinable = False
         """Whether rows of this schema can be aggregated."""
         self._earliest_end = _NEVER
         """The lowest last millisecond of the slices that wait."""
-        self._kept: set[str] = set()
-        """For `write_partial`."""
+        self._written_columns: set[str] = set()
+        """The columns that `write_partial` has written once."""
         self._sample: DistinctSample | None = DistinctSample()
-        """Of the rows of large batches that have passed since it is not known whether it is worth it; None: it is."""
+        """The sample of rows of large batches, which pass while it is not known whether it is worth it; None: it is
+        worth it."""
         self._passing = 0
-        """Rows that are still to pass unseen."""
+        """How many rows are still to pass unseen."""
         self._next_passing = _FIRST_PASSING
 
     def setup(self, context: OperatorContext, output: Output) -> None:
@@ -88,7 +90,8 @@ class LocalWindowAggregateOperator(Operator):
             self._emit_rows(batch)
 
     def _emit_rows(self, batch: Batch) -> None:
-        """Rows as they came, as far as the window looks at them: some columns, and of event time only the slice."""
+        """Emits rows as they came, as far as the window looks at them: some columns, and of event time only the
+        slice."""
         names = batch.data.schema.names
         read = [number for number, name in enumerate(names) if name in self._read]
         # A batch without columns would have no rows either; where one is missing, the window says what there is.
@@ -104,37 +107,37 @@ class LocalWindowAggregateOperator(Operator):
         sample = self._sample
         if sample is None or self._selector is None or batch.num_rows < _FEWEST_ROWS:
             return True
-        starts, which = self._times.slices_of_rows(batch)
-        sample.add(key_columns(batch, self._selector, self._where), starts, which)
+        starts, slice_indices = self._times.slices_of_rows(batch)
+        sample.add(key_columns(batch, self._selector, self._where), starts, slice_indices)
         if sample.accumulators <= _LARGEST_SHARE * sample.rows:
             self._sample = None
-        elif sample.accumulators >= _MOST_GROUPS:
+        elif sample.accumulators >= _MOST_ACCUMULATORS:
             self._pass(sample.rows)
         return self._sample is None
 
     def _combine(self, batch: Batch) -> None:
         first_open = self._times.first_open_slice(self._combined)
         if batch.time_bounds[0] >= first_open:
-            self._hold(batch)
+            self._accumulate(batch)
             return
         assert batch.timestamps is not None
         is_open = from_numpy(fixed_width(batch.timestamps, INT64) >= first_open)
         self._emit_rows(batch.filter(pc.invert(is_open)))
-        kept = batch.filter(is_open)
-        if kept.num_rows:
-            self._hold(kept)
+        open_rows = batch.filter(is_open)
+        if open_rows.num_rows:
+            self._accumulate(open_rows)
 
     def _can_combine(self, batch: Batch) -> bool:
-        """Whether rows of this schema make aggregates of fixed size, and all have event time. What is wrong with
-        others the window says."""
+        """Whether rows of this schema make aggregates of fixed size, and all have event time. What is wrong with others
+        the window says."""
         if self._schema is None or not batch.data.schema.equals(self._schema):
-            self._give(self._store.slice_starts())
+            self._emit_slices(self._store.slice_starts())
             self._store, self._sample = SliceStore(self._aggregates, self._where), DistinctSample()
             self._schema, self._is_combinable = batch.data.schema, self._has_fixed_size(batch.data)
         return self._is_combinable and self._is_usable(batch)
 
     def _is_usable(self, batch: Batch) -> bool:
-        """Whether all rows have event time, and such that can be put into windows."""
+        """Whether all rows have event times, which can be put into windows."""
         return batch.is_timed and self._times.are_within_bounds(*batch.time_bounds)
 
     def _has_fixed_size(self, data: pa.RecordBatch) -> bool:
@@ -145,61 +148,61 @@ class LocalWindowAggregateOperator(Operator):
             return False
         return aggregates.is_fixed_size
 
-    def _hold(self, batch: Batch) -> None:
-        starts, which = self._times.slices_of_rows(batch)
+    def _accumulate(self, batch: Batch) -> None:
+        starts, slice_indices = self._times.slices_of_rows(batch)
         keys = None if self._selector is None else key_columns(batch, self._selector, self._where)
-        self._store.add(batch.data, keys, starts, which)
+        self._store.add(batch.data, keys, starts, slice_indices)
         self._earliest_end = min(self._earliest_end, starts[0] + self._times.slice - 1)
-        # Half of them: or accumulators would be looked at again after few more rows.
-        if self._store.accumulator_count >= _MOST_GROUPS and self._store.group_count() > _MOST_GROUPS // 2:
-            self._give(self._store.slice_starts())
+        # Half of them: otherwise accumulators would be looked at again after few more rows.
+        if self._store.accumulator_count >= _MOST_ACCUMULATORS and self._store.pair_count() > _MOST_ACCUMULATORS // 2:
+            self._emit_slices(self._store.slice_starts())
 
     # -- what the groups wait for
 
     def on_watermark(self, timestamp: Timestamp) -> None:
         if timestamp >= self._earliest_end:
             first_open = self._times.first_open_slice(timestamp)
-            self._give([start for start in self._store.slice_starts() if start < first_open])
+            self._emit_slices([start for start in self._store.slice_starts() if start < first_open])
         super().on_watermark(timestamp)
 
     def process_status(self, is_idle: bool, input_index: int = 0) -> None:
         if is_idle:  # windows go on without this input
-            self._give(self._store.slice_starts())
+            self._emit_slices(self._store.slice_starts())
         super().process_status(is_idle, input_index)
 
     def prepare_barrier(self, checkpoint_id: int) -> None:
-        self._give(self._store.slice_starts())
+        self._emit_slices(self._store.slice_starts())
 
     def finish(self) -> None:
-        self._give(self._store.slice_starts())
+        self._emit_slices(self._store.slice_starts())
 
-    def _give(self, starts: list[int]) -> None:
-        """Emits the groups of these slices, which ascend, one slice after the other."""
+    def _emit_slices(self, starts: list[int]) -> None:
+        """Emits the accumulators of these slices, which ascend, one slice after the other."""
         if not starts:
             return
         slices = self._store.read(np.array(starts, np.int64))
         accumulators, times = slices.accumulators, np.repeat(slices.starts, slices.counts)
-        batches = self._store.partial_rows(accumulators, self._kept)
+        batches = self._store.partial_rows(accumulators, self._written_columns)
         self._store.release(starts)
         self._store.compact()
         left = self._store.slice_starts()
         self._earliest_end = left[0] + self._times.slice - 1 if left else _NEVER
-        self._judge(len(accumulators), sum(map(rows_behind, batches)))
+        self._decide(len(accumulators), sum(map(rows_behind, batches)))
         for rows in timed(batches, from_numpy(times)):
             self.output.emit(rows)
 
     # -- whether it is worth it
 
-    def _judge(self, groups: int, rows: int) -> None:
+    def _decide(self, accumulators_emitted: int, rows: int) -> None:
         if rows < _FEWEST_ROWS:
             return
-        if groups > _LARGEST_SHARE * rows:
+        if accumulators_emitted > _LARGEST_SHARE * rows:
             self._pass(rows)
         else:
             self._sample, self._next_passing = None, _FIRST_PASSING
 
     def _pass(self, rows: int) -> None:
-        """It was not worth it for so many rows."""
+        """Lets more rows pass: it was not worth it for so many."""
         self._passing = self._next_passing * rows
         self._next_passing = min(2 * self._next_passing, _MOST_PASSING)
         self._sample = DistinctSample()

@@ -1,4 +1,4 @@
-"""Slices merged ahead of time, so that a window of many slices is put together from few pieces."""
+"""Slices merged ahead of time, so that a window of many slices is put together from few parts."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from actors.keys.index import Ids
 from actors.operators.aggregates.accumulators import Accumulators
 from actors.operators.aggregates.aggregate_columns import AggregateColumns
 
-# Two pieces stay two where their merger has more than this share of their groups: it would take memory for little.
+# Two parts are not merged where their merger would have more than this share of their keys: it would take memory for
+# little.
 _WORTH_MERGING = 0.75
 
 
-class Piece(Struct, frozen=True):
-    """Aggregates of some keys over some slices.
+class SliceAggregate(Struct, frozen=True):
+    """The aggregates of some keys over a slice, or over several that follow one another.
 
     Attributes:
-        key_ids: distinct.
-        first_cells: per key the lowest of its accumulators, which orders the keys.
-        aggregates: what holds them.
-        accumulators: where in `aggregates` each key's are.
+        key_ids: the keys, each once.
+        first_accumulators: for each key the lowest of the accumulators that were merged, which orders the keys.
+        aggregates: the columns of accumulators in which the aggregates are.
+        accumulators: the accumulator of each key in these columns.
     """
 
     key_ids: Ids
@@ -35,22 +36,23 @@ class Piece(Struct, frozen=True):
 class MergedSlices:
     """Merges the slices 2n and 2n + 1, then pairs of pairs, and so on, each when it is first asked for.
 
-    A window of n slices consists of some 2 log2(n) pieces, and each slice that passes costs about two merges, where
-    every window would else merge n slices. A slice that changes takes only the pieces over it along, so late rows
-    cost little. The pieces are a cache: nothing is lost when they are dropped.
+    A window of n slices consists of some 2 log2(n) parts, and each slice that passes costs about two merges, where
+    every window would else merge n slices. When a slice changes, only the parts over it are dropped, so late rows cost
+    little. The parts are a cache: nothing is lost with them.
 
     Args:
-        piece_of: the piece of one slice, by its number (slices are numbered in order of time); None: it has no rows.
+        aggregate_of: gives the aggregate of one slice, by its number (slices are numbered in order of time); None: the
+            slice has no rows.
     """
 
-    def __init__(self, piece_of: Callable[[int], Piece | None]) -> None:
-        self._piece_of = piece_of
-        self._pieces: dict[tuple[int, int], list[Piece]] = {}
-        """By level and number: those of the slices number << level to (number + 1) << level."""
+    def __init__(self, aggregate_of: Callable[[int], SliceAggregate | None]) -> None:
+        self._aggregate_of = aggregate_of
+        self._merged_parts: dict[tuple[int, int], list[SliceAggregate]] = {}
+        """The parts by level and number: those of the slices number << level to (number + 1) << level."""
         self._levels = 0
 
-    def pieces(self, first: int, last: int) -> Iterator[Piece]:
-        """Pieces that make up the slices first ... last - 1."""
+    def parts(self, first: int, last: int) -> Iterator[SliceAggregate]:
+        """Parts that make up the slices first ... last - 1."""
         while first < last:
             level = 0
             while not first & (1 << level) and first + (2 << level) <= last:
@@ -59,58 +61,67 @@ class MergedSlices:
             first += 1 << level
 
     def drop(self, numbers: Iterable[int]) -> None:
-        """These slices have changed, or are gone."""
-        if self._pieces:
+        """Drops the parts over these slices, which have changed or are gone."""
+        if self._merged_parts:
             for number in numbers:
                 for level in range(1, self._levels + 1):
-                    self._pieces.pop((level, number >> level), None)
+                    self._merged_parts.pop((level, number >> level), None)
 
     def clear(self) -> None:
-        """Keys or accumulators have other numbers now."""
-        self._pieces.clear()
+        """Drops everything: keys or accumulators have other numbers now."""
+        self._merged_parts.clear()
 
-    def _merged(self, level: int, number: int) -> list[Piece]:
+    def _merged(self, level: int, number: int) -> list[SliceAggregate]:
         if not level:
-            piece = self._piece_of(number)
-            return [] if piece is None else [piece]
-        pieces = self._pieces.get((level, number))
-        if pieces is None:
-            pieces = [*self._merged(level - 1, 2 * number), *self._merged(level - 1, 2 * number + 1)]
-            if len(pieces) > 1:
-                pieces = _merge(pieces)
-            self._pieces[level, number] = pieces
+            part = self._aggregate_of(number)
+            return [] if part is None else [part]
+        parts = self._merged_parts.get((level, number))
+        if parts is None:
+            parts = [*self._merged(level - 1, 2 * number), *self._merged(level - 1, 2 * number + 1)]
+            if len(parts) > 1:
+                parts = _merge(parts)
+            self._merged_parts[level, number] = parts
             self._levels = max(self._levels, level)
-        return pieces
+        return parts
 
 
-def _merge(pieces: list[Piece]) -> list[Piece]:
-    key_ids, first_accumulators, places = _by_lowest_accumulator(pieces)
-    if len(key_ids) > _WORTH_MERGING * len(places):
-        return pieces
-    return [Piece(key_ids, first_accumulators, _put_together(pieces, places, len(key_ids)), np.arange(len(key_ids)))]
+def _merge(parts: list[SliceAggregate]) -> list[SliceAggregate]:
+    key_ids, first_accumulators, targets = _by_lowest_accumulator(parts)
+    if len(key_ids) > _WORTH_MERGING * len(targets):
+        return parts
+    return [
+        SliceAggregate(
+            key_ids, first_accumulators, _merged_aggregates(parts, targets, len(key_ids)), np.arange(len(key_ids))
+        )
+    ]
 
 
-def combine(windows: Sequence[Sequence[Piece]]) -> tuple[Ids, list[int], AggregateColumns]:
-    """The keys of all windows, each window's by their lowest accumulators; how many each has; and their aggregates."""
+def combine(windows: Sequence[Sequence[SliceAggregate]]) -> tuple[Ids, list[int], AggregateColumns]:
+    """The keys of all windows, each window's by their lowest accumulators; how many keys each window has; and the
+    aggregates of each window and key, in that order."""
     keys: list[Ids] = []
-    places: list[Accumulators] = []
+    targets: list[Accumulators] = []
     size = 0
-    for pieces in windows:
-        key_ids, _, places_in_window = _by_lowest_accumulator(pieces)
+    for parts in windows:
+        key_ids, _, targets_in_window = _by_lowest_accumulator(parts)
         keys.append(key_ids)
-        places.append(places_in_window + size)
+        targets.append(targets_in_window + size)
         size += len(key_ids)
-    every = [piece for pieces in windows for piece in pieces]
-    return np.concatenate(keys), [len(key_ids) for key_ids in keys], _put_together(every, np.concatenate(places), size)
+    every = [part for parts in windows for part in parts]
+    return (
+        np.concatenate(keys),
+        [len(key_ids) for key_ids in keys],
+        _merged_aggregates(every, np.concatenate(targets), size),
+    )
 
 
-def _by_lowest_accumulator(pieces: Sequence[Piece]) -> tuple[Ids, Accumulators, Accumulators]:
-    """The distinct keys of all pieces by their lowest accumulators, these accumulators, and for each key of each piece
-    its place among the distinct ones."""
-    key_ids = np.concatenate([piece.key_ids for piece in pieces])
-    accumulators = np.concatenate([piece.first_accumulators for piece in pieces])
+def _by_lowest_accumulator(parts: Sequence[SliceAggregate]) -> tuple[Ids, Accumulators, Accumulators]:
+    """The distinct keys of all parts by their lowest accumulators, these accumulators, and for each key of each part
+    its index among the distinct ones."""
+    key_ids = np.concatenate([part.key_ids for part in parts])
+    accumulators = np.concatenate([part.first_accumulators for part in parts])
     never, keys = np.iinfo(np.int64).max, int(key_ids.max()) + 1
-    if keys <= 8 * len(key_ids):  # an array with a place per key beats sorting
+    if keys <= 8 * len(key_ids):  # an array with an element per key beats sorting
         first_accumulators = np.full(keys, never)
         np.minimum.at(first_accumulators, key_ids, accumulators)
         distinct = np.flatnonzero(first_accumulators != never)
@@ -127,19 +138,23 @@ def _by_lowest_accumulator(pieces: Sequence[Piece]) -> tuple[Ids, Accumulators, 
     return distinct[order], first_accumulators[order], numbers[key_ids]
 
 
-def _put_together(pieces: Sequence[Piece], places: Accumulators, size: int) -> AggregateColumns:
-    """New aggregates of `size` groups, in which each key of each piece goes to its place."""
-    merged = pieces[0].aggregates.fresh()
+def _merged_aggregates(parts: Sequence[SliceAggregate], targets: Accumulators, size: int) -> AggregateColumns:
+    """New aggregates of `size` accumulators.
+
+    Args:
+        targets: for each key of each part the accumulator that takes in what it has.
+    """
+    merged = parts[0].aggregates.fresh()
     merged.grow(size)
-    accumulators: dict[int, list[Accumulators]] = {}
-    targets: dict[int, list[Accumulators]] = {}
-    holders = {id(piece.aggregates): piece.aggregates for piece in pieces}
+    # Parts that lie in the same columns are merged with one call.
+    sources_in: dict[int, list[Accumulators]] = {}
+    targets_in: dict[int, list[Accumulators]] = {}
     start = 0
-    for piece in pieces:
-        stop = start + len(piece.accumulators)
-        accumulators.setdefault(id(piece.aggregates), []).append(piece.accumulators)
-        targets.setdefault(id(piece.aggregates), []).append(places[start:stop])
+    for part in parts:
+        stop = start + len(part.accumulators)
+        sources_in.setdefault(id(part.aggregates), []).append(part.accumulators)
+        targets_in.setdefault(id(part.aggregates), []).append(targets[start:stop])
         start = stop
-    for holder, aggregates in holders.items():
-        merged.merge(aggregates, np.concatenate(accumulators[holder]), np.concatenate(targets[holder]))
+    for identity, aggregates in {id(part.aggregates): part.aggregates for part in parts}.items():
+        merged.merge(aggregates, np.concatenate(sources_in[identity]), np.concatenate(targets_in[identity]))
     return merged

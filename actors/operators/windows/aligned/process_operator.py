@@ -1,4 +1,5 @@
-"""Windows whose function gets all rows: kept in columns, and made values when the window fires."""
+"""Aligned windows whose function gets all rows: these are buffered in columns, and made values when the window
+fires."""
 
 from __future__ import annotations
 
@@ -39,10 +40,11 @@ class ProcessWindowOperator(CallingOperator, KeptRowsOperator):
         super().__init__(factory)
         self._calls = WindowCalls(factory)
         self._ended_until: int = MIN_TIMESTAMP
-        """The function was told of the end of windows that were over at this watermark."""
+        """The function's `clear` has been called for the windows that were over at this watermark."""
         self._ending: Iterator[tuple[Any, int, Window]] = iter(())
         self._next_ending: tuple[Any, int, Window] | None = None
-        """Windows that are over now, by their time: the function is told when what fires before has."""
+        """Windows that are over now, by their time: `clear` is called when the windows that fire before that have
+        fired."""
 
     def _key_selectors(self) -> Sequence[KeySelector | None]:
         return self.context.keys[:1] or (None,)
@@ -57,7 +59,8 @@ class ProcessWindowOperator(CallingOperator, KeptRowsOperator):
         self._calls.end_round()
 
     def _sides(self, group: WindowGroup) -> list[WindowedRows | None]:
-        """Those of the same columns each: values are to have the types that they came with."""
+        """The rows of each layout of columns as a side of their own: values are to have the types that they came
+        with."""
         alike: list[list[Found]] = []
         for found in group.sides[0]:
             for others in alike:
@@ -70,12 +73,12 @@ class ProcessWindowOperator(CallingOperator, KeptRowsOperator):
 
     def _fire_sides(self, sides: Sequence[WindowedRows | None], starts: Times) -> None:
         for ids, groups in RowsByGroup(sides, len(self._keys)).pieces_by_arrival(self._VALUES_AT_ONCE):
-            for (key, key_group, window), rows in zip(self._told(ids, starts), groups, strict=True):
-                self._tell_ends(window.max_timestamp())
+            for (key, key_group, window), rows in zip(self._windows_of(ids, starts), groups, strict=True):
+                self._clear_ended(window.max_timestamp())
                 self._calls.fire(key, key_group, window, rows)
 
-    def _told(self, ids: Ids, starts: Times) -> Iterator[tuple[Any, int, Window]]:
-        """Key, key group and window of each, which is a number of window and key."""
+    def _windows_of(self, ids: Ids, starts: Times) -> Iterator[tuple[Any, int, Window]]:
+        """Key, key group and window of each pair of window and key."""
         windows, key_ids = np.divmod(ids, len(self._keys))
         begins = starts[windows]
         keys, groups = self._calls.keys(self._keys.take(key_ids), len(ids))
@@ -84,28 +87,29 @@ class ProcessWindowOperator(CallingOperator, KeptRowsOperator):
     # -- windows that are over
 
     def _fire_due(self, watermark: int) -> None:
-        if self._calls.are_told_of_ends:
+        if self._calls.has_clear:
             before, over = (self._times.over_limit(time) for time in (self._ended_until, watermark))
             self._ended_until = watermark
-            self._ending = self._ends(windows_between(self._times, self._buffers, before, over))
+            self._ending = self._ended_windows(windows_between(self._times, self._buffers, before, over))
             self._next_ending = next(self._ending, None)
         super()._fire_due(watermark)
 
-    def _ends(self, windows: Iterable[Times]) -> Iterator[tuple[Any, int, Window]]:
+    def _ended_windows(self, windows: Iterable[Times]) -> Iterator[tuple[Any, int, Window]]:
         for starts in windows:
             for group in self._groups(starts, self._buffers):
-                ids = [self._not_told(found, group.starts) for found in group.sides[0]]
-                yield from self._told(distinct(np.concatenate(ids)), group.starts)
+                ids = [self._not_cleared(found, group.starts) for found in group.sides[0]]
+                yield from self._windows_of(distinct(np.concatenate(ids)), group.starts)
 
-    def _not_told(self, found: Found, starts: Times) -> Ids:
-        """The windows and keys with a row that was not there when a subtask that was ahead told of the end."""
+    def _not_cleared(self, found: Found, starts: Times) -> Ids:
+        """The pairs of window and key with a row that was not there when a subtask that was ahead called `clear` for
+        them."""
         ids, fired_until = found.ids(len(self._keys)), found.fired_until()
         if fired_until is None:
             return ids
         return ids[fired_until < self._times.cleanup_times(starts)[ids // len(self._keys)]]
 
-    def _tell_ends(self, before: int | None) -> None:
-        """Of the windows that were over before this time; None: of all that are over now."""
+    def _clear_ended(self, before: int | None) -> None:
+        """Calls `clear` for the windows that were over before this time; None: for all that are over now."""
         while self._next_ending is not None:
             key, key_group, window = self._next_ending
             if before is not None and self._times.cleanup_time(window.start) >= before:
@@ -114,7 +118,7 @@ class ProcessWindowOperator(CallingOperator, KeptRowsOperator):
             self._next_ending = next(self._ending, None)
 
     def _before_release(self) -> None:
-        self._tell_ends(None)
+        self._clear_ended(None)
         self._end_round()
 
     def initialize_state(self, restored: RestoredState | None) -> None:

@@ -1,4 +1,4 @@
-"""The state of columnar windows: aggregates per key and slice, in arrays."""
+"""The state of aligned windows with built-in aggregates: an accumulator per key and slice, in arrays."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from actors.keys.state_tables import KeyedTables, StateRows
 from actors.operators.aggregates.accumulators import Accumulators, Selection, grown, numbers_in, renumbered
 from actors.operators.aggregates.aggregate_columns import AggregateColumns
 from actors.operators.aggregates.partial import is_partial, state_of, write_partial
-from actors.operators.windows.aligned.merged_slices import Piece
-from actors.operators.windows.aligned.slice_index import SliceIndex, best_index
-from actors.operators.windows.aligned.slice_runs import AccumulatorRun, Counts, Starts
-from actors.operators.windows.aligned.sparse_index import AppendIndex, SparseIndex
+from actors.operators.windows.aligned.accumulator_runs import AccumulatorRun, Counts, Starts
+from actors.operators.windows.aligned.dense_index import DenseIndex, HasRows, is_dense
+from actors.operators.windows.aligned.merged_slices import SliceAggregate
+from actors.operators.windows.aligned.slice_index import SliceIndex
+from actors.operators.windows.aligned.sparse_index import AppendIndex, LookupIndex
 from actors.state.snapshots.snapshot import KeyedTable
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.types.records import MIN_TIMESTAMP
@@ -33,8 +34,7 @@ _FIRED_UNTIL = "fired_until"
 
 
 class SliceStore:
-    """A *accumulator* holds the aggregates of one key in one slice, a *group*; for a while a group may have several
-    accumulators.
+    """The accumulators of keys in slices; for a while a key may have several in a slice.
 
     Keys, accumulators and aggregates are arrays throughout: per row nothing but kernels runs, per accumulator nothing
     but a few bytes stay. Belongs to one thread.
@@ -57,38 +57,44 @@ class SliceStore:
         self._next_position = 0
         self._index: SliceIndex = AppendIndex()
         self._fired_until: npt.NDArray[np.int64] | None = None
-        """Per accumulator: windows that end before this have fired for its key, before the operator was restored with
-        the lower watermark of another subtask. None: with those that the watermark has passed, all is said."""
+        """For each accumulator, windows that end before this have fired for its key, before the operator was restored
+        with the lower watermark of another subtask. None: exactly the windows that the watermark has passed have
+        fired."""
 
     @property
     def accumulator_count(self) -> int:
-        """Accumulators in use; more than there are groups where some were not found yet to be of the same one."""
+        """How many accumulators are in use: more than there are keys in slices where some were not found yet to be of
+        the same one."""
         return self._index.count
 
-    def group_count(self) -> int:
+    def pair_count(self) -> int:
         """How many keys there are in the slices, each slice's counted by itself. Looks at all accumulators."""
-        self._index.find_repeated()
-        self._add_repeated()
+        self._index.merge_repeated()
+        self._merge_repeated()
         return self._index.count
 
     # -- adding
 
     def add(
-        self, data: pa.RecordBatch, keys: pa.RecordBatch | None, starts: list[int], which: npt.NDArray[Any] | None
+        self,
+        data: pa.RecordBatch,
+        keys: pa.RecordBatch | None,
+        starts: list[int],
+        slice_indices: npt.NDArray[Any] | None,
     ) -> Accumulators:
         """Adds rows, or partial aggregates, to their accumulators, which are returned.
 
         Args:
             keys: the key columns; None: one key for all.
             starts: the distinct slices of the rows.
-            which: for each row the index of its slice in `starts`; None: they are all in the only one.
+            slice_indices: for each row the index of its slice in `starts`; None: they are all in the only one.
         """
         key_ids = np.zeros(data.num_rows, np.int64) if keys is None else self._keys.ids(keys)
-        has_room = self._index.has_room(starts, self._key_count, data.num_rows)
-        self._add_repeated()
-        if not has_room:
+        is_suitable = self._index.is_suitable(starts, self._key_count, data.num_rows)
+        self._merge_repeated()
+        if not is_suitable:
             self._rebuild(starts, data.num_rows)
-        accumulators = self._entered(key_ids, starts, which)
+        accumulators = self._accumulators_for(key_ids, starts, slice_indices)
         if self._fired_until is not None:  # what has come now has not been in any firing
             self._fired_until[accumulators] = MIN_TIMESTAMP
         if is_partial(data):
@@ -103,8 +109,8 @@ class SliceStore:
         source = np.arange(rows.num_rows, dtype=np.int64)
         self._aggregates.merge(self._aggregates.loaded(rows), source, accumulators)
 
-    def _add_repeated(self) -> None:
-        """What is in accumulators that turned out to be of another one's group goes to that one."""
+    def _merge_repeated(self) -> None:
+        """Merges accumulators that turned out to be of a key and slice which has another one into that one."""
         for accumulators, targets in self._index.repeated():
             self._aggregates.merge(self._aggregates, accumulators, targets)
             if self._fired_until is not None:
@@ -114,11 +120,13 @@ class SliceStore:
     def _key_count(self) -> int:
         return max(1, len(self._keys))
 
-    def _entered(self, key_ids: Ids, starts: list[int], which: npt.NDArray[Any] | None) -> Accumulators:
+    def _accumulators_for(
+        self, key_ids: Ids, starts: list[int], slice_indices: npt.NDArray[Any] | None
+    ) -> Accumulators:
         """The accumulator of each key in its slice, with room for it."""
-        accumulators = self._index.accumulators(key_ids, starts, which, self._key_count)
-        for places in self._index.reused():
-            self._aggregates.clear(places)
+        accumulators = self._index.accumulators(key_ids, starts, slice_indices, self._key_count)
+        for reused in self._index.reused():
+            self._aggregates.clear(reused)
         self._aggregates.grow(self._index.size)
         if self._fired_until is not None:
             self._fired_until = grown(self._fired_until, self._index.size, MIN_TIMESTAMP)
@@ -130,9 +138,9 @@ class SliceStore:
         return self._index.starts()
 
     def accumulators_of(self, slice_start: int) -> Selection:
-        """The accumulators of a slice, ascending, one for each key. None if there is no such slice."""
+        """The accumulators of a slice, ascending, one for each key; none if there is no such slice."""
         accumulators = self._index.accumulators_of(slice_start)
-        self._add_repeated()
+        self._merge_repeated()
         return accumulators
 
     def sizes(self, starts: Starts) -> Counts:
@@ -140,10 +148,10 @@ class SliceStore:
         return self._index.sizes(starts)
 
     def read(self, starts: Starts) -> AccumulatorRun:
-        """The accumulators of those of these slices that there are, which are asked for in ascending order: as
-        `accumulators_of` each of them, in as many steps as one takes."""
+        """The accumulators of those of these slices, which ascend, that there are, one for each key; in as many steps
+        for all slices as for one."""
         run = self._index.read(starts)
-        self._add_repeated()
+        self._merge_repeated()
         return run
 
     def key_ids(self, accumulators: Selection) -> Ids:
@@ -166,20 +174,23 @@ class SliceStore:
         return self._aggregates.results(accumulators)
 
     def combined_results(self, accumulators: Accumulators, targets: Accumulators, size: int) -> list[Column]:
-        """The aggregates of `size` groups, where group `targets[i]` takes in `accumulators[i]`."""
+        """The aggregates of `size` new accumulators, where `targets[i]` takes in `accumulators[i]`."""
         combined = self._aggregates.combine(accumulators, targets, size)
         return combined.results(np.arange(size, dtype=np.int64))
 
-    def piece(self, places: Selection) -> Piece:
+    def slice_aggregate(self, selection: Selection) -> SliceAggregate:
         """These accumulators, of one slice or several, as part of a window."""
-        accumulators = numbers_in(places)
-        return Piece(self.key_ids(accumulators), accumulators, self._aggregates, accumulators)
+        accumulators = numbers_in(selection)
+        return SliceAggregate(self.key_ids(accumulators), accumulators, self._aggregates, accumulators)
 
-    def partial_rows(self, accumulators: Accumulators, kept: set[str]) -> list[pa.RecordBatch]:
-        """These accumulators as rows for another store, whose first aggregate counts the rows; `kept`: see
-        `write_partial`."""
+    def partial_rows(self, accumulators: Accumulators, written_columns: set[str]) -> list[pa.RecordBatch]:
+        """These accumulators as rows for another store, whose first aggregate counts the rows.
+
+        Args:
+            written_columns: see `write_partial`.
+        """
         keys = self._keys.take(self.key_ids(accumulators)) if len(self._keys) else None
-        return write_partial(self._aggregates, accumulators, keys, kept)
+        return write_partial(self._aggregates, accumulators, keys, written_columns)
 
     @property
     def is_worth_merging(self) -> bool:
@@ -187,17 +198,17 @@ class SliceStore:
         return self._aggregates.is_fixed_size
 
     def read_changed(self, starts: Starts) -> None:
-        """To be called before `accumulators_of` each of these slices, which ascend: takes fewer steps than these
-        would."""
+        """Reads those of these slices, which ascend, that have changed: to be called before `accumulators_of` each of
+        them, as it takes fewer steps than these would."""
         self._index.read_changed(starts)
-        self._add_repeated()
+        self._merge_repeated()
 
     # -- letting go
 
     def clear(self, accumulators: Selection) -> bool:
         """Clears neighbouring accumulators of a slice that is to be released: now, as they are in the cache. False: it
         need not be done, as they will not be used again."""
-        if isinstance(self._index, SparseIndex):
+        if not self._index.is_dense:
             return False
         self._aggregates.clear(
             accumulators if isinstance(accumulators, slice) else slice(int(accumulators[0]), int(accumulators[-1]) + 1)
@@ -205,11 +216,11 @@ class SliceStore:
         return True
 
     def release(self, starts: Sequence[int], cleared: Collection[int] = ()) -> None:
-        """These slices are not needed any more; should one come again, it is a new one.
+        """Forgets slices that are not needed any more; should one come again, it is a new one.
 
         Args:
             starts: ascending.
-            cleared: those all of whose accumulators are.
+            cleared: those of them whose accumulators have all been cleared.
         """
         self._index.release(starts, cleared)
 
@@ -219,32 +230,49 @@ class SliceStore:
             self._rebuild([], 0, self._index.most_keys)
 
     def _rebuild(self, coming: Sequence[int], rows: int, most_keys: int = 0) -> None:
-        """Numbers all accumulators anew, in the way that is the best one now that so many rows are coming for these
+        """Numbers all accumulators anew, in the index that is the best one now that so many rows are coming for these
         slices.
 
         Args:
-            most_keys: in one of the slices that were released; the others may be forgotten. 0: it is not known.
+            most_keys: how many accumulators one of the slices that were released had; the keys of the others may be
+                forgotten. 0: it is not known.
         """
         run = self.read(np.array(self._index.starts(), np.int64))
-        starts, live, which = run.starts.tolist(), run.accumulators, run.which
+        starts, live, slice_indices = run.starts.tolist(), run.accumulators, run.slice_indices
         key_ids = self.key_ids(live)
         if 0 < 2 * most_keys < len(self._keys):
             key_ids = self._forget_keys(key_ids)
         has_rows = self._aggregates.has_rows if self._aggregates.counts_rows_of(live) else None
         slices = len({*starts, *coming})
-        self._index = best_index(self._index, self._key_count, slices, len(live), rows, most_keys, has_rows)
-        if isinstance(self._index, SparseIndex):  # these are numbered in the order in which they are given
+        self._index = self._best_index(slices, len(live), rows, most_keys, has_rows)
+        if not self._index.is_dense:  # it numbers accumulators in the order in which they are given
             order = order_by(live)
-            live, which, key_ids = live[order], which[order], key_ids[order]
-        places = self._index.accumulators(key_ids, starts, which, self._key_count)
-        self._aggregates.renumber(live, places, self._index.size)
+            live, slice_indices, key_ids = live[order], slice_indices[order], key_ids[order]
+        numbers = self._index.accumulators(key_ids, starts, slice_indices, self._key_count)
+        self._aggregates.renumber(live, numbers, self._index.size)
         if self._fired_until is not None:
-            self._fired_until = renumbered(self._fired_until, live, places, self._index.size, MIN_TIMESTAMP)
+            self._fired_until = renumbered(self._fired_until, live, numbers, self._index.size, MIN_TIMESTAMP)
         self._renumbered()
 
+    def _best_index(
+        self, slices: int, expected: int, rows: int, most_keys: int, has_rows: HasRows | None
+    ) -> SliceIndex:
+        """The index that costs least from now on, without accumulators.
+
+        Args:
+            slices: so many there are about to be.
+            expected: so many accumulators are asked for first, each of another key or slice; then come that many rows.
+            most_keys: in one of the slices that were released last; 0: it is not known.
+            has_rows: as `DenseIndex` takes it.
+        """
+        if is_dense(self._key_count, slices, expected + rows, most_keys):
+            return DenseIndex(self._key_count, has_rows)
+        return LookupIndex(expected) if self._index.is_worth_looking_up else AppendIndex(expected)
+
     def _forget_keys(self, live_ids: Ids) -> Ids:
-        """Forgets all keys that have had no accumulator of late, if these are most, and gives what `live_ids` are then.
-        Those of accumulators that were just released stay: they mostly come again in the next window."""
+        """Forgets all keys that have had no accumulator of late, if these are most, and gives the numbers that
+        `live_ids` have then. The keys of accumulators that were just released stay: they mostly come again in the next
+        window."""
         is_recent = np.zeros(len(self._keys), np.bool_)
         is_recent[self.key_ids(self._index.recent())] = True
         recent = np.flatnonzero(is_recent)  # ascending: they keep their order of arrival
@@ -262,7 +290,7 @@ class SliceStore:
         return self._fired_until is not None
 
     def forget_fired(self, watermark: int) -> None:
-        """Call it with the watermark after firing: once it has caught up, no window has fired before its time."""
+        """To be called with the watermark after firing: once it has caught up, no window has fired before its time."""
         if self._fired_until is not None and int(self._fired_until.max(initial=MIN_TIMESTAMP)) <= watermark:
             self._fired_until = None
 
@@ -275,13 +303,12 @@ class SliceStore:
 
     @property
     def next_position(self) -> int:
-        """Above the positions of all rows so far."""
+        """A number above the positions of all rows so far."""
         return self._next_position
 
     def capture(self, watermark: int) -> CapturedSlices:
-        """All accumulators as they are now. Quick: arrays are copied, all else is immutable, and no accumulators are
-        merged."""
-        run = self._index.unmerged()
+        """All accumulators as they are now. Quick: arrays are copied, all else is immutable, and nothing is merged."""
+        run = self._index.read_unmerged()
         accumulators = run.accumulators
         fired_until = np.full(len(accumulators), watermark, np.int64)
         if self._fired_until is not None:
@@ -303,7 +330,7 @@ class SliceStore:
             part = part.take(order_by(as_numpy(part.columns[_CELL])))
             key_ids = np.zeros(part.num_rows, np.int64) if part.keys is None else self._keys.ids(part.keys)
             starts, slice_of = np.unique(as_numpy(part.columns[_SLICE]), return_inverse=True)
-            accumulators = self._entered(key_ids, starts.tolist(), slice_of)
+            accumulators = self._accumulators_for(key_ids, starts.tolist(), slice_of)
             self._merge(part, accumulators)
             fired_until = as_numpy(part.columns[_FIRED_UNTIL])
             if int(fired_until.max()) > watermark and self._fired_until is None:
@@ -325,9 +352,9 @@ class CapturedSlices(Struct, frozen=True):
 
     keys: Columns | None
     slices: AccumulatorRun
-    """Their accumulators."""
+    """The slices and their accumulators."""
     key_ids: Ids
-    """This and the next one are of each accumulator."""
+    """The key of each accumulator."""
     fired_until: npt.NDArray[np.int64]
     aggregates: AggregateColumns
     has_repeats: bool
@@ -340,34 +367,41 @@ class CapturedSlices(Struct, frozen=True):
     def table(self, tables: KeyedTables, metadata: Mapping[str, bytes]) -> KeyedTable:
         """A row per key and slice, in the order of their first accumulators."""
         order = order_by(self.accumulators)
-        accumulators, which, key_ids, fired_until = (
-            each[order] for each in (self.accumulators, self.slices.which, self.key_ids, self.fired_until)
+        accumulators, slice_indices, key_ids, fired_until = (
+            each[order] for each in (self.accumulators, self.slices.slice_indices, self.key_ids, self.fired_until)
         )
-        aggregates, places = self.aggregates, accumulators
+        aggregates, numbers = self.aggregates, accumulators
         if self.has_repeats:
-            first_rows, groups = groups_of(which, key_ids)
-            aggregates, places = aggregates.combine(accumulators, groups, len(first_rows)), np.arange(len(first_rows))
+            first_rows, pair_numbers = number_pairs(slice_indices, key_ids)
+            aggregates, numbers = (
+                aggregates.combine(accumulators, pair_numbers, len(first_rows)),
+                np.arange(len(first_rows)),
+            )
             least = fired_until[first_rows]
-            np.minimum.at(least, groups, fired_until)
-            accumulators, which, key_ids, fired_until = (
+            np.minimum.at(least, pair_numbers, fired_until)
+            accumulators, slice_indices, key_ids, fired_until = (
                 accumulators[first_rows],
-                which[first_rows],
+                slice_indices[first_rows],
                 key_ids[first_rows],
                 least,
             )
         columns = {
-            _SLICE: from_numpy(self.slices.starts[which]),
+            _SLICE: from_numpy(self.slices.starts[slice_indices]),
             _CELL: from_numpy(accumulators),
             _FIRED_UNTIL: from_numpy(fired_until),
-            **aggregates.columns(places),
+            **aggregates.columns(numbers),
         }
         return tables.make(self.keys, key_ids, columns, {**metadata, **aggregates.metadata()})
 
 
-def groups_of(which: npt.NDArray[np.int64], key_ids: Ids) -> tuple[Accumulators, Accumulators]:
-    """The first row of each pair of these, ascending; and for each row the number of its pair in that order."""
-    by_pair = order_by(which, key_ids)
-    is_first = is_other_than_before(which.take(by_pair)) | is_other_than_before(key_ids.take(by_pair))
+def number_pairs(slice_indices: npt.NDArray[np.int64], key_ids: Ids) -> tuple[Accumulators, Accumulators]:
+    """Numbers the distinct pairs of window or slice and key.
+
+    Returns:
+        The index of the first row of each pair, ascending; and for each row the number of its pair in that order.
+    """
+    by_pair = order_by(slice_indices, key_ids)
+    is_first = is_other_than_before(slice_indices.take(by_pair)) | is_other_than_before(key_ids.take(by_pair))
     first_rows = by_pair[is_first]
     order = order_by(first_rows)
     numbers = np.empty(len(order), np.int64)

@@ -35,7 +35,7 @@ _FEWEST_COMPACTED_ENTRIES = 64
 
 
 class CountStore:
-    """A *accumulator* holds the aggregates of one pane of one key; accumulators are numbered in order of arrival.
+    """An *accumulator* holds the aggregates of one pane of one key; accumulators are numbered in order of arrival.
 
     A key's accumulators are chained from the newest to older ones. An accumulator is not needed any more when all
     windows that it is part of are full; a key without a needed accumulator begins anew, should it come again. Belongs

@@ -15,7 +15,7 @@ from actors.keys.hashes import key_columns
 from actors.keys.state_tables import KeyedTables, same_rows
 from actors.operators.aggregates.accumulators import Accumulators
 from actors.operators.contract.operator import OperatorContext, Output, label_of
-from actors.operators.windows.aligned.slice_runs import Counts
+from actors.operators.windows.aligned.accumulator_runs import Counts
 from actors.operators.windows.aligned.slice_store import SliceStore
 from actors.operators.windows.user_functions.contents import WindowContents, WindowRow
 from actors.state.keyed.backend import KeyedStateBackend

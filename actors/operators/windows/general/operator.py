@@ -22,13 +22,13 @@ from actors.operators.windows.user_functions.contents import (
     WindowRow,
     fold_of,
 )
+from actors.operators.windows.user_functions.contents_by_key import NOTHING
 from actors.operators.windows.user_functions.contexts import (
+    EvictorContext,
     FiringContext,
     NoWindowState,
-    WindowTimes,
     WindowTriggerContext,
 )
-from actors.operators.windows.user_functions.panes import NOTHING
 from actors.protocol.elements import CheckpointOptions
 from actors.state.backends import create_keyed_state
 from actors.state.keyed.backend import KeyedStateBackend
@@ -88,7 +88,7 @@ class GeneralWindowOperator(TimedOperator):
         if isinstance(self._assigner, MergingWindowAssigner):
             self._merging = MergingWindows(self._assigner, self._own_state)
         runtime_context = TaskRuntimeContext(context, self._key_state)
-        self._times = WindowTimes(self, runtime_context)
+        self._evictor_context = EvictorContext(self, runtime_context)
         self._trigger_context = WindowTriggerContext(self, runtime_context, self._timers, self._own_state)
         window_state = self._window_state if self._merging is None else NoWindowState(self._label)
         self._firing = FiringContext(self, self._key_state, window_state)
@@ -104,7 +104,7 @@ class GeneralWindowOperator(TimedOperator):
         backend, factory = self._own_state, self._factory
         if factory.evictor is not None:
             emit = self._emit_rows if self._aggregates is None else self._aggregate_rows
-            return EvictedContents(backend, factory.evictor, self._times, self._label, emit)
+            return EvictedContents(backend, factory.evictor, self._evictor_context, self._label, emit)
         if self._aggregates is not None:
             return AggregateContents(backend, self._aggregates)
         if factory.reduce is not None or factory.aggregate is not None:
@@ -173,7 +173,7 @@ class GeneralWindowOperator(TimedOperator):
         timestamp = MIN_TIMESTAMP if time is None else time
         if self._merging is not None and not self._is_event_time:
             self._assigned_at = self.context.clock.now_ms()
-        for window in self._checked(self._assigner.assign_windows(value, timestamp, self._times)):
+        for window in self._checked(self._assigner.assign_windows(value, timestamp, self._evictor_context)):
             state_window = window
             if self._merging is not None:
                 windows = self._merging.of(self._key, self._group)

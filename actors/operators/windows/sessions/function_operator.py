@@ -37,7 +37,7 @@ class RowSessionOperator(CallingOperator, SessionOperatorBase):
         self._calls.end_round()
 
     def _fire_due(self, watermark: int) -> None:
-        if self._calls.are_told_of_ends:
+        if self._calls.has_clear:
             self._fire_and_end(watermark)
         else:
             super()._fire_due(watermark)

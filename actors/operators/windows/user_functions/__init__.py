@@ -1,4 +1,4 @@
-"""Users' functions in windows: contexts, what a window keeps for them, and when they are called.
+"""Users' functions in windows: their contexts, what a window contains for them, and when they are called.
 
-Open `calls.py` first.
+Open `calls.py` first. Imports the rooms of state, functions and windows' base.
 """

@@ -1,4 +1,4 @@
-"""Calls of the user's function for windows that fire or are over, and what such functions keep."""
+"""Calls the user's function for windows that fire or are over, and keeps the state of such functions."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class WindowCalls:
         self.fold = fold_of(factory)
         self._factory = factory
         self._process = None if factory.process is None else as_callable(factory.process, "process")
-        self._clearing = _clearing(factory.process)
+        self._function_with_clear = _function_with_clear(factory.process)
 
     def setup(self, operator: Watermarked, output: Output) -> None:
         context = operator.context
@@ -69,7 +69,8 @@ class WindowCalls:
     # -- calls
 
     def check_keys(self, batch: Batch) -> None:
-        """Raises TypeMismatchError where a key is or holds a list or dict: the row is told, not a window later."""
+        """Raises TypeMismatchError where a key is or holds a list or dict: with the row that has it, not when a window
+        fires."""
         selector = self._context.keys[0] if self._is_keyed else None
         if selector is not None:
             columns = key_columns(batch, selector, self._where)
@@ -77,7 +78,7 @@ class WindowCalls:
                 hashable_keys(columns, self._where)
 
     def keys(self, columns: Columns | None, count: int) -> tuple[list[Any], list[int]]:
-        """The keys in these columns, which are as many, and the key group of each; None: there is one key for all."""
+        """The `count` keys in these columns, and the key group of each; without columns there is one key for all."""
         if columns is None:
             return [None] * count, [self._context.key_group_range.start] * count
         keys: list[Any] = []
@@ -88,17 +89,14 @@ class WindowCalls:
         return keys, groups
 
     @property
-    def are_told_of_ends(self) -> bool:
+    def has_clear(self) -> bool:
         """Whether the window function has a `clear` of its own."""
-        return self._clearing is not None
+        return self._function_with_clear is not None
 
-    def fire(self, key: Any, group: int, window: Window, contents: Any) -> None:
-        """
-        Args:
-            group: the key group of the key.
-        """
+    def fire(self, key: Any, key_group: int, window: Window, contents: Any) -> None:
+        """Emits the results of a window that fires for the key, given what it contains."""
         self._context.cancellation.check()
-        self._set_current(key, group, window)
+        self._set_current(key, key_group, window)
         try:
             timestamp = window.max_timestamp()
             result = self.fold.result(contents)
@@ -110,21 +108,21 @@ class WindowCalls:
             self._raise(key, window, error)
         self._results.flush_if_full()
 
-    def clear(self, key: Any, group: int, window: Window) -> None:
-        """The window is over for the key. Only where they are told of ends."""
-        assert self._clearing is not None
+    def clear(self, key: Any, key_group: int, window: Window) -> None:
+        """Calls the window function's `clear`: the window is over for the key. Only where `has_clear`."""
+        assert self._function_with_clear is not None
         self._context.cancellation.check()
-        self._set_current(key, group, window)
+        self._set_current(key, key_group, window)
         try:
-            self._clearing.clear(self._firing)
+            self._function_with_clear.clear(self._firing)
         except BaseException as error:
             self._raise(key, window, error)
 
-    def _set_current(self, key: Any, group: int, window: Window) -> None:
+    def _set_current(self, key: Any, key_group: int, window: Window) -> None:
         self._firing.current = window
-        self._key_state.set_current_key(key, group)
+        self._key_state.set_current_key(key, key_group)
         if self._window_state is not None:
-            self._window_state.set_current_key((key, window.start), group)
+            self._window_state.set_current_key((key, window.start), key_group)
 
     def _raise(self, key: Any, window: Window, error: BaseException) -> None:
         raise_attributed(self._context.operator_name, self._context.subtask, OfKey(key, repr(window)), error)
@@ -135,14 +133,14 @@ class WindowCalls:
         self._results.flush()
 
     def end_keys(self) -> None:
-        """Nothing is kept of the keys so far."""
+        """Forgets the state of all keys so far."""
         for backend in self._backends:
             backend.drop_all()
 
     # -- snapshots
 
     def snapshot_state(self, checkpoint_id: int, options: CheckpointOptions, snapshot: OperatorSnapshot) -> None:
-        """Adds what the functions keep."""
+        """Adds the state of the functions to the snapshot."""
         for backend in self._backends:
             snapshot.parts += backend.snapshot(options, checkpoint_id)
         self._functions.snapshot_state(checkpoint_id, snapshot)
@@ -163,7 +161,8 @@ class WindowCalls:
 
 
 class CallingOperator(TimedOperator):
-    """Before the base of an operator with `WindowCalls`: opens and closes them, and takes their state into its own."""
+    """Mixed in before the base of an operator with `WindowCalls`: opens and closes them, and adds their state to its
+    own."""
 
     _calls: WindowCalls
 
@@ -208,7 +207,7 @@ class CallingOperator(TimedOperator):
         self._calls.initialize_state(restored)
 
 
-def _clearing(process: Any) -> ProcessWindowFunction | None:
+def _function_with_clear(process: Any) -> ProcessWindowFunction | None:
     """The window function if its `clear` is the user's own; that of the base class does nothing."""
     if not isinstance(process, ProcessWindowFunction):
         return None

@@ -1,4 +1,4 @@
-"""How the general window operator keeps what is in a window: rows, or one value that takes them in."""
+"""What a window of the general operator contains: rows, or one value into which they are folded."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from actors.operators.windows.user_functions.contexts import WindowTimes
-from actors.operators.windows.user_functions.panes import NOTHING
+from actors.operators.windows.user_functions.contents_by_key import NOTHING
+from actors.operators.windows.user_functions.contexts import EvictorContext
 from actors.state.keyed.backend import KeyedStateBackend
 from flinkray.batches.row_codec import as_row, form_of, short_repr
 from flinkray.batches.row_codec import snapshot as copy_of
@@ -20,20 +20,20 @@ from flinkray.transformations.operator_factories import WindowFactory
 from flinkray.types.records import RecordType
 from flinkray.windows.evictors import Evictor
 
-_NAME = "window-contents"
+_STATE = "window-contents"
 
 Pane = tuple[Any, Any]
-"""A key, and the window under which its state is."""
+"""A key, and the window under which its state is: what Flink calls a pane."""
 
 
 class Fold(Struct, frozen=True):
-    """What a window makes of its rows.
+    """How a window folds its rows.
 
     Attributes:
-        add: contents (NOTHING at first) and a row to contents.
-        result: contents to what the window function gets, or to the result where there is none.
-        merge: the contents of two windows in one.
-        copy: so that taking in a row does not change what a snapshot holds.
+        add: from contents (NOTHING at first) and a row to contents.
+        result: from contents to what the window function gets, or to the result where there is no window function.
+        merge: from the contents of two windows to those of one.
+        copy: copies contents, so that adding a row does not change those that a snapshot holds.
     """
 
     add: Callable[[Any, Any], Any]
@@ -50,7 +50,7 @@ class Fold(Struct, frozen=True):
 
 
 def fold_of(factory: WindowFactory) -> Fold:
-    """That of reduce, of an AggregateFunction, or the list of all rows."""
+    """The fold of reduce, of an AggregateFunction, or into the list of all rows."""
     goes_on = factory.process is not None
     if factory.reduce is not None:
         reduce = as_callable(factory.reduce, "reduce")
@@ -83,10 +83,10 @@ def _append(contents: Any, value: Any) -> list[Any]:
 
 
 class WindowContents(ABC):
-    """The contents of all keys' windows, of which the operator makes one current before anything else.
+    """The contents of all keys' windows, one of which the operator makes current before anything else.
 
     Args:
-        backend: where they are kept, by key and window.
+        backend: holds them, by key and window.
     """
 
     def __init__(self, backend: KeyedStateBackend) -> None:
@@ -95,44 +95,45 @@ class WindowContents(ABC):
 
     @abstractmethod
     def open(self) -> None:
-        """After the backend was restored."""
+        """To be called after the backend was restored."""
 
     def set_current(self, pane: Pane, group: int) -> None:
         self._backend.set_current_key(pane, group)
 
     @abstractmethod
     def add(self, value: Any, timestamp: int | None, row: int) -> None:
-        """
+        """Adds a row to the current window.
+
         Args:
             row: its number in the batch that is being processed.
         """
 
     @abstractmethod
     def fire(self, window: Any) -> None:
-        """Hands on what the current window has, if it has anything.
+        """Emits what the current window contains, if there is anything.
 
         Args:
             window: as the function sees it; its state may be under another.
         """
 
     def clear(self) -> None:
-        """Drops what the current window has."""
+        """Drops what the current window contains."""
         self._state.clear()
 
     def merge(self, key: Any, group: int, target: Any, sources: Iterable[Any]) -> None:
-        """Moves what the windows `sources` have to behind that of `target`."""
+        """Moves what the windows `sources` contain to the end of what `target` contains."""
         for source in sources:
             self._backend.set_current_key((key, source), group)
-            taken = self._take_out()
-            if taken is not None:
+            state = self._take_out()
+            if state is not None:
                 self._backend.set_current_key((key, target), group)
-                self._merge_in(taken)
+                self._merge_in(state)
 
     def _take_out(self) -> Any:
         return self._state.take_out()
 
-    def _merge_in(self, taken: Any) -> None:
-        self._state.merge_in(taken)
+    def _merge_in(self, state: Any) -> None:
+        self._state.merge_in(state)
 
 
 class RowContents(WindowContents):
@@ -147,7 +148,7 @@ class RowContents(WindowContents):
         self._emit = emit
 
     def open(self) -> None:
-        self._state = self._backend.get_list_state(ListStateDescriptor(_NAME))
+        self._state = self._backend.get_list_state(ListStateDescriptor(_STATE))
 
     def add(self, value: Any, timestamp: int | None, row: int) -> None:
         self._state.add(value)
@@ -171,35 +172,35 @@ class FoldedContents(WindowContents):
         self._emit = emit
 
     def open(self) -> None:
-        # In a tuple, since None may be a reduced row, or an accumulator.
-        self._state = self._backend.get_state(ValueStateDescriptor(_NAME))
+        # The value is in a tuple, since None may be a reduced row, or an accumulator.
+        self._state = self._backend.get_state(ValueStateDescriptor(_STATE))
 
     def add(self, value: Any, timestamp: int | None, row: int) -> None:
-        held = self._state.value()
-        self._state.update((self._fold.add(NOTHING if held is None else held[0], value),))
+        value_tuple = self._state.value()
+        self._state.update((self._fold.add(NOTHING if value_tuple is None else value_tuple[0], value),))
 
     def fire(self, window: Any) -> None:
-        held = self._state.value()
-        if held is not None:
-            self._emit(self._fold.result(held[0]))
+        value_tuple = self._state.value()
+        if value_tuple is not None:
+            self._emit(self._fold.result(value_tuple[0]))
 
     def _take_out(self) -> Any:
-        taken = self._state.value()
+        state = self._state.value()
         self._state.clear()
-        return taken
+        return state
 
-    def _merge_in(self, taken: Any) -> None:
-        held = self._state.value()
-        self._state.update(taken if held is None else (self._fold.merge(held[0], taken[0]),))
+    def _merge_in(self, state: Any) -> None:
+        value_tuple = self._state.value()
+        self._state.update(state if value_tuple is None else (self._fold.merge(value_tuple[0], state[0]),))
 
 
 class WindowRow(Struct):
-    """A row in a window (flinkray.windows.evictors.TimestampedValue)."""
+    """A row in a window, as evictors see it (flinkray.windows.evictors.TimestampedValue)."""
 
     value: Any
     timestamp: int | None
     record_type: RecordType | None = None
-    """Of the batch that it came with; kept for built-in aggregates, which work on columns."""
+    """The type of the rows of its batch, for built-in aggregates, which work on columns."""
 
 
 class EvictedContents(RowContents):
@@ -210,14 +211,19 @@ class EvictedContents(RowContents):
     """
 
     def __init__(
-        self, backend: KeyedStateBackend, evictor: Evictor, times: WindowTimes, where: str, emit: Callable[[Any], None]
+        self,
+        backend: KeyedStateBackend,
+        evictor: Evictor,
+        context: EvictorContext,
+        where: str,
+        emit: Callable[[Any], None],
     ) -> None:
         super().__init__(backend, emit)
         self._evictor = evictor
-        self._times = times
+        self._context = context
         self._where = where
         self.record_type: RecordType | None = None
-        """Of the rows that are being added, where it matters."""
+        """The type of the rows that are being added, where it matters."""
 
     def add(self, value: Any, timestamp: int | None, row: int) -> None:
         self._state.add(WindowRow(value, timestamp, self.record_type))
@@ -226,12 +232,12 @@ class EvictedContents(RowContents):
         rows: Any = self._state.get()
         if not rows:
             return
-        rows = self._left(self._evictor.evict_before(rows, len(rows), window, self._times), "evict_before")
+        rows = self._checked(self._evictor.evict_before(rows, len(rows), window, self._context), "evict_before")
         self._emit(rows)
-        rows = self._left(self._evictor.evict_after(rows, len(rows), window, self._times), "evict_after")
+        rows = self._checked(self._evictor.evict_after(rows, len(rows), window, self._context), "evict_after")
         self._state.update(rows)
 
-    def _left(self, rows: Any, method: str) -> list[WindowRow]:
+    def _checked(self, rows: Any, method: str) -> list[WindowRow]:
         if not isinstance(rows, list) or not all(isinstance(row, WindowRow) for row in rows):
             raise TypeMismatchError(
                 f"{self._where}: {method} of {type(self._evictor).__name__} must return the list of the elements that "

@@ -1,4 +1,4 @@
-"""What triggers, assigners and evictors of the general window operator are called with."""
+"""The contexts with which functions, triggers, assigners and evictors of windows are called."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flinkray.types.records import MAX_TIMESTAMP
 
 
 class Watermarked(Protocol):
-    """An operator, as contexts see it."""
+    """A window operator, as contexts see it."""
 
     context: OperatorContext
 
@@ -52,8 +52,8 @@ class FiringContext:
         return self._key_state
 
 
-class WindowTimes:
-    """Processing time, event time and figures: what evictors may ask for."""
+class EvictorContext:
+    """What evictors may ask for (Flink's EvictorContext), and assigners too: both times and metrics."""
 
     def __init__(self, operator: Watermarked, runtime_context: TaskRuntimeContext) -> None:
         self._operator = operator
@@ -73,8 +73,9 @@ class WindowTimes:
         return self._runtime_context
 
 
-class WindowTriggerContext(WindowTimes):
-    """flinkray.triggers.OnMergeContext: timers and state of the current key and window.
+class WindowTriggerContext(EvictorContext):
+    """What triggers may ask for (flinkray.windows.triggers.OnMergeContext): timers and state of the current key and
+    window.
 
     Args:
         backend: keeps the triggers' state, by (key, window).
@@ -90,26 +91,27 @@ class WindowTriggerContext(WindowTimes):
         super().__init__(operator, runtime_context)
         self._timers = timers
         self._backend = backend
-        self._group = 0
-        self._merged: Collection[Any] = ()
+        self._key_group = 0
+        self._merged_windows: Collection[Any] = ()
         self.pane: tuple[Any, Any] = (None, None)
         """The current key and window."""
 
-    def set_current(self, pane: tuple[Any, Any], group: int, merged: Collection[Any] = ()) -> None:
-        """
+    def set_current(self, pane: tuple[Any, Any], key_group: int, merged_windows: Collection[Any] = ()) -> None:
+        """Makes a key and window current.
+
         Args:
-            merged: the windows that have become this one.
+            merged_windows: the windows that have become this one.
         """
         self.pane = pane
-        self._group = group
-        self._merged = merged
-        self._backend.set_current_key(pane, group)
+        self._key_group = key_group
+        self._merged_windows = merged_windows
+        self._backend.set_current_key(pane, key_group)
 
     def register_processing_time_timer(self, time: int) -> None:
-        self._timers.register_processing_time_timer(self.pane, after(time), self._group)
+        self._timers.register_processing_time_timer(self.pane, after(time), self._key_group)
 
     def register_event_time_timer(self, time: int) -> None:
-        self._timers.register_event_time_timer(self.pane, operator.index(time), self._group)
+        self._timers.register_event_time_timer(self.pane, operator.index(time), self._key_group)
 
     def delete_processing_time_timer(self, time: int) -> None:
         self._timers.delete_processing_time_timer(self.pane, after(time))
@@ -123,18 +125,18 @@ class WindowTriggerContext(WindowTimes):
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
         state = self._backend.state_of(state_descriptor)
         key, _ = self.pane
-        for window in self._merged:
-            self._backend.set_current_key((key, window), self._group)
-            taken = state.take_out()
-            if taken is not None:
-                self._backend.set_current_key(self.pane, self._group)
-                state.merge_in(taken)
-        self._backend.set_current_key(self.pane, self._group)
+        for window in self._merged_windows:
+            self._backend.set_current_key((key, window), self._key_group)
+            value = state.take_out()
+            if value is not None:
+                self._backend.set_current_key(self.pane, self._key_group)
+                state.merge_in(value)
+        self._backend.set_current_key(self.pane, self._key_group)
 
 
 def after(time: int) -> int:
-    """When a timer for that processing time fires: not before the whole millisecond has passed, as in Flink, so that
-    no row comes for a window that has fired at its end."""
+    """When a timer for that processing time fires: not before the whole millisecond has passed, as in Flink, so that no
+    row comes for a window that has fired at its end."""
     return min(operator.index(time), MAX_TIMESTAMP - 1) + 1
 
 

@@ -419,7 +419,7 @@ def test_an_aggregate_without_a_column_is_an_error() -> None:
 # -- merging
 
 
-def test_cells_combine_as_if_their_rows_had_come_to_one() -> None:
+def test_accumulators_combine_as_if_their_rows_had_come_to_one() -> None:
     rows = [(5, "a"), (None, "b"), (2, "c"), (9, "d"), (2, "e"), (7, "f")]
     apart, together = Table(4, **ALL), Table(2, **ALL)
     for index, (x, y) in enumerate(rows):
@@ -435,7 +435,7 @@ def test_cells_combine_as_if_their_rows_had_come_to_one() -> None:
     assert combined.result() == together.result()
 
 
-def test_moved_cells_have_new_numbers_all_others_are_empty_and_copies_stay_as_they_were() -> None:
+def test_renumbered_accumulators_have_new_numbers_all_others_are_empty_and_copies_stay_as_they_were() -> None:
     table = Table(4, **ALL).add({"x": [1, 2, 3, 4, 7], "y": ["a", "b", "c", "d", "g"]}, [0, 1, 2, 2, 3])
     copied, before = Table(4, **ALL), table.result()
     copied.columns = pickle.loads(pickle.dumps(table.columns.copy(4)))

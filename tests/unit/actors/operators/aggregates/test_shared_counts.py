@@ -140,7 +140,7 @@ def test_counts_that_do_not_fit_32_bits_together_are_merged() -> None:
     assert many.of(slice(0, 1)).tolist() == [3 << 30]
 
 
-def test_counts_of_cells_that_are_cleared_again_and_again_stay_in_32_bits() -> None:
+def test_counts_of_accumulators_that_are_cleared_again_and_again_stay_in_32_bits() -> None:
     counts, full, only = ValueCounts(np.array([0])), ValueCounts(np.array([ENOUGH])), np.array([0])
     for _ in range(3):
         counts.merge(full, only, only)

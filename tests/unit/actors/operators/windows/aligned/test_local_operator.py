@@ -52,7 +52,7 @@ KEY = ColumnKey(("key",))
 def always(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every batch is aggregated."""
     monkeypatch.setattr(local_operator, "_LARGEST_SHARE", 1.0)
-    monkeypatch.setattr(local_operator, "_MOST_GROUPS", request.param)
+    monkeypatch.setattr(local_operator, "_MOST_ACCUMULATORS", request.param)
 
 
 class TwoPhases:
@@ -164,7 +164,7 @@ def test_rows_that_pass_and_rows_that_are_aggregated_give_the_rows_of_one_phase(
     """As numbers of keys come and go, so that now a sample speaks for it and now against it."""
     chance, numbers = random.Random(seed), np.random.default_rng(seed)
     monkeypatch.setattr(local_operator, "_FEWEST_ROWS", 100)
-    monkeypatch.setattr(local_operator, "_MOST_GROUPS", chance.choice((100, 400, 1500)))
+    monkeypatch.setattr(local_operator, "_MOST_ACCUMULATORS", chance.choice((100, 400, 1500)))
     monkeypatch.setattr(sparse_index, "_FEWEST_JUDGED", 50)
     assigner = chance.choice(ASSIGNERS)
     one, two = (TwoPhases(factory_of(assigner), KEY, is_local=is_local) for is_local in (False, True))
@@ -434,7 +434,7 @@ def test_groups_of_many_batches_that_are_worth_it_wait(local: OperatorHarness) -
 def test_a_row_per_group_passes_and_is_looked_at_ever_more_seldom(
     local: OperatorHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_operator, "_MOST_GROUPS", 1000)
+    monkeypatch.setattr(local_operator, "_MOST_ACCUMULATORS", 1000)
     looks: list[int] = []
     add = DistinctSample.add
     monkeypatch.setattr(DistinctSample, "add", lambda *arguments: (looks.append(len(given)), add(*arguments))[1])
@@ -576,7 +576,7 @@ def test_integers_at_both_ends_of_their_type_are_keys_of_their_own(local: Operat
 
 
 def test_keys_are_forgotten_when_there_are_many(local: OperatorHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_operator, "_MOST_GROUPS", 6000)
+    monkeypatch.setattr(local_operator, "_MOST_ACCUMULATORS", 6000)
     operator = local.operator
     assert isinstance(operator, local_operator.LocalWindowAggregateOperator)
     for first in range(0, 100_000, 500):

@@ -10,7 +10,7 @@ import pytest
 from actors.operators.aggregates.accumulators import selection_size
 from actors.operators.windows.aligned import aggregate_operator
 from actors.operators.windows.aligned.aggregate_operator import ColumnarWindowOperator
-from actors.operators.windows.aligned.merged_slices import MergedSlices, Piece
+from actors.operators.windows.aligned.merged_slices import MergedSlices, SliceAggregate
 from flinkray.transformations.operator_factories import WindowFactory
 from flinkray.types.keys import ColumnKey
 from flinkray.types.records import MAX_TIMESTAMP, Millis
@@ -79,7 +79,7 @@ def test_windows_of_merged_slices_are_those_of_single_slices(seed: int) -> None:
             merging, plain = merging.rescaled(parallelism), plain.rescaled(parallelism)
 
 
-def test_a_window_asks_for_few_pieces_and_a_late_row_drops_only_those_over_its_slice() -> None:
+def test_a_window_asks_for_few_parts_and_a_late_row_drops_only_those_over_its_slice() -> None:
     harness = OperatorHarness(operator(SlidingEventTimeWindows.of(64, 1), True, 0), keys=KEY)
     columns = {"key": ["a", "b"] * 64, "value": [1] * 128, "row": list(range(128))}
     times = [row // 2 for row in range(128)]
@@ -88,20 +88,20 @@ def test_a_window_asks_for_few_pieces_and_a_late_row_drops_only_those_over_its_s
     store = harness.operator._store
     asked: list[int] = []
 
-    def piece_of(number: int) -> Piece | None:
+    def aggregate_of(number: int) -> SliceAggregate | None:
         asked.append(number)
         accumulators = store.accumulators_of(number)
-        return store.piece(accumulators) if selection_size(accumulators) else None
+        return store.slice_aggregate(accumulators) if selection_size(accumulators) else None
 
-    merged = MergedSlices(piece_of)
-    assert len(list(merged.pieces(0, 64))) == 1
+    merged = MergedSlices(aggregate_of)
+    assert len(list(merged.parts(0, 64))) == 1
     assert sorted(asked) == list(range(64))
     asked.clear()
-    assert len(list(merged.pieces(1, 64))) == 6
+    assert len(list(merged.parts(1, 64))) == 6
     assert asked == [1]
     asked.clear()
     merged.drop([37])
-    assert len(list(merged.pieces(0, 64))) == 1
+    assert len(list(merged.parts(0, 64))) == 1
     assert sorted(asked) == [36, 37]
 
 

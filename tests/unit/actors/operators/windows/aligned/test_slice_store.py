@@ -15,7 +15,7 @@ import pytest
 from actors.columns.take import contiguous
 from actors.keys.state_tables import KeyedTables, StateRows, state_rows
 from actors.operators.aggregates.accumulators import numbers_in, selection_size
-from actors.operators.windows.aligned import dense_index, slice_runs, sparse_index
+from actors.operators.windows.aligned import accumulator_runs, dense_index, sparse_index
 from actors.operators.windows.aligned.dense_index import DenseIndex
 from actors.operators.windows.aligned.slice_store import SliceStore
 from actors.operators.windows.aligned.sparse_index import AppendIndex, LookupIndex
@@ -119,17 +119,17 @@ class Checked:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Accumulators are numbered anew after few rows."""
-    monkeypatch.setattr(sparse_index, "_RELEASED_BEFORE_COMPACTING", 3)
+    monkeypatch.setattr(sparse_index, "_FEWEST_COMPACTED", 3)
     monkeypatch.setattr(sparse_index, "_FEWEST_JUDGED", 3)
     monkeypatch.setattr(dense_index, "_FEWEST_BITS", 2)
     monkeypatch.setattr(sparse_index, "_LARGE_SLICE", 20)
-    monkeypatch.setattr(slice_runs, "_SMALL", 50)
+    monkeypatch.setattr(accumulator_runs, "_SMALL", 50)
 
 
 @pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize("aggregates", [AGGREGATES, AGGREGATES[1:]], ids=["counted", "not counted"])
 @pytest.mark.parametrize("seed", range(16))
-def test_cells_hold_what_was_added_however_dense_slices_are(
+def test_accumulators_hold_what_was_added_however_dense_slices_are(
     seed: int, aggregates: Sequence[tuple[str, Aggregate]]
 ) -> None:
     chance, checked = random.Random(seed), Checked(aggregates)
@@ -196,7 +196,7 @@ def sparse() -> Checked:
     return checked
 
 
-def test_rows_of_groups_that_have_a_cell_are_looked_up_while_they_are_many() -> None:
+def test_rows_of_groups_that_have_an_accumulator_are_looked_up_while_they_are_many() -> None:
     checked, keys = sparse(), list(range(1000))
     accumulators: list[type] = []
     for start in range(200, 2200, 10):
@@ -221,13 +221,13 @@ def test_rows_that_repeat_take_no_memory_before_a_slice_is_read() -> None:
     checked.check()
 
 
-def test_cells_that_were_numbered_anew_are_not_looked_at_before_they_have_doubled(
+def test_accumulators_that_were_numbered_anew_are_not_looked_at_before_they_have_doubled(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     checked, keys = sparse(), list(range(1000))
     checked.store._rebuild([], 0)
     looks: list[int] = []
-    monkeypatch.setattr(AppendIndex, "find_repeated", lambda accumulators: looks.append(accumulators.count))
+    monkeypatch.setattr(AppendIndex, "merge_repeated", lambda accumulators: looks.append(accumulators.count))
     for start in range(200, 450, 10):
         checked.add([start] * 1000, keys, keys)
     assert looks == [40_000]
@@ -282,7 +282,7 @@ def restored_with(aggregates: Sequence[tuple[str, Aggregate]], kept: int) -> Che
     run_windows(before, 3, 3000, 3000)
     captured = before.store.capture(0)
     columns = {
-        "slice": pa.array(captured.slices.starts[captured.slices.which]),
+        "slice": pa.array(captured.slices.starts[captured.slices.slice_indices]),
         "cell": pa.array(captured.accumulators),
         "fired_until": pa.array(captured.fired_until),
         **captured.aggregates.columns(captured.accumulators),
@@ -300,7 +300,7 @@ def restored_with(aggregates: Sequence[tuple[str, Aggregate]], kept: int) -> Che
     return checked
 
 
-def test_cells_of_a_snapshot_without_a_count_are_in_use_all_the_same() -> None:
+def test_accumulators_of_a_snapshot_without_a_count_are_in_use_all_the_same() -> None:
     """A count that is new does not know of them."""
     checked = restored_with(AGGREGATES, 1)
     first = next(iter(checked.model))

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pytest
 
 from actors.operators.aggregates.aggregate_columns import AggregateColumns
-from actors.operators.windows.aligned import aggregate_operator, firing, slice_runs, sparse_index
+from actors.operators.windows.aligned import accumulator_runs, aggregate_operator, sparse_index, window_accumulators
+from actors.operators.windows.aligned.accumulator_runs import AccumulatorsBySlice
 from actors.operators.windows.aligned.aggregate_operator import ColumnarWindowOperator
-from actors.operators.windows.aligned.slice_runs import AccumulatorsBySlice
 from actors.operators.windows.choice import create_window_operator
 from flinkray.batches.batch import Batch
 from flinkray.functions.interfaces import WindowContext
@@ -131,9 +131,9 @@ def test_columnar_windows_agree_with_the_model(seed: int, monkeypatch: pytest.Mo
     chance = random.Random(seed)
     monkeypatch.setattr(aggregate_operator, "_ACCUMULATORS_AT_ONCE", chance.choice((1, 4, 1 << 17)))
     monkeypatch.setattr(aggregate_operator, "_FEW_ACCUMULATORS", chance.choice((0, 4096)))
-    monkeypatch.setattr(firing, "_PAIRS_AT_ONCE", chance.choice((1, 30, 1 << 22)))
+    monkeypatch.setattr(window_accumulators, "_PAIRS_AT_ONCE", chance.choice((1, 30, 1 << 22)))
     monkeypatch.setattr(sparse_index, "_LARGE_SLICE", chance.choice((3, 512)))
-    monkeypatch.setattr(slice_runs, "_SMALL", chance.choice((1, 10, 4096)))
+    monkeypatch.setattr(accumulator_runs, "_SMALL", chance.choice((1, 10, 4096)))
     assigner = ASSIGNERS[seed % len(ASSIGNERS)]
     lateness = chance.choice((0, 0, 15, 60))
     value_type, values = VALUES[chance.randrange(len(VALUES))]

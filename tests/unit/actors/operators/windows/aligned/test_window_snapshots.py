@@ -372,7 +372,7 @@ def test_rows_of_a_join_keep_any_column_and_any_object() -> None:
     assert results == counted(undisturbed.take())
 
 
-def test_state_of_more_cells_than_one_piece_of_a_file_holds_comes_back_in_order() -> None:
+def test_state_of_more_accumulators_than_one_piece_of_a_file_holds_comes_back_in_order() -> None:
     make = window("columnar", TumblingEventTimeWindows.of(10))
     moved = Subtasks(make, [KEY])
     keys = [(number * 7919) % 100_003 for number in range(70_000)]

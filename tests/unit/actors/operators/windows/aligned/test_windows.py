@@ -371,7 +371,7 @@ def is_placed(harness: OperatorHarness) -> bool:
 
 
 @pytest.mark.usefixtures("placed")
-def test_a_window_whose_cells_are_used_again_keeps_them_while_it_may_fire_again() -> None:
+def test_a_window_whose_accumulators_are_used_again_keeps_them_while_it_may_fire_again() -> None:
     windows = Windows(True, TUMBLING, lateness=20)
     for value in (1, 2):
         windows.push(*((key, 1, value) for key in "abcdefgh"))

@@ -483,7 +483,7 @@ def test_rows_that_move_to_another_session_are_still_the_snapshots(contents: Fol
     assert contents.to_show(np.array([3])) == [[["d", "spoilt"], ["b", "spoilt"]]]
 
 
-def test_rows_whose_cells_are_numbered_anew_are_still_the_snapshots(contents: FoldedSessions) -> None:
+def test_rows_whose_accumulators_are_numbered_anew_are_still_the_snapshots(contents: FoldedSessions) -> None:
     frozen = contents.freeze(3)
     contents.renumber(np.array([2]), np.array([0]), 1)
     contents.add(as_batch([["d"]]), np.array([0]), 3)

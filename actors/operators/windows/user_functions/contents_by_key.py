@@ -1,4 +1,4 @@
-"""What row windows keep: per window and key a list of rows, a reduced value or an accumulator, as Python objects."""
+"""What windows contain that fold rows one by one: per key a list of rows, a reduced value or an accumulator."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ NOTHING = object()
 _SIZE = "windows"
 
 
-class Pane:
-    """One window: its contents by key, in order of the keys' first rows. There may be a window for each row."""
+class ContentsByKey:
+    """What one window contains, by key, in order of the keys' first rows. There may be a window for each row."""
 
-    __slots__ = ("_fired", "_shared", "contents", "groups")
+    __slots__ = ("_fired", "_shared", "contents", "key_groups")
 
     def __init__(self) -> None:
         self.contents: dict[Any, Any] = {}
-        self.groups: dict[Any, int] = {}
-        """The key group of each key, as its first row had it; keys are never taken out."""
+        self.key_groups: dict[Any, int] = {}
+        """The key group of each key, as its first row had it; keys are never removed."""
         self._shared: SharedValues[dict[Any, Any]] | None = None
-        """None: there was no snapshot yet."""
+        """What snapshots share with this window; None: there was no snapshot yet."""
         self._fired: set[Any] | None = None
-        """Keys that fired, with what is in here now, before a restore that took the watermark back; None: none."""
+        """Keys that fired, with what they have here now, before a restore with a lower watermark; None: no key did."""
 
-    def to_change(self, key: Any, group: int, copy: Callable[[Any], Any]) -> Any:
+    def changeable(self, key: Any, key_group: int, copy: Callable[[Any], Any]) -> Any:
         """The key's contents, to be changed and put back; NOTHING for a new key.
 
         Args:
@@ -44,20 +44,20 @@ class Pane:
         """
         contents = self.contents.get(key, NOTHING)
         if contents is NOTHING:
-            self.groups[key] = group
+            self.key_groups[key] = key_group
             return contents
         if self._fired:
             self._fired.discard(key)
         return copy(contents) if self._is_shared(key, contents) else contents
 
-    def to_show(self, key: Any) -> Any:
+    def exposed(self, key: Any) -> Any:
         """The key's contents for the user's function, which may change the values that it gets."""
         contents = self.contents[key]
         if self._is_shared(key, contents):
             contents = self.contents[key] = copy_of(contents)
         return contents
 
-    def to_fire(self) -> Iterable[Any]:
+    def keys_to_fire(self) -> Iterable[Any]:
         """The keys for which the window is to fire when the watermark reaches its end."""
         return [key for key in self.contents if key not in self._fired] if self._fired else self.contents
 
@@ -69,57 +69,60 @@ class Pane:
 
     # -- snapshots
 
-    def freeze(self) -> FrozenPane:
+    def freeze(self) -> FrozenContentsByKey:
         if self._shared is None:
             self._shared = SharedValues()
-        return self.groups, self._shared.freeze(self.contents), frozenset(self._fired or ())
+        return self.key_groups, self._shared.freeze(self.contents), frozenset(self._fired or ())
 
-    def restore(self, key: Any, group: int, contents: Any, has_fired: bool) -> None:
+    def restore(self, key: Any, key_group: int, contents: Any, has_fired: bool) -> None:
         self.contents[key] = contents
-        self.groups[key] = group
+        self.key_groups[key] = key_group
         if has_fired:
             if self._fired is None:
                 self._fired = set()
             self._fired.add(key)
 
 
-FrozenPane = tuple[Mapping[Any, int], FrozenValues[dict[Any, Any]], frozenset[Any]]
-"""Key groups (may have more keys by now), contents, keys that fired before their time."""
+FrozenContentsByKey = tuple[Mapping[Any, int], FrozenValues[dict[Any, Any]], frozenset[Any]]
+"""The key groups (there may be more keys by now), the contents, and the keys that fired before their time."""
 
 
-def panes_table(panes: Mapping[int, FrozenPane], watermark: int, size: int, tables: KeyedTables) -> KeyedTable:
-    """Windows at a barrier, a row per window and key; any thread.
+def contents_table(
+    frozen: Mapping[int, FrozenContentsByKey], watermark: int, size: int, tables: KeyedTables
+) -> KeyedTable:
+    """The contents of windows at a barrier, a row per window and key; any thread may call it.
 
     Args:
-        panes: by window start.
+        frozen: by window start.
         watermark: at the barrier.
     """
     starts: list[int] = []
     keys: list[Any] = []
     values: list[Any] = []
-    groups: list[int] = []
+    key_groups: list[int] = []
     fired_until: list[int] = []
-    for start, (pane_groups, contents, fired) in panes.items():
+    for start, (frozen_groups, contents, fired) in frozen.items():
         for key, value in contents.values.items():
             starts.append(start)
             keys.append(key)
             values.append(value)
-            groups.append(pane_groups[key])
+            key_groups.append(frozen_groups[key])
             fired_until.append(max(watermark, start + size - 1) if key in fired else watermark)
     columns = {
         "start": pa.array(starts, pa.int64()),
         "place": from_numpy(np.arange(len(starts))),
         "key": pickled(keys, lambda row: f"{tables.where}: the key of window {starts[row]}"),
-        "key_group": pa.array(groups, pa.int32()),
+        "key_group": pa.array(key_groups, pa.int32()),
         "contents": pickled(values, lambda row: f"{tables.where}: window {starts[row]} of key {short_repr(keys[row])}"),
         "fired_until": pa.array(fired_until, pa.int64()),
     }
-    return tables.grouped(np.array(groups, np.int32), columns, {_SIZE: _shown(size).encode()})
+    return tables.grouped(np.array(key_groups, np.int32), columns, {_SIZE: _description(size).encode()})
 
 
-def pane_rows(pieces: Iterable[pa.Table], size: int, where: str) -> Iterator[tuple[int, Any, int, Any, int]]:
-    """(window start, key, key group, contents, the watermark until which it has fired), by window, in order."""
-    for part in same_rows(pieces, _SIZE, _shown(size), where):
+def restored_contents(tables: Iterable[pa.Table], size: int, where: str) -> Iterator[tuple[int, Any, int, Any, int]]:
+    """For each window and key, in the order of the snapshot: window start, key, key group, contents, and the watermark
+    until which windows have fired for it."""
+    for part in same_rows(tables, _SIZE, _description(size), where):
         ordered = part.take(np.argsort(part.columns["place"].to_numpy(), kind="stable")).columns
         yield from zip(
             ordered["start"].to_pylist(),
@@ -131,5 +134,5 @@ def pane_rows(pieces: Iterable[pa.Table], size: int, where: str) -> Iterator[tup
         )
 
 
-def _shown(size: int) -> str:
+def _description(size: int) -> str:
     return f"of {size} ms"

@@ -1,4 +1,4 @@
-"""Which accumulators windows have that are due: for as many windows as there are, in as many steps as one takes."""
+"""The accumulators of windows that are due: of as many windows as there are, in as many steps as for one."""
 
 from __future__ import annotations
 
@@ -11,37 +11,42 @@ from msgspec import Struct
 from actors.columns.ranges import places_of_runs
 from actors.keys.index import Ids
 from actors.operators.aggregates.accumulators import Accumulators
-from actors.operators.windows.aligned.slice_runs import Counts, Starts
+from actors.operators.windows.aligned.accumulator_runs import Counts, Starts
 from actors.operators.windows.aligned.slice_store import SliceStore
 from actors.operators.windows.base.times import PendingWindows, WindowTimes
 
 _PAIRS_AT_ONCE = 1 << 22
-"""Of windows and rows that are late for them, so that these take little memory."""
+"""So many pairs of a window and a row that is late for it are made at a time, so that they take little memory."""
 
 
 class WindowKeys(Struct, frozen=True):
-    """Some keys of some windows: pairs, which may repeat."""
+    """Some keys of some windows: pairs, which may repeat.
+
+    Attributes:
+        starts: the start of the window of each pair.
+        key_ids: the key of each pair.
+    """
 
     starts: Starts
-    """Of the windows."""
     key_ids: Ids
 
-    def among(self, starts: Starts, which: npt.NDArray[np.int64], key_ids: Ids) -> npt.NDArray[np.bool_]:
-        """Whether the pairs of window `starts[which[i]]` and key `key_ids[i]` are among these; `starts` ascend."""
-        places = np.minimum(starts.searchsorted(self.starts), len(starts) - 1)
-        is_asked = starts[places] == self.starts
-        own_which, own_keys = places[is_asked], self.key_ids[is_asked]
+    def among(self, starts: Starts, window_indices: npt.NDArray[np.int64], key_ids: Ids) -> npt.NDArray[np.bool_]:
+        """Whether the pair of window `starts[window_indices[i]]` and key `key_ids[i]` is among these; `starts`
+        ascend."""
+        indices = np.minimum(starts.searchsorted(self.starts), len(starts) - 1)
+        is_here = starts[indices] == self.starts
+        own_windows, own_keys = indices[is_here], self.key_ids[is_here]
         keys = 1 + max(int(key_ids.max(initial=0)), int(own_keys.max(initial=0)))
-        return np.isin(which * keys + key_ids, own_which * keys + own_keys)
+        return np.isin(window_indices * keys + key_ids, own_windows * keys + own_keys)
 
 
 class SliceKeys(Struct, frozen=True):
     """The keys of some rows, by slice.
 
     Attributes:
-        starts: of the slices, ascending.
-        counts: how many rows each has.
-        key_ids: of the rows, slice by slice.
+        starts: the starts of the slices, ascending.
+        counts: how many rows each slice has.
+        key_ids: the key of each row, slice by slice.
     """
 
     starts: Starts
@@ -67,9 +72,10 @@ class SliceKeys(Struct, frozen=True):
 
 
 class WindowAccumulators:
-    """
+    """Finds the accumulators of windows.
+
     Args:
-        slices: those that have rows.
+        slices: the starts of the slices that have rows.
     """
 
     def __init__(self, store: SliceStore, times: WindowTimes, slices: PendingWindows) -> None:
@@ -99,7 +105,8 @@ class WindowAccumulators:
         return np.repeat(np.arange(len(starts)), counts), run.accumulators[places_of_runs(begins, counts)]
 
     def read_changed(self, starts: Starts) -> None:
-        """To be called before the slices of these windows, which ascend, are read one by one."""
+        """Reads those slices of these windows, which ascend, that have changed: to be called before slices are read one
+        by one."""
         self._store.read_changed(self._slices_under(starts))
 
     def _slices_under(self, starts: Starts) -> Starts:
@@ -107,8 +114,8 @@ class WindowAccumulators:
         return np.array(self._slices.between(first, last + self._times.size), np.int64)
 
 
-def grouped(starts: Starts, sizes: Counts, most: int) -> Iterator[Starts]:
-    """Neighbouring windows, so many that they are of this size at most together, or one."""
+def batches_of_windows(starts: Starts, sizes: Counts, most: int) -> Iterator[Starts]:
+    """Neighbouring windows in batches that have this many accumulators at most, or one window."""
     ends = np.cumsum(sizes)
     first, before = 0, 0
     while first < len(starts):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from actors.operators.aggregates.accumulators import Accumulators
-from actors.operators.windows.aligned import slice_runs
-from actors.operators.windows.aligned.slice_runs import AccumulatorRun, AccumulatorsBySlice
+from actors.operators.windows.aligned import accumulator_runs
+from actors.operators.windows.aligned.accumulator_runs import AccumulatorRun, AccumulatorsBySlice
 
 
 def nothing(_: AccumulatorRun) -> Accumulators:
@@ -21,7 +21,9 @@ def all_but_the_first_of_ten(run: AccumulatorRun) -> Accumulators:
     """Of the accumulators of a slice that have the same last digit."""
     seen: set[tuple[int, int]] = set()
     places = []
-    for place, (which, accumulator) in enumerate(zip(run.which.tolist(), run.accumulators.tolist(), strict=True)):
+    for place, (which, accumulator) in enumerate(
+        zip(run.slice_indices.tolist(), run.accumulators.tolist(), strict=True)
+    ):
         if (which, accumulator % 10) in seen:
             places.append(place)
         seen.add((which, accumulator % 10))
@@ -64,15 +66,15 @@ class Checked:
 
     def check(self) -> None:
         assert self.runs.starts().tolist() == sorted(self.model)
-        assert by_slice(self.runs.everything()) == {start: self.model[start] for start in sorted(self.model)}
+        assert by_slice(self.runs.all_accumulators()) == {start: self.model[start] for start in sorted(self.model)}
         wanted = np.array(sorted({-1, *self.model, 10_000}), np.int64)
         assert self.runs.sizes(wanted).tolist() == [len(self.model.get(start, [])) for start in wanted.tolist()]
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_each_slice_has_the_cells_that_came_for_it(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_slice_has_the_accumulators_that_came_for_it(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance, checked = random.Random(seed), Checked()
-    monkeypatch.setattr(slice_runs, "_SMALL", chance.choice((1, 20, 4096)))
+    monkeypatch.setattr(accumulator_runs, "_SMALL", chance.choice((1, 20, 4096)))
     first = 0
     for _ in range(80):
         match chance.choice(("add", "add", "read", "release", "go on")):
@@ -90,7 +92,7 @@ def test_each_slice_has_the_cells_that_came_for_it(seed: int, monkeypatch: pytes
     checked.check()
 
 
-def test_cells_that_were_released_take_no_memory_beside_one_that_stays() -> None:
+def test_accumulators_that_were_released_take_no_memory_beside_one_that_stays() -> None:
     runs = AccumulatorsBySlice()
     for number in range(200):
         runs.add(np.arange(1000) + 1000 * number, [number, 10**9], np.arange(1000) // 999)
@@ -99,7 +101,7 @@ def test_cells_that_were_released_take_no_memory_beside_one_that_stays() -> None
     assert runs.starts().tolist() == [10**9]
 
 
-def test_few_cells_at_a_time_make_few_runs() -> None:
+def test_few_accumulators_at_a_time_make_few_runs() -> None:
     runs = AccumulatorsBySlice()
     for number in range(5000):
         runs.add(np.array([number]), [number], None)
@@ -109,19 +111,19 @@ def test_few_cells_at_a_time_make_few_runs() -> None:
 def test_slices_that_have_not_changed_are_not_looked_through_again() -> None:
     runs, asked = AccumulatorsBySlice(), list[Accumulators]()
 
-    def left_out(run: AccumulatorRun) -> Accumulators:
+    def find_repeats(run: AccumulatorRun) -> Accumulators:
         asked.append(run.starts)
         return nothing(run)
 
     runs.add(np.arange(100), list(range(100)), np.arange(100))
     everything = np.arange(100)
     for wanted in (everything, everything, everything[10:20], everything[[3, 50]]):
-        assert runs.read(wanted, left_out).starts.tolist() == wanted.tolist()
+        assert runs.read(wanted, find_repeats).starts.tolist() == wanted.tolist()
     assert len(asked) == 1
     assert runs.are_merged
     runs.add(np.array([100]), [7], None)
     assert not runs.are_merged
-    assert runs.read(everything[7:8], left_out).accumulators.tolist() == [7, 100]
+    assert runs.read(everything[7:8], find_repeats).accumulators.tolist() == [7, 100]
     assert [starts.tolist() for starts in asked[1:]] == [[7]]
     assert runs.are_merged
 
