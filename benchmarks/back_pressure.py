@@ -17,20 +17,16 @@ from __future__ import annotations
 import argparse
 import tempfile
 import threading
-import time
 from statistics import median
-from typing import Any
 
 from actors.client.job_client import ClusterJobClient
 from actors.protocol.data_messages import TaskMetrics
+from benchmarks.slow_sink import SlowSink
 from flinkray import (
-    Batch,
     CheckpointStatistics,
     CheckpointStatus,
     DataGenSource,
     SequenceField,
-    Sink,
-    SinkWriter,
     StreamExecutionEnvironment,
     WatermarkStrategy,
 )
@@ -49,20 +45,6 @@ MODES: dict[str, dict[str, object]] = {
 }
 
 
-class SlowSink(Sink):
-    """Takes its time for every batch."""
-
-    def create_writer(self, context: Any, restored: Any = None) -> SinkWriter:
-        return SlowWriter()
-
-
-class SlowWriter(SinkWriter):
-    def write(self, batch: Batch) -> None:
-        time.sleep(S_PER_BATCH)
-
-    def close(self) -> None: ...
-
-
 def held_up(target: str, interval: str, buffers: int, directory: str, mode: dict[str, object]) -> ClusterJobClient:
     """The job, which runs until it is cancelled."""
     env = StreamExecutionEnvironment.get_execution_environment(
@@ -79,7 +61,7 @@ def held_up(target: str, interval: str, buffers: int, directory: str, mode: dict
     )
     env.enable_checkpointing(interval)
     source = DataGenSource({"n": SequenceField()})
-    env.from_source(source, WatermarkStrategy.no_watermarks(), "fast").rebalance().sink_to(SlowSink())
+    env.from_source(source, WatermarkStrategy.no_watermarks(), "fast").rebalance().sink_to(SlowSink(S_PER_BATCH))
     client = env.execute_async("back pressure")
     assert isinstance(client, ClusterJobClient)
     return client

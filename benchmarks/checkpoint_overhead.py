@@ -41,7 +41,7 @@ POLL_S = 2.0
 
 
 @dataclass(frozen=True)
-class Run:
+class MeasuredRun:
     rows_per_second: float
     overview: CheckpointOverview
     seen: list[CheckpointStatistics]
@@ -63,7 +63,7 @@ def windows(env: StreamExecutionEnvironment, rows: int) -> None:
     keyed.aggregate(total=Sum("v"), rows=Count()).sink_to(DiscardSink())
 
 
-def run(rows: int, target: str, interval: str | None) -> Run:
+def run(rows: int, target: str, interval: str | None) -> MeasuredRun:
     """Runs the job to its end; without checkpoints where `interval` is None."""
     with tempfile.TemporaryDirectory() as directory:
         env = StreamExecutionEnvironment.get_execution_environment(
@@ -76,7 +76,7 @@ def run(rows: int, target: str, interval: str | None) -> Run:
         assert isinstance(client, ClusterJobClient)
         try:
             seen = watch(client)
-            return Run(rows / running_s(client), client.checkpoints(), seen)
+            return MeasuredRun(rows / running_s(client), client.checkpoints(), seen)
         finally:
             client.close()
 
@@ -108,7 +108,7 @@ def spread(values: Iterable[float], unit: str) -> str:
     return f"{median(known):,.0f} (most {max(known):,.0f}) {unit}"
 
 
-def report(title: str, run: Run) -> None:
+def report(title: str, run: MeasuredRun) -> None:
     print(f"{title}: {run.rows_per_second:,.0f} rows/s", end="")
     if run.seen:
         counts = run.overview.counts

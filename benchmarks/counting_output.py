@@ -7,7 +7,7 @@ from flinkray.batches.batch import Batch
 from flinkray.types.records import OutputTag, Timestamp
 
 
-class CountingOutput:
+class RowCountingOutput:
     """An Output that counts rows and keeps none."""
 
     def __init__(self) -> None:

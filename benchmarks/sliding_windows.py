@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from actors.operators.windows.aligned.aggregate_operator import ColumnarWindowOperator
 from actors.testing.context import HarnessContext
-from benchmarks.counting_output import CountingOutput
+from benchmarks.counting_output import RowCountingOutput
 from flinkray.batches.batch import Batch
 from flinkray.transformations.operator_factories import WindowFactory
 from flinkray.types.keys import ColumnKey
@@ -33,7 +33,7 @@ MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True)
-class Figures:
+class SlidingCost:
     """Nanoseconds per row, and how many results there were."""
 
     tumbling_ns: float
@@ -46,16 +46,16 @@ class Figures:
         return self.sliding_ns / self.tumbling_ns
 
 
-def measure(rows: int, rate: int, keys: int) -> Figures:
+def measure(rows: int, rate: int, keys: int) -> SlidingCost:
     """Both windows over the same stream of `rate` rows per second of event time, in turn."""
     tumbling_ns, tumbling_results = _run(TumblingEventTimeWindows.of(MINUTE_MS), rows, rate, keys)
     sliding_ns, sliding_results = _run(SlidingEventTimeWindows.of(60 * MINUTE_MS, MINUTE_MS), rows, rate, keys)
-    return Figures(tumbling_ns, sliding_ns, tumbling_results, sliding_results)
+    return SlidingCost(tumbling_ns, sliding_ns, tumbling_results, sliding_results)
 
 
 def _run(assigner: AlignedWindows, rows: int, rate: int, keys: int) -> tuple[float, int]:
     factory = WindowFactory(assigner, (("rows", Count()), ("total", Sum("value"))))
-    operator, output = ColumnarWindowOperator(factory), CountingOutput()
+    operator, output = ColumnarWindowOperator(factory), RowCountingOutput()
     operator.setup(HarnessContext(keys=(ColumnKey(("key",)),)), output)
     taken = 0.0
     for batch, watermark in _stream(rows, rate, keys):

@@ -26,7 +26,7 @@ from actors.operators.windows.aligned.aggregate_operator import ColumnarWindowOp
 from actors.operators.windows.aligned.local_operator import LocalWindowAggregateOperator
 from actors.tasks.memory import keep_freed_memory
 from actors.testing.context import HarnessContext
-from benchmarks.counting_output import CountingOutput
+from benchmarks.counting_output import RowCountingOutput
 from benchmarks.definitions import DISORDER_MS, ROWS_PER_MS
 from benchmarks.process_tree import TreeSampler
 from benchmarks.workloads.base import FIELDS, WINDOWS
@@ -79,7 +79,7 @@ class Steps:
         window = WindowFactory(WINDOWS, (("total", Sum("v")), ("n", Count())))
         self.sent = LastOutput()
         self.local = _set_up(LocalWindowAggregateOperator(LocalWindowAggregateFactory(window, KEY)), self.sent)
-        self.window = _set_up(ColumnarWindowOperator(window), CountingOutput())
+        self.window = _set_up(ColumnarWindowOperator(window), RowCountingOutput())
 
     def aggregated(self, number: int) -> Batch:
         """The rows of a source in a window as they come to the exchange."""
@@ -100,7 +100,7 @@ class Steps:
         self.window.on_watermark(Timestamp(_highest(batch) - DISORDER_MS))
 
 
-class LastOutput(CountingOutput):
+class LastOutput(RowCountingOutput):
     """Keeps the last batch."""
 
     batch: Batch
@@ -109,7 +109,7 @@ class LastOutput(CountingOutput):
         self.batch = batch
 
 
-def _set_up(operator: Operator, output: CountingOutput) -> Operator:
+def _set_up(operator: Operator, output: RowCountingOutput) -> Operator:
     operator.setup(HarnessContext(keys=(KEY,)), output)
     return operator
 
@@ -158,8 +158,8 @@ def ray_steps() -> None:
 
     sampler = TreeSampler()
     ensure_ray()  # as for jobs: one that is started here frees objects at once, and their memory is used again
-    receiver = ray.remote(num_cpus=0)(_Receiver).remote()
-    sender = ray.remote(num_cpus=0)(_Sender).remote(receiver)
+    receiver = ray.remote(num_cpus=0)(_FrameReceiver).remote()
+    sender = ray.remote(num_cpus=0)(_FrameSender).remote(receiver)
     for mib in FRAMES_MIB:
         ray.get(sender.send.remote(mib, 3), timeout=60)
         count = BYTES_PER_FRAME_TEST // (mib << 20)
@@ -176,11 +176,11 @@ def ray_steps() -> None:
     ray.shutdown()
 
 
-class _Receiver:
+class _FrameReceiver:
     def receive(self, *payloads: Any) -> None: ...
 
 
-class _Sender:
+class _FrameSender:
     """Sends frames as a slot does: put, then a call with the reference; a few calls are under way at a time."""
 
     def __init__(self, receiver: Any) -> None:

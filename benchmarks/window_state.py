@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from actors.operators.windows.aligned.aggregate_operator import ColumnarWindowOperator
 from actors.testing.context import HarnessContext
-from benchmarks.counting_output import CountingOutput
+from benchmarks.counting_output import RowCountingOutput
 from flinkray.batches.batch import Batch
 from flinkray.transformations.operator_factories import WindowFactory
 from flinkray.types.keys import ColumnKey
@@ -38,7 +38,7 @@ KINDS = ("int64", "string")
 
 
 @dataclass(frozen=True)
-class Figures:
+class WindowStateMemory:
     """What one run took: bytes of memory at most, before anything, and with all groups open; seconds."""
 
     groups: int
@@ -53,11 +53,11 @@ def most_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def run(kind: str, groups: int, windows: int) -> Figures:
+def run(kind: str, groups: int, windows: int) -> WindowStateMemory:
     """Fills and fires the windows in this process."""
     before = most_memory()
     factory = WindowFactory(TumblingEventTimeWindows.of(SIZE_MS), (("rows", Count()), ("total", Sum("value"))))
-    operator, output = ColumnarWindowOperator(factory), CountingOutput()
+    operator, output = ColumnarWindowOperator(factory), RowCountingOutput()
     operator.setup(HarnessContext(keys=(ColumnKey(("key",)),)), output)
     keys = groups // windows
     started, making = time.perf_counter(), 0.0
@@ -71,7 +71,7 @@ def run(kind: str, groups: int, windows: int) -> Figures:
     operator.on_watermark(Timestamp(windows * SIZE_MS))
     fired = time.perf_counter()
     assert output.rows == keys * windows, f"{output.rows} results"
-    return Figures(keys * windows, before, full, most_memory(), filled - started - making, fired - filled)
+    return WindowStateMemory(keys * windows, before, full, most_memory(), filled - started - making, fired - filled)
 
 
 def _batch(kind: str, numbers: np.ndarray[tuple[int], np.dtype[np.int64]], window: int) -> Batch:
@@ -83,12 +83,12 @@ def _batch(kind: str, numbers: np.ndarray[tuple[int], np.dtype[np.int64]], windo
     return Batch(pa.RecordBatch.from_arrays([column, pa.array(numbers)], names=["key", "value"]), Kind.ROW, times)
 
 
-def run_alone(kind: str, groups: int, windows: int) -> Figures:
+def run_alone(kind: str, groups: int, windows: int) -> WindowStateMemory:
     """`run` in a process of its own."""
     command = [sys.executable, "-m", "benchmarks.window_state", "--alone", kind]
     command += ["--groups", str(groups), "--windows", str(windows)]
     printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=900).stdout
-    return Figures(**json.loads(printed))
+    return WindowStateMemory(**json.loads(printed))
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -39,7 +39,7 @@ _TIMERS = "timers/"
 
 
 class PipelineDriver:
-    """Implements `flinkray.testing.driver.PipelineDriver`.
+    """Implements `flinkray.testing.driver.HarnessDriver`.
 
     Rows go from operator to operator as they would through the network: keyed edges compute the keys of functions, and
     a valve combines the watermarks of all edges into one input. The only sink stands for what the test looks at.

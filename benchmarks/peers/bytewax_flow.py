@@ -37,7 +37,7 @@ BATCH_ROWS = 1_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Numbers(DynamicSource):
+class NumberShares(DynamicSource):
     """Each worker makes its share of the items: every so many-th."""
 
     def __init__(self, items: Callable[[int, int], Iterable[Any]]) -> None:
@@ -78,7 +78,7 @@ class Kept(StatelessSinkPartition):
 
 
 def numbers(flow: Dataflow, name: str, rows: int) -> Stream:
-    return op.input(name, flow, Numbers(lambda worker, workers: range(worker, rows, workers)))
+    return op.input(name, flow, NumberShares(lambda worker, workers: range(worker, rows, workers)))
 
 
 def timed_row(i: int, spread: int, rows_per_ms: int) -> tuple[str, tuple[float, datetime]]:
@@ -94,7 +94,7 @@ def both_sides(flow: Dataflow, order: Order) -> tuple[Stream, Stream]:
         rights = ((i, RIGHT_SHARE) for i in range(worker, right_rows(order.rows), workers))
         return heapq.merge(lefts, rights, key=lambda side: side[0] * side[1])
 
-    split = op.branch("sides", op.input("both", flow, Numbers(sides)), lambda side: side[1] == 1)
+    split = op.branch("sides", op.input("both", flow, NumberShares(sides)), lambda side: side[1] == 1)
     left, right = (
         op.map(name, stream, lambda side: timed_row(*side, rows_per_ms))
         for name, stream in (("left", split.trues), ("right", split.falses))
@@ -111,7 +111,7 @@ def windowing() -> tuple[EventClock, TumblingWindower]:
 def results(flow: Dataflow, order: Order) -> Stream:
     if order.workload == "W1":
         path = str(text_file(order.rows))
-        lines = op.input("lines", flow, Numbers(lambda worker, workers: islice(open(path), worker, None, workers)))  # noqa: SIM115
+        lines = op.input("lines", flow, NumberShares(lambda worker, workers: islice(open(path), worker, None, workers)))  # noqa: SIM115
         keyed = op.map("key", op.flat_map("split", lines, str.split), lambda word: (word, None))
         return op.stateful_map("count", keyed, lambda count, _: ((count or 0) + 1,) * 2)
     if order.workload in ROWS_PER_MS:

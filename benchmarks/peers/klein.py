@@ -12,7 +12,7 @@ from ray.klein import SinkFunction, SourceFunction
 from benchmarks.definitions import Order, serve
 
 
-class Numbers(SourceFunction):
+class NumberSourceFunction(SourceFunction):
     def __init__(self, rows: int) -> None:
         self._rows = rows
         self._is_cancelled = False
@@ -39,7 +39,7 @@ class Discarding(SinkFunction):
 def run(order: Order) -> tuple[list[tuple[Any, ...]], float]:
     ray.init(address="local", num_cpus=8)
     pipeline = klein.pipeline(name=order.workload)
-    numbers = pipeline.source(Numbers, fn_constructor_args=[order.rows], bounded=True)
+    numbers = pipeline.source(NumberSourceFunction, fn_constructor_args=[order.rows], bounded=True)
     twice = numbers.map(lambda row: {"x": row["i"] * 2 + 1}, concurrency=order.parallelism)
     kept = twice.filter(lambda row: row["x"] % 3 == 0, concurrency=order.parallelism)
     results = kept.map(lambda row: {"x": row["x"] // 3}, concurrency=order.parallelism)

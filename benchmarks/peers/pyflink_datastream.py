@@ -65,7 +65,7 @@ class SumAndCount(AggregateFunction):
         return first[0] + second[0], first[1] + second[1]
 
 
-class Pairs(WindowFunction):
+class JoinedPairs(WindowFunction):
     def apply(self, key: int, window: Any, inputs: Iterable[Any]) -> Iterable[tuple[float, float]]:
         sides: tuple[list[float], list[float]] = [], []
         for value in inputs:
@@ -73,12 +73,12 @@ class Pairs(WindowFunction):
         return [(left, right) for left in sides[True] for right in sides[False]]
 
 
-class RunningSum(ReduceFunction):
+class SumSoFar(ReduceFunction):
     def reduce(self, value1: Any, value2: Any) -> Any:
         return value1[0], value1[1] + value2[1]
 
 
-class RunningCount(KeyedProcessFunction):
+class CountSoFar(KeyedProcessFunction):
     _count: ValueState
 
     def open(self, runtime_context: RuntimeContext) -> None:
@@ -126,7 +126,7 @@ def join(env: StreamExecutionEnvironment, order: Order) -> DataStream:
     window = both.key_by(lambda row: row[0], key_type=Types.LONG()).window(
         TumblingEventTimeWindows.of(Time.milliseconds(WINDOW_MS))
     )
-    return window.apply(Pairs(), Types.TUPLE([Types.DOUBLE(), Types.DOUBLE()]))
+    return window.apply(JoinedPairs(), Types.TUPLE([Types.DOUBLE(), Types.DOUBLE()]))
 
 
 def stream(env: StreamExecutionEnvironment, order: Order) -> DataStream:
@@ -134,7 +134,7 @@ def stream(env: StreamExecutionEnvironment, order: Order) -> DataStream:
         source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), str(text_file(order.rows)))
         lines = env.from_source(source.build(), WatermarkStrategy.no_watermarks(), "lines")
         words = lines.flat_map(str.split, output_type=Types.STRING()).key_by(lambda word: word, key_type=Types.STRING())
-        return words.process(RunningCount(), output_type=Types.TUPLE([Types.STRING(), Types.LONG()]))
+        return words.process(CountSoFar(), output_type=Types.TUPLE([Types.STRING(), Types.LONG()]))
     if order.workload in ("W2", "W2d"):
         return windows(env, order)
     if order.workload in ("W6", "W6d"):
@@ -148,7 +148,7 @@ def stream(env: StreamExecutionEnvironment, order: Order) -> DataStream:
         )
     if order.workload == "W4":
         keyed = rows.map(lambda i: (key_of(i), value_of(i)), output_type=KEYED)
-        return keyed.key_by(lambda row: row[0], key_type=Types.LONG()).reduce(RunningSum())
+        return keyed.key_by(lambda row: row[0], key_type=Types.LONG()).reduce(SumSoFar())
     z = rows.map(lambda i: math.sqrt(value_of(i)) * math.log1p(key_of(i)), output_type=Types.DOUBLE())
     return z.filter(lambda each: each > LEAST_Z)
 

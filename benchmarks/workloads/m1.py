@@ -11,26 +11,13 @@ import argparse
 import json
 import sys
 import threading
-import time
-from typing import Any
 
+from benchmarks.slow_sink import SlowSink
 from benchmarks.workloads.w2 import W2d
-from flinkray import Batch, Sink, SinkWriter, StreamExecutionEnvironment
+from flinkray import StreamExecutionEnvironment
 
 S_PER_BATCH = 0.001
 SAMPLE_S = 0.2
-
-
-class SlowSink(Sink):
-    def create_writer(self, context: Any, restored: Any = None) -> SinkWriter:
-        return _SlowWriter()
-
-
-class _SlowWriter(SinkWriter):
-    def write(self, batch: Batch) -> None:
-        time.sleep(S_PER_BATCH)
-
-    def close(self) -> None: ...
 
 
 def object_store_mib() -> float:
@@ -46,7 +33,7 @@ def peak_object_store_mib(rows: int, target: str, parallelism: int) -> float:
     env = StreamExecutionEnvironment.get_execution_environment(
         {"execution.target": target, "parallelism.default": parallelism}
     )
-    W2d().stream(env, rows).sink_to(SlowSink())
+    W2d().stream(env, rows).sink_to(SlowSink(S_PER_BATCH))
     client = env.execute_async("memory")
     peak, has_ended = 0.0, threading.Event()
     try:

@@ -21,7 +21,7 @@ from flinkray.types.records import Millis, OutputTag, Timestamp
 PLUGINS = "flinkray.testing"
 
 
-class PipelineDriver(Protocol):
+class HarnessDriver(Protocol):
     """The operators of a pipeline, one subtask of each, in the caller's thread.
 
     What is pushed has passed all of them when the call returns. An error of a user's function is a UserFunctionError.

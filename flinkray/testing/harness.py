@@ -33,7 +33,7 @@ from flinkray.streams.data_stream import DataStream
 from flinkray.streams.environment import StreamExecutionEnvironment
 from flinkray.streams.keyed_stream import KeyedStream
 from flinkray.testing.clock import ManualClock
-from flinkray.testing.driver import PLUGINS, HarnessInput, PipelineDriver
+from flinkray.testing.driver import PLUGINS, HarnessDriver, HarnessInput
 from flinkray.testing.elements import Watermark
 from flinkray.time.durations import Duration, to_millis
 from flinkray.time.watermarks import WatermarkStrategy
@@ -57,7 +57,7 @@ class HarnessSettings(TypedDict, total=False):
 class Input:
     """One input of a harness."""
 
-    def __init__(self, driver: PipelineDriver, index: int, type_info: Any) -> None:
+    def __init__(self, driver: HarnessDriver, index: int, type_info: Any) -> None:
         self._driver = driver
         self._index = index
         declared = None if type_info is None else record_type(type_info)
@@ -122,7 +122,7 @@ class Harness:
         result.sink_to(DiscardSink())
         pipeline = env._pipeline("harness", should_prepare=False)
         driver = load_plugin(PLUGINS, "harness")
-        self._driver: PipelineDriver = driver(pipeline, self.clock, settings.get("restore_from"))
+        self._driver: HarnessDriver = driver(pipeline, self.clock, settings.get("restore_from"))
         self._inputs = [Input(self._driver, index, each) for index, each in enumerate(types)]
 
     def __enter__(self) -> Self:

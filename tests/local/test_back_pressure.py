@@ -26,14 +26,14 @@ taken_lock = threading.Lock()
 taken = [0, 0]
 
 
-class SlowSink(Sink):
+class GatedSink(Sink):
     """Takes 5 ms per batch, and nothing while the gate is shut."""
 
     def create_writer(self, context: Any, restored: Any = None) -> SinkWriter:
-        return SlowWriter()
+        return GatedWriter()
 
 
-class SlowWriter(SinkWriter):
+class GatedWriter(SinkWriter):
     def write(self, batch: Batch) -> None:
         assert gate.wait(60)
         threading.Event().wait(0.005)
@@ -86,7 +86,7 @@ def host(monkeypatch: pytest.MonkeyPatch) -> LocalHost:
 
 def test_a_sink_that_stands_still_stops_its_source_and_both_go_on_afterwards(host: LocalHost) -> None:
     env = environment({"flinkray.batch.target-rows": 32_768, "metrics.fetcher.update-interval": 20})
-    env.from_sequence(0, ROWS - 1).rebalance().sink_to(SlowSink())
+    env.from_sequence(0, ROWS - 1).rebalance().sink_to(GatedSink())
     client = env.execute_async("slow sink")
     try:
         # The source runs ahead until nothing is free any more, and then stands still.

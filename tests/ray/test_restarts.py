@@ -26,7 +26,7 @@ TIMEOUT_MS = 60_000.0
 DEADLINE_S = 60.0
 
 
-class Cluster:
+class RayCluster:
     """A host of a cluster of its own, with short names."""
 
     def __init__(self, is_detached: bool = False) -> None:
@@ -69,15 +69,15 @@ class Cluster:
 
 
 @pytest.fixture
-def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+def cluster(request: pytest.FixtureRequest) -> Iterator[RayCluster]:
     request.getfixturevalue("ray_cluster")
-    cluster = Cluster()
+    cluster = RayCluster()
     yield cluster
     cluster.host.shutdown()
     assert cluster.host.addresses() == frozenset()
 
 
-def test_each_kill_of_a_process_is_heard_of_once_by_every_watcher(cluster: Cluster) -> None:
+def test_each_kill_of_a_process_is_heard_of_once_by_every_watcher(cluster: RayCluster) -> None:
     cluster.spawn("master", restarts=True)
     for watcher in ("one", "two"):
         cluster.spawn(watcher)
@@ -97,7 +97,7 @@ def test_each_kill_of_a_process_is_heard_of_once_by_every_watcher(cluster: Clust
     assert cluster.deaths("one", "master") == cluster.deaths("two", "master") == 3
 
 
-def test_nothing_of_a_new_life_is_heard_before_the_notice_of_the_old_ones_death(cluster: Cluster) -> None:
+def test_nothing_of_a_new_life_is_heard_before_the_notice_of_the_old_ones_death(cluster: RayCluster) -> None:
     cluster.spawn("master", restarts=True)
     cluster.spawn("watcher")
     cluster.watch("watcher", "master")
@@ -111,7 +111,9 @@ def test_nothing_of_a_new_life_is_heard_before_the_notice_of_the_old_ones_death(
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_what_is_sent_between_kills_arrives_in_order_within_a_life_or_comes_back(cluster: Cluster, seed: int) -> None:
+def test_what_is_sent_between_kills_arrives_in_order_within_a_life_or_comes_back(
+    cluster: RayCluster, seed: int
+) -> None:
     chance = random.Random(seed)
     cluster.spawn("journal")
     cluster.spawn("sender")
@@ -144,7 +146,7 @@ def test_what_is_sent_between_kills_arrives_in_order_within_a_life_or_comes_back
         assert numbers == sorted(numbers), f"out of order in the life {pid}"
 
 
-def test_an_endpoint_that_is_killed_while_it_is_started_again_does_not_come_back(cluster: Cluster) -> None:
+def test_an_endpoint_that_is_killed_while_it_is_started_again_does_not_come_back(cluster: RayCluster) -> None:
     cluster.spawn("master", restarts=True)
     cluster.spawn("watcher")
     cluster.watch("watcher", "master")
@@ -155,7 +157,9 @@ def test_an_endpoint_that_is_killed_while_it_is_started_again_does_not_come_back
     cluster.hears("watcher", "master", 1)
 
 
-def test_an_endpoint_that_cannot_be_constructed_is_not_tried_without_a_pause(cluster: Cluster, tmp_path: Path) -> None:
+def test_an_endpoint_that_cannot_be_constructed_is_not_tried_without_a_pause(
+    cluster: RayCluster, tmp_path: Path
+) -> None:
     from actors.hosts.runtime import RESTART_INTERVAL_S
 
     path = tmp_path / "starts"
@@ -170,7 +174,7 @@ def test_an_endpoint_that_cannot_be_constructed_is_not_tried_without_a_pause(clu
     cluster.host.kill(cluster.name("stillborn"))
 
 
-def spawn_workers(cluster: Cluster) -> None:
+def spawn_workers(cluster: RayCluster) -> None:
     """`master` with a worker, whose slot dies with it; `watcher` watches all of them."""
     cluster.spawn("master", restarts=True)
     cluster.spawn("watcher")
@@ -184,7 +188,7 @@ def spawn_workers(cluster: Cluster) -> None:
     cluster.watch("watcher", "master", "worker", "slot")
 
 
-def test_workers_outlive_the_process_of_their_master_and_slots_do_not_outlive_their_worker(cluster: Cluster) -> None:
+def test_workers_outlive_the_process_of_their_master_and_slots_do_not_outlive_their_worker(cluster: RayCluster) -> None:
     spawn_workers(cluster)
     worker, slot = cluster.pid("worker"), cluster.pid("slot")
     cluster.kill_process("master")
@@ -197,7 +201,7 @@ def test_workers_outlive_the_process_of_their_master_and_slots_do_not_outlive_th
     cluster.hears("watcher", "worker", 1)
 
 
-def test_workers_end_when_their_master_is_gone_for_good(cluster: Cluster) -> None:
+def test_workers_end_when_their_master_is_gone_for_good(cluster: RayCluster) -> None:
     spawn_workers(cluster)
     cluster.host.kill(cluster.name("master"))
     eventually(cluster.host.addresses, lambda names: names == {cluster.name("watcher")}, DEADLINE_S)
@@ -234,7 +238,7 @@ def driver(request: pytest.FixtureRequest) -> Iterator[Any]:
 
     started: list[subprocess.Popen[str]] = []
 
-    def start(cluster: Cluster, mode: str) -> subprocess.Popen[str]:
+    def start(cluster: RayCluster, mode: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-c", DRIVER, ray.get_runtime_context().gcs_address, cluster.id, mode]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         started.append(process)
@@ -250,7 +254,7 @@ def driver(request: pytest.FixtureRequest) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("end", ["killed", "exits"])
-def test_nothing_outlives_its_driver(cluster: Cluster, driver: Any, end: str) -> None:
+def test_nothing_outlives_its_driver(cluster: RayCluster, driver: Any, end: str) -> None:
     process = driver(cluster, "attached")
     if end == "killed":
         process.kill()
@@ -259,7 +263,7 @@ def test_nothing_outlives_its_driver(cluster: Cluster, driver: Any, end: str) ->
     eventually(cluster.host.addresses, lambda names: not names, deadline_s=10.0)
 
 
-def test_a_detached_cluster_outlives_its_driver_and_goes_on_restarting(cluster: Cluster, driver: Any) -> None:
+def test_a_detached_cluster_outlives_its_driver_and_goes_on_restarting(cluster: RayCluster, driver: Any) -> None:
     process = driver(cluster, "detached")
     worker, master = cluster.pid("worker"), cluster.pid("master")
     process.kill()

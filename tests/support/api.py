@@ -115,7 +115,7 @@ class FakeExecutor:
         return self.clients[-1].pipeline
 
 
-class SubtaskContext:
+class FakeSubtaskContext:
     """The context of a reader or a writer, with a clock that tests set and timers that they fire."""
 
     def __init__(self, subtask_index: int = 0, parallelism: int = 1, batch_rows: int = 4) -> None:
@@ -185,7 +185,7 @@ class SourceRun:
 
     def __init__(self, source: Source, parallelism: int = 1, batch_rows: int = 4, restored: Any = None) -> None:
         self.assignments = Assignments(parallelism)
-        self.contexts = [SubtaskContext(index, parallelism, batch_rows) for index in range(parallelism)]
+        self.contexts = [FakeSubtaskContext(index, parallelism, batch_rows) for index in range(parallelism)]
         enumerator_state, reader_states = restored or (None, [[] for _ in range(parallelism)])
         self.enumerator: SplitEnumerator = source.create_enumerator(self.assignments, enumerator_state)
         self.enumerator.start()
@@ -248,8 +248,8 @@ def column(batches: list[Batch], name: str) -> list[Any]:
 class ThreadedRun:
     """One reader that reads on a thread, polled until it ends; waits for its announcements, with a deadline."""
 
-    def __init__(self, source: Source, context: SubtaskContext | None = None, splits: Sequence[Any] = ()) -> None:
-        self.context = context or SubtaskContext()
+    def __init__(self, source: Source, context: FakeSubtaskContext | None = None, splits: Sequence[Any] = ()) -> None:
+        self.context = context or FakeSubtaskContext()
         self.available = threading.Event()
         self.context.on_available = self.available.set
         self.reader = source.create_reader(self.context)

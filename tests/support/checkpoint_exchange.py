@@ -23,7 +23,7 @@ from actors.protocol.ports import Address
 from flinkray.batches.batch import Batch
 from flinkray.config.configuration import Configuration
 from flinkray.types.records import Timestamp
-from tests.support.network import World, numbers, partition_descriptor, values_of
+from tests.support.network import NetworkWorld, numbers, partition_descriptor, values_of
 
 SLOTS = ("a", "b")
 ALIGNED = CheckpointOptions()
@@ -243,7 +243,7 @@ class CheckpointExchange:
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
-        self.world = World(*SLOTS, configuration=_configuration(self.chance))
+        self.world = NetworkWorld(*SLOTS, configuration=_configuration(self.chance))
         self.options: dict[int, CheckpointOptions] = {}
         self.newest = 0
         self.completed = 0
@@ -330,7 +330,7 @@ def in_order(batches: Iterable[Batch]) -> list[int]:
     return [value for batch in batches for value in values_of(batch)]
 
 
-def assert_nothing_left(world: World, slot: str) -> None:
+def assert_nothing_left(world: NetworkWorld, slot: str) -> None:
     """Both halves of a slot's connections have forgotten everything."""
     environment = world[slot]
     assert environment.unconsumed_partitions() == ()

@@ -138,7 +138,7 @@ class FakeStore:
 class FakeContext:
     """What one slot's environment uses of an EndpointContext."""
 
-    def __init__(self, world: World, address: Address) -> None:
+    def __init__(self, world: NetworkWorld, address: Address) -> None:
         self.address = address
         self.world = world
         self.clock = world.time
@@ -163,7 +163,7 @@ class FakeContext:
         raise AssertionError("a command of the network loop raised") from error
 
 
-class World:
+class NetworkWorld:
     """Some slots, and the messages on their way between them: in order per pair of slots, as hosts promise."""
 
     shares_process = False
@@ -290,7 +290,7 @@ def _is_data(entry: BufferEntry) -> bool:
     return entry.element is None or isinstance(entry.element, Batch)
 
 
-def drain(world: World, gate: Any) -> list[tuple[int, Any]]:
+def drain(world: NetworkWorld, gate: Any) -> list[tuple[int, Any]]:
     """Polls until nothing comes any more: (channel, value or event)."""
     seen: list[tuple[int, Any]] = []
     world.settle()

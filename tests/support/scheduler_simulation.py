@@ -77,7 +77,7 @@ class Slot:
     """Text: its TaskExecutor says why the process has died."""
 
 
-class Simulation:
+class SchedulerSimulation:
     """Chaos for a number of steps, and then a world in which everything works."""
 
     def __init__(self, seed: int) -> None:

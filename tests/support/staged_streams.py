@@ -20,7 +20,7 @@ from actors.spark.staging import Manifest, QueryEnd, StagedFile, Staging, remove
 from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceReader
 from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.types.records import Kind, RecordType
-from tests.support.api import DEADLINE, SubtaskContext
+from tests.support.api import DEADLINE, FakeSubtaskContext
 
 SCHEMA = pa.schema([("n", pa.int64())])
 QUERY = "query-1"
@@ -75,7 +75,7 @@ class Stage:
         return written
 
 
-class _Subtask(SubtaskContext):
+class _Subtask(FakeSubtaskContext):
     """A reader, with the rows that it has given and the events on their way to it."""
 
     def __init__(self, run: StagedRun, index: int, state: tuple[list[Any], list[int]]) -> None:

@@ -60,7 +60,7 @@ class Master:
         return SavepointResult(request_id, f"{self.takes[request_id].target}/savepoint-{request_id}", None)
 
 
-class Cluster(Host):
+class FakeCluster(Host):
     """Answers a client; tests change it between its questions through `before`."""
 
     def __init__(self) -> None:
@@ -155,10 +155,10 @@ class Cluster(Host):
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeCluster:
     monkeypatch.setattr(job_client, "FIRST_PAUSE_S", 0.0)
     monkeypatch.setattr(job_client, "LONGEST_PAUSE_S", 0.0)
-    return Cluster()
+    return FakeCluster()
 
 
 def on(kind: type, times: int, act: Callable[[], None]) -> Callable[[Any], None]:
@@ -174,7 +174,7 @@ def on(kind: type, times: int, act: Callable[[], None]) -> Callable[[Any], None]
     return before
 
 
-def test_a_savepoint_is_asked_for_once_and_awaited(cluster: Cluster) -> None:
+def test_a_savepoint_is_asked_for_once_and_awaited(cluster: FakeCluster) -> None:
     cluster.master.saves_after = 5
     saved = cluster.client().trigger_savepoint("/there", timeout=30)
     (taken,) = cluster.master.takes.values()
@@ -182,34 +182,36 @@ def test_a_savepoint_is_asked_for_once_and_awaited(cluster: Cluster) -> None:
     assert saved == f"/there/savepoint-{taken.request_id}"
 
 
-def test_a_directory_means_the_drivers_own(cluster: Cluster, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_directory_means_the_drivers_own(
+    cluster: FakeCluster, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert cluster.client().trigger_savepoint("here").startswith(f"{tmp_path}/here/")
     assert cluster.client().trigger_savepoint("s3://b/k").startswith("s3://b/k/")
     assert cluster.client().trigger_savepoint().startswith("/savepoint-")  # where the configuration says
 
 
-def test_each_request_is_one_of_its_own(cluster: Cluster) -> None:
+def test_each_request_is_one_of_its_own(cluster: FakeCluster) -> None:
     client = cluster.client()
     assert client.trigger_savepoint("/a") != client.trigger_savepoint("/a")
     assert len(cluster.master.takes) == 2
 
 
 @pytest.mark.parametrize("error", [CheckpointError("the disk is full"), ValueError("odd")])
-def test_a_savepoint_that_fails_raises_with_the_jobs_reason(cluster: Cluster, error: Exception) -> None:
+def test_a_savepoint_that_fails_raises_with_the_jobs_reason(cluster: FakeCluster, error: Exception) -> None:
     cluster.master.error = error
     with pytest.raises(CheckpointError, match=str(error)):
         cluster.client().trigger_savepoint("/there")
 
 
-def test_a_job_master_that_takes_anothers_place_is_asked_anew(cluster: Cluster) -> None:
+def test_a_job_master_that_takes_anothers_place_is_asked_anew(cluster: FakeCluster) -> None:
     cluster.before = on(GetSavepoint, 2, cluster.replace_master)
     saved = cluster.client().trigger_savepoint("/there", timeout=30)
     (taken,) = cluster.master.takes.values()
     assert saved.endswith(taken.request_id)
 
 
-def test_stopping_returns_when_the_job_has_finished(cluster: Cluster) -> None:
+def test_stopping_returns_when_the_job_has_finished(cluster: FakeCluster) -> None:
     client = cluster.client()
     looks = on(GetJobOverview, 4, cluster.end)
     cluster.before = looks
@@ -219,7 +221,7 @@ def test_stopping_returns_when_the_job_has_finished(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize(("drain", "stop"), [(False, StopMode.SUSPEND), (True, StopMode.DRAIN)])
-def test_the_result_of_a_stop_may_come_from_the_ended_job(cluster: Cluster, drain: bool, stop: StopMode) -> None:
+def test_the_result_of_a_stop_may_come_from_the_ended_job(cluster: FakeCluster, drain: bool, stop: StopMode) -> None:
     taken: list[TriggerSavepoint] = []
     cluster.master.saves_after = 1
 
@@ -239,7 +241,7 @@ def test_the_result_of_a_stop_may_come_from_the_ended_job(cluster: Cluster, drai
     [(JobStatus.FINISHED, None), (JobStatus.CANCELED, None), (JobStatus.FAILED, ValueError("bad row"))],
 )
 def test_a_job_that_ends_before_its_savepoint_says_so(
-    cluster: Cluster, status: JobStatus, error: Exception | None
+    cluster: FakeCluster, status: JobStatus, error: Exception | None
 ) -> None:
     cluster.before = on(GetSavepoint, 2, lambda: cluster.end(status, error))
     with pytest.raises(CheckpointError, match=f"job 'job' is {status.value}, before the savepoint was") as caught:
@@ -249,26 +251,26 @@ def test_a_job_that_ends_before_its_savepoint_says_so(
         assert "bad row" in caught.value.__notes__[0]
 
 
-def test_a_job_that_fails_after_its_savepoint_names_the_savepoint(cluster: Cluster) -> None:
+def test_a_job_that_fails_after_its_savepoint_names_the_savepoint(cluster: FakeCluster) -> None:
     cluster.before = on(GetJobOverview, 3, lambda: cluster.end(JobStatus.FAILED, ValueError("bad row")))
     with pytest.raises(CheckpointError, match=r"job 'job' is FAILED, although the savepoint /there/.* is complete"):
         cluster.client().stop_with_savepoint("/there", timeout=30)
 
 
-def test_waiting_for_a_savepoint_ends_with_its_timeout(cluster: Cluster) -> None:
+def test_waiting_for_a_savepoint_ends_with_its_timeout(cluster: FakeCluster) -> None:
     cluster.master.saves_after = 10**9
     with pytest.raises(TimeoutError, match="the savepoint of job 'job' is not complete yet"):
         cluster.client().trigger_savepoint("/there", timeout=0)
 
 
-def test_checkpoints_are_those_of_the_job_master_and_later_of_the_ended_job(cluster: Cluster) -> None:
+def test_checkpoints_are_those_of_the_job_master_and_later_of_the_ended_job(cluster: FakeCluster) -> None:
     client = cluster.client()
     assert client.checkpoints() == CheckpointOverview()
     cluster.end()
     assert client.checkpoints() == SAVED
 
 
-def test_figures_come_from_the_job_master_that_took_anothers_place(cluster: Cluster) -> None:
+def test_figures_come_from_the_job_master_that_took_anothers_place(cluster: FakeCluster) -> None:
     client = cluster.client()
     cluster.replace_master()
     assert client.progress().records_in == 5
@@ -279,20 +281,20 @@ def test_figures_come_from_the_job_master_that_took_anothers_place(cluster: Clus
 # -- the Dispatcher
 
 
-def test_a_dispatcher_that_is_not_ready_is_asked_again(cluster: Cluster) -> None:
+def test_a_dispatcher_that_is_not_ready_is_asked_again(cluster: FakeCluster) -> None:
     cluster.is_ready = False
     cluster.before = on(GetJobOverview, 5, lambda: setattr(cluster, "is_ready", True))
     assert cluster.client(is_highly_available=False).status() is JobStatus.RUNNING
 
 
-def test_a_dispatcher_that_never_gets_ready_says_why(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dispatcher_that_never_gets_ready_says_why(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_client, "DISPATCHER_READY_S", 0.0)
     cluster.is_ready = False
     with pytest.raises(DispatcherNotReadyError, match="is reading"):
         cluster.client().status()
 
 
-def test_a_dispatcher_that_comes_back_is_waited_for_where_it_does(cluster: Cluster) -> None:
+def test_a_dispatcher_that_comes_back_is_waited_for_where_it_does(cluster: FakeCluster) -> None:
     cluster.has_dispatcher = False
     with pytest.raises(JobExecutionError, match="cluster 'c' is gone"):
         cluster.client(is_highly_available=False).status()
@@ -301,7 +303,7 @@ def test_a_dispatcher_that_comes_back_is_waited_for_where_it_does(cluster: Clust
 
 
 def test_the_patience_with_a_dispatcher_is_that_of_all_calls_together(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
     monkeypatch.setattr(job_client.time, "monotonic", lambda: now[0])
@@ -315,7 +317,7 @@ def test_the_patience_with_a_dispatcher_is_that_of_all_calls_together(
         client.result(timeout=0)
 
 
-def test_the_patience_begins_anew_with_every_answer(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_patience_begins_anew_with_every_answer(cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(job_client.time, "monotonic", lambda: now[0])
     client = cluster.client()
@@ -332,7 +334,7 @@ def test_the_patience_begins_anew_with_every_answer(cluster: Cluster, monkeypatc
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_all_rows_and_one_savepoint_come_whatever_dies(cluster: Cluster, seed: int) -> None:
+def test_all_rows_and_one_savepoint_come_whatever_dies(cluster: FakeCluster, seed: int) -> None:
     generator = random.Random(seed)
     cluster.batches = list(range(generator.randint(0, 20)))
     client = cluster.client()

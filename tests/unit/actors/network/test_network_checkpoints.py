@@ -16,7 +16,7 @@ from flinkray.batches.batch import Batch
 from flinkray.config.configuration import Configuration
 from flinkray.errors import PartitionError
 from tests.support.checkpoint_exchange import assert_nothing_left
-from tests.support.network import END, World, drain, numbers, partition_descriptor, values_of
+from tests.support.network import END, NetworkWorld, drain, numbers, partition_descriptor, values_of
 
 ALIGNED = CheckpointBarrier(1, 0)
 UNALIGNED = CheckpointBarrier(1, 0, CheckpointOptions(is_unaligned=True))
@@ -34,7 +34,7 @@ class Remote:
                 "taskmanager.network.memory.floating-buffers-per-gate": 0,
             }
         )
-        self.world = World("up", "down", configuration=configuration)
+        self.world = NetworkWorld("up", "down", configuration=configuration)
         self.partitions: list[ResultPartition] = [
             self.world["up"].create_partition(partition_descriptor(1, f"p{index}")) for index in range(producers)
         ]
@@ -278,7 +278,7 @@ def test_unread_bytes_are_counted() -> None:
 
 
 def test_captured_rows_hold_nothing_in_the_object_store_of_their_producer() -> None:
-    world = World("up", "down", configuration=Configuration({"flinkray.network.inline-bytes": 0}))
+    world = NetworkWorld("up", "down", configuration=Configuration({"flinkray.network.inline-bytes": 0}))
     partition = world["up"].create_partition(partition_descriptor())
     gate = world.gate("down", ("p", 0, "up"))
     gate.begin_capture(1)
@@ -293,7 +293,7 @@ def test_captured_rows_hold_nothing_in_the_object_store_of_their_producer() -> N
 
 
 def test_a_second_attempt_runs_while_the_first_is_torn_down() -> None:
-    world = World("up", "down")
+    world = NetworkWorld("up", "down")
     old = world["up"].create_partition(partition_descriptor(1, "d#0"))
     old_gate = world.gate("down", ("d#0", 0, "up"), attempt="reader_0")
     old.emit(0, numbers(1))
@@ -324,7 +324,7 @@ def test_what_comes_for_channels_of_past_attempts_is_ignored() -> None:
 
 
 def test_a_consumer_of_an_attempt_that_was_replaced_hears_so_in_the_end() -> None:
-    world = World("up", "down")
+    world = NetworkWorld("up", "down")
     world["up"].create_partition(partition_descriptor(1, "d#0")).release("the first attempt failed")
     world["up"].create_partition(partition_descriptor(1, "d#1"))
     gate = world.gate("down", ("d#0", 0, "up"))

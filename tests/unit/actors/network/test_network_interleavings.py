@@ -23,7 +23,7 @@ from flinkray.transformations.partitioning import (
 )
 from flinkray.types.keys import ColumnKey
 from flinkray.types.records import Timestamp
-from tests.support.network import END, World, numbers, partition_descriptor, values_of
+from tests.support.network import END, NetworkWorld, numbers, partition_descriptor, values_of
 
 SLOTS = ("a", "b", "c")
 
@@ -31,7 +31,7 @@ SLOTS = ("a", "b", "c")
 class Producer:
     """Writes numbers, each once, and events between them; remembers what every channel is to get."""
 
-    def __init__(self, world: World, chance: random.Random, name: str, consumers: int, first: int) -> None:
+    def __init__(self, world: NetworkWorld, chance: random.Random, name: str, consumers: int, first: int) -> None:
         self.slot = chance.choice(SLOTS)
         self.partition = world[self.slot].create_partition(partition_descriptor(consumers, name))
         self._chance = chance
@@ -84,7 +84,7 @@ class Producer:
 class Consumer:
     """Reads one subpartition of every producer, now and then; resumes barriers when it feels like it."""
 
-    def __init__(self, world: World, chance: random.Random, index: int, producers: list[Producer]) -> None:
+    def __init__(self, world: NetworkWorld, chance: random.Random, index: int, producers: list[Producer]) -> None:
         self._chance = chance
         slot = chance.choice(SLOTS)
         channels = [(producer.partition.partition_id, index, producer.slot) for producer in producers]
@@ -129,7 +129,7 @@ def configuration(chance: random.Random) -> Configuration:
 class Exchange:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
-        self.world = World(*SLOTS, configuration=configuration(self.chance))
+        self.world = NetworkWorld(*SLOTS, configuration=configuration(self.chance))
         consumers = self.chance.randint(1, 4)
         self.producers = [
             Producer(self.world, self.chance, f"p{index}", consumers, first=10_000 * index)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.support.scheduler_simulation import Simulation
+from tests.support.scheduler_simulation import SchedulerSimulation
 
 SEEDS_PER_TEST = 15
 
@@ -15,7 +15,7 @@ SEEDS_PER_TEST = 15
 def test_a_job_ends_or_runs_with_all_its_tasks_whatever_fails(first: int) -> None:
     for seed in range(first, first + SEEDS_PER_TEST):
         try:
-            Simulation(seed).run(120)
+            SchedulerSimulation(seed).run(120)
         except Exception as error:
             raise AssertionError(f"seed {seed}: {error}") from error
 
@@ -24,7 +24,7 @@ def test_the_simulation_sees_every_end_and_many_restarts() -> None:
     ends: Counter[str] = Counter()
     restarts = 0
     for seed in range(40):
-        simulation = Simulation(seed)
+        simulation = SchedulerSimulation(seed)
         simulation.run(60)
         ends[simulation.scheduler.status.name] += 1
         restarts += simulation.scheduler.restarts

@@ -32,7 +32,7 @@ from flinkray import (
 )
 from flinkray.connectors.functions.sink import SinkFunctionSink
 from flinkray.connectors.source import ReaderStatus, SourceBatch
-from tests.support.api import SourceRun, SubtaskContext, batch_of, column, rows_of
+from tests.support.api import FakeSubtaskContext, SourceRun, batch_of, column, rows_of
 
 # -- sources of splits
 
@@ -354,10 +354,10 @@ def test_printed_lines_have_the_subtask_where_there_are_several(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for sink, subtask, parallelism in ((PrintSink(), 0, 1), (PrintSink(), 1, 2), (PrintSink("id"), 1, 2)):
-        writer = sink.create_writer(SubtaskContext(subtask, parallelism))
+        writer = sink.create_writer(FakeSubtaskContext(subtask, parallelism))
         writer.write(batch_of(("a", 1), ("b", None)))
         writer.close()
-    writer = PrintSink("id", is_error_stream=True).create_writer(SubtaskContext())
+    writer = PrintSink("id", is_error_stream=True).create_writer(FakeSubtaskContext())
     writer.write(batch_of(Row(a=1)))
     captured = capsys.readouterr()
     lines = ["('a', 1)", "('b', None)"]
@@ -374,7 +374,7 @@ def test_printing_is_one_write_per_batch(monkeypatch: pytest.MonkeyPatch) -> Non
             return super().write(text)
 
     monkeypatch.setattr("sys.stdout", Stream())
-    PrintSink().create_writer(SubtaskContext()).write(batch_of(*range(100)))
+    PrintSink().create_writer(FakeSubtaskContext()).write(batch_of(*range(100)))
     assert Stream.writes == 1
 
 
@@ -382,7 +382,7 @@ def test_the_error_of_a_sink_function_names_operator_subtask_and_value() -> None
     def fails(value: int) -> float:
         return 1 / (value - 2)
 
-    writer = SinkFunctionSink(fails).create_writer(SubtaskContext(1, 2))
+    writer = SinkFunctionSink(fails).create_writer(FakeSubtaskContext(1, 2))
     with pytest.raises(UserFunctionError) as caught:
         writer.write(batch_of(1, 2, 3))
     error = pickle.loads(pickle.dumps(caught.value))
@@ -393,8 +393,8 @@ def test_the_error_of_a_sink_function_names_operator_subtask_and_value() -> None
 
 
 def test_discard_takes_everything_and_collect_belongs_to_the_runtime() -> None:
-    DiscardSink().create_writer(SubtaskContext()).write(batch_of(1))
+    DiscardSink().create_writer(FakeSubtaskContext()).write(batch_of(1))
     assert CollectSink("a") == CollectSink("a")
     assert CollectSink.needs_coordinator
     with pytest.raises(InvalidProgramError, match="runtime itself"):
-        CollectSink("a").create_writer(SubtaskContext())
+        CollectSink("a").create_writer(FakeSubtaskContext())

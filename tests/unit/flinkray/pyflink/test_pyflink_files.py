@@ -22,7 +22,7 @@ from flinkray.pyflink.datastream.connectors.file_system import (
 )
 from flinkray.pyflink.datastream.formats.csv import CsvBulkWriters
 from flinkray.pyflink.datastream.formats.parquet import ParquetBulkWriters
-from tests.support.api import SubtaskContext, batch_of
+from tests.support.api import FakeSubtaskContext, batch_of
 
 
 def rows_sink(path: Path, policy: RollingPolicy | None = None) -> Any:
@@ -55,7 +55,7 @@ def test_values_are_lines_as_print_shows_them(tmp_path: Path) -> None:
         ([Row(n=1, t="x")], ["+I[1, x]"]),
         ([frozenset({1})], ["frozenset({1})"]),
     ):
-        writer = sink.create_writer(SubtaskContext())
+        writer = sink.create_writer(FakeSubtaskContext())
         writer.write(batch_of(*values))
         commit(sink, writer)
         assert files(tmp_path) == [lines]
@@ -71,7 +71,7 @@ def test_files_are_named_as_the_program_says(tmp_path: Path) -> None:
     assigner = BucketAssigner.base_path_bucket_assigner()
     builder = FileSink.for_row_format(tmp_path, Encoder.simple_string_encoder()).with_bucket_assigner(assigner)
     sink = builder.with_output_file_config(config).with_bucket_check_interval(1000).build()
-    writer = sink.create_writer(SubtaskContext())
+    writer = sink.create_writer(FakeSubtaskContext())
     writer.write(batch_of("a"))
     commit(sink, writer)
     (file,) = tmp_path.iterdir()
@@ -81,7 +81,7 @@ def test_files_are_named_as_the_program_says(tmp_path: Path) -> None:
 
 def test_rows_go_to_the_bucket_of_the_hour_in_which_they_are_written(tmp_path: Path) -> None:
     sink = FileSink.for_row_format(tmp_path, Encoder.simple_string_encoder()).build()
-    writer, context = None, SubtaskContext()
+    writer, context = None, FakeSubtaskContext()
     writer = sink.create_writer(context)
     begin = datetime.datetime(2024, 1, 31, 23, 59)
     for minutes in (0, 1, 61, 0):
@@ -106,7 +106,7 @@ def test_buckets_are_named_by_javas_patterns(format: str, zone: str, expected: s
 
 def test_a_file_ends_after_the_line_that_makes_it_too_large(tmp_path: Path) -> None:
     sink = rows_sink(tmp_path, RollingPolicy.default_rolling_policy(part_size=4))
-    writer = sink.create_writer(SubtaskContext())
+    writer = sink.create_writer(FakeSubtaskContext())
     writer.write(batch_of("a", "b", "c", "ä"))  # 2 + 2 is not larger than 4
     writer.write(batch_of("long line", "d"))
     commit(sink, writer)
@@ -117,7 +117,7 @@ def test_a_file_ends_when_it_is_old_or_has_been_quiet(tmp_path: Path) -> None:
     sink = rows_sink(
         tmp_path, RollingPolicy.default_rolling_policy(1 << 20, rollover_interval=10, inactivity_interval=4)
     )
-    context = SubtaskContext()
+    context = FakeSubtaskContext()
     writer = sink.create_writer(context)
     for context.now in (0, 3, 6, 9, 10, 13, 17):
         writer.write(batch_of(str(context.now)))
@@ -127,7 +127,7 @@ def test_a_file_ends_when_it_is_old_or_has_been_quiet(tmp_path: Path) -> None:
 
 def test_checkpoints_end_every_file_and_show_those_that_had_ended_before(tmp_path: Path) -> None:
     sink = rows_sink(tmp_path, RollingPolicy.default_rolling_policy(part_size=1))
-    writer = sink.create_writer(SubtaskContext())
+    writer = sink.create_writer(FakeSubtaskContext())
     writer.write(batch_of("a", "b"))
     assert files(tmp_path) == []
     commit(sink, writer)
@@ -139,7 +139,7 @@ def test_checkpoints_end_every_file_and_show_those_that_had_ended_before(tmp_pat
 
 def test_a_closed_writer_leaves_nothing_that_was_not_prepared(tmp_path: Path) -> None:
     sink = rows_sink(tmp_path, RollingPolicy.default_rolling_policy(part_size=1))
-    writer = sink.create_writer(SubtaskContext())
+    writer = sink.create_writer(FakeSubtaskContext())
     writer.write(batch_of("a", "b"))
     commit(sink, writer)
     writer.write(batch_of("c", "d"))
@@ -152,7 +152,7 @@ def test_any_batches_make_the_files_that_line_by_line_writing_makes(tmp_path: Pa
     generator = random.Random(seed)
     part, age, quiet = generator.randint(1, 40), generator.randint(1, 60), generator.randint(1, 60)
     sink = rows_sink(tmp_path, RollingPolicy.default_rolling_policy(part, age, quiet))
-    context = SubtaskContext()
+    context = FakeSubtaskContext()
     writer = sink.create_writer(context)
     expected: list[list[str]] = []
     opened: int | None = None
@@ -180,7 +180,7 @@ def test_bulk_formats_write_columns_of_the_types_that_are_declared(tmp_path: Pat
     declared = Types.ROW_NAMED(["n", "word"], [Types.INT(), Types.STRING()])
     sink = FileSink.for_bulk_format(tmp_path, ParquetBulkWriters.for_row_type(declared)).build()
     sink = pickle.loads(pickle.dumps(sink))
-    writer = sink.create_writer(SubtaskContext())
+    writer = sink.create_writer(FakeSubtaskContext())
     writer.write(batch_of(Row(word="a", n=1)))
     commit(sink, writer)
     (file,) = tmp_path.rglob("part-*")
@@ -200,7 +200,7 @@ def test_bulk_formats_write_rows_as_they_are_where_nothing_is_declared(tmp_path:
     sink = (
         builder.with_bucket_assigner(BucketAssigner.base_path_bucket_assigner()).with_bucket_check_interval(5).build()
     )
-    writer = sink.create_writer(SubtaskContext())
+    writer = sink.create_writer(FakeSubtaskContext())
     writer.write(batch_of(Row(n=1)))
     commit(sink, writer)
     assert files(tmp_path) == [['"n"', "1"]]

@@ -18,7 +18,7 @@ from flinkray.connectors.split_list import SplitListReader
 from flinkray.errors import InvalidProgramError
 from flinkray.testing import Active, Crash, Idle, ScriptedCrash, ScriptedSource, Watermark
 from flinkray.testing.scripted_source import Script
-from tests.support.api import SourceRun, SubtaskContext, batch_of
+from tests.support.api import FakeSubtaskContext, SourceRun, batch_of
 
 
 def polled(run: SourceRun, count: int) -> list[Any]:
@@ -135,7 +135,7 @@ def test_every_row_comes_once_whatever_is_paused_and_restored_on_the_way(seed: i
         if chance.random() < 0.2:
             saved = reader.snapshot_state(1)
             reader.close()
-            reader = source.create_reader(SubtaskContext(batch_rows=2))
+            reader = source.create_reader(FakeSubtaskContext(batch_rows=2))
             reader.add_splits(saved)
             reader.notify_no_more_splits()
     reader.pause_or_resume_splits([], everything)
@@ -160,7 +160,7 @@ def test_a_reader_does_not_look_at_its_paused_splits_again_for_each_that_it_begi
         def read_split(self, split: Split) -> Iterator[tuple[Batch | None, Split]]:
             yield batch_of(split.number), split
 
-    reader = Reader(SubtaskContext())
+    reader = Reader(FakeSubtaskContext())
     reader.add_splits([Split(number) for number in range(400)])
     reader.notify_no_more_splits()
     paused = [str(number) for number in range(200)]

@@ -33,7 +33,7 @@ from tests.support.checkpoint_coordination import JOB, ROAD, Job, settings, snap
 STEPS = 250
 
 
-class World:
+class CoordinationWorld:
     """Plays JobMaster, tasks, storage and user in the order that the seed gives, and keeps its own books."""
 
     def __init__(self, seed: int) -> None:
@@ -246,7 +246,7 @@ class World:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_whatever_happens_a_checkpoint_is_whole_or_leaves_nothing(seed: int) -> None:
-    world = World(seed)
+    world = CoordinationWorld(seed)
     for _ in range(STEPS):
         world.step()
     world.conclude()

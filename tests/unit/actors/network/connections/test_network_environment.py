@@ -27,7 +27,7 @@ from actors.protocol.ports import Address, DeliveryFailed
 from flinkray.config.configuration import Configuration
 from flinkray.errors import PartitionError
 from flinkray.types.records import Timestamp
-from tests.support.network import END, World, drain, numbers, partition_descriptor
+from tests.support.network import END, NetworkWorld, drain, numbers, partition_descriptor
 
 BARRIER = CheckpointBarrier(1, 0)
 MARK = Watermark(Timestamp(1))
@@ -59,7 +59,7 @@ class Pair:
     """A producer at slot `up`, and a consumer of its only subpartition at slot `down`."""
 
     def __init__(self, subpartitions: int = 1, **values: Any) -> None:
-        self.world = World("up", "down", configuration=configured(**values))
+        self.world = NetworkWorld("up", "down", configuration=configured(**values))
         self.partition: ResultPartition = self.world["up"].create_partition(partition_descriptor(subpartitions))
         self.gate: SingleInputGate = self.world.gate("down", *(("p", index, "up") for index in range(subpartitions)))
         self.world.settle()
@@ -220,7 +220,7 @@ def test_one_message_carries_buffers_of_all_channels_a_buffer_of_each_in_turn() 
 
 
 def test_one_slow_channel_does_not_block_the_others_on_the_connection() -> None:
-    world = World("up", "down", configuration=configured())
+    world = NetworkWorld("up", "down", configuration=configured())
     partition = world["up"].create_partition(partition_descriptor(2))
     slow = world.gate("down", ("p", 0, "up"), attempt="slow")
     fast = world.gate("down", ("p", 1, "up"), attempt="fast")
@@ -297,7 +297,7 @@ def test_what_is_behind_an_aligned_barrier_stays_at_the_producer_until_consumpti
 
 
 def test_a_partition_that_is_not_registered_yet_is_asked_for_again_with_all_credit() -> None:
-    world = World("up", "down", configuration=configured())
+    world = NetworkWorld("up", "down", configuration=configured())
     gate = world.gate("down", ("p", 0, "up"))
     for _ in range(5):
         world.settle()
@@ -313,7 +313,7 @@ def test_a_partition_that_is_not_registered_yet_is_asked_for_again_with_all_cred
 
 
 def test_waiting_for_a_partition_ends_with_an_error() -> None:
-    world = World("up", "down", configuration=configured())
+    world = NetworkWorld("up", "down", configuration=configured())
     gate = world.gate("down", ("p", 0, "up"))
     asked = 0
     for _ in range(120):
@@ -422,7 +422,7 @@ def test_a_lost_consumer_slot_fails_the_writers_that_fed_it() -> None:
 
 
 def test_a_lost_slot_leaves_the_channels_of_other_slots_alone() -> None:
-    world = World("up", "other", "down", configuration=configured())
+    world = NetworkWorld("up", "other", "down", configuration=configured())
     world["up"].create_partition(partition_descriptor(1, "p"))
     other = world["other"].create_partition(partition_descriptor(1, "q"))
     gate = world.gate("down", ("p", 0, "up"), attempt="first")
@@ -447,7 +447,7 @@ def test_buffers_that_did_not_arrive_fail_both_ends() -> None:
 
 
 def test_a_request_that_cannot_be_delivered_fails_the_channel() -> None:
-    world = World("down")
+    world = NetworkWorld("down")
     gate = world.gate("down", ("p", 0, "nowhere"))
     world.settle()
     with pytest.raises(PartitionError, match="its producer cannot be reached: no such slot"):
@@ -562,7 +562,7 @@ def test_a_bug_in_the_loop_is_fatal_for_the_slot() -> None:
 
 @pytest.mark.parametrize("consumer", ["up", "down"])
 def test_a_producer_hears_how_many_rows_buffers_should_have(consumer: str) -> None:
-    world = World("up", "down", configuration=configured(target_rows=100))
+    world = NetworkWorld("up", "down", configuration=configured(target_rows=100))
     partition = world["up"].create_partition(partition_descriptor())
     assert partition.buffer_rows == FIRST_ROWS
     gate = world.gate(consumer, ("p", 0, "up"))
@@ -575,7 +575,7 @@ def test_a_producer_hears_how_many_rows_buffers_should_have(consumer: str) -> No
 
 @pytest.mark.parametrize("consumer", ["up", "down"])
 def test_a_producer_that_comes_later_hears_it_too(consumer: str) -> None:
-    world = World("up", "down", configuration=configured(target_rows=100))
+    world = NetworkWorld("up", "down", configuration=configured(target_rows=100))
     gate = world.gate(consumer, ("p", 0, "up"))
     world.settle()
     gate.set_buffer_rows(7)

@@ -18,13 +18,13 @@ from actors.protocol.ports import Address
 from flinkray.batches.batch import Batch
 from flinkray.config.configuration import Configuration
 from flinkray.transformations.partitioning import RebalancePartitioner
-from tests.support.network import World, numbers, partition_descriptor, values_of
+from tests.support.network import NetworkWorld, numbers, partition_descriptor, values_of
 
 DEADLINE = 20.0
 BATCHES = 300
 
 
-class DirectWorld(World):
+class DirectWorld(NetworkWorld):
     """Delivers at once, on the sender's thread."""
 
     def send(self, sender: Address, receiver: Address, message: Any, payloads: list[Batch]) -> None:
@@ -55,7 +55,7 @@ def threads(*targets: Callable[[], None]) -> Iterator[list[threading.Thread]]:
         assert not thread.is_alive(), "a thread waits for a wake-up that never comes"
 
 
-def produce(world: World, address: str, name: str, first: int) -> None:
+def produce(world: NetworkWorld, address: str, name: str, first: int) -> None:
     partition = world[address].create_partition(partition_descriptor(2, name))
     writer = RecordWriter(
         partition,
@@ -90,7 +90,7 @@ def consume(gate: SingleInputGate, seen: list[int]) -> None:
 
 
 @pytest.mark.parametrize("worlds", [DirectWorld, SharedWorld])
-def test_no_wake_up_is_lost_between_threads(worlds: type[World]) -> None:
+def test_no_wake_up_is_lost_between_threads(worlds: type[NetworkWorld]) -> None:
     settings = {
         "taskmanager.network.memory.buffers-per-channel": 1,
         "taskmanager.network.memory.floating-buffers-per-gate": 1,
@@ -125,7 +125,7 @@ UNALIGNED = CheckpointOptions(is_unaligned=True)
 class CheckpointedProducer:
     """Writes rows, and at each checkpoint, which it begins together with the others, a barrier that overtakes them."""
 
-    def __init__(self, world: World, address: str, name: str, together: threading.Barrier) -> None:
+    def __init__(self, world: NetworkWorld, address: str, name: str, together: threading.Barrier) -> None:
         self.partition = world[address].create_partition(partition_descriptor(1, name))
         self._together = together
         self.before: list[int] = []
@@ -188,7 +188,7 @@ class CheckpointedConsumer:
 
 
 @pytest.mark.parametrize("worlds", [DirectWorld, SharedWorld])
-def test_on_threads_too_every_row_is_in_each_checkpoint_once(worlds: type[World]) -> None:
+def test_on_threads_too_every_row_is_in_each_checkpoint_once(worlds: type[NetworkWorld]) -> None:
     settings = {
         "taskmanager.network.memory.buffers-per-channel": 2,
         "taskmanager.network.memory.floating-buffers-per-gate": 1,

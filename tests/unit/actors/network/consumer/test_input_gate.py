@@ -14,7 +14,7 @@ from flinkray.batches.batch import Batch
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import BATCH_ROWS
 from flinkray.errors import PartitionError
-from tests.support.network import END, World, numbers, partition_descriptor, values_of
+from tests.support.network import END, NetworkWorld, numbers, partition_descriptor, values_of
 
 BARRIER = CheckpointBarrier(1, 0)
 
@@ -23,7 +23,7 @@ class Slot:
     """Some partitions of one subpartition each, and a gate that reads them all. Every batch is a buffer of its own."""
 
     def __init__(self, partitions: int) -> None:
-        self.world = World("slot", configuration=Configuration({BATCH_ROWS.key: 1}))
+        self.world = NetworkWorld("slot", configuration=Configuration({BATCH_ROWS.key: 1}))
         self.partitions: list[ResultPartition] = [
             self.world["slot"].create_partition(partition_descriptor(1, f"p{index}")) for index in range(partitions)
         ]
@@ -112,7 +112,7 @@ def test_nothing_comes_on_a_channel_behind_an_aligned_barrier_until_it_is_resume
 
 
 def test_a_local_channel_waits_for_a_partition_that_is_registered_later() -> None:
-    world = World("slot")
+    world = NetworkWorld("slot")
     gate = world.gate("slot", ("p", 0, "slot"))
     assert gate.poll() is None
     partition = world["slot"].create_partition(partition_descriptor(1))
@@ -123,7 +123,7 @@ def test_a_local_channel_waits_for_a_partition_that_is_registered_later() -> Non
 
 
 def test_a_partition_that_is_never_registered_fails_its_channel_by_name() -> None:
-    world = World("slot")
+    world = NetworkWorld("slot")
     gate = world.gate("slot", ("p", 0, "slot"))
     world.time.advance(9_999)
     assert gate.poll() is None
@@ -133,7 +133,7 @@ def test_a_partition_that_is_never_registered_fails_its_channel_by_name() -> Non
 
 
 def test_a_released_gate_waits_for_nothing_and_gives_nothing() -> None:
-    world = World("slot")
+    world = NetworkWorld("slot")
     gate = world.gate("slot", ("p", 0, "slot"))
     world["slot"].release_gate(gate)
     partition = world["slot"].create_partition(partition_descriptor(1))
@@ -297,7 +297,7 @@ def test_a_barrier_that_overtakes_is_heard_of_while_rows_wait_and_can_be_taken_a
 
 
 def test_a_barrier_that_was_there_before_the_gate_is_heard_of() -> None:
-    world = World("slot")
+    world = NetworkWorld("slot")
     partition = world["slot"].create_partition(partition_descriptor(1))
     partition.emit(0, numbers(1))
     partition.broadcast_barrier(UNALIGNED)

@@ -12,11 +12,11 @@ from pyarrow import fs
 
 from flinkray import FileSink, FlinkrayError
 from flinkray.connectors.files.commits import AbandonedFiles, FileCommittable, FileCommitter, FileNames
-from tests.support.api import SubtaskContext, batch_of
+from tests.support.api import FakeSubtaskContext, batch_of
 
 
-def context(subtask: int = 0, parallelism: int = 1, attempt: int = 0) -> SubtaskContext:
-    made = SubtaskContext(subtask, parallelism)
+def context(subtask: int = 0, parallelism: int = 1, attempt: int = 0) -> FakeSubtaskContext:
+    made = FakeSubtaskContext(subtask, parallelism)
     made.attempt_number = attempt
     return made
 

@@ -48,7 +48,7 @@ from flinkray.connectors.files.groups import FileGroup, grouped
 from flinkray.connectors.formats.json_lines import from_json_lines, to_json_lines
 from flinkray.connectors.source import SourceBatch
 from flinkray.types.records import Kind
-from tests.support.api import Assignments, SubtaskContext, ThreadedRun, batch_of, rows_of
+from tests.support.api import Assignments, FakeSubtaskContext, ThreadedRun, batch_of, rows_of
 from tests.support.versions import arrow_array, needs_arrow
 
 TABLE = pa.table({"n": list(range(100)), "word": [f"w{n}" if n % 7 else None for n in range(100)]})
@@ -78,7 +78,9 @@ def splits_of(source: FileSource) -> list[FileSplit]:
 
 def read(source: FileSource, splits: list[FileSplit] | None = None, batch_rows: int = 8) -> list[Batch]:
     shipped = cloudpickle.loads(cloudpickle.dumps(source.prepare()))
-    run = ThreadedRun(shipped, SubtaskContext(batch_rows=batch_rows), splits_of(source) if splits is None else splits)
+    run = ThreadedRun(
+        shipped, FakeSubtaskContext(batch_rows=batch_rows), splits_of(source) if splits is None else splits
+    )
     batches = []
     while isinstance(polled := run.poll(), SourceBatch):
         batches.append(polled.batch)
@@ -117,7 +119,7 @@ def test_a_restored_reader_goes_on_with_the_next_row(
     source = FileSource(tmp_path / "a", format=format)
     everything = rows_of(read(source))
     for position in (1, 4, 9):
-        run = ThreadedRun(source.prepare(), SubtaskContext(batch_rows=8), splits_of(source))
+        run = ThreadedRun(source.prepare(), FakeSubtaskContext(batch_rows=8), splits_of(source))
         before = [run.poll() for _ in range(position)]
         state = cloudpickle.loads(cloudpickle.dumps(run.reader.snapshot_state(1)))
         run.reader.close()
@@ -221,7 +223,7 @@ def test_compressed_lines_are_one_split(tmp_path: Path, monkeypatch: pytest.Monk
     source = FileSource(tmp_path / "a.json.gz")
     (split,) = splits_of(source)
     assert table_of(read(source)).to_pydict() == TABLE.to_pydict()
-    run = ThreadedRun(source.prepare(), SubtaskContext(), [split])
+    run = ThreadedRun(source.prepare(), FakeSubtaskContext(), [split])
     before = [run.poll(), run.poll()]
     rest = read(source, run.reader.snapshot_state(1))
     run.reader.close()
@@ -517,7 +519,7 @@ def test_a_file_that_has_gone_since_the_job_was_submitted_is_named(tmp_path: Pat
     source = FileSource(tmp_path / "a", format)
     splits, prepared = splits_of(source), source.prepare()
     (tmp_path / "a").unlink()
-    run = ThreadedRun(prepared, SubtaskContext(), splits)
+    run = ThreadedRun(prepared, FakeSubtaskContext(), splits)
     with pytest.raises(RecordError, match=r"cannot read .*/a: it was there when the job was submitted"):
         run.poll()
     run.reader.close()
@@ -574,7 +576,7 @@ def test_a_name_without_a_known_ending_needs_a_format(tmp_path: Path) -> None:
 def test_closing_a_reader_ends_its_thread(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", "parquet")
     source = FileSource(tmp_path / "a.parquet")
-    run = ThreadedRun(source.prepare(), SubtaskContext(batch_rows=1), splits_of(source))
+    run = ThreadedRun(source.prepare(), FakeSubtaskContext(batch_rows=1), splits_of(source))
     assert isinstance(run.poll(), SourceBatch)
     run.reader.close()
     assert [thread for thread in threading.enumerate() if thread.name.startswith("read ")] == []
@@ -583,7 +585,7 @@ def test_closing_a_reader_ends_its_thread(tmp_path: Path) -> None:
 def test_a_reader_holds_no_batch_that_it_has_given(tmp_path: Path) -> None:
     write(tmp_path / "a.parquet", "parquet")
     source = FileSource(tmp_path / "a.parquet")
-    run = ThreadedRun(source.prepare(), SubtaskContext(batch_rows=1), splits_of(source))
+    run = ThreadedRun(source.prepare(), FakeSubtaskContext(batch_rows=1), splits_of(source))
     found = run.poll()
     assert isinstance(found, SourceBatch)
     given = weakref.ref(found.batch.data)
@@ -609,7 +611,7 @@ ROWS = [Row(n=1, word="a"), Row(n=2, word=None), Row(n=3, word='q"\\\n')]
 @pytest.mark.parametrize("format", FORMATS)
 def test_committed_files_read_back_as_they_were_written(tmp_path: Path, format: str) -> None:
     sink = cloudpickle.loads(cloudpickle.dumps(FileSink(tmp_path / "out", format)))
-    writer, committer = sink.create_writer(SubtaskContext(1, 2)), sink.create_committer()
+    writer, committer = sink.create_writer(FakeSubtaskContext(1, 2)), sink.create_committer()
     writer.write(batch_of(*ROWS[:2]))
     writer.write(batch_of(ROWS[2]))
     writer.flush(end_of_input=True)
@@ -627,7 +629,7 @@ def test_committed_files_read_back_as_they_were_written(tmp_path: Path, format: 
 def written(directory: Path, format: str, *batches: pa.RecordBatch) -> FileSource:
     """The one file that a sink makes of the batches, as a source."""
     sink = FileSink(directory, format)
-    writer, committer = sink.create_writer(SubtaskContext()), sink.create_committer()
+    writer, committer = sink.create_writer(FakeSubtaskContext()), sink.create_committer()
     assert committer is not None
     for batch in batches:
         writer.write(Batch(batch))
@@ -815,7 +817,7 @@ def test_json_of_another_form_than_declared_names_the_column(
 def test_a_column_that_a_format_cannot_hold_is_named_with_a_way_out(
     tmp_path: Path, format: str, column: Any, message: str
 ) -> None:
-    writer = FileSink(tmp_path, format).create_writer(SubtaskContext())
+    writer = FileSink(tmp_path, format).create_writer(FakeSubtaskContext())
     batch = pa.record_batch({"n": pa.array(range(len(column))), "x": column})
     with pytest.raises(TypeMismatchError, match=rf"operator 'Source: test': .*{message}"):
         writer.write(Batch(batch))
@@ -848,12 +850,12 @@ def test_a_directory_that_cannot_be_is_refused_for_good_when_the_writer_starts(
     with pytest.raises(
         InvalidProgramError, match=r"operator 'Source: test': .*/a.* there is a file there, or above it"
     ):
-        sink.create_writer(SubtaskContext())
+        sink.create_writer(FakeSubtaskContext())
 
 
 def test_text_files_have_one_bare_value_per_line_and_the_suffix_that_is_given(tmp_path: Path) -> None:
     sink = FileSink(tmp_path, "text", suffix=".log")
-    writer, committer = sink.create_writer(SubtaskContext()), sink.create_committer()
+    writer, committer = sink.create_writer(FakeSubtaskContext()), sink.create_committer()
     assert committer is not None
     writer.write(batch_of("a", "b", "c").slice(1))
     writer.write(batch_of("d").slice(1))
@@ -867,7 +869,7 @@ def test_text_files_have_one_bare_value_per_line_and_the_suffix_that_is_given(tm
 
 
 def test_each_checkpoint_has_a_file_of_its_own_and_nothing_gives_none(tmp_path: Path) -> None:
-    writer = FileSink(tmp_path).create_writer(SubtaskContext())
+    writer = FileSink(tmp_path).create_writer(FakeSubtaskContext())
     for _ in range(2):
         writer.write(batch_of(1))
         (committable,) = writer.prepare_commit()
@@ -880,7 +882,7 @@ def test_each_checkpoint_has_a_file_of_its_own_and_nothing_gives_none(tmp_path: 
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_a_closed_writer_leaves_nothing_that_was_not_prepared(tmp_path: Path, format: str) -> None:
-    writer = FileSink(tmp_path, format).create_writer(SubtaskContext())
+    writer = FileSink(tmp_path, format).create_writer(FakeSubtaskContext())
     writer.write(batch_of(Row(a=1)))
     writer.write(batch_of(Row(a="another type")))
     assert len(hidden(tmp_path)) == 2
@@ -890,7 +892,7 @@ def test_a_closed_writer_leaves_nothing_that_was_not_prepared(tmp_path: Path, fo
 
 def test_aborted_files_are_removed(tmp_path: Path) -> None:
     sink = FileSink(tmp_path)
-    writer, committer = sink.create_writer(SubtaskContext()), sink.create_committer()
+    writer, committer = sink.create_writer(FakeSubtaskContext()), sink.create_committer()
     assert committer is not None
     writer.write(batch_of(1))
     committables = writer.prepare_commit()
@@ -903,7 +905,7 @@ def test_aborted_files_are_removed(tmp_path: Path) -> None:
 
 def test_small_batches_make_large_row_groups(tmp_path: Path) -> None:
     sink = FileSink(tmp_path)
-    writer, committer = sink.create_writer(SubtaskContext()), sink.create_committer()
+    writer, committer = sink.create_writer(FakeSubtaskContext()), sink.create_committer()
     assert committer is not None
     for _ in range(50):
         writer.write(batch_of(*range(10)))
@@ -914,7 +916,7 @@ def test_small_batches_make_large_row_groups(tmp_path: Path) -> None:
 
 def test_objects_have_no_columns_to_write(tmp_path: Path) -> None:
     with pytest.raises(FlinkrayError, match="Python objects"):
-        FileSink(tmp_path).create_writer(SubtaskContext()).write(batch_of({1, 2}))
+        FileSink(tmp_path).create_writer(FakeSubtaskContext()).write(batch_of({1, 2}))
 
 
 @pytest.mark.parametrize(
@@ -1027,7 +1029,7 @@ def test_a_pattern_with_many_stars_is_matched_part_by_part(monkeypatch: pytest.M
 
 
 def test_tiny_batches_that_wait_for_their_row_group_do_not_hold_what_they_are_slices_of(tmp_path: Path) -> None:
-    writer = FileSink(tmp_path).create_writer(SubtaskContext())
+    writer = FileSink(tmp_path).create_writer(FakeSubtaskContext())
     written: list[weakref.ref[pa.RecordBatch]] = []
     for number in range(200):
         data = pa.record_batch({"n": [number] * 10}).slice(3, 1)
@@ -1040,7 +1042,7 @@ def test_tiny_batches_that_wait_for_their_row_group_do_not_hold_what_they_are_sl
 
 
 def test_dictionaries_that_have_too_many_values_together_are_written_one_by_one(tmp_path: Path) -> None:
-    writer = FileSink(tmp_path).create_writer(SubtaskContext())
+    writer = FileSink(tmp_path).create_writer(FakeSubtaskContext())
     kind = pa.dictionary(pa.int8(), pa.string())
     for number in range(200):
         words = pa.array([f"w{number}-{each}" for each in range(100)], kind)
@@ -1051,7 +1053,7 @@ def test_dictionaries_that_have_too_many_values_together_are_written_one_by_one(
 
 @pytest.mark.parametrize("format", FORMATS)
 def test_rows_of_two_schemas_that_take_turns_go_into_two_files(tmp_path: Path, format: str) -> None:
-    writer = FileSink(tmp_path, format).create_writer(SubtaskContext())
+    writer = FileSink(tmp_path, format).create_writer(FakeSubtaskContext())
     for number in range(20):
         writer.write(Batch(pa.record_batch({"n": [number if number % 2 else number + 0.5]})))
     committables = writer.prepare_commit()
@@ -1061,7 +1063,7 @@ def test_rows_of_two_schemas_that_take_turns_go_into_two_files(tmp_path: Path, f
 
 
 def test_rows_of_many_schemas_are_never_in_many_open_files(tmp_path: Path) -> None:
-    writer = FileSink(tmp_path, "json").create_writer(SubtaskContext())
+    writer = FileSink(tmp_path, "json").create_writer(FakeSubtaskContext())
     for number in range(10):
         writer.write(Batch(pa.record_batch({f"c{number}": [number]})))
     finished = [path for path in tmp_path.iterdir() if path.stat().st_size]
@@ -1103,11 +1105,11 @@ def test_few_files_and_parts_of_files_and_larger_files_are_splits_of_their_own()
 def test_a_group_of_files_is_read_on_with_the_next_row(tmp_path: Path, taken: int) -> None:
     numbers = small_files(tmp_path, "json", rows=5)
     source = FileSource(tmp_path).prepare()
-    run = ThreadedRun(source, SubtaskContext(batch_rows=3), splits_of(FileSource(tmp_path)))
+    run = ThreadedRun(source, FakeSubtaskContext(batch_rows=3), splits_of(FileSource(tmp_path)))
     before = [run.poll() for _ in range(taken)]
     state = cloudpickle.loads(cloudpickle.dumps(run.reader.snapshot_state(1)))
     run.reader.close()
-    rest = ThreadedRun(source, SubtaskContext(batch_rows=7), state).read()
+    rest = ThreadedRun(source, FakeSubtaskContext(batch_rows=7), state).read()
     assert [row.n for item in before if isinstance(item, SourceBatch) for row in rows_of([item.batch])] == (
         numbers[: len(numbers) - len(rest)]
     )
@@ -1117,7 +1119,7 @@ def test_a_group_of_files_is_read_on_with_the_next_row(tmp_path: Path, taken: in
 def test_what_cannot_be_read_in_a_group_names_its_file_behind_the_rows_before_it(tmp_path: Path) -> None:
     small_files(tmp_path, "csv")
     (tmp_path / "003.csv").write_text("n\nx\n")
-    run = ThreadedRun(FileSource(tmp_path).prepare(), SubtaskContext(), splits_of(FileSource(tmp_path)))
+    run = ThreadedRun(FileSource(tmp_path).prepare(), FakeSubtaskContext(), splits_of(FileSource(tmp_path)))
     first = run.poll()
     assert isinstance(first, SourceBatch)
     assert [row.n for row in rows_of([first.batch])] == [0, 1, 2]

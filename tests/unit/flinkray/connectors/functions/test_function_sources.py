@@ -24,7 +24,7 @@ from flinkray.connectors.functions.source import GeneratorFunctionSource
 from flinkray.connectors.handover import Handover
 from flinkray.connectors.source import ReaderStatus, SourceBatch
 from flinkray.types.records import Kind
-from tests.support.api import DEADLINE, SubtaskContext, ThreadedRun, rows_of
+from tests.support.api import DEADLINE, FakeSubtaskContext, ThreadedRun, rows_of
 
 # -- functions as sources
 
@@ -75,7 +75,7 @@ def test_what_a_function_yields_comes_in_order_and_then_the_end() -> None:
 
 
 def test_a_function_may_take_its_context() -> None:
-    run = ThreadedRun(GeneratorFunctionSource(which), SubtaskContext(1, 3))
+    run = ThreadedRun(GeneratorFunctionSource(which), FakeSubtaskContext(1, 3))
     assert run.read() == [(1, 3)]
 
 
@@ -100,7 +100,7 @@ def test_a_row_without_a_timestamp_takes_none_from_others() -> None:
                 else:
                     ctx.collect_with_timestamp(number, number * 10)
 
-    run = ThreadedRun(GeneratorFunctionSource(Mixed()), SubtaskContext(batch_rows=4))
+    run = ThreadedRun(GeneratorFunctionSource(Mixed()), FakeSubtaskContext(batch_rows=4))
     found: list[tuple[Any, int | None]] = []
     while isinstance(polled := run.poll(), SourceBatch):
         batch = polled.batch
@@ -137,7 +137,7 @@ def test_the_error_of_a_function_comes_after_its_rows_with_its_own_traceback() -
 def test_a_function_is_never_far_ahead() -> None:
     made: list[int] = []
     filled = threading.Event()
-    context = SubtaskContext(batch_rows=4)
+    context = FakeSubtaskContext(batch_rows=4)
 
     def endless() -> Iterator[int]:
         while True:
@@ -213,7 +213,7 @@ def test_a_function_may_yield_whole_record_batches() -> None:
 
 def batches_when_all_wait(function: Any, type_info: Any = None) -> list[Batch]:
     """What comes of a function that has ended before the first poll."""
-    reader: Any = GeneratorFunctionSource(function, type_info).create_reader(SubtaskContext(batch_rows=1000))
+    reader: Any = GeneratorFunctionSource(function, type_info).create_reader(FakeSubtaskContext(batch_rows=1000))
     finished = threading.Event()
     finish = reader._handover.finish
 
@@ -249,7 +249,7 @@ def test_record_batches_and_other_values_are_refused_even_if_taken_apart() -> No
         yield 2
 
     with pytest.raises(InvalidProgramError, match="yields both RecordBatches and other values"):
-        ThreadedRun(GeneratorFunctionSource(mixed), SubtaskContext(batch_rows=1)).read()
+        ThreadedRun(GeneratorFunctionSource(mixed), FakeSubtaskContext(batch_rows=1)).read()
 
 
 def test_all_rows_of_a_record_batch_have_the_timestamp_that_it_was_collected_with() -> None:
@@ -308,7 +308,7 @@ def test_a_function_is_never_far_ahead_in_bytes_and_no_batch_is_larger_than_othe
     # The function shares lists with the test, so it is not pickled here.
     source = GeneratorFunctionSource(lambda: iter(()))
     source._function = endless
-    reader: Any = source.create_reader(SubtaskContext(batch_rows=1 << 16))
+    reader: Any = source.create_reader(FakeSubtaskContext(batch_rows=1 << 16))
     wait_for_room = reader._handover._wait_for_room
 
     def wait_and_say() -> None:
@@ -330,7 +330,7 @@ def test_rows_that_become_wide_are_measured_again() -> None:
         yield from [(1, b"")] * 1000
         yield from [(1, bytes(1 << 20))] * 40
 
-    run = ThreadedRun(GeneratorFunctionSource(rows), SubtaskContext(batch_rows=1 << 16))
+    run = ThreadedRun(GeneratorFunctionSource(rows), FakeSubtaskContext(batch_rows=1 << 16))
     sizes, count = [], 0
     while isinstance(polled := run.poll(), SourceBatch):
         sizes.append(polled.batch.nbytes)
@@ -344,7 +344,7 @@ def test_a_large_record_batch_comes_in_pieces() -> None:
         yield pa.record_batch({"text": ["x" * (1 << 20)] * 20})
         yield pa.record_batch({"text": [str(number) for number in range(2500)]})
 
-    run = ThreadedRun(GeneratorFunctionSource(batches), SubtaskContext(batch_rows=1000))
+    run = ThreadedRun(GeneratorFunctionSource(batches), FakeSubtaskContext(batch_rows=1000))
     found = []
     while isinstance(polled := run.poll(), SourceBatch):
         found.append(polled.batch)
@@ -398,7 +398,7 @@ def test_a_handover_loses_nothing_between_two_threads(capacity: int) -> None:
 
 
 def test_a_function_that_fails_while_a_poll_finds_nothing_is_not_taken_for_one_that_ended() -> None:
-    reader: Any = GeneratorFunctionSource(counts).create_reader(SubtaskContext())
+    reader: Any = GeneratorFunctionSource(counts).create_reader(FakeSubtaskContext())
     handover = reader._handover
     take = handover.take_nowait
 
