@@ -101,18 +101,18 @@ def _cuts(offsets: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
         begin = end
 
 
-def taken(values: Any, places: npt.NDArray[np.int64]) -> Column:
+def take_column(values: Any, places: npt.NDArray[np.int64]) -> Column:
     """The values (an array, chunked or not) at these places, each of which must be there."""
-    return narrowed(taken_enlarged(values, places), values.type)
+    return narrowed(take_enlarged(values, places), values.type)
 
 
-def taken_enlarged(values: Any, places: npt.NDArray[np.int64]) -> pa.Array:
+def take_enlarged(values: Any, places: npt.NDArray[np.int64]) -> pa.Array:
     """As `enlarged` makes them, the values (an array, chunked or not) at these places, each of which must be there."""
     if not isinstance(values, pa.ChunkedArray):
         return take(enlarged(values), from_numpy(places))
     if values.num_chunks < 2:
-        return taken_enlarged(values.chunk(0) if values.num_chunks else values.combine_chunks(), places)
-    return _from_parts(values.chunks, places, taken_enlarged, pa.concat_arrays)
+        return take_enlarged(values.chunk(0) if values.num_chunks else values.combine_chunks(), places)
+    return _from_parts(values.chunks, places, take_enlarged, pa.concat_arrays)
 
 
 def _from_parts(
@@ -136,27 +136,27 @@ def _from_parts(
     return take(concat(taken_parts), from_numpy(back))
 
 
-def picked_rows(data: Columns, places: npt.NDArray[np.int64]) -> Columns:
-    """As `taken_rows`, of distinct places, which one batch has room for where it has for all rows."""
-    return taken_rows(data, places) if isinstance(data, pa.Table) else take(data, from_numpy(places))
+def take_distinct_rows(data: Columns, places: npt.NDArray[np.int64]) -> Columns:
+    """As `take_rows_as_table`, of distinct places, which one batch has room for where it has for all rows."""
+    return take_rows_as_table(data, places) if isinstance(data, pa.Table) else take(data, from_numpy(places))
 
 
-def repeated_rows(data: Columns, places: npt.NDArray[np.int64]) -> Columns:
+def take_repeated_rows(data: Columns, places: npt.NDArray[np.int64]) -> Columns:
     """The rows at these places, each of which must be there, and may be several times; a table where one batch may have
     no room for them."""
     if isinstance(data, pa.RecordBatch):
         text = max((column.nbytes for column in data.columns if column.type in _LARGE), default=0)
         if not text or fits(text * int(np.bincount(places, minlength=1).max())):
             return take(data, from_numpy(places))
-    return taken_rows(data, places)
+    return take_rows_as_table(data, places)
 
 
-def taken_rows(data: Columns, places: npt.NDArray[np.int64]) -> pa.Table:
+def take_rows_as_table(data: Columns, places: npt.NDArray[np.int64]) -> pa.Table:
     """The rows at these places, each of which must be there."""
-    return pa.Table.from_arrays([taken(column, places) for column in data.columns], schema=data.schema)
+    return pa.Table.from_arrays([take_column(column, places) for column in data.columns], schema=data.schema)
 
 
-def whole(table: pa.Table) -> Columns:
+def as_columns(table: pa.Table) -> Columns:
     """The table, as a batch where it is in one chunk; one without columns gives a batch without rows."""
     batches = table.to_batches()
     if len(batches) > 1:
@@ -164,14 +164,14 @@ def whole(table: pa.Table) -> Columns:
     return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
 
 
-def taken_batch(data: Columns, places: npt.NDArray[np.int64]) -> pa.RecordBatch:
+def take_batch(data: Columns, places: npt.NDArray[np.int64]) -> pa.RecordBatch:
     """The rows at these places, each of which must be there, for which a batch must have room."""
     if not isinstance(data, pa.Table):
         return take(data, from_numpy(places))
     return _from_parts(data.to_batches(), places, lambda part, at: take(part, from_numpy(at)), pa.concat_batches)
 
 
-def put_together(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+def coalesced(batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
     """The rows of batches of one schema, in their order, in as few batches as have room for them."""
     if len(batches) < 2:
         return list(batches)
@@ -194,7 +194,7 @@ def batches_of(columns: Sequence[Column], names: Sequence[str]) -> list[pa.Recor
     return [pa.RecordBatch.from_arrays(columns, names=names)]
 
 
-def timed(parts: Iterable[pa.RecordBatch], times: pa.Array | int) -> Iterator[Batch]:
+def batches_with_times(parts: Iterable[pa.RecordBatch], times: pa.Array | int) -> Iterator[Batch]:
     """The parts of some rows with the event times of all: one for each, or one number."""
     first = 0
     for data in parts:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 Integer = TypeVar("Integer", bound=np.integer[Any])
 Integers = npt.NDArray[np.integer[Any]]
-Places = npt.NDArray[np.int64]
+Indices = npt.NDArray[np.int64]
 
 _OF_BYTE = 1 << 8
 _OF_WORD = 1 << 16
@@ -22,7 +22,7 @@ _NUMBERS_PER_PLACE = 4
 """With more numbers than that per place, counting the places of each number costs more than searching."""
 
 
-def order_by(first: Integers, *others: Integers) -> Places:
+def order_by(first: Integers, *others: Integers) -> Indices:
     """Where the lowest row is, the one after that, ...: by the first column, where that is equal by the next one, and
     so on; rows that are equal in all stay as they are. As `np.lexsort`, which takes the first column last."""
     columns = [first, *others]
@@ -32,7 +32,7 @@ def order_by(first: Integers, *others: Integers) -> Places:
     return order
 
 
-def order_below(numbers: Integers, bound: int) -> Places:
+def order_below(numbers: Integers, bound: int) -> Indices:
     """As `order_by` of one column; the numbers are known to be 0 ... bound - 1.
 
     numpy sorts integers of up to 16 bits by counting digits, several times faster than wider ones, which thus go in
@@ -57,10 +57,10 @@ def distinct(values: npt.NDArray[Integer]) -> npt.NDArray[Integer]:
         found: npt.NDArray[Integer] = np.flatnonzero(is_there).astype(values.dtype) + values.min()
         return found
     ascending = values.take(order_below(distances, bound))
-    return ascending[is_other_than_before(ascending)]
+    return ascending[differs_from_previous(ascending)]
 
 
-def partners_of(first: Integers, second: Integers, bound: int) -> tuple[Places, Places, Places]:
+def partners_of(first: Integers, second: Integers, bound: int) -> tuple[Indices, Indices, Indices]:
     """Where the second column has the numbers of the first one, which may occur several times in both.
 
     Args:
@@ -78,14 +78,14 @@ def partners_of(first: Integers, second: Integers, bound: int) -> tuple[Places, 
     return order, (np.cumsum(counts) - counts)[first], counts[first]
 
 
-def is_other_than_before(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def differs_from_previous(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Which element is not the same as the one before it: where equal ones lie together, the first one of each."""
     is_other = np.ones(len(values), np.bool_)
     np.not_equal(values[1:], values[:-1], out=is_other[1:])
     return is_other
 
 
-def _stable_order(values: Integers) -> Places:
+def _stable_order(values: Integers) -> Indices:
     if len(values) < _FEW:
         return np.argsort(values, kind="stable")
     if (values[1:] >= values[:-1]).all():

@@ -30,7 +30,7 @@ def pairs_of(begins: Indices, counts: Indices, most: int) -> Iterator[tuple[Indi
         yield rows, partners
 
 
-def places_of_runs(begins: Indices, counts: Indices) -> Indices:
+def indices_of_ranges(begins: Indices, counts: Indices) -> Indices:
     """begins[0], begins[0] + 1, ... as many as counts[0] says, then those of the next run, and so on."""
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0

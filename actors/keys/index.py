@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from actors.columns.casting import stored, stored_type
-from actors.columns.large_columns import Columns, fits, put_together, taken_rows
+from actors.columns.large_columns import Columns, coalesced, fits, take_rows_as_table
 from actors.columns.ordering import order_by
 from actors.columns.row_sizes import row_sizes
 from actors.columns.take import contiguous, take
@@ -79,7 +79,7 @@ class KeyIndex:
 
     def key_columns(self) -> Columns | None:
         """All keys in the order of their numbers: what `ids` of a new index restores. None before the first."""
-        self._chunks = put_together(self._chunks)
+        self._chunks = coalesced(self._chunks)
         if len(self._chunks) > 1:
             return pa.Table.from_batches(self._chunks)
         return self._chunks[0] if self._chunks else None
@@ -93,7 +93,7 @@ class KeyIndex:
         if isinstance(where, slice):
             return keys.slice(where.start, where.stop - where.start)
         if isinstance(keys, pa.Table) or not fits(self._longest * len(where)):
-            return taken_rows(keys, where)
+            return take_rows_as_table(keys, where)
         return take(keys, from_numpy(where))
 
     def retain(self, ids: Ids) -> None:

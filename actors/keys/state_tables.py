@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Struct
 
-from actors.columns.large_columns import Column, Columns, put_together, taken_rows
+from actors.columns.large_columns import Column, Columns, coalesced, take_rows_as_table
 from actors.keys.hashes import key_groups
 from actors.keys.index import Ids
 from actors.operators.contract.operator import OperatorContext, label_of
@@ -75,7 +75,7 @@ class KeyedTables(Struct, frozen=True):
         batches = [keys] if isinstance(keys, pa.RecordBatch) else keys.to_batches()
         groups = np.concatenate([key_groups(batch, self.max_parallelism) for batch in batches])
         if ids is not None:
-            groups, keys = groups[ids], taken_rows(keys, ids)
+            groups, keys = groups[ids], take_rows_as_table(keys, ids)
         self._check(groups, keys)
         key_columns = [(_KEY + name, column) for name, column in zip(keys.schema.names, keys.columns, strict=True)]
         return _table(groups, [*key_columns, *columns.items()], {**metadata, _WIDTH: str(len(key_columns)).encode()})
@@ -117,7 +117,7 @@ def state_rows(pieces: Iterable[pa.Table]) -> list[StateRows]:
         else:
             together.append([piece])
     batches = [[batch for table in tables for batch in table.to_batches()] for tables in together]
-    return [_rows_of(whole) for same in batches for whole in put_together(same)]
+    return [_rows_of(whole) for same in batches for whole in coalesced(same)]
 
 
 def _rows_of(whole: pa.RecordBatch) -> StateRows:

@@ -9,7 +9,7 @@ from actors.network.consumer.input_gate import InputGate, SingleInputGate, Union
 from actors.network.flow.debloating import debloater
 from actors.network.producer.record_writer import RecordWriter
 from actors.network.producer.result_partition import ResultPartition
-from actors.operators.contract.chunking import Pace
+from actors.operators.contract.chunking import ChunkSizer
 from actors.operators.contract.operator import Output
 from actors.protocol.data_messages import TaskDeployment
 from actors.tasks.chain.operator_chain import OperatorChain
@@ -83,8 +83,8 @@ def create_input_processor(
     def of_gate(index: int, gate: InputGate, first_channel: int) -> TaskInput:
         set_watermark = partial(figures.set_watermark, index)
         output = sorted_outputs.get(index) or chain.head_input(index)
-        pace, sizes = Pace(chain.piece_limit), debloater(deployment.configuration, waited_ms)
-        return NetworkTaskInput(gate, output, set_watermark, events, first_channel, now_ms, pace, sizes)
+        chunk_sizer, sizes = ChunkSizer(chain.chunk_limit), debloater(deployment.configuration, waited_ms)
+        return NetworkTaskInput(gate, output, set_watermark, events, first_channel, now_ms, chunk_sizer, sizes)
 
     inputs = _inputs(head, gates, of_gate, lambda node_id: SourceTaskInput(chain.source(node_id)))
     if sorter is None:
@@ -117,7 +117,7 @@ def ended_inputs(
     nowhere: Output = BroadcastingOutput(())
 
     def of_gate(_index: int, gate: InputGate, first_channel: int) -> TaskInput:
-        return NetworkTaskInput(gate, nowhere, _no_watermark, events, first_channel, lambda: 0.0, Pace(), None)
+        return NetworkTaskInput(gate, nowhere, _no_watermark, events, first_channel, lambda: 0.0, ChunkSizer(), None)
 
     return _inputs(head, gates, of_gate, lambda _node_id: EndedTaskInput()) or [EndedTaskInput()]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from actors.operators.contract.cancellation import Cancellation
-from actors.operators.contract.chunking import PieceLimit
+from actors.operators.contract.chunking import ChunkLimit
 from actors.protocol.elements import LatencyMarker, Watermark, WatermarkStatus
 from actors.protocol.ports import Loop
 from actors.state.keyed.options import StateOptions
@@ -79,7 +79,7 @@ class HarnessContext:
     batch_bytes: int = 1 << 20
     auto_watermark_interval_ms: int = 200
     allows_unaligned_splits: bool = False
-    piece_limit: PieceLimit = field(default_factory=PieceLimit)
+    chunk_limit: ChunkLimit = field(default_factory=ChunkLimit)
     cancellation: Cancellation = field(default_factory=Cancellation)
     backpressured_ms: float = 0.0
     latency_interval_ms: int = 0

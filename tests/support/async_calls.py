@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from actors.operators.asynchronous.calls import Call, Calls, Deliver
+from actors.operators.asynchronous.calls import AsyncCall, AsyncCalls, Deliver
 from actors.operators.asynchronous.operator import AsyncWaitOperator
 from actors.state.snapshots.snapshot import OperatorSnapshot
 from flinkray.functions.asynchronous import NO_RETRY_STRATEGY, AsyncFunction, AsyncRetryStrategy
@@ -15,19 +15,19 @@ from tests.support.operators import FakeContext, OperatorHarness, RecordedOutput
 from tests.support.state import restored_from
 
 
-class HeldCalls(Calls):
+class HeldCalls(AsyncCalls):
     """Calls nothing: the test says what comes of each call."""
 
     def __init__(self, deliver: Deliver) -> None:
         self._deliver = deliver
-        self.made: list[Call] = []
+        self.made: list[AsyncCall] = []
         self.cancelled: list[Any] = []
         self.ended: list[str] = []
 
-    def begin(self, calls: Sequence[Call]) -> None:
+    def begin(self, calls: Sequence[AsyncCall]) -> None:
         self.made += calls
 
-    def cancel(self, call: Call) -> None:
+    def cancel(self, call: AsyncCall) -> None:
         self.cancelled.append(call.value)
 
     def settle(self, call: Callable[[], Any]) -> None:
@@ -51,7 +51,7 @@ class HeldCalls(Calls):
     def fail(self, value: Any, error: BaseException) -> None:
         self._deliver(self._last(value), None, error)
 
-    def _last(self, value: Any) -> Call:
+    def _last(self, value: Any) -> AsyncCall:
         return next(call for call in reversed(self.made) if call.value == value)
 
 
@@ -95,7 +95,7 @@ class HeldOperator:
         self.harness = OperatorHarness(operator, restored=restored, context=context)
         self.context = self.harness.context
 
-    def _create(self, _function: Any, _context: Any, _capacity: int, deliver: Deliver) -> Calls:
+    def _create(self, _function: Any, _context: Any, _capacity: int, deliver: Deliver) -> AsyncCalls:
         self.calls = HeldCalls(deliver)
         return self.calls
 

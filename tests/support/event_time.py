@@ -35,7 +35,7 @@ class PacedSource(Source):
     """Rows (name, at, positions), one at a time: event time, and how far all sources were then."""
 
     def __init__(self, pace: Pace) -> None:
-        self._pace = pace
+        self._chunk_sizer = pace
 
     @property
     def boundedness(self) -> Boundedness:
@@ -46,21 +46,21 @@ class PacedSource(Source):
         return False
 
     def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
-        splits = [Position(split_id) for split_id in self._pace.split_ids]
+        splits = [Position(split_id) for split_id in self._chunk_sizer.split_ids]
         return SplitListEnumerator(context, splits if restored is None else restored)
 
     def create_reader(self, context: SourceReaderContext) -> SourceReader:
-        return _PacedReader(context, self._pace)
+        return _PacedReader(context, self._chunk_sizer)
 
 
 class _PacedReader(SplitListReader[Position]):
     def __init__(self, context: SourceReaderContext, pace: Pace) -> None:
         super().__init__(context)
         self._context = context
-        self._pace = pace
+        self._chunk_sizer = pace
 
     def read_split(self, split: Position) -> Iterator[tuple[Batch | None, Position]]:
-        pace = self._pace
+        pace = self._chunk_sizer
         for row in range(split.row, pace.rows):
             due = self._context.now_ms() + pace.step_ms
             self._context.call_later(pace.step_ms, self._context.notify_available)

@@ -11,7 +11,7 @@ from typing import Any
 import cloudpickle
 import pyarrow as pa
 
-from actors.network.consumer.input_channel import InputChannel, InputChannelStatistics, Taken
+from actors.network.consumer.input_channel import BufferAndAvailability, InputChannel, InputChannelStatistics
 from actors.network.consumer.input_gate import SingleInputGate
 from actors.network.producer.result_partition import ResultPartition, SubpartitionView
 from actors.operators.contract.operator import Operator
@@ -180,16 +180,16 @@ class ScriptedChannel(InputChannel):
     def has_priority(self) -> bool:
         return bool(self._urgent)
 
-    def _take(self) -> Taken | None:
+    def _take(self) -> BufferAndAvailability | None:
         if self._urgent:
             return self._take_priority()
         return self._taken(self._elements.popleft()[0]) if self._elements else None
 
-    def _take_priority(self) -> Taken | None:
+    def _take_priority(self) -> BufferAndAvailability | None:
         return self._taken(self._urgent.popleft()) if self._urgent else None
 
-    def _taken(self, element: Element) -> Taken:
-        return Taken(element, 0, bool(self._urgent or self._elements))
+    def _taken(self, element: Element) -> BufferAndAvailability:
+        return BufferAndAvailability(element, 0, bool(self._urgent or self._elements))
 
     def _on_read(self, element: Element) -> None:
         if isinstance(element, CheckpointBarrier):

@@ -13,7 +13,7 @@ from actors.network.connections.network_loop import NetworkLoop
 from actors.network.connections.partition_registry import PartitionRegistry
 from actors.network.connections.receiver import PartitionReceiver
 from actors.network.connections.sender import PartitionSender, ReaderStatistics
-from actors.network.connections.stall import Progress, StallDetector
+from actors.network.connections.stall import ChannelProgress, StallDetector
 from actors.network.consumer.input_channel import (
     InputChannel,
     InputChannelStatistics,
@@ -309,14 +309,14 @@ class NetworkEnvironment:
         if is_used or self._registry.all():
             self._look_for_stalls_later()
 
-    def _progress(self) -> Iterator[Progress]:
+    def _progress(self) -> Iterator[ChannelProgress]:
         for reader in self._sender.statistics():
             name = f"the sending end of channel {reader.channel_id}"
             waits = reader.queued_buffers > 0 and not reader.is_lingering
-            yield Progress(name, waits, reader.sent_buffers, reader)
+            yield ChannelProgress(name, waits, reader.sent_buffers, reader)
         for channel in self._channels():
             statistics = channel.statistics()
-            yield Progress(str(channel), statistics.queued_buffers > 0, statistics.taken_buffers, statistics)
+            yield ChannelProgress(str(channel), statistics.queued_buffers > 0, statistics.taken_buffers, statistics)
 
     def _channels(self) -> list[InputChannel]:
         with self._lock:

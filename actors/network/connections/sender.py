@@ -12,7 +12,7 @@ from actors.network.connections.partition_registry import PartitionRegistry
 from actors.network.flow.buffers import Buffer
 from actors.network.flow.credit import SenderCredit
 from actors.network.producer.result_partition import SubpartitionView
-from actors.network.producer.subpartition import NextKind, Polled
+from actors.network.producer.subpartition import BufferAndBacklog, NextKind
 from actors.protocol.data_messages import (
     AddCredit,
     AnnounceBacklog,
@@ -296,9 +296,9 @@ class PartitionSender:
             )
             self._context.tell(consumer.address, Buffers(entries), payloads)
 
-    def _take(self, consumer: _Consumer) -> list[tuple[_Reader, Polled]]:
+    def _take(self, consumer: _Consumer) -> list[tuple[_Reader, BufferAndBacklog]]:
         """A message full of buffers, one of each reader in turn."""
-        taken: list[tuple[_Reader, Polled]] = []
+        taken: list[tuple[_Reader, BufferAndBacklog]] = []
         nbytes = 0
         while consumer.sendable and len(taken) < ENTRIES_PER_MESSAGE and nbytes < BYTES_PER_MESSAGE:
             reader = consumer.sendable.popleft()
@@ -314,7 +314,7 @@ class PartitionSender:
                 self._account(reader, polled)
         return taken
 
-    def _account(self, reader: _Reader, polled: Polled) -> None:
+    def _account(self, reader: _Reader, polled: BufferAndBacklog) -> None:
         if not polled.buffer.is_event:
             reader.credit.spend()
         reader.sent_buffers += 1
@@ -326,7 +326,9 @@ class PartitionSender:
     def _is_large(self, buffer: Buffer) -> bool:
         return not buffer.is_event and buffer.nbytes > self._inline_bytes
 
-    def _put(self, taken: list[tuple[_Reader, Polled]], payloads: list[BatchesRef]) -> dict[int, tuple[int, int]]:
+    def _put(
+        self, taken: list[tuple[_Reader, BufferAndBacklog]], payloads: list[BatchesRef]
+    ) -> dict[int, tuple[int, int]]:
         """Puts what is too large to travel inside the message; gives (payload, position) by its number in `taken`.
 
         All of it together as one object, except what other consumers get too: that is put once for all of them.
@@ -363,7 +365,7 @@ class PartitionSender:
         assert sum(consumer.readers for consumer in self._consumers.values()) == len(self._readers)
 
 
-def _entry(channel_id: ChannelId, polled: Polled, place: tuple[int, int] | None) -> BufferEntry:
+def _entry(channel_id: ChannelId, polled: BufferAndBacklog, place: tuple[int, int] | None) -> BufferEntry:
     buffer = polled.buffer
     if place is None:
         element = buffer.element

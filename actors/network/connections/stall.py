@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 
-class Progress(Struct, frozen=True):
+class ChannelProgress(Struct, frozen=True):
     """How far one end of a channel is."""
 
     name: str
@@ -32,7 +32,7 @@ class StallDetector:
         self._timeout_ms = timeout_ms
         self._observed: dict[str, _Observed] = {}
 
-    def observe(self, channels: Iterable[Progress], now_ms: float) -> list[Progress]:
+    def observe(self, channels: Iterable[ChannelProgress], now_ms: float) -> list[ChannelProgress]:
         """The channels that have stalled for the timeout; each stall is reported once."""
         before, self._observed = self._observed, {}
         stalled = []

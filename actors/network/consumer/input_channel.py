@@ -19,7 +19,7 @@ QueueChannel = Callable[[int], None]
 """The gate's: this channel turned readable. Any thread may call it."""
 
 
-class Taken(Struct, frozen=True):
+class BufferAndAvailability(Struct, frozen=True):
     """An element on its way to the operator."""
 
     element: Element
@@ -64,7 +64,7 @@ class InputChannel(ABC):
     def request(self) -> None:
         """Asks the producer for the subpartition. Returns at once; a failure comes out of `poll`."""
 
-    def poll(self) -> Taken | None:
+    def poll(self) -> BufferAndAvailability | None:
         """The next element, or None; never blocks.
 
         Raises:
@@ -77,11 +77,11 @@ class InputChannel(ABC):
         """Whether a barrier waits that goes before all data. Any thread may ask."""
         return False
 
-    def poll_priority(self) -> Taken | None:
+    def poll_priority(self) -> BufferAndAvailability | None:
         """The next element if it is a barrier that goes before all data. Raises as `poll` does."""
         return self._read(self._take_priority)
 
-    def _read(self, take: Callable[[], Taken | None]) -> Taken | None:
+    def _read(self, take: Callable[[], BufferAndAvailability | None]) -> BufferAndAvailability | None:
         try:
             if self._error is not None:
                 raise self._error
@@ -99,9 +99,9 @@ class InputChannel(ABC):
         return taken
 
     @abstractmethod
-    def _take(self) -> Taken | None: ...
+    def _take(self) -> BufferAndAvailability | None: ...
 
-    def _take_priority(self) -> Taken | None:
+    def _take_priority(self) -> BufferAndAvailability | None:
         return None
 
     def _on_read(self, element: Element) -> None:

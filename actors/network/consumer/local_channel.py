@@ -6,9 +6,14 @@ import threading
 from functools import partial
 from typing import Any, Protocol
 
-from actors.network.consumer.input_channel import InputChannel, InputChannelStatistics, QueueChannel, Taken
+from actors.network.consumer.input_channel import (
+    BufferAndAvailability,
+    InputChannel,
+    InputChannelStatistics,
+    QueueChannel,
+)
 from actors.network.producer.result_partition import ResultPartition, SubpartitionView
-from actors.network.producer.subpartition import NextKind, Polled
+from actors.network.producer.subpartition import BufferAndBacklog, NextKind
 from actors.protocol.data_messages import ChannelDescriptor, ChannelId
 from flinkray.errors import PartitionError
 
@@ -65,7 +70,7 @@ class LocalInputChannel(InputChannel):
         if view is not None and rows is not None:
             view.set_buffer_rows(rows)
 
-    def _take(self) -> Taken | None:
+    def _take(self) -> BufferAndAvailability | None:
         view = self._view
         return self._taken(view.poll()) if view is not None else None
 
@@ -74,16 +79,16 @@ class LocalInputChannel(InputChannel):
         view = self._view
         return view is not None and view.has_priority
 
-    def _take_priority(self) -> Taken | None:
+    def _take_priority(self) -> BufferAndAvailability | None:
         view = self._view
         return self._taken(view.poll(only_priority=True)) if view is not None else None
 
     @staticmethod
-    def _taken(polled: Polled | None) -> Taken | None:
+    def _taken(polled: BufferAndBacklog | None) -> BufferAndAvailability | None:
         if polled is None:
             return None
         buffer = polled.buffer
-        return Taken(buffer.element, buffer.nbytes, polled.next_kind is not NextKind.NOTHING)
+        return BufferAndAvailability(buffer.element, buffer.nbytes, polled.next_kind is not NextKind.NOTHING)
 
     def begin_capture(self, checkpoint_id: int) -> None:
         view = self._view

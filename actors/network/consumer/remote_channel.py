@@ -7,7 +7,12 @@ from collections import deque
 from functools import partial
 from typing import Any, Protocol
 
-from actors.network.consumer.input_channel import InputChannel, InputChannelStatistics, QueueChannel, Taken
+from actors.network.consumer.input_channel import (
+    BufferAndAvailability,
+    InputChannel,
+    InputChannelStatistics,
+    QueueChannel,
+)
 from actors.network.flow.buffers import unaligned
 from actors.network.flow.credit import ByteBudget, FloatingBuffers, ReceiverCredit
 from actors.protocol.data_messages import BufferEntry, ChannelDescriptor, ChannelId
@@ -107,7 +112,7 @@ class RemoteInputChannel(InputChannel):
         under the lock: the thread may have to do what is queued for this channel."""
         self._connector.resume(self)
 
-    def _take(self) -> Taken | None:
+    def _take(self) -> BufferAndAvailability | None:
         with self._lock:
             if self._urgent:
                 return self._taken(self._urgent.popleft(), 0)
@@ -121,12 +126,12 @@ class RemoteInputChannel(InputChannel):
     def has_priority(self) -> bool:
         return bool(self._urgent)
 
-    def _take_priority(self) -> Taken | None:
+    def _take_priority(self) -> BufferAndAvailability | None:
         with self._lock:
             return self._taken(self._urgent.popleft(), 0) if self._urgent else None
 
-    def _taken(self, element: Element, nbytes: int) -> Taken:
-        return Taken(element, nbytes, bool(self._urgent or self._received))
+    def _taken(self, element: Element, nbytes: int) -> BufferAndAvailability:
+        return BufferAndAvailability(element, nbytes, bool(self._urgent or self._received))
 
     def _on_read(self, element: Element) -> None:
         if isinstance(element, CheckpointBarrier):

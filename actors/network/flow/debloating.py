@@ -13,7 +13,7 @@ from flinkray.config.configuration import Configuration
 from flinkray.config.options import BATCH_ROWS, BUFFER_DEBLOAT_ENABLED, RUNTIME_MODE
 
 FIRST_ROWS = 4
-"""Of a buffer, while its consumer has said nothing: as many as that takes at first (`FIRST_SIZE` of its pace)."""
+"""Rows of a buffer while its consumer has said nothing: as many as the first chunk of a `ChunkSizer` (`FIRST_SIZE`)."""
 
 BUFFER_MS = 100.0
 """How long a task may wait for room because of one buffer."""
@@ -46,7 +46,7 @@ class BufferDebloater:
         """Whether `rows` is something else than before, now that so many rows (not none) have gone through.
 
         Args:
-            quick_rows: how many pass its operators quickly enough (see `Pace.buffer_rows`).
+            quick_rows: how many pass its operators quickly enough (see `ChunkSizer.buffer_rows`).
         """
         self._passed += rows
         waited_ms = self._waited_ms()

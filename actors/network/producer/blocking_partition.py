@@ -12,7 +12,7 @@ from actors.columns.spilling import Spilled, SpillFile
 from actors.network.flow.availability import Availability
 from actors.network.flow.buffers import Buffer, Coalescer
 from actors.network.producer.result_partition import PartitionStatistics, ResultPartition, SubpartitionView
-from actors.network.producer.subpartition import NextKind, Polled, SubpartitionStatistics
+from actors.network.producer.subpartition import BufferAndBacklog, NextKind, SubpartitionStatistics
 from actors.protocol.data_messages import PartitionDescriptor
 from actors.protocol.elements import CheckpointBarrier, EndOfPartition, Event
 from flinkray.batches.batch import Batch
@@ -44,7 +44,7 @@ class ResultMemory:
             self._used -= nbytes
 
 
-class _Kept(Struct, eq=False):
+class _StoredBuffer(Struct, eq=False):
     """A buffer that is kept, in memory or in the file. A broadcast is kept once."""
 
     buffer: Buffer | None
@@ -92,7 +92,7 @@ class BlockingResultPartition(ResultPartition):
         self._memory = memory
         self._memory_used = 0
         self._file = SpillFile(directory, f"result {descriptor.partition_id}")
-        self._kept: list[list[_Kept]] = [[] for _ in range(descriptor.subpartitions)]
+        self._kept: list[list[_StoredBuffer]] = [[] for _ in range(descriptor.subpartitions)]
         self._tails = [Coalescer(target_rows, target_bytes) for _ in range(descriptor.subpartitions)]
         self._broadcast_tail = Coalescer(target_rows, target_bytes)
         self.buffer_rows = target_rows
@@ -207,12 +207,12 @@ class BlockingResultPartition(ResultPartition):
             for kept in self._kept:
                 kept.append(each)
 
-    def _keep(self, buffer: Buffer) -> _Kept:
+    def _keep(self, buffer: Buffer) -> _StoredBuffer:
         if not buffer.is_event and not self._memory.take(buffer.nbytes):
-            return _Kept(None, self._file.write(buffer.batch))
+            return _StoredBuffer(None, self._file.write(buffer.batch))
         if not buffer.is_event:
             self._memory_used += buffer.nbytes
-        return _Kept(buffer)
+        return _StoredBuffer(buffer)
 
     # -- the consumers --------------------------------------------------------------------------------------------
 
@@ -245,7 +245,7 @@ class BlockingResultPartition(ResultPartition):
             return NextKind.NOTHING
         return NextKind.EVENT if self._kept[index][position].is_event else NextKind.DATA
 
-    def read_at(self, index: int, position: int, backlog: int) -> Polled | None:
+    def read_at(self, index: int, position: int, backlog: int) -> BufferAndBacklog | None:
         """For views: what is at that position, of which `backlog` data buffers stand before; raises as `next_at`."""
         with self._lock:
             if self._is_released:
@@ -260,7 +260,8 @@ class BlockingResultPartition(ResultPartition):
                 # A buffer of its own: one that is put into the object store for a reader is there as long as it lives.
                 buffer = kept.buffer if kept.is_event else Buffer.of_batch(kept.buffer.batch)
             self._bytes_out += buffer.nbytes
-            return Polled(buffer, position, max(0, backlog - (not kept.is_event)), self._kind_at(index, position + 1))
+            left = max(0, backlog - (not kept.is_event))
+            return BufferAndBacklog(buffer, position, left, self._kind_at(index, position + 1))
 
     def _read(self, spilled: Spilled) -> Batch:
         try:
@@ -335,7 +336,7 @@ class BlockingView(SubpartitionView):
         self._left: int | None = None
         """Data buffers still to be read; None: nothing has been read."""
 
-    def poll(self, only_priority: bool = False) -> Polled | None:
+    def poll(self, only_priority: bool = False) -> BufferAndBacklog | None:
         if only_priority:
             return None
         polled = self._result.read_at(self._index, self._position, self.backlog)

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from actors.network.flow.availability import Availability
 from actors.network.flow.buffers import Buffer, Coalescer
 from actors.network.producer.subpartition import (
+    BufferAndBacklog,
     NextKind,
     PipelinedSubpartition,
-    Polled,
     QueueLimit,
     SubpartitionStatistics,
 )
@@ -325,7 +325,7 @@ class ResultPartition:
             self._subpartitions[index].hurry()
         return SubpartitionView(self, index)
 
-    def _poll(self, index: int, only_priority: bool) -> Polled | None:
+    def _poll(self, index: int, only_priority: bool) -> BufferAndBacklog | None:
         with self._lock:
             if self._cause is not None:
                 raise self._error()
@@ -425,7 +425,7 @@ class SubpartitionView:
         self._partition = partition
         self._index = index
 
-    def poll(self, only_priority: bool = False) -> Polled | None:
+    def poll(self, only_priority: bool = False) -> BufferAndBacklog | None:
         """The next buffer, if one is readable.
 
         Raises:

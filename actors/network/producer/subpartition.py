@@ -24,7 +24,7 @@ class NextKind(enum.Enum):
     """An event that overtook what waits: it goes before anything else of its consumer's."""
 
 
-class Polled(Struct, frozen=True):
+class BufferAndBacklog(Struct, frozen=True):
     """One buffer taken from a subpartition."""
 
     buffer: Buffer
@@ -239,7 +239,7 @@ class PipelinedSubpartition:
                 return overtaken
         return None
 
-    def poll(self, only_priority: bool = False) -> Polled | None:
+    def poll(self, only_priority: bool = False) -> BufferAndBacklog | None:
         """The first buffer, or None where there is none or a barrier blocks."""
         if self._priority:
             buffer = self._priority.popleft()
@@ -253,7 +253,7 @@ class PipelinedSubpartition:
             if not buffer.is_event:
                 self._leave_queue(buffer)
         sequence, self._taken = self._taken, self._taken + 1
-        return Polled(buffer, sequence, self.backlog, self.next_kind)
+        return BufferAndBacklog(buffer, sequence, self.backlog, self.next_kind)
 
     def _leave_queue(self, buffer: Buffer) -> None:
         self._backlog -= 1

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from actors.columns.casting import comparable
 from actors.columns.large_columns import Column, enlarged, narrowed, narrowed_lists
-from actors.columns.ordering import is_other_than_before, order_by, partners_of
+from actors.columns.ordering import differs_from_previous, order_by, partners_of
 from actors.operators.aggregates.accumulator_column import AccumulatorColumn, AggregatedRows
 from actors.operators.aggregates.accumulators import Accumulators, Selection, numbers_in
 from actors.operators.aggregates.value_rules import (
@@ -321,7 +321,7 @@ class DistinctColumn(_TypedEntryColumn):
     def _reduce(self, entries: pa.Table) -> pa.Table:
         accumulators, values = entries.column(_CELL).to_numpy(), _numbers(entries.column(_VALUE))
         order = order_by(accumulators, values)
-        is_other = is_other_than_before(accumulators.take(order)) | is_other_than_before(values.take(order))
+        is_other = differs_from_previous(accumulators.take(order)) | differs_from_previous(values.take(order))
         return entries.take(from_numpy(order[is_other]))
 
     def _finish(self, entries: pa.Table, size: int) -> pa.Array:

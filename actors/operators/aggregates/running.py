@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from actors.columns.casting import stored, stored_type
-from actors.columns.large_columns import Columns, batches_of, enlarged_type, narrowed, taken_enlarged
+from actors.columns.large_columns import Columns, batches_of, enlarged_type, narrowed, take_enlarged
 from actors.columns.ordering import order_by
 from actors.keys.index import KeyIndex
 from actors.operators.aggregates.accumulators import grown
@@ -367,7 +367,7 @@ def _distinct_lists(pairs: Columns | None, size: int, arrow_type: pa.DataType) -
     order = order_by(groups)
     offsets = np.zeros(size + 1, np.int32)
     np.cumsum(np.bincount(groups, minlength=size), out=offsets[1:])
-    values = cast_exactly(taken_enlarged(pairs.column(1), order), enlarged_type(arrow_type))
+    values = cast_exactly(take_enlarged(pairs.column(1), order), enlarged_type(arrow_type))
     return pa.ListArray.from_arrays(from_numpy(offsets), values)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from actors.columns.ordering import is_other_than_before, order_below
+from actors.columns.ordering import differs_from_previous, order_below
 
 Ints = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -37,7 +37,7 @@ class Segments:
         """
         self.order = order_below(ids, groups)
         by_group = ids[self.order]
-        self.starts = np.flatnonzero(is_other_than_before(by_group))
+        self.starts = np.flatnonzero(differs_from_previous(by_group))
         self.lengths = np.empty_like(self.starts)
         np.subtract(self.starts[1:], self.starts[:-1], out=self.lengths[:-1])
         self.lengths[-1] = len(ids) - self.starts[-1]

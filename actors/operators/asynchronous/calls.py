@@ -31,7 +31,7 @@ MOST_THREADS = 32
 """Threads of one subtask for calls that block: more would wait for the interpreter's lock instead of the network."""
 
 
-class Call(Struct, eq=False):
+class AsyncCall(Struct, eq=False):
     """One attempt for one row."""
 
     entry: InFlight
@@ -41,19 +41,19 @@ class Call(Struct, eq=False):
     task: asyncio.Task[None] | None = None
 
 
-Deliver = Callable[[Call, list[Any] | None, BaseException | None], None]
+Deliver = Callable[[AsyncCall, list[Any] | None, BaseException | None], None]
 """Gets the results of a call, or what it raised; on the thread that ran it. A cancelled call may deliver nothing."""
 
 
-class Calls(ABC):
+class AsyncCalls(ABC):
     """Calls of one operator."""
 
     @abstractmethod
-    def begin(self, calls: Sequence[Call]) -> None:
+    def begin(self, calls: Sequence[AsyncCall]) -> None:
         """In this order; some may wait for a thread."""
 
     @abstractmethod
-    def cancel(self, call: Call) -> None:
+    def cancel(self, call: AsyncCall) -> None:
         """Its outcome is not wanted any more."""
 
     @abstractmethod
@@ -71,18 +71,18 @@ class Calls(ABC):
 
 def create_calls(
     function: AsyncFunction | Callable[[Any], Any], context: OperatorContext, capacity: int, deliver: Deliver
-) -> Calls:
+) -> AsyncCalls:
     """What makes the calls of that function."""
     where = label_of(context)
     if isinstance(function, AsyncFunction):
-        return CoroutineCalls(function.async_invoke, partial(listed, where), context, deliver)
+        return CoroutineCalls(function.async_invoke, partial(as_result_list, where), context, deliver)
     called = function if inspect.isroutine(function) or isinstance(function, partial) else type(function).__call__
     if inspect.iscoroutinefunction(called):
-        return CoroutineCalls(function, partial(one_or_listed, where), context, deliver)
-    return BlockingCalls(function, partial(one_or_listed, where), context, min(capacity, MOST_THREADS), deliver)
+        return CoroutineCalls(function, partial(as_results, where), context, deliver)
+    return BlockingCalls(function, partial(as_results, where), context, min(capacity, MOST_THREADS), deliver)
 
 
-def listed(where: str, results: Any) -> list[Any]:
+def as_result_list(where: str, results: Any) -> list[Any]:
     """What an AsyncFunction gave."""
     if isinstance(results, str | bytes | dict | Row) or not isinstance(results, Iterable):
         raise TypeMismatchError(
@@ -92,7 +92,7 @@ def listed(where: str, results: Any) -> list[Any]:
     return list(results)
 
 
-def one_or_listed(where: str, result: Any) -> list[Any]:
+def as_results(where: str, result: Any) -> list[Any]:
     """What a function gave that may give just one value."""
     if inspect.isawaitable(result):
         if inspect.iscoroutine(result):
@@ -101,7 +101,7 @@ def one_or_listed(where: str, result: Any) -> list[Any]:
     return result if isinstance(result, list) else [result]
 
 
-class CoroutineCalls(Calls):
+class CoroutineCalls(AsyncCalls):
     """On one event loop, which has a thread of its own."""
 
     def __init__(
@@ -120,10 +120,10 @@ class CoroutineCalls(Calls):
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop.has_thread = context.start_loop(name, self._loop)
 
-    def begin(self, calls: Sequence[Call]) -> None:
+    def begin(self, calls: Sequence[AsyncCall]) -> None:
         self._loop.submit(partial(self._begin, calls))
 
-    def cancel(self, call: Call) -> None:
+    def cancel(self, call: AsyncCall) -> None:
         call.is_cancelled = True
         self._loop.submit(partial(self._cancel, call))
 
@@ -144,14 +144,14 @@ class CoroutineCalls(Calls):
 
     # -- on the loop ---------------------------------------------------------------------------------------------
 
-    def _begin(self, calls: Sequence[Call]) -> None:
+    def _begin(self, calls: Sequence[AsyncCall]) -> None:
         for call in calls:
             if not call.is_cancelled and not self._is_ending:
                 call.task = self._loop.create_task(self._run(call))
                 self._tasks.add(call.task)
                 call.task.add_done_callback(self._tasks.discard)
 
-    def _cancel(self, call: Call) -> None:
+    def _cancel(self, call: AsyncCall) -> None:
         if call.task is not None:
             call.task.cancel()
 
@@ -162,7 +162,7 @@ class CoroutineCalls(Calls):
         if tasks:
             await asyncio.wait(tasks, timeout=CANCEL_GRACE_S)
 
-    async def _run(self, call: Call) -> None:
+    async def _run(self, call: AsyncCall) -> None:
         try:
             results = self._as_results(await self._function(call.value))
         except BaseException as error:  # nothing else would ever hear of it
@@ -175,7 +175,7 @@ class CoroutineCalls(Calls):
             call.task = None
 
 
-class BlockingCalls(Calls):
+class BlockingCalls(AsyncCalls):
     """On threads, which begin when there is something to call and end when there is not."""
 
     def __init__(
@@ -192,11 +192,11 @@ class BlockingCalls(Calls):
         self._threads = threads
         self._deliver = deliver
         self._changed = threading.Condition()
-        self._queue: deque[Call] = deque()
-        self._running: dict[Call, None] = {}
+        self._queue: deque[AsyncCall] = deque()
+        self._running: dict[AsyncCall, None] = {}
         self._workers = 0
 
-    def begin(self, calls: Sequence[Call]) -> None:
+    def begin(self, calls: Sequence[AsyncCall]) -> None:
         with self._changed:
             self._queue.extend(calls)
             new = min(len(self._queue), self._threads - self._workers)
@@ -204,7 +204,7 @@ class BlockingCalls(Calls):
         for _ in range(new):
             self._context.run_blocking(self._work, _ignore)
 
-    def cancel(self, call: Call) -> None:
+    def cancel(self, call: AsyncCall) -> None:
         call.is_cancelled = True
         with self._changed:
             is_running = call in self._running
@@ -244,7 +244,7 @@ class BlockingCalls(Calls):
                     del self._running[call]
                     self._changed.notify_all()
 
-    def _call(self, call: Call) -> None:
+    def _call(self, call: AsyncCall) -> None:
         try:
             results = self._as_results(self._function(call.value))
         except (Exception, SystemExit, KeyboardInterrupt) as error:
@@ -252,7 +252,7 @@ class BlockingCalls(Calls):
         else:
             self._deliver(call, results, None)
 
-    def _next(self) -> Call | None:
+    def _next(self) -> AsyncCall | None:
         with self._changed:
             while self._queue:
                 call = self._queue.popleft()

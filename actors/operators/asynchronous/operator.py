@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from actors.mailbox.task_mailbox import MailboxClosed
-from actors.operators.asynchronous.calls import Call, Calls, Deliver, create_calls, listed
+from actors.operators.asynchronous.calls import AsyncCall, AsyncCalls, Deliver, as_result_list, create_calls
 from actors.operators.asynchronous.queue import AsyncQueue, InFlight
 from actors.operators.contract.operator import Operator, OperatorContext, Output, label_of
 from actors.operators.functions.result_collector import ResultCollector
@@ -43,7 +43,7 @@ _MOST_ITEMS = 256
 _WAITING_ROWS = 1_024
 """Rows per piece of what waits."""
 
-CreateCalls = Callable[[Any, OperatorContext, int, Deliver], Calls]
+CreateCalls = Callable[[Any, OperatorContext, int, Deliver], AsyncCalls]
 
 
 class AsyncWaitOperator(Operator):
@@ -66,12 +66,12 @@ class AsyncWaitOperator(Operator):
         self._retries_result = predicate.result_predicate()
         self._retries_error = predicate.exception_predicate()
         self._queue = AsyncQueue(factory.capacity, factory.is_ordered, factory.timeout_ms)
-        self._calls: Calls | None = None
+        self._calls: AsyncCalls | None = None
         self._timer: Any = None
         self._is_suspended = False
         """A savepoint has been taken with which the job stops: what came after it would be given twice."""
         self._lock = threading.Lock()
-        self._outcomes: list[tuple[Call, list[Any] | None, BaseException | None]] = []
+        self._outcomes: list[tuple[AsyncCall, list[Any] | None, BaseException | None]] = []
         self._is_announced = False
         self._is_closed = False
 
@@ -140,7 +140,7 @@ class AsyncWaitOperator(Operator):
 
     def _begin(self, entries: Sequence[InFlight]) -> None:
         # The function gets copies: what it does to a value must neither reach the next attempt nor the state.
-        calls = [Call(entry, entry.attempt, snapshot(entry.value)) for entry in entries]
+        calls = [AsyncCall(entry, entry.attempt, snapshot(entry.value)) for entry in entries]
         for call in calls:
             call.entry.work = call
         self._opened_calls.begin(calls)
@@ -164,7 +164,7 @@ class AsyncWaitOperator(Operator):
         self._results.flush()
         return has_emitted
 
-    def _deliver(self, call: Call, results: list[Any] | None, error: BaseException | None) -> None:
+    def _deliver(self, call: AsyncCall, results: list[Any] | None, error: BaseException | None) -> None:
         """On the thread that ran the call. One mail takes all outcomes that have come until it runs."""
         with self._lock:
             if self._is_closed:
@@ -241,7 +241,7 @@ class AsyncWaitOperator(Operator):
 
     def _time_out(self, entry: InFlight) -> None:
         work, entry.work = entry.work, None
-        if isinstance(work, Call):
+        if isinstance(work, AsyncCall):
             self._opened_calls.cancel(work)
         elif work is not None:
             work.cancel()
@@ -257,7 +257,7 @@ class AsyncWaitOperator(Operator):
             )
         with self._attributed(entry):
             where = label_of(self.context)
-            results = listed(where, function.timeout(snapshot(entry.value)))
+            results = as_result_list(where, function.timeout(snapshot(entry.value)))
         self._queue.complete(entry, results)
 
     # -- checkpoints ---------------------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ class AsyncWaitOperator(Operator):
         return attributed(self.context, entry.value)
 
     @property
-    def _opened_calls(self) -> Calls:
+    def _opened_calls(self) -> AsyncCalls:
         assert self._calls is not None, "the operator is opened before anything else"
         return self._calls
 

@@ -27,11 +27,11 @@ _REST = 8
 tenths of a millisecond, and batches that were split among channels have a few rows more than they should, or less."""
 
 
-def rows_of(size: int) -> int:
+def rows_of_size(size: int) -> int:
     return int(4**size)
 
 
-class Exit(Protocol):
+class ChunkConsumer(Protocol):
     """Where rows leave a task."""
 
     @property
@@ -55,14 +55,14 @@ _KEPT_SHARE = 0.9
 """Of what is known of earlier pieces, with each one."""
 
 
-class PieceLimit:
+class ChunkLimit:
     """How many rows a task may take at a time. Pure; belongs to its thread.
 
     Args:
         exits: of the task; there may be more of them later.
     """
 
-    def __init__(self, exits: Collection[Exit] = ()) -> None:
+    def __init__(self, exits: Collection[ChunkConsumer] = ()) -> None:
         self._exits = exits
         self._shares: dict[int, _Share] = {}
 
@@ -72,7 +72,7 @@ class PieceLimit:
         most = min((self._rows_for(number, each) for number, each in enumerate(self._exits)), default=math.inf)
         return None if most == math.inf else max(1, int(most))
 
-    def _rows_for(self, number: int, each: Exit) -> float:
+    def _rows_for(self, number: int, each: ChunkConsumer) -> float:
         wanted, share = each.rows_wanted, self._shares.get(number)
         if wanted == math.inf or share is None or not share.written:
             return math.inf
@@ -88,7 +88,7 @@ class PieceLimit:
             share.all_written = written
 
 
-class Pace:
+class ChunkSizer:
     """Learns how quickly rows pass in pieces of each size. Pure; belongs to one thread.
 
     A call may take a while whatever it is given: pieces are not made so small that this is most of their time.
@@ -97,9 +97,9 @@ class Pace:
         limit: of the task, whose other inputs have it too; None: only what rows take counts.
     """
 
-    def __init__(self, limit: PieceLimit | None = None) -> None:
-        self._limit = limit or PieceLimit()
-        self.rows = rows_of(FIRST_SIZE)
+    def __init__(self, limit: ChunkLimit | None = None) -> None:
+        self._limit = limit or ChunkLimit()
+        self.rows = rows_of_size(FIRST_SIZE)
         """That pass quickly enough."""
         self._row_ms: dict[int, float] = {}
         """What a row takes in pieces of a size (of so many rows, and up to four times as many)."""
@@ -108,7 +108,7 @@ class Pace:
     def buffer_rows(self) -> int:
         """That buffers to the task should have: as many as pass quickly enough, also where none had so many yet."""
         row_ms = min(self._row_ms.values(), default=math.inf)
-        in_time = int(TARGET_MS / row_ms) if row_ms else rows_of(LAST_SIZE)
+        in_time = int(TARGET_MS / row_ms) if row_ms else rows_of_size(LAST_SIZE)
         return self._limited(max(self.rows, in_time))
 
     def _limited(self, rows: int) -> int:
@@ -133,7 +133,7 @@ class Pace:
         if slower_ms > _OTHER_TIMES * min(row_ms, known_ms) and slower_ms * rows > TARGET_MS:
             self._row_ms, known_ms = {}, row_ms
         self._row_ms[size] = known_ms + _NEW_SHARE * (row_ms - known_ms)
-        self.rows = rows_of(min(self._best_size(), LAST_SIZE))
+        self.rows = rows_of_size(min(self._best_size(), LAST_SIZE))
 
     def _best_size(self) -> int:
         """The largest size that is quick enough; with none, the smallest that is worth it. Or one beside it that is to
@@ -143,7 +143,7 @@ class Pace:
         quick = [size for size in worth if self._ms(size) <= TARGET_MS]
         if quick:
             size = max(quick)
-            if self._ms(size) * rows_of(1) <= TARGET_MS:
+            if self._ms(size) * rows_of_size(1) <= TARGET_MS:
                 return size + 1
             # A larger one is only tried where this one is better than a smaller one: buffers of its size are under way
             # by the time that it turns out too slow, and barriers wait behind them.
@@ -152,7 +152,7 @@ class Pace:
             return size + 1 if self._is_better_than_smaller(size) and size + 1 not in self._row_ms else size
         size = min(worth)
         if size and size - 1 not in self._row_ms:
-            fitting = int(math.log(max(1.0, TARGET_MS / self._row_ms[size]), rows_of(1)))
+            fitting = int(math.log(max(1.0, TARGET_MS / self._row_ms[size]), rows_of_size(1)))
             return size - 1 if fitting in self._row_ms else min(fitting, size - 1)
         return size + 1 if self._is_better_than_smaller(size) and size + 1 not in self._row_ms else size
 
@@ -161,4 +161,4 @@ class Pace:
         return size > 0 and self._row_ms[size] * WORTH <= self._row_ms[size - 1]
 
     def _ms(self, size: int) -> float:
-        return rows_of(size) * self._row_ms[size]
+        return rows_of_size(size) * self._row_ms[size]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from actors.operators.contract.cancellation import Cancellation
-from actors.operators.contract.chunking import PieceLimit
+from actors.operators.contract.chunking import ChunkLimit
 from actors.protocol.elements import CheckpointOptions, LatencyMarker
 from actors.protocol.ports import Clock, Loop
 from actors.state.keyed.options import StateOptions
@@ -131,7 +131,7 @@ class OperatorContext(Protocol):
         """Whether a source whose reader cannot hold single splits back may take part in watermark alignment."""
 
     @property
-    def piece_limit(self) -> PieceLimit:
+    def chunk_limit(self) -> ChunkLimit:
         """How many rows the task may take at a time."""
 
     @property

@@ -12,7 +12,7 @@ _MOST_BETWEEN_LOOKS = 256
 """Rows that came quickly wait for so many more, however slowly those come; a look takes as long as some rows do."""
 
 
-class Filling:
+class FlushPolicy:
     """Of a batch that comes together: rows go on when they are as many, or as large, as a batch aims at; and before,
     where the function takes its time, as one that waits for something between two rows. Pure; belongs to one thread.
     """
@@ -25,20 +25,20 @@ class Filling:
     def begin(self) -> None:
         """From now on rows wait."""
         self._began_ms = self._context.clock.monotonic_ms()
-        self.look_at = 1
+        self.check_at = 1
         """Fewer rows are not due."""
 
-    def rows_until_look(self, rows: int) -> int:
+    def rows_until_check(self, rows: int) -> int:
         """How many more than so many, one at least, it takes to be asked again."""
-        return max(1, self.look_at - rows)
+        return max(1, self.check_at - rows)
 
     def is_due(self, rows: int) -> bool:
         """Whether that many rows, which are not none, are to go on now."""
-        if rows < self.look_at:
+        if rows < self.check_at:
             return False
         if rows >= self._most or self._context.clock.monotonic_ms() - self._began_ms >= TARGET_MS:
             return True
-        self.look_at = min(rows + min(rows, _MOST_BETWEEN_LOOKS), self._most)
+        self.check_at = min(rows + min(rows, _MOST_BETWEEN_LOOKS), self._most)
         return False
 
     def passed(self, rows: int, nbytes: int) -> None:

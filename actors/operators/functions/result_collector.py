@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from actors.operators.contract.operator import OperatorContext, Output, label_of
-from actors.operators.functions.flush_policy import Filling
+from actors.operators.functions.flush_policy import FlushPolicy
 from actors.user_code.functions import short_repr
 from flinkray.batches.row_codec import RowEncoder
 from flinkray.errors import TypeMismatchError
@@ -59,14 +59,14 @@ class ResultCollector:
             if type(result) is tuple and len(result) == 2 and isinstance(result[0], OutputTag):
                 buffer, result = self._side(result[0]), result[1]
             buffer.add(result, timestamp)
-            if len(buffer.values) >= buffer.filling.look_at:  # a generator may have no end
+            if len(buffer.values) >= buffer.flush_policy.check_at:  # a generator may have no end
                 self.flush_if_full()
 
     def flush_if_full(self) -> None:
         """Emits when a batch has come together, or is long under way: keeps memory bounded while many rows or timers
         are worked off."""
         main = self._main
-        is_due = len(main.values) >= main.filling.look_at and main.is_due()
+        is_due = len(main.values) >= main.flush_policy.check_at and main.is_due()
         if is_due or (self._sides and any(side.is_due() for side in self._sides.values())):
             self.flush()
 
@@ -91,7 +91,7 @@ class _Buffer:
 
     def __init__(self, context: OperatorContext, encoder: RowEncoder, emit: Any) -> None:
         self._rows = context.batch_rows
-        self.filling = Filling(context)
+        self.flush_policy = FlushPolicy(context)
         self._encoder = encoder
         self._emit = emit
         self._reset()
@@ -102,7 +102,7 @@ class _Buffer:
         self._append = self._encoder.appender(self.values)  # copies what the function could still change
 
     def is_due(self) -> bool:
-        return self.filling.is_due(len(self.values))
+        return self.flush_policy.is_due(len(self.values))
 
     def add(self, value: Any, timestamp: int | None) -> None:
         self._append(value)
@@ -121,7 +121,7 @@ class _Buffer:
             self._emit(batch)
             start = end
         self._reset()
-        self.filling.passed(len(values), nbytes)
+        self.flush_policy.passed(len(values), nbytes)
 
     def _end_of_batch(self, timestamps: list[int | None], start: int) -> int:
         end = min(start + self._rows, len(timestamps))

@@ -25,7 +25,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from actors.operators.contract.operator import Operator, OperatorContext, Output
-from actors.operators.functions.flush_policy import Filling
+from actors.operators.functions.flush_policy import FlushPolicy
 from actors.operators.functions.text_splitting import is_split, split_texts
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
@@ -132,7 +132,7 @@ class _Loop:
     def __init__(self, stages: Sequence[Stage], context: OperatorContext) -> None:
         self._stages = stages
         self._context = context
-        self._filling = Filling(context)
+        self._flush_policy = FlushPolicy(context)
         self._only_filters = all(stage.kind == "filter" for stage in stages)
         self._keeps_rows = all(stage.kind == "map" for stage in stages)
         self._only_splits = [stage.kind for stage in stages] == ["flat_map"] and is_split(stages[0].function)
@@ -154,18 +154,18 @@ class _Loop:
         needs_rows = batch.timestamps is not None and not self._keeps_rows
         outputs: list[Any] = []
         rows: list[int] = []
-        filling = self._filling
-        filling.begin()
+        flush_policy = self._flush_policy
+        flush_policy.begin()
         loop = self._source.start(
             self._namespace,
             decode(batch),
             None if self._encoder.keeps_values else self._encoder.appender(outputs),
             outputs,
             rows if needs_rows else None,
-            lambda: filling.look_at,
+            lambda: flush_policy.check_at,
         )
         while self._advance(loop):
-            if filling.is_due(len(outputs)):
+            if flush_policy.is_due(len(outputs)):
                 yield self._encode(batch, outputs, rows)
         if outputs:
             yield self._encode(batch, outputs, rows)
@@ -190,7 +190,7 @@ class _Loop:
         result = self._encoder.encode(outputs, timestamps)
         outputs.clear()
         rows.clear()
-        self._filling.passed(result.num_rows, result.nbytes)
+        self._flush_policy.passed(result.num_rows, result.nbytes)
         return result
 
     def _split(self, batch: Batch) -> Batch | None:
@@ -212,7 +212,8 @@ class _Loop:
         """Only filters: the rows that stay are picked from the columns as they came."""
         rows: list[int] = []
         outputs: list[Any] = []
-        loop = self._source.start(self._namespace, decode(batch), None, outputs, rows, lambda: self._filling.look_at)
+        policy = self._flush_policy
+        loop = self._source.start(self._namespace, decode(batch), None, outputs, rows, lambda: policy.check_at)
         self._advance(loop)
         if len(rows) == batch.num_rows:
             yield batch

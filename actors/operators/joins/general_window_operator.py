@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from actors.operators.contract.operator import OperatorContext, Output
-from actors.operators.functions.flush_policy import Filling
+from actors.operators.functions.flush_policy import FlushPolicy
 from actors.operators.joins.pairs import PairLayout, both_keys
 from actors.operators.windows.general.merging import check_merging
 from actors.operators.windows.general.operator import GeneralWindowOperator
@@ -122,7 +122,7 @@ class UnionJoinOperator(UnionWindowOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._layout = PairLayout(self._selectors[1], self._where)
-        self._filling = Filling(context)
+        self._flush_policy = FlushPolicy(context)
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         self._layout.check_kind(batch.kind)
@@ -154,12 +154,12 @@ class UnionJoinOperator(UnionWindowOperator):
         for left in first:
             start = 0
             while start < len(second):
-                rights = second[start : start + self._filling.rows_until_look(len(self._pair_times))]
+                rights = second[start : start + self._flush_policy.rows_until_check(len(self._pair_times))]
                 start += len(rights)
                 self._pairs[0].extend([left] * len(rights))
                 self._pairs[1].extend(rights)
                 self._pair_times.extend([timestamp] * len(rights))
-                if self._filling.is_due(len(self._pair_times)):
+                if self._flush_policy.is_due(len(self._pair_times)):
                     self._flush_pairs()
 
     def _flush_pairs(self) -> None:
@@ -169,7 +169,7 @@ class UnionJoinOperator(UnionWindowOperator):
         rows = Batch(self._layout.pairs(left, right), Kind.ROW, pa.array(self._pair_times, pa.int64()))
         self.output.emit(rows)
         self._forget_pairs()
-        self._filling.passed(rows.num_rows, rows.nbytes)
+        self._flush_policy.passed(rows.num_rows, rows.nbytes)
 
     def _columns(self, index: int) -> pa.RecordBatch:
         encoder = RowEncoder(self.context.operator_name, self.context.subtask, self._types[index])

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from actors.columns.large_columns import taken_batch, whole
+from actors.columns.large_columns import as_columns, take_batch
 from actors.columns.ranges import Indices, pairs_of
 from actors.columns.row_sizes import row_sizes
 from actors.keys.state_tables import KeyedTables, state_rows
@@ -179,8 +179,8 @@ class _ColumnPairs:
         for side in (left, right):  # rows of two kinds have been put together as objects
             self._layout.check_kind(side.kind)
         kept = self._layout.kept(left.data.column_names, right.data.column_names)
-        left_rows, right_rows = whole(left.data), whole(right.data.select(kept))
-        pairs = self._layout.pairs(taken_batch(left_rows, lefts), taken_batch(right_rows, rights))
+        left_rows, right_rows = as_columns(left.data), as_columns(right.data.select(kept))
+        pairs = self._layout.pairs(take_batch(left_rows, lefts), take_batch(right_rows, rights))
         if self._waiting and pairs.schema != self._waiting[0].schema:
             self.flush()  # a type was widened on the way
         self._waiting.append(pairs)
@@ -246,5 +246,5 @@ class _FunctionPairs:
 def _values(rows: KeyedRows, times: Times, indices: Indices) -> Iterator[tuple[object, int]]:
     """The value and the time of each of the rows; one that is there several times is decoded once."""
     distinct, places = np.unique(indices, return_inverse=True)
-    values = decode(Batch(taken_batch(whole(rows.data), distinct), rows.kind))
+    values = decode(Batch(take_batch(as_columns(rows.data), distinct), rows.kind))
     return zip(map(values.__getitem__, places.tolist()), times[indices].tolist(), strict=True)

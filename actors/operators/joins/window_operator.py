@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from actors.columns.large_columns import repeated_rows, taken_batch, whole
+from actors.columns.large_columns import as_columns, take_batch, take_repeated_rows
 from actors.columns.ordering import partners_of
 from actors.columns.ranges import pairs_of
 from actors.columns.row_sizes import row_sizes
@@ -196,11 +196,11 @@ class ColumnarJoinOperator(TwoInputWindowOperator):
         kept = self._layout.kept(first.rows.data.column_names, second.rows.data.column_names)
         left_rows = first.data()
         # So that a row's partners lie together.
-        right_rows = repeated_rows(whole(second.rows.data.select(kept)), second.places[order])
+        right_rows = take_repeated_rows(as_columns(second.rows.data.select(kept)), second.places[order])
         limit = PairLimit(self.context, row_sizes(left_rows), row_sizes(right_rows))
         for lefts, rights in pairs_of(begins, counts, limit.rows):
             for left, right in limit.cut(lefts, rights):
-                data = self._layout.pairs(taken_batch(left_rows, left), taken_batch(right_rows, right))
+                data = self._layout.pairs(take_batch(left_rows, left), take_batch(right_rows, right))
                 self.output.emit(Batch(data, Kind.ROW, _event_times(times, first.windows, left)))
 
 

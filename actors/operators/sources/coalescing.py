@@ -16,7 +16,7 @@ LONGEST_MS = 1.0
 a second time."""
 
 
-class Polled(Struct, frozen=True):
+class PollResult(Struct, frozen=True):
     """What polls of a reader gave."""
 
     given: Given
@@ -25,9 +25,9 @@ class Polled(Struct, frozen=True):
     last of one of them."""
 
 
-def gathered(
-    poll: Callable[[], Polled], batch_rows: int, batch_bytes: int, now_ms: Callable[[], float]
-) -> Iterator[Polled]:
+def coalesced_polls(
+    poll: Callable[[], PollResult], batch_rows: int, batch_bytes: int, now_ms: Callable[[], float]
+) -> Iterator[PollResult]:
     """What a reader gives, at least one thing: small batches of one split that are there already come as one.
 
     All that was polled must be taken before the reader's state is looked at. What `poll` raises comes behind the rows
@@ -44,7 +44,7 @@ def gathered(
         return
     enough, room = min(FEW_ROWS, batch_rows), batch_bytes - first.batch.nbytes
     parts, batches, rows = [polled], [first.batch], first.batch.num_rows
-    following: Polled | None = None
+    following: PollResult | None = None
     while rows < enough and room > 0 and now_ms() - began < LONGEST_MS:
         try:
             following = poll()
@@ -65,8 +65,8 @@ def gathered(
         yield following
 
 
-def _joined(split_id: str, parts: Sequence[Polled], batches: Sequence[Batch]) -> Polled:
+def _joined(split_id: str, parts: Sequence[PollResult], batches: Sequence[Batch]) -> PollResult:
     if len(parts) == 1:
         return parts[0]
     finished = tuple(split for part in parts for split in part.finished_splits)
-    return Polled(SourceBatch(concat(batches), split_id), finished)
+    return PollResult(SourceBatch(concat(batches), split_id), finished)

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple, NoReturn
 
 import cloudpickle
 
-from actors.operators.contract.chunking import Pace
+from actors.operators.contract.chunking import ChunkSizer
 from actors.operators.contract.input_status import InputStatus
 from actors.operators.contract.operator import Operator, subtask_label
-from actors.operators.sources.coalescing import Given, Polled, gathered
+from actors.operators.sources.coalescing import Given, PollResult, coalesced_polls
 from actors.operators.sources.split_watermarks import SplitState, SplitWatermarks
-from actors.operators.time.timestamps import Progress, with_event_time
+from actors.operators.time.timestamps import EventTimeProgress, with_event_time
 from actors.protocol.data_messages import (
     AddSplits,
     NoMoreSplits,
@@ -65,7 +65,7 @@ class SourceOperator(Operator):
         self._strategy = factory.watermark_strategy
         self._reader: SourceReader | None = None
         self._restored: list[KeptSplit] = []
-        self._polled: deque[Polled] = deque()
+        self._polled: deque[PollResult] = deque()
         """What is to be taken before the reader is asked for more; the first may be the rest of a batch."""
         self._failure: Exception | None = None
         """Of a poll, to be raised when all that was polled before has been taken."""
@@ -91,7 +91,7 @@ class SourceOperator(Operator):
     def open(self) -> None:
         context = self.context
         self._where = subtask_label(context)
-        self._pace = Pace(context.piece_limit)
+        self._chunk_sizer = ChunkSizer(context.chunk_limit)
         self._normalizer = LayoutNormalizer(self._where)
         self._watermarks_of_splits = SplitWatermarks(self._strategy, self._where)
         context.send_to_coordinator(ReaderRegistered(context.subtask_index))
@@ -163,9 +163,9 @@ class SourceOperator(Operator):
             polled = self._polled.popleft()
             given = polled.given
             if isinstance(given, SourceBatch):
-                piece, rest = self._pace.cut(given.batch)
+                piece, rest = self._chunk_sizer.cut(given.batch)
                 if rest is not None:
-                    self._polled.appendleft(Polled(SourceBatch(rest, given.split_id), polled.finished_splits))
+                    self._polled.appendleft(PollResult(SourceBatch(rest, given.split_id), polled.finished_splits))
                     return self._take(SourceBatch(piece, given.split_id), ())
             status = self._take(given, polled.finished_splits)
         if self._failure is not None:
@@ -177,7 +177,7 @@ class SourceOperator(Operator):
     def _poll_some(self) -> None:
         context = self.context
         try:
-            polls = gathered(self._poll, context.batch_rows, context.batch_bytes, context.clock.monotonic_ms)
+            polls = coalesced_polls(self._poll, context.batch_rows, context.batch_bytes, context.clock.monotonic_ms)
             self._polled.extend(polls)
         except Exception as error:
             self._failure = error
@@ -189,14 +189,14 @@ class SourceOperator(Operator):
         if isinstance(given, SourceBatch | SourceProgress) and given.split_id not in self._splits:
             self._add_split(given.split_id)
 
-    def _poll(self) -> Polled:
+    def _poll(self) -> PollResult:
         try:
             given = self._opened_reader.poll()
         except Exception as error:
             self._raise(error)
         finished = tuple(self._finished_splits)
         del self._finished_splits[: len(finished)]
-        return Polled(given, finished)
+        return PollResult(given, finished)
 
     def _take(self, given: Given, finished_splits: Sequence[str]) -> InputStatus:
         self._add_split_of(given)  # again, where the reader has said that it was through with it
@@ -283,9 +283,9 @@ class SourceOperator(Operator):
         for kept in restored:
             if kept.state is not None:
                 self._watermarks_of_splits.restore(kept.split_id, kept.state)
-            self._polled.extend(map(Polled, kept.given))
+            self._polled.extend(map(PollResult, kept.given))
             if kept.split is None:
-                self._polled.append(Polled(self._polled.pop().given, (kept.split_id,)))
+                self._polled.append(PollResult(self._polled.pop().given, (kept.split_id,)))
         for kept in restored:
             self._add_split(kept.split_id)
         if unread := [kept.split for kept in restored if kept.split is not None]:
@@ -325,7 +325,7 @@ class SourceOperator(Operator):
         clock = self.context.clock
         began = clock.monotonic_ms()
         self.output.emit(batch)
-        self._pace.passed(batch.num_rows, clock.monotonic_ms() - began)
+        self._chunk_sizer.passed(batch.num_rows, clock.monotonic_ms() - began)
         if progress.watermark is not None:
             self.output.emit_watermark(progress.watermark)
         if progress.is_idle:
@@ -362,7 +362,7 @@ class SourceOperator(Operator):
             )
         self.announce()
 
-    def _emit_progress(self, progress: Progress) -> None:
+    def _emit_progress(self, progress: EventTimeProgress) -> None:
         """ACTIVE goes before a watermark, IDLE after it."""
         if progress.is_idle is False:
             self.output.emit_status(False)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from actors.operators.time.timestamps import NO_PROGRESS, Progress, TrackerState, WatermarkTracker
+from actors.operators.time.timestamps import NO_PROGRESS, EventTimeProgress, TrackerState, WatermarkTracker
 from flinkray.batches.batch import Batch
 from flinkray.time.watermarks import WatermarkStrategy
 from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
@@ -73,7 +73,7 @@ class SplitWatermarks:
         """The splits that are too far ahead of their alignment group."""
         return {split_id for split_id, tracker in self._splits.items() if tracker.watermark > self.limit}
 
-    def add_split(self, split_id: Hashable) -> Progress:
+    def add_split(self, split_id: Hashable) -> EventTimeProgress:
         """A new split holds the watermark where it is until it has made one of its own. No effect if it is there."""
         if split_id not in self._splits:
             self._intervals_without_split = 0
@@ -95,7 +95,7 @@ class SplitWatermarks:
         self._changed(split_id)
         self._promised.append(state.watermark)
 
-    def remove_split(self, split_id: Hashable) -> Progress:
+    def remove_split(self, split_id: Hashable) -> EventTimeProgress:
         """The split is finished: it no longer holds the watermark back."""
         self._active.pop(split_id, None)
         if self._splits.pop(split_id, None) is not None and not self._splits:
@@ -103,19 +103,19 @@ class SplitWatermarks:
             return NO_PROGRESS
         return self._combined()
 
-    def on_batch(self, split_id: Hashable, batch: Batch, timestamps: pa.Array | None) -> Progress:
+    def on_batch(self, split_id: Hashable, batch: Batch, timestamps: pa.Array | None) -> EventTimeProgress:
         """A non-empty batch of that split passes; `timestamps` as `assign_timestamps` gave them."""
         self._splits[split_id].on_batch(batch, timestamps)
         self._changed(split_id)
         return self._combined()
 
-    def on_source(self, split_id: Hashable, watermark: Timestamp | None, is_idle: bool | None) -> Progress:
+    def on_source(self, split_id: Hashable, watermark: Timestamp | None, is_idle: bool | None) -> EventTimeProgress:
         """The source itself says how far the split is, or whether it is idle."""
         self._splits[split_id].on_source(watermark, is_idle)
         self._changed(split_id)
         return self._combined()
 
-    def on_periodic(self, now_ms: float) -> Progress:
+    def on_periodic(self, now_ms: float) -> EventTimeProgress:
         """Time to emit; `now_ms` is only compared with other calls', and stands still while no rows can be taken."""
         for split_id, tracker in self._splits.items():
             tracker.on_periodic(now_ms, is_held=tracker.watermark > self.limit)
@@ -147,7 +147,7 @@ class SplitWatermarks:
             heappop(ascending)
         return ascending[0][0] if ascending else None
 
-    def _combined(self) -> Progress:
+    def _combined(self) -> EventTimeProgress:
         active = self._lowest_active()
         is_idle = active is None
         turned = None if self._is_idle == is_idle else is_idle
@@ -160,9 +160,9 @@ class SplitWatermarks:
             lowest = max(lowest, Timestamp(min(self._promised)))
             self._promised = []
         if lowest <= self._watermark:
-            return NO_PROGRESS if turned is None else Progress(None, turned)
+            return NO_PROGRESS if turned is None else EventTimeProgress(None, turned)
         self._watermark = lowest
-        return Progress(lowest, turned)
+        return EventTimeProgress(lowest, turned)
 
     def check(self) -> None:
         """Raises AssertionError where an invariant does not hold."""

@@ -176,7 +176,7 @@ def _shown(batch: Batch, row: int) -> str:
     return short_repr(decode(batch.slice(row, 1))[0])
 
 
-class Progress(NamedTuple):
+class EventTimeProgress(NamedTuple):
     """What changed about event time, to be sent on: `is_idle` False before the batch, the rest after it."""
 
     watermark: Timestamp | None
@@ -184,7 +184,7 @@ class Progress(NamedTuple):
     """None: as before."""
 
 
-NO_PROGRESS = Progress(None, None)
+NO_PROGRESS = EventTimeProgress(None, None)
 
 
 class TrackerState(NamedTuple):
@@ -253,7 +253,7 @@ class WatermarkTracker:
             )
             return None
 
-    def on_batch(self, batch: Batch, timestamps: pa.Array | None) -> Progress:
+    def on_batch(self, batch: Batch, timestamps: pa.Array | None) -> EventTimeProgress:
         """Rows passed (a non-empty batch); no watermark comes of rows without `timestamps`."""
         self._has_activity = True
         turned_active = False if self._is_idle else None
@@ -264,19 +264,19 @@ class WatermarkTracker:
                 watermark = self._generator.on_batch(batch, timestamps)
             except BaseException as error:
                 raise_attributed(self._where, "", NO_VALUE, error)
-        return Progress(self._risen(watermark), turned_active)
+        return EventTimeProgress(self._risen(watermark), turned_active)
 
-    def on_source(self, watermark: Timestamp | None, is_idle: bool | None) -> Progress:
+    def on_source(self, watermark: Timestamp | None, is_idle: bool | None) -> EventTimeProgress:
         """What the source itself says; a watermark makes an idle one active."""
         if watermark is not None:
             is_idle = False
         if is_idle is None or is_idle == self._is_idle:
-            return Progress(self._risen(watermark), None)
+            return EventTimeProgress(self._risen(watermark), None)
         self._is_idle = is_idle
         self._has_activity = not is_idle
-        return Progress(self._risen(watermark), is_idle)
+        return EventTimeProgress(self._risen(watermark), is_idle)
 
-    def on_periodic(self, now_ms: float, *, is_held: bool = False) -> Progress:
+    def on_periodic(self, now_ms: float, *, is_held: bool = False) -> EventTimeProgress:
         """Time to emit.
 
         Args:
@@ -287,14 +287,14 @@ class WatermarkTracker:
             self._has_activity = True
         if self._has_turned_idle(now_ms):
             was_idle, self._is_idle = self._is_idle, True
-            return NO_PROGRESS if was_idle else Progress(None, True)
+            return NO_PROGRESS if was_idle else EventTimeProgress(None, True)
         watermark = None
         if self._generator is not None:
             try:
                 watermark = self._generator.on_periodic_emit()
             except BaseException as error:
                 raise_attributed(self._where, "", NO_VALUE, error)
-        return Progress(self._risen(watermark), None)
+        return EventTimeProgress(self._risen(watermark), None)
 
     def _has_turned_idle(self, now_ms: float) -> bool:
         if self._idle_timeout_ms is None:
@@ -404,7 +404,7 @@ class TimestampsAndWatermarksOperator(Operator):
         self._emit(self._tracker.on_periodic(self._active_ms()))
         self._schedule()
 
-    def _emit(self, progress: Progress) -> None:
+    def _emit(self, progress: EventTimeProgress) -> None:
         if progress.watermark is not None:
             self.output.emit_watermark(progress.watermark)
         if progress.is_idle is not None:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from msgspec import Struct
 
-from actors.columns.large_columns import taken_rows
+from actors.columns.large_columns import take_rows_as_table
 from actors.columns.ordering import order_by
 from actors.protocol.checkpoint_handles import PartKind, SharedFile, StateBytes, StatePart
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
@@ -101,7 +101,7 @@ class KeyedTable(Struct, frozen=True):
             groups: the key group of each row of `data` (`actors.keys.hashes.key_groups`), in any order.
         """
         order = order_by(groups)
-        return KeyedTable(groups[order].astype(np.int32), taken_rows(data, order))
+        return KeyedTable(groups[order].astype(np.int32), take_rows_as_table(data, order))
 
     def within(self, owned: range) -> pa.Table:
         """The rows whose key groups are in the range."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from actors.mailbox.executor import MailboxExecutor
 from actors.operators.contract.cancellation import Cancellation
-from actors.operators.contract.chunking import PieceLimit
+from actors.operators.contract.chunking import ChunkLimit
 from actors.operators.contract.operator import Operator, Output
 from actors.operators.sinks.operator import SinkOperator
 from actors.operators.sources.operator import SourceOperator
@@ -73,7 +73,7 @@ class OperatorChain:
         self._figures = figures
         self._create_writer = create_writer
         self._writers: list[Writer] = []
-        self.piece_limit = PieceLimit(self._writers)
+        self.chunk_limit = ChunkLimit(self._writers)
         self._operator_acted = operator_acted
         self._head_node = deployment.head_node
         members = load_members(deployment)
@@ -99,7 +99,7 @@ class OperatorChain:
                 self._cached_files,
                 services,
                 figures,
-                self.piece_limit,
+                self.chunk_limit,
                 executors[member.first.operator_id],
                 timers,
                 operator_acted,

@@ -11,14 +11,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from actors.operators.contract.chunking import Exit
+from actors.operators.contract.chunking import ChunkConsumer
 from actors.operators.contract.operator import Operator, Output, label_of
 from actors.protocol.elements import ACTIVE, IDLE, Event, LatencyMarker, Watermark
 from flinkray.batches.batch import Batch
 from flinkray.types.records import OutputTag, Timestamp
 
 
-class Writer(Exit, Protocol):
+class Writer(ChunkConsumer, Protocol):
     """What a network output needs of `actors.network.producer.record_writer.RecordWriter`."""
 
     def emit(self, batch: Batch) -> None:

@@ -14,7 +14,7 @@ from actors.mailbox.waiting import others_act
 from actors.network.consumer.input_gate import SingleInputGate
 from actors.network.producer.result_partition import ResultPartition
 from actors.operators.contract.cancellation import Cancellation
-from actors.operators.contract.chunking import PieceLimit
+from actors.operators.contract.chunking import ChunkLimit
 from actors.operators.contract.operator import Operator
 from actors.protocol.checkpoint_handles import RestoredPart, TaskRestore
 from actors.protocol.data_messages import (
@@ -113,7 +113,7 @@ class TaskOperatorContext:
         cached_files: CachedFiles,
         services: TaskServices,
         figures: TaskFigures,
-        piece_limit: PieceLimit,
+        chunk_limit: ChunkLimit,
         executor: MailboxExecutor,
         timers: TaskTimers,
         mail_done: Callable[[], None],
@@ -126,7 +126,7 @@ class TaskOperatorContext:
         self._cached_files = cached_files
         self._services = services
         self._figures = figures
-        self._piece_limit = piece_limit
+        self._piece_limit = chunk_limit
         self._executor = executor
         self._timers = timers
         self._mail_done = mail_done
@@ -242,7 +242,7 @@ class TaskOperatorContext:
         return self._allows_unaligned_splits
 
     @property
-    def piece_limit(self) -> PieceLimit:
+    def chunk_limit(self) -> ChunkLimit:
         return self._piece_limit
 
     @property

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from actors.network.consumer.input_gate import InputGate
 from actors.network.flow.debloating import BufferDebloater
-from actors.operators.contract.chunking import Pace
+from actors.operators.contract.chunking import ChunkSizer
 from actors.operators.contract.input_status import InputStatus
 from actors.operators.contract.operator import Output
 from actors.operators.sources.operator import SourceOperator
@@ -136,7 +136,7 @@ class NetworkTaskInput:
         events: ChannelEvents,
         first_channel: int,
         now_ms: Callable[[], float],
-        pace: Pace,
+        chunk_sizer: ChunkSizer,
         debloater: BufferDebloater | None,
     ) -> None:
         self._gate = gate
@@ -145,7 +145,7 @@ class NetworkTaskInput:
         self._events = events
         self._first_channel = first_channel
         self._now_ms = now_ms
-        self._pace = pace
+        self._chunk_sizer = chunk_sizer
         self._debloater = debloater
         self._valve = StatusWatermarkValve(gate.number_of_channels)
         self._channels_with_data = gate.number_of_channels
@@ -189,11 +189,11 @@ class NetworkTaskInput:
 
     def _process(self, channel: int, batch: Batch) -> None:
         """The batch, or the first rows of one that takes long."""
-        piece, rest = self._pace.cut(batch)
+        chunk, rest = self._chunk_sizer.cut(batch)
         began_ms = self._now_ms()
-        self._output.emit(piece)
-        self._pace.passed(piece.num_rows, self._now_ms() - began_ms)
-        if self._debloater is not None and self._debloater.passed(piece.num_rows, self._pace.buffer_rows):
+        self._output.emit(chunk)
+        self._chunk_sizer.passed(chunk.num_rows, self._now_ms() - began_ms)
+        if self._debloater is not None and self._debloater.passed(chunk.num_rows, self._chunk_sizer.buffer_rows):
             self._gate.set_buffer_rows(self._debloater.rows)
         if rest is not None:
             self._gate.put_back(channel, rest)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from actors.columns.ordering import distinct, is_other_than_before, order_by
+from actors.columns.ordering import differs_from_previous, distinct, order_by
 from actors.columns.spilling import Spilled, SpillFile
 from actors.keys.hashes import Hashes, key_columns, key_hashes
 from flinkray.batches.batch import Batch, concat, is_same_layout
@@ -271,7 +271,7 @@ class KeySorter:
 
 def _turns(order: _Order, streams: int) -> Ints:
     """For each row the turn that it comes in: turn n is that of stream n % streams, and within a key none goes back."""
-    begins = is_other_than_before(order.hashes)
+    begins = differs_from_previous(order.hashes)
     steps = np.empty(len(order), np.int64)
     steps[0] = 0
     np.mod(np.diff(order.streams), streams, out=steps[1:])

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from actors.columns.ordering import distinct, is_other_than_before, order_below, order_by
-from actors.columns.ranges import places_of_runs
+from actors.columns.ordering import differs_from_previous, distinct, order_below, order_by
+from actors.columns.ranges import indices_of_ranges
 from actors.operators.aggregates.accumulators import Accumulators
 
 Starts = npt.NDArray[np.int64]
@@ -87,7 +87,7 @@ class AccumulatorRun(Struct):
             accumulators = self.accumulators[first : int(self.ends[end - 1])]
             return AccumulatorRun(self.starts[begin:end], self.ends[begin:end] - first, accumulators, self.is_merged)
         counts = self._counts_at(indices)
-        accumulators = self.accumulators[places_of_runs(self.ends[indices] - counts, counts)]
+        accumulators = self.accumulators[indices_of_ranges(self.ends[indices] - counts, counts)]
         return AccumulatorRun(self.starts[indices], np.cumsum(counts), accumulators, self.is_merged)
 
     @property
@@ -262,8 +262,8 @@ def _concatenated(runs: Sequence[AccumulatorRun]) -> AccumulatorRun:
         order = order_by(starts)
         begins = np.cumsum(counts) - counts
         starts, counts = starts[order], counts[order]
-        accumulators = accumulators[places_of_runs(begins[order], counts)]
-    is_first = is_other_than_before(starts)
+        accumulators = accumulators[indices_of_ranges(begins[order], counts)]
+    is_first = differs_from_previous(starts)
     last = np.append(np.flatnonzero(is_first)[1:], len(starts)) - 1
     are_merged = all(run.is_merged for run in runs) and bool(is_first.all())
     return AccumulatorRun(starts[is_first], np.cumsum(counts)[last], accumulators, are_merged)

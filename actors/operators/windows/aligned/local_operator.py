@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from actors.columns.large_columns import timed
+from actors.columns.large_columns import batches_with_times
 from actors.keys.hashes import key_columns
 from actors.operators.aggregates.aggregate_columns import AggregateColumns, column_names
 from actors.operators.aggregates.partial import COUNTED, rows_behind
@@ -188,7 +188,7 @@ class LocalWindowAggregateOperator(Operator):
         left = self._store.slice_starts()
         self._earliest_end = left[0] + self._times.slice - 1 if left else _NEVER
         self._decide(len(accumulators), sum(map(rows_behind, batches)))
-        for rows in timed(batches, from_numpy(times)):
+        for rows in batches_with_times(batches, from_numpy(times)):
             self.output.emit(rows)
 
     # -- whether it is worth it

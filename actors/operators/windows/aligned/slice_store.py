@@ -11,7 +11,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from actors.columns.large_columns import Column, Columns
-from actors.columns.ordering import is_other_than_before, order_by
+from actors.columns.ordering import differs_from_previous, order_by
 from actors.keys.index import Ids, KeyIndex
 from actors.keys.state_tables import KeyedTables, StateRows
 from actors.operators.aggregates.accumulators import Accumulators, Selection, grown, numbers_in, renumbered
@@ -401,7 +401,7 @@ def number_pairs(slice_indices: npt.NDArray[np.int64], key_ids: Ids) -> tuple[Ac
         The index of the first row of each pair, ascending; and for each row the number of its pair in that order.
     """
     by_pair = order_by(slice_indices, key_ids)
-    is_first = is_other_than_before(slice_indices.take(by_pair)) | is_other_than_before(key_ids.take(by_pair))
+    is_first = differs_from_previous(slice_indices.take(by_pair)) | differs_from_previous(key_ids.take(by_pair))
     first_rows = by_pair[is_first]
     order = order_by(first_rows)
     numbers = np.empty(len(order), np.int64)

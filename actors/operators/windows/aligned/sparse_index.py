@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from actors.columns.ordering import distinct, is_other_than_before, order_by
-from actors.columns.ranges import places_of_runs
+from actors.columns.ordering import differs_from_previous, distinct, order_by
+from actors.columns.ranges import indices_of_ranges
 from actors.columns.take import contiguous
 from actors.keys.index import Ids
 from actors.keys.integer_index import PairIndex
@@ -228,10 +228,10 @@ class AppendIndex(SparseIndex):
             first_rows[end - count : end] += end - count
         small = np.flatnonzero(~is_large)
         if len(small):
-            rows = places_of_runs((ends - counts)[small], counts[small])
+            rows = indices_of_ranges((ends - counts)[small], counts[small])
             pairs = np.repeat(small * len(self._rows_of_keys), counts[small]) + keys[rows]
             order = order_by(pairs)
-            is_other = is_other_than_before(pairs[order])
+            is_other = differs_from_previous(pairs[order])
             first_rows[rows[order]] = rows[order[is_other]][np.cumsum(is_other) - 1]
         return first_rows
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from actors.columns.ranges import places_of_runs
+from actors.columns.ranges import indices_of_ranges
 from actors.keys.index import Ids
 from actors.operators.aggregates.accumulators import Accumulators
 from actors.operators.windows.aligned.accumulator_runs import Counts, Starts
@@ -67,7 +67,7 @@ class SliceKeys(Struct, frozen=True):
         starts, slices = times.windows_of_slices(self.starts, after, until)
         if len(starts):
             begins, counts = np.cumsum(self.counts) - self.counts, self.counts[slices]
-            rows = places_of_runs(begins[slices], counts)
+            rows = indices_of_ranges(begins[slices], counts)
             yield WindowKeys(np.repeat(starts, counts), self.key_ids[rows])
 
 
@@ -102,7 +102,7 @@ class WindowAccumulators:
         ends = np.append(0, run.ends)
         begins = ends[run.starts.searchsorted(starts)]
         counts = ends[run.starts.searchsorted(starts + self._times.size)] - begins
-        return np.repeat(np.arange(len(starts)), counts), run.accumulators[places_of_runs(begins, counts)]
+        return np.repeat(np.arange(len(starts)), counts), run.accumulators[indices_of_ranges(begins, counts)]
 
     def read_changed(self, starts: Starts) -> None:
         """Reads those slices of these windows, which ascend, that have changed: to be called before slices are read one

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Struct
 
-from actors.columns.large_columns import Column, batches_of, timed
+from actors.columns.large_columns import Column, batches_of, batches_with_times
 from actors.operators.contract.operator import OperatorContext, Output
 from actors.operators.windows.base.times import Times
 from flinkray.batches.numpy_arrays import from_numpy
@@ -67,6 +67,6 @@ def emit_windows(
             "window_start, window_end, and the aggregates); give the aggregate another name, or rename the key column "
             "before key_by"
         )
-    for rows in timed(batches_of([column for _, column in columns], names), bounds.times):
+    for rows in batches_with_times(batches_of([column for _, column in columns], names), bounds.times):
         for offset in range(0, rows.num_rows, context.batch_rows):
             output.emit(rows.slice(offset, context.batch_rows))

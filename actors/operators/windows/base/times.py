@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from actors.columns.ranges import places_of_runs
+from actors.columns.ranges import indices_of_ranges
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import INT64, fixed_width
 from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -120,7 +120,7 @@ class WindowTimes:
         the windows, and for each of them the index of the slice."""
         firsts, lasts = self._numbers_over_slices(slice_starts, after, until)
         counts = np.maximum(lasts - firsts + 1, 0)
-        numbers = places_of_runs(firsts, counts)
+        numbers = indices_of_ranges(firsts, counts)
         return numbers * self.slide + self.offset, np.repeat(np.arange(len(slice_starts)), counts)
 
     def _numbers_over_slices(self, slice_starts: Times, after: int, until: int) -> tuple[Times, Times]:
@@ -133,7 +133,7 @@ class WindowTimes:
     def due_later(self, slice_starts: Sequence[int], watermark: int) -> list[int]:
         """The starts of the windows over these slices, which ascend, that the watermark has not made due."""
         slices = np.array(slice_starts, np.int64)
-        numbers = places_of_runs(*self.windows_over_slices(slices, self.due_limit(watermark), MAX_TIMESTAMP))
+        numbers = indices_of_ranges(*self.windows_over_slices(slices, self.due_limit(watermark), MAX_TIMESTAMP))
         starts: list[int] = (numbers * self.slide + self.offset).tolist()
         return starts
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from msgspec import Struct
 from msgspec.structs import replace
 
-from actors.columns.large_columns import Columns, picked_rows, put_together, whole
+from actors.columns.large_columns import Columns, as_columns, coalesced, take_distinct_rows
 from actors.keys.index import Ids
 from actors.keys.state_tables import KeyedTables, StateRows
 from actors.state.snapshots.snapshot import KeyedTable
@@ -47,7 +47,7 @@ class KeyedRows(Struct, frozen=True):
 
     def take(self, rows: Any) -> KeyedRows:
         fired_until = None if self.fired_until is None else self.fired_until[rows]
-        data = picked_rows(whole(self.data), rows)
+        data = take_distinct_rows(as_columns(self.data), rows)
         table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
         return KeyedRows(table, self.kind, self.key_ids[rows], self.positions[rows], fired_until)
 
@@ -120,7 +120,7 @@ def concat_rows(parts: list[KeyedRows], where: str) -> KeyedRows:
     if any(part.kind is not parts[0].kind for part in parts):
         parts = [part.as_objects() for part in parts]
     merged = concat_unified([part.data for part in parts], operator_label(where))
-    table = pa.Table.from_batches(put_together(merged.to_batches()), merged.schema)
+    table = pa.Table.from_batches(coalesced(merged.to_batches()), merged.schema)
     key_ids = np.concatenate([part.key_ids for part in parts])
     positions = np.concatenate([part.positions for part in parts])
     fired_until = None

@@ -10,8 +10,8 @@ import pyarrow as pa
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from actors.columns.ordering import is_other_than_before, order_by
-from actors.columns.ranges import places_of_runs
+from actors.columns.ordering import differs_from_previous, order_by
+from actors.columns.ranges import indices_of_ranges
 from actors.columns.take import take
 from actors.keys.index import Ids
 from actors.operators.windows.base.times import Times
@@ -42,7 +42,7 @@ class KeyOrder:
             self._order = order_by(key_ids)
             self._keys = key_ids[self._order]
         begins, ends = self._keys.searchsorted(keys), self._keys.searchsorted(keys, "right")
-        places: Ids = self._order[places_of_runs(begins, ends - begins)]
+        places: Ids = self._order[indices_of_ranges(begins, ends - begins)]
         places.sort()
         return places
 
@@ -89,7 +89,7 @@ class SlicedRun(Struct, frozen=True):
         if not (are_by_arrival and (slices[1:] >= slices[:-1]).all()):
             order = order_by(slices) if are_by_arrival else order_by(slices, rows.positions)
             rows, slices = rows.take(order), slices[order]
-        begins = np.flatnonzero(is_other_than_before(slices))
+        begins = np.flatnonzero(differs_from_previous(slices))
         return SlicedRun.of(rows, slices[begins], np.append(begins, len(slices)))
 
     @property
@@ -113,7 +113,7 @@ class SlicedRun(Struct, frozen=True):
         if not len(places):
             return None
         slices = self.bounds.searchsorted(places, "right") - 1
-        begins = np.flatnonzero(is_other_than_before(slices))
+        begins = np.flatnonzero(differs_from_previous(slices))
         starts, bounds = self.starts[slices[begins]], np.append(begins, len(slices))
         rows = self.rows.take(places)
         return SlicedRun(rows, starts, bounds, int(starts[0]), int(starts[-1]), HIGHEST_LEVEL)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from actors.columns.large_columns import repeated_rows, whole
+from actors.columns.large_columns import as_columns, take_repeated_rows
 from actors.columns.ordering import distinct, order_by
-from actors.columns.ranges import places_of_runs
+from actors.columns.ranges import indices_of_ranges
 from actors.keys.index import Ids
 from actors.operators.windows.buffers.buffered_rows import decoded
 from actors.operators.windows.buffers.window_lookup import WindowedRows
@@ -88,7 +88,7 @@ class _Side:
         if self._rows is None:
             return [[] for _ in groups]
         rows, places = self._rows.rows, self._rows.places[self._places(groups)]
-        return self._parted(decoded(repeated_rows(whole(rows.data), places), rows.kind), groups)
+        return self._parted(decoded(take_repeated_rows(as_columns(rows.data), places), rows.kind), groups)
 
     def arrivals(self, groups: Ids) -> list[list[int]]:
         """When each of them arrived."""
@@ -97,7 +97,7 @@ class _Side:
         return self._parted(self._rows.positions[self._places(groups)].tolist(), groups)
 
     def _places(self, groups: Ids) -> Ids:
-        return self._order[places_of_runs(self._begins[groups], self.counts[groups])]
+        return self._order[indices_of_ranges(self._begins[groups], self.counts[groups])]
 
     def _parted(self, values: list[Any], groups: Ids) -> list[list[Any]]:
         ends = np.cumsum(self.counts[groups]).tolist()

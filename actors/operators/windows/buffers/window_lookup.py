@@ -10,9 +10,9 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from actors.columns.large_columns import Columns, repeated_rows, whole
+from actors.columns.large_columns import Columns, as_columns, take_repeated_rows
 from actors.columns.ordering import order_by
-from actors.columns.ranges import places_of_runs
+from actors.columns.ranges import indices_of_ranges
 from actors.columns.take import contiguous
 from actors.keys.index import Ids
 from actors.operators.windows.base.times import Times
@@ -52,8 +52,8 @@ class WindowedRows(Struct, frozen=True):
         """The columns of the rows, in their order."""
         where = contiguous(self.places)
         if isinstance(where, slice):
-            return whole(self.rows.slice(where.start, where.stop).data)
-        return repeated_rows(whole(self.rows.data), self.places)
+            return as_columns(self.rows.slice(where.start, where.stop).data)
+        return take_repeated_rows(as_columns(self.rows.data), self.places)
 
     def values(self) -> list[Any]:
         """As user functions see them; each is an object of its own."""
@@ -91,11 +91,11 @@ class Found(Struct, frozen=True):
     def fired_until(self) -> Ids | None:
         """Of each of the windows' rows, as `KeyedRows` has it."""
         fired_until = self.run.rows.fired_until
-        return None if fired_until is None else fired_until[places_of_runs(self.begins, self.counts)]
+        return None if fired_until is None else fired_until[indices_of_ranges(self.begins, self.counts)]
 
     def ids(self, keys: int) -> Ids:
         """The window and key of each of the windows' rows, as WindowedRows numbers them."""
-        return self.row_windows() * keys + self.run.rows.key_ids[places_of_runs(self.begins, self.counts)]
+        return self.row_windows() * keys + self.run.rows.key_ids[indices_of_ranges(self.begins, self.counts)]
 
     def row_windows(self) -> Ids:
         """The window of each of the windows' rows."""
@@ -106,12 +106,12 @@ class Found(Struct, frozen=True):
         fresh = self._fresh()
         if (fresh[1:] == self.ends[:-1]).all():
             return self.run.rows.slice(int(self.begins[0]), int(self.ends[-1]))
-        return self.run.rows.take(places_of_runs(fresh, self.ends - fresh))
+        return self.run.rows.take(indices_of_ranges(fresh, self.ends - fresh))
 
     def places(self) -> Ids:
         """Where among `rows` each of the windows' rows is."""
         left_out = np.cumsum(self._fresh() - np.append(0, self.ends[:-1]))
-        return places_of_runs(self.begins - left_out, self.counts)
+        return indices_of_ranges(self.begins - left_out, self.counts)
 
     def _fresh(self) -> Ids:
         """Where the rows of each window begin that are in none before it: windows may overlap."""

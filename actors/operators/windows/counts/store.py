@@ -10,7 +10,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from actors.columns.large_columns import Column, Columns
-from actors.columns.ordering import distinct, is_other_than_before, order_by
+from actors.columns.ordering import differs_from_previous, distinct, order_by
 from actors.keys.index import Ids, KeyIndex
 from actors.keys.state_tables import KeyedTables, StateRows
 from actors.operators.aggregates.accumulators import Accumulators, grown, renumbered
@@ -98,14 +98,14 @@ class CountStore:
 
     def _entered(self, key_ids: Ids) -> tuple[Numbers, Accumulators]:
         """The number of each row, and its accumulator, for which there is room now; rows are sorted by key."""
-        is_first = is_other_than_before(key_ids)
+        is_first = differs_from_previous(key_ids)
         firsts = np.flatnonzero(is_first)
         counts = np.diff(firsts, append=len(key_ids))
         keys = key_ids[firsts]
         numbers = np.arange(len(key_ids)) + np.repeat(self._coming[keys] - firsts, counts)
         self._coming[keys] += counts
         panes = self._windows.panes(numbers)
-        begins = np.flatnonzero(is_first | is_other_than_before(panes))
+        begins = np.flatnonzero(is_first | differs_from_previous(panes))
         accumulators = self._accumulators_of(key_ids[begins], panes[begins], is_first[begins])
         return numbers, np.repeat(accumulators, np.diff(begins, append=len(key_ids)))
 
@@ -229,7 +229,7 @@ class CountStore:
         order = order_by(key_ids, panes)
         ordered_ids = key_ids[order]
         accumulators = np.empty(len(order), np.int64)
-        accumulators[order] = self._accumulators_of(ordered_ids, panes[order], is_other_than_before(ordered_ids))
+        accumulators[order] = self._accumulators_of(ordered_ids, panes[order], differs_from_previous(ordered_ids))
         first = 0
         for part in pieces:
             targets = accumulators[first : first + part.num_rows]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from actors.columns.large_columns import batches_of, timed
+from actors.columns.large_columns import batches_of, batches_with_times
 from actors.columns.ordering import distinct
 from actors.keys.hashes import key_columns
 from actors.keys.state_tables import KeyedTables, same_rows
@@ -134,7 +134,7 @@ class AggregateFirings:
         )
         columns = [*self._store.key_columns(key_ids), starts, ends, *results]
         times = pa.array([window.max_timestamp() for window in windows], pa.int64())
-        for rows in timed(batches_of(columns, names), times):
+        for rows in batches_with_times(batches_of(columns, names), times):
             self._output.emit(rows)
 
     def _accumulators(self) -> tuple[Accumulators, Counts]:

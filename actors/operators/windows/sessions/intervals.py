@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from actors.columns.ordering import is_other_than_before, order_by
+from actors.columns.ordering import differs_from_previous, order_by
 from actors.keys.index import Ids
 from actors.operators.windows.base.times import Times
 from actors.operators.windows.sessions.session_table import Flags
@@ -39,7 +39,7 @@ def merge_touching(key_ids: Ids, starts: Times, ends: Times) -> Runs:
     order = order_by(key_ids, starts)
     keys, begins = key_ids[order], starts[order]
     latest = _latest_ends(keys, ends[order])
-    is_first = is_other_than_before(keys)
+    is_first = differs_from_previous(keys)
     is_first[1:] |= begins[1:] > latest[:-1]
     firsts = np.flatnonzero(is_first)
     run_of = np.empty(len(order), np.int64)

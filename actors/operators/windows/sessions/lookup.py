@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from actors.columns.ordering import is_other_than_before, order_by
+from actors.columns.ordering import differs_from_previous, order_by
 from actors.keys.index import Ids
 from actors.operators.aggregates.accumulators import grown, renumbered
 from actors.operators.windows.base.times import Times
@@ -59,7 +59,7 @@ class SessionsByKey:
 
     def near(self, runs: Runs) -> Near:
         """The open sessions that may touch the runs of their keys."""
-        is_first = is_other_than_before(runs.key_ids)
+        is_first = differs_from_previous(runs.key_ids)
         key_ids, earliest = runs.key_ids[is_first], runs.starts[is_first]
         newest = self._newest[key_ids]
         if not len(self._index):
@@ -120,7 +120,7 @@ class SessionsByKey:
         if not len(sessions):
             return
         self._older = grown(self._older, self._table.count, NO_SESSION)
-        is_first = is_other_than_before(key_ids)
+        is_first = differs_from_previous(key_ids)
         older = np.empty(len(sessions), np.int64)
         older[1:] = sessions[:-1]
         older[is_first] = rest[is_first]
@@ -133,7 +133,7 @@ class SessionsByKey:
         added = sessions[starts_earlier | is_newly]
         if is_newly.any():
             # What is left in the chains of these keys; of a key without, NO_SESSION, which is no session.
-            left = rest[is_newly & is_other_than_before(key_ids)]
+            left = rest[is_newly & differs_from_previous(key_ids)]
             added = np.concatenate([added, self._chained(left, np.full(len(left), MIN_TIMESTAMP)).sessions])
             self._is_indexed[key_ids] = True
         self._index.add(added)

@@ -9,7 +9,7 @@ import pyarrow as pa
 from msgspec import Struct
 
 from actors.columns.large_columns import Columns
-from actors.columns.ordering import distinct, is_other_than_before, order_by
+from actors.columns.ordering import differs_from_previous, distinct, order_by
 from actors.keys.index import Ids, KeyIndex
 from actors.keys.state_tables import KeyedTables, StateRows
 from actors.operators.windows.base.times import Times
@@ -155,7 +155,7 @@ class SessionStore:
         )
         self._waiting.add(ends[ends_later] - 1, accepted[ends_later])
         self._absorb(near.sessions, sessions[session_of_open])
-        rest = near.rest[np.cumsum(is_other_than_before(merged.key_ids)) - 1]
+        rest = near.rest[np.cumsum(differs_from_previous(merged.key_ids)) - 1]
         self._by_key.add(accepted, is_new, starts_earlier, rest[kept])
         return sessions
 

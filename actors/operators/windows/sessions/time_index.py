@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-from actors.columns.ordering import distinct, is_other_than_before, order_by
-from actors.columns.ranges import places_of_runs
+from actors.columns.ordering import differs_from_previous, distinct, order_by
+from actors.columns.ranges import indices_of_ranges
 from actors.keys.index import Ids
 from actors.operators.aggregates.accumulators import grown
 from actors.operators.windows.base.times import Times
@@ -79,7 +79,7 @@ class _SessionRun(Struct, frozen=True):
         codes = key_ids * numbers.count + numbers.places(times)
         order = np.argsort(codes, kind="stable")  # which finds that it is in order, or consists of parts that are
         codes, sessions = codes[order], sessions[order]
-        is_other = is_other_than_before(codes)
+        is_other = differs_from_previous(codes)
         return cls(numbers, keys, codes[is_other], sessions[is_other])
 
     def until(self, key_ids: Ids, times: Times) -> SessionIds:
@@ -142,7 +142,7 @@ class SessionIndex:
             first = np.maximum(run.until(key_ids, starts) - 1, 0)
             counts = run.until(key_ids, ends) - first
             which = np.repeat(np.arange(len(counts)), counts)
-            sessions = self._current(run.sessions[places_of_runs(first, counts)])
+            sessions = self._current(run.sessions[indices_of_ranges(first, counts)])
             found.append(sessions[self._touches(sessions, key_ids[which], starts[which], ends[which])])
         sessions = distinct(np.concatenate(found))
         return sessions[order_by(self._table.key_ids[sessions], self._table.starts[sessions])[::-1]]

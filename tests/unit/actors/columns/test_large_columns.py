@@ -9,17 +9,17 @@ import pyarrow as pa
 import pytest
 
 from actors.columns.large_columns import (
+    as_columns,
     batches_of,
+    coalesced,
     enlarged,
     narrowed,
     narrowed_lists,
-    picked_rows,
-    put_together,
-    repeated_rows,
-    taken,
-    taken_batch,
-    taken_rows,
-    whole,
+    take_batch,
+    take_column,
+    take_distinct_rows,
+    take_repeated_rows,
+    take_rows_as_table,
 )
 
 TEXTS = ["a", None, "bcd", "", "efghij", "k", "", None, "lm"]
@@ -72,33 +72,33 @@ def test_rows_are_taken_from_all_chunks_in_the_order_asked_for(arrow_type: pa.Da
     chunks = [values[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(values)], strict=True)]
     column = pa.chunked_array(chunks) if cuts else values
     places = np.array(random.Random(3).choices(range(len(values)), k=40))
-    found = taken(column, places)
+    found = take_column(column, places)
     assert found.type == arrow_type
     assert found.to_pylist() == [values[place].as_py() for place in places]
-    table = taken_rows(pa.table({"value": column}, metadata={"kept": "yes"}), places)
+    table = take_rows_as_table(pa.table({"value": column}, metadata={"kept": "yes"}), places)
     assert table.column("value").to_pylist() == found.to_pylist()
     assert table.schema.metadata == {b"kept": b"yes"}
-    assert taken(column, places[:0]).to_pylist() == []
+    assert take_column(column, places[:0]).to_pylist() == []
 
 
 def test_rows_of_a_table_in_chunks_become_one_batch_if_they_are_few() -> None:
     table = pa.table({"text": pa.chunked_array([TEXTS[:4], TEXTS[4:]]), "number": range(len(TEXTS))})
-    batch = taken_batch(whole(table), np.array([8, 0, 5, 0]))
+    batch = take_batch(as_columns(table), np.array([8, 0, 5, 0]))
     assert batch.to_pydict() == {"text": ["lm", "a", "k", "a"], "number": [8, 0, 5, 0]}
-    assert whole(table) is table
-    assert whole(table.slice(4)).to_pydict() == {"text": TEXTS[4:], "number": [4, 5, 6, 7, 8]}
-    assert isinstance(whole(table.slice(0, 0)), pa.RecordBatch)
-    assert picked_rows(whole(table), np.array([6, 3])).to_pydict() == {"text": ["", ""], "number": [6, 3]}
+    assert as_columns(table) is table
+    assert as_columns(table.slice(4)).to_pydict() == {"text": TEXTS[4:], "number": [4, 5, 6, 7, 8]}
+    assert isinstance(as_columns(table.slice(0, 0)), pa.RecordBatch)
+    assert take_distinct_rows(as_columns(table), np.array([6, 3])).to_pydict() == {"text": ["", ""], "number": [6, 3]}
 
 
 def test_rows_that_are_repeated_until_there_is_no_room_for_them_become_a_table() -> None:
     batch = pa.record_batch({"text": ["a", "b"], "number": [1, 2]}).slice(1)
-    many = repeated_rows(batch, np.array([0] * 9))
+    many = take_repeated_rows(batch, np.array([0] * 9))
     assert isinstance(many, pa.Table)
     assert many.to_pydict() == {"text": ["b"] * 9, "number": [2] * 9}
     assert many.column("text").num_chunks > 1
-    assert isinstance(repeated_rows(batch.select(["number"]), np.array([0] * 9)), pa.RecordBatch)
-    assert repeated_rows(whole(many), np.array([8, 0])).to_pydict() == {"text": ["b"] * 2, "number": [2] * 2}
+    assert isinstance(take_repeated_rows(batch.select(["number"]), np.array([0] * 9)), pa.RecordBatch)
+    assert take_repeated_rows(as_columns(many), np.array([8, 0])).to_pydict() == {"text": ["b"] * 2, "number": [2] * 2}
 
 
 def test_batches_are_put_together_as_far_as_there_is_room() -> None:
@@ -106,10 +106,10 @@ def test_batches_are_put_together_as_far_as_there_is_room() -> None:
         return [pa.record_batch({"number": pa.array([1]), "text": pa.array([text])}) for text in texts]
 
     # Offsets and data count: 8 bytes and as many as there are characters.
-    assert [batch.num_rows for batch in put_together(batches("a", "b", "c"))] == [1, 1, 1]
+    assert [batch.num_rows for batch in coalesced(batches("a", "b", "c"))] == [1, 1, 1]
     numbers = [batch.select(["number"]) for batch in batches("a", "b", "c")]
-    assert [batch.num_rows for batch in put_together(numbers)] == [3], "of fixed width there is room for all"
-    assert put_together([]) == []
+    assert [batch.num_rows for batch in coalesced(numbers)] == [3], "of fixed width there is room for all"
+    assert coalesced([]) == []
 
 
 def test_columns_in_different_chunks_become_batches() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from actors.columns.ordering import distinct, is_other_than_before, order_below, order_by, partners_of
+from actors.columns.ordering import differs_from_previous, distinct, order_below, order_by, partners_of
 
 TYPES = (np.int8, np.uint8, np.int16, np.int32, np.uint32, np.int64, np.uint64)
 SIZES = (0, 1, 2, 1023, 1024, 5000)
@@ -53,8 +53,8 @@ def test_distinct_values_ascend_and_keep_their_type(dtype: Any, size: int) -> No
 
 
 def test_the_first_of_several_equal_ones_is_other_than_the_one_before() -> None:
-    assert is_other_than_before(np.array([3, 3, 1, 1, 1, 3])).tolist() == [True, False, True, False, False, True]
-    assert is_other_than_before(np.empty(0)).tolist() == []
+    assert differs_from_previous(np.array([3, 3, 1, 1, 1, 3])).tolist() == [True, False, True, False, False, True]
+    assert differs_from_previous(np.empty(0)).tolist() == []
 
 
 @pytest.mark.parametrize("bound", [1, 20, 100_000])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from actors.operators.contract.cancellation import Cancellation
-from actors.operators.contract.chunking import PieceLimit
+from actors.operators.contract.chunking import ChunkLimit
 from actors.operators.registry import create_operator
 from flinkray.transformations.operator_factories import (
     LocalWindowAggregateFactory,
@@ -67,7 +67,7 @@ def held(operator: Any) -> list[weakref.ref[Any]]:
 
 
 def _is_owned(each: Any) -> bool:
-    is_of_task = isinstance(each, PieceLimit | Cancellation)
+    is_of_task = isinstance(each, ChunkLimit | Cancellation)
     is_of_operator = type(each).__module__.startswith("actors.operators") and not is_of_task
     return is_of_operator and type(each).__weakrefoffset__ != 0
 

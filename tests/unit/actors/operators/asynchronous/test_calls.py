@@ -15,7 +15,7 @@ import actors
 from actors.hosts.runtime import SystemClock
 from actors.operators.asynchronous import calls as async_calls
 from actors.operators.asynchronous import event_loop as async_event_loop
-from actors.operators.asynchronous.calls import MOST_THREADS, BlockingCalls, Call, CoroutineCalls, create_calls
+from actors.operators.asynchronous.calls import MOST_THREADS, AsyncCall, BlockingCalls, CoroutineCalls, create_calls
 from actors.operators.asynchronous.operator import AsyncWaitOperator
 from actors.operators.asynchronous.queue import InFlight
 from actors.protocol.ports import Loop
@@ -63,7 +63,7 @@ class Outcomes:
         self.results: dict[Any, Any] = {}
         self.threads: set[str] = set()
 
-    def __call__(self, call: Call, results: list[Any] | None, error: BaseException | None) -> None:
+    def __call__(self, call: AsyncCall, results: list[Any] | None, error: BaseException | None) -> None:
         with self.came:
             self.results[call.value] = error if error is not None else results
             self.threads.add(threading.current_thread().name)
@@ -84,8 +84,8 @@ def context() -> Iterator[ThreadedContext]:
     assert [thread.name for thread in context.threads if thread.is_alive()] == []
 
 
-def calls_with(*values: Any) -> list[Call]:
-    return [Call(InFlight(value, None, 0.0), 1, value) for value in values]
+def calls_with(*values: Any) -> list[AsyncCall]:
+    return [AsyncCall(InFlight(value, None, 0.0), 1, value) for value in values]
 
 
 # -- coroutines --------------------------------------------------------------------------------------------------

@@ -9,16 +9,16 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from actors.operators.contract.chunking import FIRST_SIZE, TARGET_MS, Pace, PieceLimit, rows_of
+from actors.operators.contract.chunking import FIRST_SIZE, TARGET_MS, ChunkLimit, ChunkSizer, rows_of_size
 from flinkray.batches.batch import Batch
 from flinkray.types.records import Kind
 
 BATCH = 131_072
 
 
-def pieces(took_ms: Callable[[int], float], count: int, pace: Pace | None = None) -> list[int]:
+def pieces(took_ms: Callable[[int], float], count: int, pace: ChunkSizer | None = None) -> list[int]:
     """The sizes of so many pieces of large batches, of which one of n rows takes `took_ms(n)`."""
-    pace = pace or Pace()
+    pace = pace or ChunkSizer()
     sizes = []
     for _ in range(count):
         sizes.append(min(pace.rows, BATCH))
@@ -28,7 +28,7 @@ def pieces(took_ms: Callable[[int], float], count: int, pace: Pace | None = None
 
 def test_the_first_rows_are_few_and_those_of_a_quick_chain_soon_many() -> None:
     sizes = pieces(lambda rows: 0.3 + rows * 100e-6, 10)
-    assert sizes == [rows_of(FIRST_SIZE), 16, 64, 256, 1_024, 4_096, 16_384, 65_536, BATCH, BATCH]
+    assert sizes == [rows_of_size(FIRST_SIZE), 16, 64, 256, 1_024, 4_096, 16_384, 65_536, BATCH, BATCH]
     assert pieces(lambda _: 0.0, 10)[-1] == BATCH, "a clock that stands still says nothing"
 
 
@@ -36,7 +36,7 @@ def test_the_first_rows_are_few_and_those_of_a_quick_chain_soon_many() -> None:
 def test_rows_that_take_long_come_in_pieces_of_a_tenth_of_a_second(ms_per_row: float) -> None:
     sizes = pieces(lambda rows: rows * ms_per_row, 30)
     # None is larger, not even to see how it goes: a row does not get quicker where there are more of them.
-    assert max(sizes) * ms_per_row <= TARGET_MS or max(sizes) == rows_of(FIRST_SIZE)
+    assert max(sizes) * ms_per_row <= TARGET_MS or max(sizes) == rows_of_size(FIRST_SIZE)
     assert all(TARGET_MS / 4 <= rows * ms_per_row <= TARGET_MS for rows in sizes[-20:])
 
 
@@ -56,7 +56,7 @@ def test_calls_do_not_take_most_of_the_time(call_ms: float, row_ms: float) -> No
 
 
 def test_small_batches_among_large_ones_do_not_slow_these_down() -> None:
-    pace = Pace()
+    pace = ChunkSizer()
     pieces(lambda rows: 0.3 + rows * 50e-6, 10, pace)
     for rows in (1, 10, 7, 200, 3):
         pace.passed(rows, 0.3)
@@ -66,7 +66,7 @@ def test_small_batches_among_large_ones_do_not_slow_these_down() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_chain_whose_speed_varies_and_changes_is_followed(seed: int) -> None:
-    chance, pace = random.Random(seed), Pace()
+    chance, pace = random.Random(seed), ChunkSizer()
     for ms_per_row in (1e-4, 1.0, 1e-4, 5.0):
         sizes = pieces(lambda rows, each=ms_per_row: rows * each * chance.uniform(0.7, 1.4), 60, pace)
         wanted = min(BATCH, 100 / ms_per_row)
@@ -80,10 +80,10 @@ def test_a_chain_whose_speed_varies_and_changes_is_followed(seed: int) -> None:
 def test_buffers_have_as_many_rows_as_pass_in_time_also_if_none_had_so_many(
     rows: int, took_ms: float, expected: int
 ) -> None:
-    pace = Pace()
+    pace = ChunkSizer()
     pace.passed(rows, took_ms)
     assert pace.buffer_rows == pytest.approx(expected, rel=0.01)
-    pace = Pace(PieceLimit(doors := [Door(10, 1)]))
+    pace = ChunkSizer(ChunkLimit(doors := [Door(10, 1)]))
     doors[0].take(rows)
     pace.passed(rows, took_ms)
     assert pace.buffer_rows <= 10, "what is behind the task wants no more"
@@ -101,7 +101,7 @@ class Door:
         self.rows_written += round(rows * self._each)
 
 
-def taken(pace: Pace, doors: list[Door], pieces: int) -> list[int]:
+def taken(pace: ChunkSizer, doors: list[Door], pieces: int) -> list[int]:
     """The rows of so many pieces, none of which takes any time."""
     sizes = []
     for _ in range(pieces):
@@ -116,14 +116,14 @@ def taken(pace: Pace, doors: list[Door], pieces: int) -> list[int]:
 @pytest.mark.parametrize(("each", "expected"), [(1, 200), (0.1, 2_000), (50, 4), (1_000, 1), (0, BATCH)])
 def test_no_exit_gets_more_rows_than_it_wants(each: float, expected: int) -> None:
     doors: list[Door] = []
-    pace = Pace(PieceLimit(doors))
+    pace = ChunkSizer(ChunkLimit(doors))
     doors.append(Door(200, each))
     assert taken(pace, doors, 40)[-10:] == pytest.approx([expected] * 10, rel=0.1, abs=1)
 
 
 def test_the_exit_that_wants_least_for_what_it_gets_says_how_many() -> None:
     doors = [Door(math.inf, 100), Door(300, 1), Door(500, 5)]
-    pace = Pace(PieceLimit(doors))
+    pace = ChunkSizer(ChunkLimit(doors))
     assert taken(pace, doors, 20)[-5:] == pytest.approx([100] * 5, abs=1)
     doors[2].rows_wanted = math.inf
     assert taken(pace, doors, 20)[-5:] == pytest.approx([300] * 5, abs=1)
@@ -131,15 +131,15 @@ def test_the_exit_that_wants_least_for_what_it_gets_says_how_many() -> None:
     assert taken(pace, doors, 20)[-5:] == [BATCH] * 5
 
 
-def cut(pace: Pace, rows: int) -> tuple[int, int]:
+def cut(pace: ChunkSizer, rows: int) -> tuple[int, int]:
     """Of a batch of so many rows those that go on now, and those that are left."""
     piece, rest = pace.cut(Batch(pa.record_batch({"n": pa.nulls(rows)}), Kind.ROW))
     return piece.num_rows, 0 if rest is None else rest.num_rows
 
 
-def of_64_rows(took_ms: float, door: Door) -> Pace:
+def of_64_rows(took_ms: float, door: Door) -> ChunkSizer:
     """Of a task whose pieces have 64 rows, each of which goes to the door."""
-    pace = Pace(PieceLimit([door]))
+    pace = ChunkSizer(ChunkLimit([door]))
     door.take(64)
     pace.passed(64, took_ms)
     pace.rows = 64

@@ -8,7 +8,7 @@ from itertools import count
 import pyarrow as pa
 import pytest
 
-from actors.operators.sources.coalescing import Given, Polled, gathered
+from actors.operators.sources.coalescing import Given, PollResult, coalesced_polls
 from flinkray.batches.batch import FEW_ROWS, Batch
 from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceProgress
 from flinkray.types.records import Timestamp
@@ -24,7 +24,7 @@ def coded(*texts: str) -> SourceBatch:
     return SourceBatch(Batch(pa.record_batch({"n": pa.array(texts).dictionary_encode()})), "a")
 
 
-def shown(polled: Polled) -> object:
+def shown(polled: PollResult) -> object:
     given = polled.given
     return given.batch.data.column("n").to_pylist() if isinstance(given, SourceBatch) else given
 
@@ -34,10 +34,10 @@ def gather(
 ) -> list[object]:
     following, clock = iter(polls), count()
 
-    def poll() -> Polled:
-        return Polled(next(following))
+    def poll() -> PollResult:
+        return PollResult(next(following))
 
-    return [shown(each) for each in gathered(poll, batch_rows, batch_bytes, lambda: next(clock) * ms_per_look)]
+    return [shown(each) for each in coalesced_polls(poll, batch_rows, batch_bytes, lambda: next(clock) * ms_per_look)]
 
 
 def test_small_batches_that_are_there_come_as_one_and_what_ended_them_behind() -> None:
@@ -69,20 +69,20 @@ def test_a_slow_reader_is_not_polled_again() -> None:
 
 
 def test_finished_splits_come_with_the_last_rows_that_were_polled_before() -> None:
-    polls = iter([Polled(rows(1)), Polled(rows(2), ("x",)), Polled(rows(3, split="b"), ("b", "a"))])
-    first, second = gathered(lambda: next(polls), 65_536, 1 << 20, lambda: 0.0)
+    polls = iter([PollResult(rows(1)), PollResult(rows(2), ("x",)), PollResult(rows(3, split="b"), ("b", "a"))])
+    first, second = coalesced_polls(lambda: next(polls), 65_536, 1 << 20, lambda: 0.0)
     assert (shown(first), first.finished_splits) == ([1, 2], ("x",))
     assert (shown(second), second.finished_splits) == ([3], ("b", "a"))
 
 
 def test_an_error_comes_behind_the_rows_before_it() -> None:
-    def failing() -> Iterator[Polled]:
-        yield Polled(rows(1))
-        yield Polled(rows(2))
+    def failing() -> Iterator[PollResult]:
+        yield PollResult(rows(1))
+        yield PollResult(rows(2))
         raise ValueError("the third line is broken")
 
     following = failing()
-    polled = gathered(lambda: next(following), 65_536, 1 << 20, lambda: 0.0)
+    polled = coalesced_polls(lambda: next(following), 65_536, 1 << 20, lambda: 0.0)
     assert shown(next(polled)) == [1, 2]
     with pytest.raises(ValueError, match="third line"):
         next(polled)

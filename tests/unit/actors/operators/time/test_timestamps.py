@@ -13,7 +13,7 @@ import pytest
 
 from actors.operators.sources.split_watermarks import SplitWatermarks
 from actors.operators.time.timestamps import (
-    Progress,
+    EventTimeProgress,
     TimestampsAndWatermarksOperator,
     WatermarkTracker,
     assign_timestamps,
@@ -149,20 +149,20 @@ def rows(*timestamps: int) -> tuple[Batch, pa.Array]:
 
 def test_bounded_out_of_orderness_is_the_highest_time_minus_bound_minus_one() -> None:
     tracker = WatermarkTracker(WatermarkStrategy.for_bounded_out_of_orderness(10))
-    assert tracker.on_batch(*rows(100, 50)) == Progress(None, None)
-    assert tracker.on_periodic(0) == Progress(Timestamp(89), None)
+    assert tracker.on_batch(*rows(100, 50)) == EventTimeProgress(None, None)
+    assert tracker.on_periodic(0) == EventTimeProgress(Timestamp(89), None)
 
 
 def test_without_rows_the_watermark_stays_at_the_minimum() -> None:
     tracker = WatermarkTracker(WatermarkStrategy.for_bounded_out_of_orderness(10))
-    assert tracker.on_periodic(0) == Progress(None, None)
+    assert tracker.on_periodic(0) == EventTimeProgress(None, None)
     assert tracker.watermark == MIN_TIMESTAMP
 
 
 def test_bounded_out_of_orderness_does_not_wrap_around_below_the_minimum() -> None:
     tracker = WatermarkTracker(WatermarkStrategy.for_bounded_out_of_orderness(10))
     tracker.on_batch(*rows(MIN_TIMESTAMP + 1))
-    assert tracker.on_periodic(0) == Progress(None, None)
+    assert tracker.on_periodic(0) == EventTimeProgress(None, None)
 
 
 def test_a_watermark_comes_once_and_never_goes_back() -> None:
@@ -222,7 +222,7 @@ def test_a_row_ends_idleness_at_once_and_restarts_the_timer() -> None:
     tracker.on_periodic(0)
     tracker.on_periodic(101)
     assert tracker.is_idle
-    assert tracker.on_batch(*rows(5)) == Progress(None, False)
+    assert tracker.on_batch(*rows(5)) == EventTimeProgress(None, False)
     assert tracker.on_periodic(300).watermark == 4
     assert tracker.on_periodic(350).is_idle is None
     assert tracker.on_periodic(450).is_idle is None
@@ -313,9 +313,9 @@ def test_the_slowest_split_holds_the_watermark(splits: SplitWatermarks) -> None:
     splits.add_split("a")
     splits.add_split("b")
     splits.on_batch("a", *rows(100))
-    assert splits.on_periodic(0) == Progress(None, None)
+    assert splits.on_periodic(0) == EventTimeProgress(None, None)
     splits.on_batch("b", *rows(50))
-    assert splits.on_periodic(0) == Progress(Timestamp(49), None)
+    assert splits.on_periodic(0) == EventTimeProgress(Timestamp(49), None)
     assert (splits.split_watermark("a"), splits.split_watermark("b")) == (99, 49)
 
 
@@ -325,16 +325,16 @@ def test_a_finished_split_holds_it_no_longer(splits: SplitWatermarks) -> None:
     splits.on_batch("a", *rows(100))
     splits.on_batch("b", *rows(50))
     splits.on_periodic(0)
-    assert splits.remove_split("b") == Progress(Timestamp(99), None)
+    assert splits.remove_split("b") == EventTimeProgress(Timestamp(99), None)
 
 
 def test_a_later_split_does_not_make_the_watermark_go_back(splits: SplitWatermarks) -> None:
     splits.add_split("a")
     splits.on_batch("a", *rows(100))
     splits.on_periodic(0)
-    assert splits.add_split("b") == Progress(None, None)
+    assert splits.add_split("b") == EventTimeProgress(None, None)
     splits.on_batch("b", *rows(10))
-    assert splits.on_periodic(0) == Progress(None, None)
+    assert splits.on_periodic(0) == EventTimeProgress(None, None)
     assert splits.watermark == 99
 
 
@@ -343,11 +343,11 @@ def test_an_idle_split_is_left_out_and_all_idle_splits_make_the_subtask_idle(spl
     splits.add_split("b")
     splits.on_batch("a", *rows(100))
     splits.on_periodic(0)
-    assert splits.on_periodic(50) == Progress(None, None)
-    assert splits.on_periodic(101) == Progress(Timestamp(99), None)  # b saw nothing since 0, a since 50
-    assert splits.on_periodic(151) == Progress(None, True)
-    assert splits.on_periodic(200) == Progress(None, None)
-    assert splits.on_batch("b", *rows(120)) == Progress(None, False)
+    assert splits.on_periodic(50) == EventTimeProgress(None, None)
+    assert splits.on_periodic(101) == EventTimeProgress(Timestamp(99), None)  # b saw nothing since 0, a since 50
+    assert splits.on_periodic(151) == EventTimeProgress(None, True)
+    assert splits.on_periodic(200) == EventTimeProgress(None, None)
+    assert splits.on_batch("b", *rows(120)) == EventTimeProgress(None, False)
 
 
 def test_a_new_split_makes_an_idle_subtask_active(splits: SplitWatermarks) -> None:
@@ -355,17 +355,17 @@ def test_a_new_split_makes_an_idle_subtask_active(splits: SplitWatermarks) -> No
     splits.on_periodic(0)
     splits.on_periodic(101)
     assert splits.is_idle
-    assert splits.add_split("b") == Progress(None, False)
+    assert splits.add_split("b") == EventTimeProgress(None, False)
 
 
 def test_a_subtask_without_splits_turns_idle_after_the_timeout(splits: SplitWatermarks) -> None:
-    assert splits.on_periodic(0) == Progress(None, None)
-    assert splits.on_periodic(101) == Progress(None, True)
+    assert splits.on_periodic(0) == EventTimeProgress(None, None)
+    assert splits.on_periodic(101) == EventTimeProgress(None, True)
     splits.add_split("a")
     splits.on_batch("a", *rows(5))
-    assert splits.remove_split("a") == Progress(None, None)
-    assert splits.on_periodic(500) == Progress(None, None)
-    assert splits.on_periodic(601) == Progress(None, True)
+    assert splits.remove_split("a") == EventTimeProgress(None, None)
+    assert splits.on_periodic(500) == EventTimeProgress(None, None)
+    assert splits.on_periodic(601) == EventTimeProgress(None, True)
 
 
 @pytest.mark.parametrize("order", ["ab", "ba"])
@@ -374,7 +374,7 @@ def test_when_all_splits_turn_idle_the_watermark_is_the_highest_of_them_whatever
     for split, time in (("a", 5_000), ("b", 2_000)):
         splits.add_split(split)
         splits.on_batch(split, *rows(time))
-    assert splits.on_periodic(0) == Progress(Timestamp(1_999), None)
+    assert splits.on_periodic(0) == EventTimeProgress(Timestamp(1_999), None)
     splits.on_source(order[0], None, True)
     assert splits.on_source(order[1], None, True).is_idle
     assert splits.watermark == 4_999
@@ -387,11 +387,11 @@ def test_a_subtask_whose_splits_have_finished_turns_idle_when_none_has_come_for_
     splits.on_batch("a", *rows(5))
     splits.on_periodic(0)
     splits.remove_split("a")
-    assert splits.on_periodic(200) == Progress(None, None)
-    assert splits.on_periodic(400) == Progress(None, True)
-    assert splits.add_split("b") == Progress(None, False)
+    assert splits.on_periodic(200) == EventTimeProgress(None, None)
+    assert splits.on_periodic(400) == EventTimeProgress(None, True)
+    assert splits.add_split("b") == EventTimeProgress(None, False)
     splits.remove_split("b")
-    assert splits.on_periodic(600) == Progress(None, None)
+    assert splits.on_periodic(600) == EventTimeProgress(None, None)
 
 
 def test_no_idleness_of_no_time_is_taken() -> None:
