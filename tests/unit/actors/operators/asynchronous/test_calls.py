@@ -337,7 +337,7 @@ def test_a_coroutine_is_known_by_its_declaration() -> None:
 
 def test_a_list_is_several_results_and_anything_else_is_one() -> None:
     given: list[Any] = [1, None, [1, 2], [], (1, 2), {"a": 1}]
-    assert [async_calls.one_or_listed("op", each) for each in given] == [
+    assert [async_calls.as_results("op", each) for each in given] == [
         [1],
         [None],
         [1, 2],
@@ -346,14 +346,14 @@ def test_a_list_is_several_results_and_anything_else_is_one() -> None:
         [{"a": 1}],
     ]
     with pytest.raises(TypeMismatchError, match="declare it with 'async def'"):
-        async_calls.one_or_listed("op", doubled(1))
+        async_calls.as_results("op", doubled(1))
 
 
 @pytest.mark.parametrize("wrong", [None, 1, "text", {"a": 1}])
 def test_an_async_function_gives_a_list(wrong: Any) -> None:
-    assert async_calls.listed("op", iter((1, 2))) == [1, 2]
+    assert async_calls.as_result_list("op", iter((1, 2))) == [1, 2]
     with pytest.raises(TypeMismatchError, match="op: async_invoke and timeout must return a list"):
-        async_calls.listed("op", wrong)
+        async_calls.as_result_list("op", wrong)
 
 
 # -- without threads: a virtual clock ----------------------------------------------------------------------------
