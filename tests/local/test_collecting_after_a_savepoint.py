@@ -14,8 +14,6 @@ from flinkray.execution import JobStatus
 from tests.support.waiting import eventually
 
 ROWS = 400
-PROCESSED: dict[str, list[int]] = {}
-"""By directory of the test, what its first job has processed."""
 TAKEN: dict[str, Callable[[DataStream], list[int]]] = {
     "execute_and_collect": lambda stream: list(stream.execute_and_collect()),
     "to_arrow": lambda stream: stream.to_arrow()["value"].to_pylist(),
@@ -23,13 +21,16 @@ TAKEN: dict[str, Callable[[DataStream], list[int]]] = {
 }
 
 
-def slow(name: str) -> Callable[[int], int]:
-    def processed(value: int) -> int:
+def slow(processed: Path) -> Callable[[int], int]:
+    """Writes down what it has processed."""
+
+    def process(value: int) -> int:
         time.sleep(0.004)
-        PROCESSED[name].append(value)
+        with processed.open("a") as file:
+            file.write(f"{value}\n")
         return value
 
-    return processed
+    return process
 
 
 def same(value: int) -> int:
@@ -52,8 +53,7 @@ def checkpoints(directory: Path) -> dict[str, Any]:
 
 def stopped(directory: Path, kind: str) -> str:
     """Where a job has left its state that processed some of the rows, and discarded them."""
-    PROCESSED[str(directory)] = []
-    env, stream = program(slow(str(directory)), 2, checkpoints(directory))
+    env, stream = program(slow(directory / "processed"), 2, checkpoints(directory))
     stream.sink_to(DiscardSink())
     job = env.execute_async("first")
     eventually(lambda: job.checkpoints().counts.completed > 1)
@@ -77,6 +77,6 @@ def test_a_program_that_goes_on_collects_the_rest_of_its_rows(
     _, stream = program(same, parallelism, options | (checkpoints(tmp_path) if has_checkpoints else {}))
     rows = sorted(TAKEN[taken](stream))
     assert rows == sorted(set(rows)), "no row comes twice"
-    rest = sorted(set(range(ROWS)) - set(PROCESSED[str(tmp_path)]))
+    rest = sorted(set(range(ROWS)) - set(map(int, (tmp_path / "processed").read_text().split())))
     assert rest
     assert rows == rest if kind == "savepoint" else set(rest) <= set(rows)
