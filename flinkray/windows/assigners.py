@@ -74,16 +74,22 @@ class MergingWindowAssigner(WindowAssigner):
 # -- time windows of one size, aligned to the epoch
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class AlignedWindows(WindowAssigner):
     """Base of tumbling and sliding windows: [start, start + size) for every start = offset + n * slide."""
 
     size_ms: Millis
     slide_ms: Millis
-    offset_ms: Millis = Millis(0)
+    offset_ms: Millis
     _uses_event_time: ClassVar[bool] = True
 
-    def __post_init__(self) -> None:
+    def __init__(self, size: Duration, slide: Duration, offset: Duration = 0) -> None:
+        for field, value in (
+            ("size_ms", to_millis(size, "size")),
+            ("slide_ms", to_millis(slide, "slide")),
+            ("offset_ms", _offset(offset)),
+        ):
+            object.__setattr__(self, field, value)  # a frozen dataclass says no to a plain assignment
         name = type(self).__name__
         if self.size_ms <= 0 or self.slide_ms <= 0:
             raise ValueError(f"{name}: size and slide must be positive, got {self.size_ms} ms and {self.slide_ms} ms")
@@ -121,63 +127,86 @@ def _offset(offset: Duration) -> Millis:
     return Millis(offset) if isinstance(offset, int) and offset < 0 else to_millis(offset, "offset")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class TumblingEventTimeWindows(AlignedWindows):
-    """Windows of event time of one size, one after another. Made with `of`."""
+    """Windows of one size by event time, one after another, aligned to the epoch plus an offset."""
+
+    def __init__(self, size: Duration, offset: Duration = 0) -> None:
+        """Windows of `size`, one after another, aligned to the epoch plus `offset` (may be negative as an int)."""
+        # Dataclasses with slots are made anew, so super() without arguments would look for the former class.
+        AlignedWindows.__init__(self, size, size, offset)
 
     @staticmethod
     def of(size: Duration, offset: Duration = 0) -> TumblingEventTimeWindows:
         """Windows of `size`, one after another, aligned to the epoch plus `offset` (may be negative as an int)."""
-        size_ms = to_millis(size, "size")
-        return TumblingEventTimeWindows(size_ms, size_ms, _offset(offset))
+        return TumblingEventTimeWindows(size, offset)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class SlidingEventTimeWindows(AlignedWindows):
-    """Windows of event time of one size that overlap: a row is in size / slide of them. Made with `of`."""
+    """Windows of one size by event time, one starting every slide."""
 
     @staticmethod
     def of(size: Duration, slide: Duration, offset: Duration = 0) -> SlidingEventTimeWindows:
         """Windows of `size`, one starting every `slide`."""
-        return SlidingEventTimeWindows(to_millis(size, "size"), to_millis(slide, "slide"), _offset(offset))
+        return SlidingEventTimeWindows(size, slide, offset)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class TumblingProcessingTimeWindows(AlignedWindows):
-    """Windows of processing time of one size, one after another. Made with `of`."""
+    """Windows of one size by the clock at which rows arrive, one after another."""
 
     _uses_event_time: ClassVar[bool] = False
+
+    def __init__(self, size: Duration, offset: Duration = 0) -> None:
+        """Windows of `size` by the clock at which rows arrive."""
+        # Dataclasses with slots are made anew, so super() without arguments would look for the former class.
+        AlignedWindows.__init__(self, size, size, offset)
 
     @staticmethod
     def of(size: Duration, offset: Duration = 0) -> TumblingProcessingTimeWindows:
         """Windows of `size` by the clock at which rows arrive."""
-        size_ms = to_millis(size, "size")
-        return TumblingProcessingTimeWindows(size_ms, size_ms, _offset(offset))
+        return TumblingProcessingTimeWindows(size, offset)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class SlidingProcessingTimeWindows(AlignedWindows):
-    """Windows of processing time of one size that overlap. Made with `of`."""
+    """Windows of one size by the clock at which rows arrive, one starting every slide."""
 
     _uses_event_time: ClassVar[bool] = False
 
     @staticmethod
     def of(size: Duration, slide: Duration, offset: Duration = 0) -> SlidingProcessingTimeWindows:
         """Windows of `size` by the clock at which rows arrive, one starting every `slide`."""
-        return SlidingProcessingTimeWindows(to_millis(size, "size"), to_millis(slide, "slide"), _offset(offset))
+        return SlidingProcessingTimeWindows(size, slide, offset)
 
 
 # -- sessions
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class SessionWindows(MergingWindowAssigner):
     """Base of sessions: a row opens [its time, its time + gap), and windows that overlap or touch become one."""
 
-    gap_ms: Millis | None = None
+    gap_ms: Millis | None
     """Of all rows; None: `gap_function` says it for each."""
-    gap_function: Callable[[Any], int] | None = None
+    gap_function: Callable[[Any], int] | None
     _uses_event_time: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        session_gap: Duration | GapExtractor | None = None,
+        *,
+        session_window_time_gap_extractor: GapExtractor | None = None,
+    ) -> None:
+        """
+        Args:
+            session_gap: of all rows; or, as for the other argument, what gives the gap of each row.
+        """
+        gap = session_window_time_gap_extractor if session_gap is None else session_gap
+        is_dynamic = callable(gap) or hasattr(gap, "extract")
+        object.__setattr__(self, "gap_ms", None if is_dynamic else _positive_gap(gap))  # type: ignore[arg-type]
+        object.__setattr__(self, "gap_function", gap_function(gap) if is_dynamic else None)  # type: ignore[arg-type]
 
     def assign_windows(self, element: Any, timestamp: int, context: WindowAssignerContext) -> list[Window]:
         time = timestamp if self._uses_event_time else context.get_current_processing_time()
@@ -227,22 +256,22 @@ def _positive_gap(gap: Duration) -> Millis:
     return gap_ms
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class EventTimeSessionWindows(SessionWindows):
     """Sessions by event time. Made with `with_gap` or `with_dynamic_gap`."""
 
     @staticmethod
     def with_gap(size: Duration) -> EventTimeSessionWindows:
         """A key's session ends when no row has an event time less than the gap after its last."""
-        return EventTimeSessionWindows(gap_ms=_positive_gap(size))
+        return EventTimeSessionWindows(size)
 
     @staticmethod
     def with_dynamic_gap(extractor: GapExtractor) -> EventTimeSessionWindows:
         """As `with_gap`; each row brings the gap that must follow it, `extractor(row)` in milliseconds."""
-        return EventTimeSessionWindows(gap_function=gap_function(extractor))
+        return EventTimeSessionWindows(session_window_time_gap_extractor=extractor)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class ProcessingTimeSessionWindows(SessionWindows):
     """Sessions by processing time. Made with `with_gap` or `with_dynamic_gap`."""
 
@@ -251,12 +280,12 @@ class ProcessingTimeSessionWindows(SessionWindows):
     @staticmethod
     def with_gap(size: Duration) -> ProcessingTimeSessionWindows:
         """A key's session ends when no row of it arrives for the length of the gap."""
-        return ProcessingTimeSessionWindows(gap_ms=_positive_gap(size))
+        return ProcessingTimeSessionWindows(size)
 
     @staticmethod
     def with_dynamic_gap(extractor: GapExtractor) -> ProcessingTimeSessionWindows:
         """As `with_gap`; each row brings the gap that must follow it, `extractor(row)` in milliseconds."""
-        return ProcessingTimeSessionWindows(gap_function=gap_function(extractor))
+        return ProcessingTimeSessionWindows(session_window_time_gap_extractor=extractor)
 
 
 # -- one window for everything
@@ -289,16 +318,18 @@ class GlobalWindows(WindowAssigner):
 _ROWS_OF_KEY = ValueStateDescriptor("count-window-rows", int)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class _CountWindows(WindowAssigner):
     """Base of count windows: number n has the rows n * slide ... n * slide + size - 1 of its key, counted from 0."""
 
     size: int
     slide: int
 
-    def __post_init__(self) -> None:
-        if self.size <= 0 or self.slide <= 0:
-            raise ValueError(f"count windows need a positive size and slide, got {self.size} and {self.slide}")
+    def __init__(self, window_size: int, window_slide: int) -> None:
+        if window_size <= 0 or window_slide <= 0:
+            raise ValueError(f"count windows need a positive size and slide, got {window_size} and {window_slide}")
+        object.__setattr__(self, "size", window_size)
+        object.__setattr__(self, "slide", window_slide)
 
     def assign_windows(self, element: Any, timestamp: int, context: WindowAssignerContext) -> list[CountWindow]:
         rows = context.get_runtime_context().get_state(_ROWS_OF_KEY)
@@ -316,17 +347,23 @@ class _CountWindows(WindowAssigner):
         return False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class CountTumblingWindowAssigner(_CountWindows):
+    """Windows of a number of rows of a key, one after another."""
+
+    def __init__(self, window_size: int) -> None:
+        """Every `window_size` rows of a key make a window."""
+        _CountWindows.__init__(self, window_size, window_size)
+
     """Windows of a number of rows of a key, one after another. Made with `of`."""
 
     @staticmethod
     def of(window_size: int) -> CountTumblingWindowAssigner:
         """Every `window_size` rows of a key make a window."""
-        return CountTumblingWindowAssigner(window_size, window_size)
+        return CountTumblingWindowAssigner(window_size)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class CountSlidingWindowAssigner(_CountWindows):
     """Windows of a number of rows of a key that overlap. Made with `of`."""
 

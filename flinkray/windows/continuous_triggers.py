@@ -16,16 +16,20 @@ _FIRE_TIME = ReducingStateDescriptor("fire-time", pa.int64(), function=min)
 """When to fire next; of windows that merge, the earliest."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class ContinuousEventTimeTrigger(QuietTrigger):
     """Fires each time the watermark has passed another multiple of the interval, and at the window's end."""
 
     interval_ms: Millis
 
+    def __init__(self, interval: Duration) -> None:
+        """Fires at every multiple of `interval` (milliseconds, timedelta or text such as "10 s")."""
+        object.__setattr__(self, "interval_ms", positive_interval(interval, "interval"))
+
     @staticmethod
     def of(interval: Duration) -> ContinuousEventTimeTrigger:
         """Fires at every multiple of `interval` (milliseconds, timedelta or text such as "10 s")."""
-        return ContinuousEventTimeTrigger(positive_interval(interval, "interval"))
+        return ContinuousEventTimeTrigger(interval)
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         if window.max_timestamp() <= ctx.get_current_watermark():
@@ -69,16 +73,20 @@ class ContinuousEventTimeTrigger(QuietTrigger):
         ctx.delete_event_time_timer(window.max_timestamp())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class ContinuousProcessingTimeTrigger(QuietTrigger):
     """Fires each time the clock has passed another multiple of the interval, for windows that have rows."""
 
     interval_ms: Millis
 
+    def __init__(self, interval: Duration) -> None:
+        """Fires at every multiple of `interval` (milliseconds, timedelta or text such as "10 s")."""
+        object.__setattr__(self, "interval_ms", positive_interval(interval, "interval"))
+
     @staticmethod
     def of(interval: Duration) -> ContinuousProcessingTimeTrigger:
         """Fires at every multiple of `interval` (milliseconds, timedelta or text such as "10 s")."""
-        return ContinuousProcessingTimeTrigger(positive_interval(interval, "interval"))
+        return ContinuousProcessingTimeTrigger(interval)
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:
         if ctx.get_partitioned_state(_FIRE_TIME).get() is None:

@@ -205,17 +205,21 @@ _COUNT = ReducingStateDescriptor("count", pa.int64(), function=operator.add)
 """Rows since the last firing; those of windows that merge add up."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class CountTrigger(QuietTrigger):
     """Fires with every `max_count`th row of a window."""
 
     max_count: int
 
-    @staticmethod
-    def of(window_size: int) -> CountTrigger:
+    def __init__(self, window_size: int) -> None:
         """Fires with every `window_size`th row."""
         if not isinstance(window_size, int) or window_size <= 0:
             raise ValueError(f"a count trigger needs a positive number of rows, got {window_size!r}")
+        object.__setattr__(self, "max_count", window_size)  # a frozen dataclass says no to a plain assignment
+
+    @staticmethod
+    def of(window_size: int) -> CountTrigger:
+        """Fires with every `window_size`th row."""
         return CountTrigger(window_size)
 
     def on_element(self, element: Any, timestamp: int, window: Any, ctx: TriggerContext) -> TriggerResult:

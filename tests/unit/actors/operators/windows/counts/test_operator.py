@@ -489,14 +489,13 @@ def test_programs_that_count_rows_in_whatever_words_are_told_from_those_that_do_
         (of_rows(5, 3), None, None, CountWindows(5, 3)),
         (of_rows(3, 5), None, None, CountWindows(3, 5)),
         (of_rows(1 << 62), None, None, None),
-        (_OwnWindows(3, 3), None, None, None),
+        (_OwnWindows(3), None, None, None),
         (GLOBAL, None, None, None),
         (GLOBAL, every_third, None, None),  # all rows so far
         (GLOBAL, PurgingTrigger.of(every_third), None, CountWindows(3, 3)),
         (GLOBAL, PurgingTrigger.of(every_third), keep, None),
         (GLOBAL, PurgingTrigger.of(EventTimeTrigger.create()), None, None),
         (GLOBAL, _OwnTrigger(every_third), None, None),
-        (GLOBAL, PurgingTrigger.of(CountTrigger(2.5)), None, None),  # type: ignore[arg-type]
         (GLOBAL, every_third, keep, CountWindows(5, 3, 2)),
         (GLOBAL, every_third, CountEvictor.of(3), CountWindows(3, 3)),
         (GLOBAL, every_third, CountEvictor.of(2), None),

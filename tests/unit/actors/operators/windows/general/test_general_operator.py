@@ -651,7 +651,7 @@ def test_the_plain_case_stays_columnar_and_everything_else_runs_by_row() -> None
         (WindowFactory(tumbling, aggregates=count, trigger=EventTimeTrigger.create()), ColumnarWindowOperator),
         (WindowFactory(tumbling, aggregates=count, trigger=CountTrigger.of(1)), GeneralWindowOperator),
         (WindowFactory(tumbling, aggregates=count, evictor=CountEvictor.of(1)), GeneralWindowOperator),
-        (WindowFactory(Own(Millis(10), Millis(10)), aggregates=count), GeneralWindowOperator),
+        (WindowFactory(Own(Millis(10)), aggregates=count), GeneralWindowOperator),
         (WindowFactory(GlobalWindows.create(), aggregates=count), GeneralWindowOperator),
         (WindowFactory(tumbling, process=listed), ProcessWindowOperator),
         (WindowFactory(tumbling, reduce=max), RowWindowOperator),
