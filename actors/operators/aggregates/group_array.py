@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from actors.operators.aggregates.accumulators import grown
-from actors.operators.aggregates.segments import Ints, Values
+from actors.operators.aggregates.accumulators import Values, grown
+from actors.operators.aggregates.segments import Ints
 
 
 class GroupArray:

@@ -10,9 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from actors.columns.casting import comparable, from_stored, stored, stored_type
+from actors.operators.aggregates.accumulators import Values
 from actors.operators.aggregates.group_array import GroupArray
-from actors.operators.aggregates.segments import Flags, Ints, Segments, Values
+from actors.operators.aggregates.segments import Ints, Segments
 from actors.operators.aggregates.value_rules import (
+    Flags,
     are_better,
     cast_exactly,
     extreme_of,

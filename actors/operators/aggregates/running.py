@@ -19,13 +19,14 @@ from actors.columns.casting import stored, stored_type
 from actors.columns.large_columns import Columns, batches_of, enlarged_type, narrowed, take_enlarged
 from actors.columns.ordering import order_by
 from actors.keys.index import KeyIndex
-from actors.operators.aggregates.accumulators import grown
+from actors.operators.aggregates.accumulators import Values, grown
 from actors.operators.aggregates.group_array import GroupArray
 from actors.operators.aggregates.group_columns import Choice, GroupColumn, Improvements, State
-from actors.operators.aggregates.segments import Flags, Ints, Segments, Values
+from actors.operators.aggregates.segments import Ints, Segments
 from actors.operators.aggregates.value_rules import (
     AggregateTypeError,
     Descending,
+    Flags,
     cast_exactly,
     check_running_sums,
     decimal_overflow,

@@ -8,16 +8,15 @@ from a value carried in. Long segments are scanned one by one, short ones in ste
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from actors.columns.ordering import differs_from_previous, order_below
+from actors.operators.aggregates.accumulators import Values
+from actors.operators.aggregates.value_rules import Flags
 
 Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
-Values = npt.NDArray[Any]
 
 
 class Segments:

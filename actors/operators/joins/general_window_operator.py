@@ -29,7 +29,7 @@ _TYPES = "types of both inputs"
 
 
 class UnionWindowOperator(GeneralWindowOperator):
-    """Base: the general window operator over rows of both inputs, each tagged with the one that it is of.
+    """Base: the general window operator over rows of both inputs, each tagged with its input.
 
     As in Flink, so that rows of both inputs make sessions grow and merge, and count for triggers and evictors.
     """
@@ -74,7 +74,7 @@ class UnionWindowOperator(GeneralWindowOperator):
 
     @abstractmethod
     def _results_of(self, first: list[Any], second: list[Any]) -> Iterable[Any] | None:
-        """Of a key and window that fires, with the rows of both inputs in order of arrival."""
+        """The results of a key and window that fires, with the rows of both inputs in order of arrival."""
 
     def _call(self, function: Any, first: Any, second: Any) -> Any:
         try:
@@ -111,8 +111,11 @@ class UnionJoinFunctionOperator(UnionWindowOperator):
 
 
 class UnionJoinOperator(UnionWindowOperator):
-    """The inner join as columns. Rows are Python values while they are kept, since triggers and evictors look at them;
-    pairs become columns again as many at a time as make a batch, with the types that both inputs had."""
+    """The inner join as columns.
+
+    Rows are Python values while they are in windows, since triggers and evictors look at them; pairs become columns
+    again as many at a time as make a batch, with the types that both inputs had.
+    """
 
     def __init__(self, factory: WindowCoGroupFactory) -> None:
         super().__init__(factory)

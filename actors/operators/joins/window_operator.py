@@ -1,4 +1,8 @@
-"""Window joins and co-groups: rows of two inputs that have the same key and lie in the same window."""
+"""Window joins and co-groups: rows of two inputs that have the same key and lie in the same window.
+
+Here are aligned windows of event time, whose rows are buffered in columns; the others are in
+`general_window_operator.py`.
+"""
 
 from __future__ import annotations
 
@@ -22,11 +26,12 @@ from actors.operators.joins.general_window_operator import (
     UnionJoinOperator,
 )
 from actors.operators.joins.pairs import PairLayout, PairLimit, both_keys
+from actors.operators.windows.base import state_parts
 from actors.operators.windows.base.times import Times
-from actors.operators.windows.buffers.buffering_operator import KeptRowsOperator
-from actors.operators.windows.buffers.firing_batches import WindowGroup
-from actors.operators.windows.buffers.values_per_window import RowsByGroup
+from actors.operators.windows.buffers.buffering_operator import BufferingWindowOperator
+from actors.operators.windows.buffers.firing_batches import FiringBatch
 from actors.operators.windows.buffers.window_lookup import WindowedRows
+from actors.operators.windows.buffers.window_values import ValuesPerWindow
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code.functions import TaskRuntimeContext, UserFunctions, raise_attributed
@@ -56,17 +61,18 @@ def create_co_group_operator(code: OperatorCode) -> Operator:
 
 
 def fires_as_aligned(factory: WindowCoGroupFactory) -> bool:
-    """Whether windows are our tumbling or sliding ones of event time, and fire at their end with all their rows."""
+    """Whether windows are flinkray's tumbling or sliding ones of event time, and fire at their end with all their
+    rows."""
     assigner, trigger = factory.assigner, factory.trigger
     is_aligned = type(assigner) in (TumblingEventTimeWindows, SlidingEventTimeWindows)
     return is_aligned and factory.evictor is None and trigger in (None, assigner.get_default_trigger())
 
 
-class TwoInputWindowOperator(KeptRowsOperator):
-    """Base of joins and co-groups. Null is a key like any other, as in `key_by`."""
+class TwoInputWindowOperator(BufferingWindowOperator):
+    """Base of joins and co-groups in aligned windows. Null is a key like any other, as in `key_by`."""
 
-    _STATES = ("first", "second")
-    _CONTENTS_IN = frozenset(_STATES)
+    _INPUT_PARTS = (state_parts.FIRST_INPUT, state_parts.SECOND_INPUT)
+    _PARTS = frozenset(_INPUT_PARTS)
 
     def __init__(self, factory: WindowCoGroupFactory) -> None:
         super().__init__(factory)
@@ -97,8 +103,8 @@ class TwoInputWindowOperator(KeptRowsOperator):
     def _end_round(self) -> None:
         self._results.flush()
 
-    def _sides(self, group: WindowGroup) -> list[WindowedRows | None]:
-        return [self._put_in_order(found) for found in group.sides]
+    def _sides(self, batch: FiringBatch) -> list[WindowedRows | None]:
+        return [self._ordered_by_window(found) for found in batch.sides]
 
     def _fire_sides(self, sides: Sequence[WindowedRows | None], starts: Times) -> None:
         self._fire_windows(sides[0], sides[1], starts + (self._times.size - 1))
@@ -113,7 +119,7 @@ class TwoInputWindowOperator(KeptRowsOperator):
         """For each window, and each key there, its event time and the rows of both sides; keys by first arrival on
         either side."""
         keys = len(self._keys)
-        for ids, (left, right) in RowsByGroup((first, second), keys).pieces(self._VALUES_AT_ONCE):
+        for ids, (left, right) in ValuesPerWindow((first, second), keys).batches(self._VALUES_AT_ONCE):
             yield from zip(times[ids // keys].tolist(), left, right, strict=True)
 
     # -- snapshots
@@ -193,18 +199,18 @@ class ColumnarJoinOperator(TwoInputWindowOperator):
             return
         for side in (first, second):  # rows of two kinds have been put together as objects
             self._layout.check_kind(side.rows.kind)
-        kept = self._layout.kept(first.rows.data.column_names, second.rows.data.column_names)
+        right_columns = self._layout.right_columns(first.rows.data.column_names, second.rows.data.column_names)
         left_rows = first.data()
         # So that a row's partners lie together.
-        right_rows = take_repeated_rows(as_columns(second.rows.data.select(kept)), second.places[order])
+        right_rows = take_repeated_rows(as_columns(second.rows.data.select(right_columns)), second.indices[order])
         limit = PairLimit(self.context, row_sizes(left_rows), row_sizes(right_rows))
         for lefts, rights in pairs_of(begins, counts, limit.rows):
-            for left, right in limit.cut(lefts, rights):
+            for left, right in limit.split(lefts, rights):
                 data = self._layout.pairs(take_batch(left_rows, left), take_batch(right_rows, right))
                 self.output.emit(Batch(data, Kind.ROW, _event_times(times, first.windows, left)))
 
 
 def _event_times(times: Times, windows: Ids, rows: Ids) -> pa.Array | int:
-    """Of these rows, which ascend, given each one's window: one number where that is the same."""
+    """The event times of these rows, which ascend, given each one's window: one number where that is the same."""
     first, last = int(windows[rows[0]]), int(windows[rows[-1]])
     return int(times[first]) if first == last else from_numpy(times[windows[rows]])

@@ -25,9 +25,10 @@ from actors.operators.windows.aligned.window_accumulators import (
     WindowKeys,
     batches_of_windows,
 )
-from actors.operators.windows.base.operator import WindowOperatorBase
-from actors.operators.windows.base.results import Bounds, emit_windows
-from actors.operators.windows.base.times import PendingWindows
+from actors.operators.windows.base import state_parts
+from actors.operators.windows.base.operator import AlignedWindowOperator
+from actors.operators.windows.base.results import WindowBounds, emit_windows
+from actors.operators.windows.base.times import PendingStarts
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from flinkray.batches.batch import Batch
@@ -35,7 +36,7 @@ from flinkray.transformations.operator_factories import WindowFactory
 from flinkray.types.keys import KeySelector
 from flinkray.windows.assigners import AlignedWindows
 
-_STATE = "cells"
+_STATE = state_parts.ACCUMULATORS
 _GRID = "windows"
 
 # Windows that are due at the same time are turned into results together until they have this many accumulators, and
@@ -48,7 +49,7 @@ _ACCUMULATORS_AT_ONCE = 1 << 17
 _FEW_ACCUMULATORS = 4096
 
 
-class ColumnarWindowOperator(WindowOperatorBase):
+class ColumnarWindowOperator(AlignedWindowOperator):
     """Accumulates each row once, into its slice; a window is made of its slices when it fires.
 
     Result columns: the key's, `window_start` and `window_end` (ms), then the aggregates; ordered by window, its keys by
@@ -57,14 +58,14 @@ class ColumnarWindowOperator(WindowOperatorBase):
     place of rows, of a key and slice each.
     """
 
-    _CONTENTS_IN = frozenset({_STATE})
+    _PARTS = frozenset({_STATE})
 
     def __init__(self, factory: WindowFactory) -> None:
         assert isinstance(factory.assigner, AlignedWindows)
         super().__init__(factory.assigner, factory.allowed_lateness_ms, factory.late_tag)
         self._aggregates = factory.aggregates
-        self._waiting = PendingWindows()
-        self._slices = PendingWindows()
+        self._waiting = PendingStarts()
+        self._slices = PendingStarts()
         self._cleared: set[int] = set()
         """Slices whose accumulators were all cleared when their window fired."""
 
@@ -215,7 +216,7 @@ class ColumnarWindowOperator(WindowOperatorBase):
     def _emit_window(self, start: int) -> None:
         accumulators = self._store.accumulators_of(start)
         rows = min(selection_size(accumulators), _ACCUMULATORS_AT_ONCE)
-        bounds = Bounds.of_one(start, start + self._times.size, rows)
+        bounds = WindowBounds.of_one(start, start + self._times.size, rows)
         is_cleared = self._times.is_over(start, self._watermark)
         for some in _split(accumulators, rows):
             self._emit_selection(some, bounds.slice(0, selection_size(some)))
@@ -223,13 +224,13 @@ class ColumnarWindowOperator(WindowOperatorBase):
         if is_cleared:
             self._cleared.add(start)
 
-    def _emit_selection(self, selection: Selection, bounds: Bounds) -> None:
+    def _emit_selection(self, selection: Selection, bounds: WindowBounds) -> None:
         self._emit_rows(self._store.key_columns_of(selection), bounds, self._store.results(selection))
 
-    def _bounds(self, starts: Starts) -> Bounds:
-        return Bounds.of(starts, starts + self._times.size)
+    def _bounds(self, starts: Starts) -> WindowBounds:
+        return WindowBounds.of(starts, starts + self._times.size)
 
-    def _emit_rows(self, key_columns: list[Column], bounds: Bounds, results: list[Column]) -> None:
+    def _emit_rows(self, key_columns: list[Column], bounds: WindowBounds, results: list[Column]) -> None:
         keys = list(zip(self._store.key_names(), key_columns, strict=True))
         names = [name for name, _ in self._aggregates]
         aggregates = list(zip(names, results, strict=True))

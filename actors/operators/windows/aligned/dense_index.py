@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from actors.keys.index import Ids
 from actors.operators.aggregates.accumulators import Accumulators, Selection, grown, numbers_in
+from actors.operators.aggregates.value_rules import Flags
 from actors.operators.windows.aligned.accumulator_runs import AccumulatorRun, Counts, Starts
 from actors.operators.windows.aligned.slice_index import SliceIndex
 
@@ -22,8 +23,6 @@ _BEGUN = 2
 _FEWEST_BITS = 10
 
 _NONE: Accumulators = np.empty(0, np.int64)
-
-Flags = npt.NDArray[np.bool_]
 
 HasRows = Callable[[slice], Flags]
 """Says which of these accumulators something has been added to since they were cleared."""

@@ -9,8 +9,9 @@ from typing import Any
 from actors.keys.hashes import key_columns
 from actors.keys.state_tables import KeyedTables
 from actors.operators.contract.operator import OperatorContext, Output, label_of
-from actors.operators.windows.base.operator import WindowOperatorBase
-from actors.operators.windows.base.times import PendingWindows
+from actors.operators.windows.base import state_parts
+from actors.operators.windows.base.operator import AlignedWindowOperator
+from actors.operators.windows.base.times import PendingStarts
 from actors.operators.windows.user_functions.calls import CallingOperator, WindowCalls
 from actors.operators.windows.user_functions.contents_by_key import ContentsByKey, contents_table, restored_contents
 from actors.protocol.elements import CheckpointOptions
@@ -23,10 +24,10 @@ from flinkray.transformations.operator_factories import WindowFactory
 from flinkray.types.keys import KeySelector
 from flinkray.windows.assigners import AlignedWindows
 
-_STATE = "panes"
+_STATE = state_parts.FOLDED
 
 
-class RowWindowOperator(CallingOperator, WindowOperatorBase):
+class RowWindowOperator(CallingOperator, AlignedWindowOperator):
     """Folds the rows of each window and key into a reduced value or an accumulator, and calls the user's function.
 
     Windows fire in order, in each the keys by first arrival. A late row that is still allowed makes its (key, window)
@@ -34,14 +35,14 @@ class RowWindowOperator(CallingOperator, WindowOperatorBase):
     which it arrives.
     """
 
-    _CONTENTS_IN = frozenset({_STATE})
+    _PARTS = frozenset({_STATE})
 
     def __init__(self, factory: WindowFactory) -> None:
         assert isinstance(factory.assigner, AlignedWindows)
         super().__init__(factory.assigner, factory.allowed_lateness_ms, factory.late_tag)
         self._calls = WindowCalls(factory)
-        self._waiting = PendingWindows()
-        self._open = PendingWindows()
+        self._waiting = PendingStarts()
+        self._open = PendingStarts()
         self._by_window: dict[int, ContentsByKey] = {}
         """The contents of the open windows, by window start."""
         self._opened: list[int] = []

@@ -13,7 +13,7 @@ from actors.operators.aggregates.partial import COUNTED, rows_behind
 from actors.operators.contract.operator import Operator, OperatorContext, Output, subtask_label
 from actors.operators.windows.aligned.distinct_sample import DistinctSample
 from actors.operators.windows.aligned.slice_store import SliceStore
-from actors.operators.windows.base.times import WindowTimes
+from actors.operators.windows.base.times import AlignedWindowTimes
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import INT64, fixed_width, from_numpy
 from flinkray.errors import FlinkrayError
@@ -53,7 +53,7 @@ class LocalWindowAggregateOperator(Operator):
         assigner = factory.window.assigner
         assert isinstance(assigner, AlignedWindows)
         self._selector = factory.key
-        self._times = WindowTimes(assigner, 0)
+        self._times = AlignedWindowTimes(assigner, 0)
         self._aggregates = (COUNTED, *factory.window.aggregates)
         keys = frozenset[str]() if factory.key is None else frozenset(factory.key.columns)
         self._read = keys | column_names(factory.window.aggregates)

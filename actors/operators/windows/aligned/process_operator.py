@@ -10,12 +10,13 @@ import numpy as np
 
 from actors.columns.ordering import distinct
 from actors.keys.index import Ids
+from actors.operators.windows.base import state_parts
 from actors.operators.windows.base.times import Times
-from actors.operators.windows.buffers.buffered_rows import KeyedRows
-from actors.operators.windows.buffers.buffering_operator import KeptRowsOperator
-from actors.operators.windows.buffers.firing_batches import WindowGroup, windows_between
-from actors.operators.windows.buffers.values_per_window import RowsByGroup
-from actors.operators.windows.buffers.window_lookup import Found, WindowedRows
+from actors.operators.windows.buffers.buffered_rows import BufferedRows
+from actors.operators.windows.buffers.buffering_operator import BufferingWindowOperator
+from actors.operators.windows.buffers.firing_batches import FiringBatch, windows_between
+from actors.operators.windows.buffers.window_lookup import WindowedRows, WindowRanges
+from actors.operators.windows.buffers.window_values import ValuesPerWindow
 from actors.operators.windows.user_functions.calls import CallingOperator, WindowCalls
 from actors.state.snapshots.snapshot import RestoredState
 from flinkray.time.windows import Window
@@ -23,18 +24,18 @@ from flinkray.transformations.operator_factories import WindowFactory
 from flinkray.types.keys import KeySelector
 from flinkray.types.records import MIN_TIMESTAMP
 
-_STATE = "rows"
+_STATE = state_parts.ROWS
 
 
-class ProcessWindowOperator(CallingOperator, KeptRowsOperator):
+class ProcessWindowOperator(CallingOperator, BufferingWindowOperator):
     """Calls the function with all rows of a window and key, in order of arrival.
 
     Windows fire in order, in each the keys by first arrival. In processing time a batch is in the windows of the moment
     at which it arrives.
     """
 
-    _STATES = (_STATE,)
-    _CONTENTS_IN = frozenset({_STATE})
+    _INPUT_PARTS = (_STATE,)
+    _PARTS = frozenset({_STATE})
 
     def __init__(self, factory: WindowFactory) -> None:
         super().__init__(factory)
@@ -58,21 +59,21 @@ class ProcessWindowOperator(CallingOperator, KeptRowsOperator):
     def _end_round(self) -> None:
         self._calls.end_round()
 
-    def _sides(self, group: WindowGroup) -> list[WindowedRows | None]:
+    def _sides(self, batch: FiringBatch) -> list[WindowedRows | None]:
         """The rows of each layout of columns as a side of their own: values are to have the types that they came
         with."""
-        alike: list[list[Found]] = []
-        for found in group.sides[0]:
+        alike: list[list[WindowRanges]] = []
+        for found in batch.sides[0]:
             for others in alike:
                 if _are_alike(others[0].run.rows, found.run.rows):
                     others.append(found)
                     break
             else:
                 alike.append([found])
-        return [self._put_in_order(found) for found in alike]
+        return [self._ordered_by_window(found) for found in alike]
 
     def _fire_sides(self, sides: Sequence[WindowedRows | None], starts: Times) -> None:
-        for ids, groups in RowsByGroup(sides, len(self._keys)).pieces_by_arrival(self._VALUES_AT_ONCE):
+        for ids, groups in ValuesPerWindow(sides, len(self._keys)).batches_by_arrival(self._VALUES_AT_ONCE):
             for (key, key_group, window), rows in zip(self._windows_of(ids, starts), groups, strict=True):
                 self._clear_ended(window.max_timestamp())
                 self._calls.fire(key, key_group, window, rows)
@@ -96,11 +97,11 @@ class ProcessWindowOperator(CallingOperator, KeptRowsOperator):
 
     def _ended_windows(self, windows: Iterable[Times]) -> Iterator[tuple[Any, int, Window]]:
         for starts in windows:
-            for group in self._groups(starts, self._buffers):
-                ids = [self._not_cleared(found, group.starts) for found in group.sides[0]]
-                yield from self._windows_of(distinct(np.concatenate(ids)), group.starts)
+            for batch in self._firing_batches(starts, self._buffers):
+                ids = [self._not_cleared(found, batch.starts) for found in batch.sides[0]]
+                yield from self._windows_of(distinct(np.concatenate(ids)), batch.starts)
 
-    def _not_cleared(self, found: Found, starts: Times) -> Ids:
+    def _not_cleared(self, found: WindowRanges, starts: Times) -> Ids:
         """The pairs of window and key with a row that was not there when a subtask that was ahead called `clear` for
         them."""
         ids, fired_until = found.ids(len(self._keys)), found.fired_until()
@@ -126,5 +127,5 @@ class ProcessWindowOperator(CallingOperator, KeptRowsOperator):
         self._ended_until = self._watermark
 
 
-def _are_alike(rows: KeyedRows, others: KeyedRows) -> bool:
+def _are_alike(rows: BufferedRows, others: BufferedRows) -> bool:
     return rows.kind is others.kind and rows.data.schema.equals(others.data.schema, check_metadata=True)

@@ -13,7 +13,7 @@ from actors.keys.index import Ids
 from actors.operators.aggregates.accumulators import Accumulators
 from actors.operators.windows.aligned.accumulator_runs import Counts, Starts
 from actors.operators.windows.aligned.slice_store import SliceStore
-from actors.operators.windows.base.times import PendingWindows, WindowTimes
+from actors.operators.windows.base.times import AlignedWindowTimes, PendingStarts
 
 _PAIRS_AT_ONCE = 1 << 22
 """So many pairs of a window and a row that is late for it are made at a time, so that they take little memory."""
@@ -53,7 +53,7 @@ class SliceKeys(Struct, frozen=True):
     counts: Counts
     key_ids: Ids
 
-    def keys_of_windows(self, times: WindowTimes, after: int, until: int) -> Iterator[WindowKeys]:
+    def keys_of_windows(self, times: AlignedWindowTimes, after: int, until: int) -> Iterator[WindowKeys]:
         """The keys that rows have in windows that start after the one time and not after the other one: of neighbouring
         windows at a time, so many that there are not too many pairs."""
         if after >= until:
@@ -78,7 +78,7 @@ class WindowAccumulators:
         slices: the starts of the slices that have rows.
     """
 
-    def __init__(self, store: SliceStore, times: WindowTimes, slices: PendingWindows) -> None:
+    def __init__(self, store: SliceStore, times: AlignedWindowTimes, slices: PendingStarts) -> None:
         self._store = store
         self._times = times
         self._slices = slices

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from actors.operators.contract.operator import Operator, OperatorContext, Output, subtask_label
-from actors.operators.windows.base.times import Times, WindowTimes
+from actors.operators.windows.base import state_parts
+from actors.operators.windows.base.times import AlignedWindowTimes, Times
 from actors.state.snapshots.snapshot import ListMode, OperatorSnapshot, RestoredState
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import INT64, fixed_width, from_numpy
@@ -18,31 +19,32 @@ from flinkray.windows.assigners import AlignedWindows
 
 _SUBTASK = "subtask"
 
-_CONTENTS = frozenset({"cells", "panes", "rows", "sessions", "own", "first", "second"})
-"""Where the operators of windows keep these in snapshots: a part, or what parts begin with."""
-
 
 class TimedOperator(Operator):
-    """Base of window operators. `_watermark` is the highest so far, also across a restore: what was late stays late.
+    """Base of all window operators: the watermark, or the clock, decides what is late and what fires.
 
-    In processing time the clock takes the watermark's place. A batch arrives at one time, and everything that ended
-    before the present millisecond is due: Flink's timers wait for a millisecond more too, so that no row comes for a
-    window that has fired. A clock that is set back stands still. At the end of the input what has not fired is
-    dropped, as Flink drops processing-time timers (its task quiesces the timer service before it finishes operators).
-    Not so in batch mode: there it fires at the end of its key, or of all rows where they do not come by key.
+    `_watermark` is the highest so far, also across a restore: what was late stays late. In processing time the clock
+    takes its place. A batch arrives at one time, and everything that ended before the present millisecond is due:
+    Flink's timers wait for a millisecond more too, so that no row comes for a window that has fired. A clock that is
+    set back stands still.
+
+    At the end of the input what has not fired is dropped, as Flink drops processing-time timers (its task quiesces the
+    timer service before it finishes operators). Not so in batch mode: there it fires at the end of its key, or of all
+    rows where they do not come by key.
     """
 
     _NEEDS_TIME_FOR = "cannot be put into an event-time window"
 
-    _CONTENTS_IN: ClassVar[frozenset[str]] = frozenset()
-    """Of `_CONTENTS`, that of this operator, where which operator it is depends on how windows are used."""
+    _PARTS: ClassVar[frozenset[str]] = frozenset()
+    """The parts of snapshots (`state_parts`) that this operator's windows are in, where which operator it is depends on
+    how windows are used; empty: they are not checked."""
 
     def __init__(self, is_event_time: bool, late_tag: OutputTag | None) -> None:
         self._is_event_time = is_event_time
         self._late_tag = late_tag
         self._watermark: int = MIN_TIMESTAMP
         self._event_time: int = MIN_TIMESTAMP
-        """The watermark also where the clock decides."""
+        """The watermark, also where the clock decides."""
         self._timer: Any = None
         self._timer_at: int | None = None
 
@@ -61,7 +63,7 @@ class TimedOperator(Operator):
         self.output.emit_watermark(timestamp)
 
     def end_keys(self) -> None:
-        """All windows fire, also those of processing time, as at the end of a key in Flink's batch mode."""
+        """Fires all windows, also those of processing time, as at the end of a key in Flink's batch mode."""
         before = self._watermark, self._event_time
         self._watermark = self._event_time = MAX_TIMESTAMP
         self._fire_due(MAX_TIMESTAMP)
@@ -76,16 +78,17 @@ class TimedOperator(Operator):
 
     @abstractmethod
     def _fire_due(self, watermark: int) -> None:
-        """Results of the windows that are due now, then the state of those that are over is dropped."""
+        """Emits the results of the windows that are due now, then drops the state of those that are over."""
 
     def _earliest_end(self) -> int | None:
-        """In processing time: the clock is looked at again at this time (the end of the earliest window, or before)."""
+        """The time at which the clock is looked at again, in processing time: the end of the earliest window, or
+        before."""
         return None
 
     # -- rows
 
     def _arrived(self, batch: Batch) -> Batch:
-        """In processing time, the batch with the time at which it arrives; else as it is."""
+        """The batch with the time at which it arrives, in processing time; otherwise as it is."""
         if self._is_event_time:
             return batch
         now = max(self.context.clock.now_ms(), self._watermark + 1)
@@ -114,7 +117,7 @@ class TimedOperator(Operator):
     # -- the clock
 
     def _await_clock(self) -> None:
-        """Call it where windows may have come or gone."""
+        """To be called where windows may have come or gone."""
         if not self._is_event_time:
             self._set_timer(self._earliest_end())
 
@@ -139,31 +142,33 @@ class TimedOperator(Operator):
     # -- snapshots
 
     def _snapshot_subtask(self, next_position: int = 0) -> OperatorSnapshot:
-        """What is neither by key nor by window: the watermark, and the number of the next row."""
+        """The state that is neither by key nor by window: the watermark, and the number of the next row."""
         snapshot = OperatorSnapshot()
         subtask = (self.context.subtask_index, self._watermark, next_position)
         snapshot.add_list(_SUBTASK, [subtask], ListMode.UNION)
         return snapshot
 
     def _restore_subtask(self, restored: RestoredState) -> int:
-        """Sets the watermark: that of the same subtask, or the lowest of all after rescaling, so that nothing that
-        one of them was still to take becomes late. Gives a number above those of all former rows.
+        """Restores the watermark: that of the same subtask, or the lowest of all after rescaling, so that nothing that
+        one of them was still to get becomes late.
 
+        Returns:
+            A number above those of all former rows.
         Raises:
             IncompatibleStateError: the state is that of windows of another operator, and would be lost.
         """
         self._check_contents(restored)
         subtasks = restored.items(_SUBTASK)
         own = [each for each in subtasks if each[0] == self.context.subtask_index]
-        followed = own if own and not restored.is_rescaled else subtasks
-        self._watermark = min((watermark for _, watermark, _ in followed), default=int(MIN_TIMESTAMP))
+        relevant = own if own and not restored.is_rescaled else subtasks
+        self._watermark = min((watermark for _, watermark, _ in relevant), default=int(MIN_TIMESTAMP))
         return max((next_position for _, _, next_position in subtasks), default=0)
 
     def _check_contents(self, restored: RestoredState) -> None:
-        if not self._CONTENTS_IN:
+        if not self._PARTS:
             return
-        found = {name.partition("/")[0] for name in restored.names()} & _CONTENTS
-        if found - self._CONTENTS_IN:
+        found = {name.partition("/")[0] for name in restored.names()} & state_parts.CONTENTS
+        if found - self._PARTS:
             raise IncompatibleStateError(
                 f"{operator_label(self._where)}: its state was written by windows that are kept in another way: they "
                 "had a trigger or an evictor and have none now, or the other way round; they had built-in aggregates "
@@ -172,8 +177,8 @@ class TimedOperator(Operator):
             )
 
 
-class WindowOperatorBase(TimedOperator):
-    """Base of those whose windows are aligned. Sorts out late rows.
+class AlignedWindowOperator(TimedOperator):
+    """Base of operators of aligned windows. Sorts out late rows.
 
     Args:
         allowed_lateness_ms: of no effect in processing time, where nothing is late.
@@ -181,7 +186,7 @@ class WindowOperatorBase(TimedOperator):
 
     def __init__(self, assigner: AlignedWindows, allowed_lateness_ms: int, late_tag: OutputTag | None) -> None:
         super().__init__(assigner.is_event_time(), late_tag)
-        self._times = WindowTimes(assigner, allowed_lateness_ms if self._is_event_time else 0)
+        self._times = AlignedWindowTimes(assigner, allowed_lateness_ms if self._is_event_time else 0)
 
     def _in_time(self, batch: Batch) -> Batch | None:
         """The rows that belong to a window which is not over; the late ones go to the late output, or are counted.
@@ -201,10 +206,10 @@ class WindowOperatorBase(TimedOperator):
         is_late = np.where(is_in_window, last_ends, timestamps) <= limit
         if is_late.any():
             self._emit_late(batch.filter(from_numpy(is_late)))
-        is_kept = is_in_window & ~is_late
-        if is_kept.all():
+        is_in_time = is_in_window & ~is_late
+        if is_in_time.all():
             return batch
-        return batch.filter(from_numpy(is_kept)) if is_kept.any() else None
+        return batch.filter(from_numpy(is_in_time)) if is_in_time.any() else None
 
     def _raise_out_of_bounds(self, batch: Batch) -> None:
         times, (lowest, highest) = self._times, batch.time_bounds

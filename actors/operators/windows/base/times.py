@@ -1,4 +1,4 @@
-"""Which windows a row belongs to, when they fire and when they are over: arithmetic only."""
+"""Arithmetic of aligned windows: which windows and slices a row belongs to, when they fire and when they are over."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from flinkray.windows.assigners import AlignedWindows
 
 Times = npt.NDArray[np.int64]
 
-# So many starts are put in order one by one.
-_FEW = 8
+# So many new starts at most are inserted one by one; for more, sorting is quicker.
+_MOST_INSERTED = 8
 
 
-class WindowTimes:
+class AlignedWindowTimes:
     """Tumbling or sliding windows [start, start + size), starting at offset + n * slide, in epoch milliseconds.
 
-    *Slices* are the pieces [start, start + slice) between any two bounds of windows; sliding windows share them. All
+    *Slices* are the times [start, start + slice) between any two bounds of windows; sliding windows share them. All
     divisions round down, so that times before the epoch are like any other. After Flink's WindowOperator.
     """
 
@@ -43,7 +43,7 @@ class WindowTimes:
 
     @property
     def grid(self) -> str:
-        """Where slices begin and end, for comparison with that of a snapshot."""
+        """Says where slices begin and end, for comparison with the metadata of a snapshot."""
         return f"slices of {self.slice} ms from {self.offset % self.slice}"
 
     @property
@@ -76,9 +76,11 @@ class WindowTimes:
         return list(range(first, last_start + 1, self.slide))
 
     def slices_of_rows(self, batch: Batch) -> tuple[list[int], npt.NDArray[Any] | None]:
-        """The starts of the distinct slices of the rows, ascending, and for each row which; None: there is only one.
+        """Finds the slices of rows, all of which must have event time.
 
-        All rows must have event time.
+        Returns:
+            The starts of the distinct slices of the rows, ascending; and for each row the index of its slice, or None:
+            there is only one slice.
         """
         lowest, highest = ((time - self.offset) // self.slice for time in batch.time_bounds)
         if lowest == highest:
@@ -95,10 +97,10 @@ class WindowTimes:
             present = np.zeros(span, np.bool_)
             present[numbers] = True
             distinct = np.flatnonzero(present) + lowest
-            which = (np.cumsum(present) - 1)[numbers]
+            slice_indices = (np.cumsum(present) - 1)[numbers]
         else:
-            distinct, which = np.unique(numbers, return_inverse=True)
-        return (distinct * self.slice + self.offset).tolist(), which
+            distinct, slice_indices = np.unique(numbers, return_inverse=True)
+        return (distinct * self.slice + self.offset).tolist(), slice_indices
 
     def starts_over_slice(self, slice_start: int) -> list[int]:
         """The starts of all windows that the slice is part of, ascending."""
@@ -116,8 +118,11 @@ class WindowTimes:
         return firsts, np.maximum(lasts - firsts + 1, 0)
 
     def windows_of_slices(self, slice_starts: Times, after: int, until: int) -> tuple[Times, npt.NDArray[np.int64]]:
-        """As `starts_over_slice` of each slice, of those after the one time and not after the other one: the starts of
-        the windows, and for each of them the index of the slice."""
+        """Finds the windows over each slice that start after the one time and not after the other one.
+
+        Returns:
+            The starts of the windows, and for each of them the index of the slice.
+        """
         firsts, lasts = self._numbers_over_slices(slice_starts, after, until)
         counts = np.maximum(lasts - firsts + 1, 0)
         numbers = indices_of_ranges(firsts, counts)
@@ -127,7 +132,7 @@ class WindowTimes:
         """The lowest and the highest number of the windows over each slice, within the two times."""
         distances = slice_starts - self.offset
         firsts = (distances + (self.slice - 1 - self.size)) // self.slide + 1
-        lowest, highest = ((_within(time) - self.offset) // self.slide for time in (after, until))
+        lowest, highest = ((_clamped(time) - self.offset) // self.slide for time in (after, until))
         return np.maximum(firsts, lowest + 1), np.minimum(distances // self.slide, highest)
 
     def due_later(self, slice_starts: Sequence[int], watermark: int) -> list[int]:
@@ -144,11 +149,11 @@ class WindowTimes:
         return self.slice_start(watermark + 1)
 
     def is_due(self, start: int, watermark: int) -> bool:
-        """The watermark has reached the window's last millisecond: its result is wanted."""
+        """Whether the watermark has reached the window's last millisecond: its result is wanted."""
         return start + self.size - 1 <= watermark
 
     def is_over(self, start: int, watermark: int) -> bool:
-        """The watermark has passed the allowed lateness too: nothing is added any more, the state goes."""
+        """Whether the watermark has passed the allowed lateness too: nothing is added any more, the state goes."""
         return self.cleanup_time(start) <= watermark
 
     def cleanup_time(self, start: int) -> int:
@@ -182,13 +187,13 @@ def late_limit(watermark: int, allowed_lateness_ms: int) -> int:
     return MAX_TIMESTAMP if watermark == MAX_TIMESTAMP else max(watermark - allowed_lateness_ms, MIN_TIMESTAMP)
 
 
-def _within(time: int) -> int:
+def _clamped(time: int) -> int:
     """The time, or the one of 64 bits that is nearest to it."""
     return min(max(time, MIN_TIMESTAMP), MAX_TIMESTAMP)
 
 
-class PendingWindows:
-    """Starts of windows that wait for the watermark, each once."""
+class PendingStarts:
+    """Starts of windows or slices, each once, that wait for the watermark."""
 
     def __init__(self) -> None:
         self._ascending: list[int] = []
@@ -200,10 +205,11 @@ class PendingWindows:
             insort(self._ascending, start)
 
     def add_all(self, starts: Iterable[int]) -> list[int]:
-        """Those of these, which ascend, that were not there. As `add` of each, in less time where they are many."""
+        """Adds all of these, which ascend; gives those that were not there. Quicker than `add` of each where they are
+        many."""
         known = self._starts
         new = [start for start in starts if start not in known]
-        if len(new) <= _FEW:
+        if len(new) <= _MOST_INSERTED:
             for start in new:
                 self.add(start)
             return new
@@ -223,7 +229,7 @@ class PendingWindows:
         return self._ascending[bisect_left(self._ascending, first) : bisect_left(self._ascending, end)]
 
     def pop_until(self, limit: int) -> list[int]:
-        """Takes out the starts at or before this, ascending."""
+        """Removes the starts at or before this, and gives them, ascending."""
         popped = self._ascending[: bisect_right(self._ascending, limit)]
         if popped:
             del self._ascending[: len(popped)]

@@ -1,4 +1,4 @@
-"""The keys of rows that are kept, numbered; those of a join's two inputs together."""
+"""The keys of buffered rows, numbered; those of a join's two inputs together."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from actors.columns.large_columns import Columns
 from actors.keys.hashes import key_columns
 from actors.keys.index import Ids, KeyIndex
 from actors.keys.state_tables import StateRows
+from actors.operators.windows.base.compaction import has_doubled
 from flinkray.batches.batch import Batch
 from flinkray.errors import TypeMismatchError, operator_label
 from flinkray.types.keys import KeySelector
 
-# Keys without rows are forgotten when there are more of them than others. Looked at first when there are this many.
-_FIRST_LOOK = 4096
+# Keys without rows are forgotten when there are more of them than others. They are looked for first when there are this
+# many keys.
+_FEWEST_LOOKED_AT = 4096
 
 
-class KeptKeys:
+class BufferedKeys:
     """Numbers the keys of all inputs, which may call their key columns differently.
 
     Args:
-        selectors: of each input's keys; None, for the only one: there is one key for all.
+        selectors: the key of each input; None, for the only input: there is one key for all.
         where: names operator and subtask in errors, for example "join (1/2)".
     """
 
@@ -31,10 +33,10 @@ class KeptKeys:
         self._selectors = selectors
         self._where = where
         self._index = KeyIndex()
-        self._next_look = _FIRST_LOOK
+        self._last_count = 0
 
     def __len__(self) -> int:
-        """Keys have numbers below this."""
+        """A number above those of all keys."""
         return max(1, len(self._index))
 
     def ids(self, batch: Batch, input_index: int) -> Ids:
@@ -61,37 +63,42 @@ class KeptKeys:
         first, second = self._selectors
         return (
             f"{operator_label(self._where)}: it compares key ({first}) of its first input with key ({second}) of its "
-            f"second: in the {('first', 'second')[input_index]} that is {_listed(types)}, and keys so far are "
-            f"{_listed(before)}; cast both to one type before key_by"
+            f"second: in the {('first', 'second')[input_index]} that is {_joined(types)}, and keys so far are "
+            f"{_joined(before)}; cast both to one type before key_by"
         )
 
     def restored_ids(self, part: StateRows) -> Ids:
-        """Of rows whose keys `columns` gave."""
+        """The number of each row's key, for rows of a snapshot whose keys `columns` gave."""
         return np.zeros(part.num_rows, np.int64) if part.keys is None else self._index.ids(part.keys)
 
     def take(self, ids: Ids) -> Columns | None:
-        """The keys with these numbers, one row for each; None: there is one for all."""
+        """The keys with these numbers, one row for each; None: there is one key for all."""
         return self._index.take(ids) if len(self._index) else None
 
     def columns(self) -> Columns | None:
         return self._index.key_columns()
 
     def forget_unused(self, live: Iterable[Ids]) -> Ids | None:
-        """Forgets the keys that are not in `live`, if they are the most: key n is `place[n]` then. None: nothing
-        changed. Looks only when the number of keys has doubled since it last did."""
-        if len(self._index) < self._next_look:
+        """Forgets the keys that are not in `live`, if these are most.
+
+        Looks only when there are twice as many keys as when it last did.
+
+        Returns:
+            `new_ids`: key n has the number `new_ids[n]` from now on; None: nothing changed.
+        """
+        if not has_doubled(len(self._index), self._last_count, _FEWEST_LOOKED_AT):
             return None
-        is_live = np.zeros(len(self._index), np.bool_)
+        is_used = np.zeros(len(self._index), np.bool_)
         for ids in live:
-            is_live[ids] = True
-        kept = np.flatnonzero(is_live)
-        is_worth_it = 2 * len(kept) <= len(self._index)
-        place = np.cumsum(is_live) - 1
+            is_used[ids] = True
+        used = np.flatnonzero(is_used)
+        is_worth_it = 2 * len(used) <= len(self._index)
+        new_ids = np.cumsum(is_used) - 1
         if is_worth_it:
-            self._index.retain(kept)
-        self._next_look = max(_FIRST_LOOK, 2 * len(self._index))
-        return place if is_worth_it else None
+            self._index.retain(used)
+        self._last_count = len(self._index)
+        return new_ids if is_worth_it else None
 
 
-def _listed(types: list[pa.DataType]) -> str:
+def _joined(types: list[pa.DataType]) -> str:
     return ", ".join(map(str, types))

@@ -1,4 +1,5 @@
-"""Windows that keep rows, in columns, until they fire: the joins, and functions that get all rows of a window."""
+"""Base of aligned windows that buffer rows, in columns, until they fire: joins, and functions that get all rows of a
+window."""
 
 from __future__ import annotations
 
@@ -14,13 +15,18 @@ from actors.columns.ordering import distinct
 from actors.keys.index import Ids
 from actors.keys.state_tables import KeyedTables, same_rows
 from actors.operators.contract.operator import OperatorContext, Output, label_of
-from actors.operators.windows.base.operator import WindowOperatorBase
+from actors.operators.windows.base.operator import AlignedWindowOperator
 from actors.operators.windows.base.times import Times
-from actors.operators.windows.buffers.buffered_keys import KeptKeys
-from actors.operators.windows.buffers.firing_batches import WindowGroup, groups_of, window_starts, windows_between
+from actors.operators.windows.buffers.buffered_keys import BufferedKeys
+from actors.operators.windows.buffers.firing_batches import (
+    FiringBatch,
+    firing_batches_of,
+    window_starts,
+    windows_between,
+)
 from actors.operators.windows.buffers.row_buffer import RowBuffer, buffer_table
 from actors.operators.windows.buffers.sliced_runs import SlicedRun
-from actors.operators.windows.buffers.window_lookup import Found, WindowedRows, found_in, put_in_order
+from actors.operators.windows.buffers.window_lookup import WindowedRows, WindowRanges, ordered_by_window, ranges_in
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from flinkray.batches.batch import Batch
@@ -32,15 +38,15 @@ from flinkray.windows.assigners import AlignedWindows
 _GRID = "windows"
 
 
-class KeptRowsOperator(WindowOperatorBase):
-    """Base: keeps the rows of each input by slice until all windows over it are over.
+class BufferingWindowOperator(AlignedWindowOperator):
+    """Base: buffers the rows of each input by slice until all windows over it are over.
 
     A window fires when the watermarks of all inputs have reached its end. Late rows that are still allowed make the
     window fire again for their keys, with everything so far.
     """
 
-    _STATES: ClassVar[tuple[str, ...]]
-    """The part of snapshots with the rows of each input."""
+    _INPUT_PARTS: ClassVar[tuple[str, ...]]
+    """The part of snapshots that has the rows of each input."""
 
     _ROWS_AT_ONCE = 1 << 12
     """Windows are put together until they have this many rows of all inputs; one that has more is alone. So windows of
@@ -48,34 +54,34 @@ class KeptRowsOperator(WindowOperatorBase):
     all windows are due, takes little memory."""
 
     _VALUES_AT_ONCE = 1 << 14
-    """Rows become values for functions until there are so many, or those of a key: they take several times the memory
-    of the columns."""
+    """Rows become values for functions until there are so many, or all those of one key: they take several times the
+    memory of the columns."""
 
     def __init__(self, factory: WindowFactory | WindowCoGroupFactory) -> None:
         assert isinstance(factory.assigner, AlignedWindows)
         super().__init__(factory.assigner, factory.allowed_lateness_ms, factory.late_tag)
         self._next_position = 0
         self._fired_until: int = MIN_TIMESTAMP
-        """Windows that were due at this watermark have fired."""
+        """The watermark at which windows have last fired."""
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._buffers = tuple(RowBuffer(self._where) for _ in self._STATES)
-        self._keys = KeptKeys(self._key_selectors(), self._where)
+        self._buffers = tuple(RowBuffer(self._where) for _ in self._INPUT_PARTS)
+        self._keys = BufferedKeys(self._key_selectors(), self._where)
 
     @abstractmethod
     def _key_selectors(self) -> Sequence[KeySelector | None]:
-        """Of each input."""
+        """The key selector of each input; None: there is one key for all."""
 
     # -- rows
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
-        kept = self._in_time(self._arrived(batch))
-        if kept is None:
+        in_time = self._in_time(self._arrived(batch))
+        if in_time is None:
             return
-        key_ids = self._keys.ids(kept, input_index)
-        run = SlicedRun.of_batch(kept, key_ids, self._next_position, *self._times.slices_of_rows(kept))
-        self._next_position += kept.num_rows
+        key_ids = self._keys.ids(in_time, input_index)
+        run = SlicedRun.of_batch(in_time, key_ids, self._next_position, *self._times.slices_of_rows(in_time))
+        self._next_position += in_time.num_rows
         self._buffers[input_index].add(run)
         due = self._times.due_limit(self._watermark)
         if self._times.starts_over_slice(run.earliest)[0] <= due:
@@ -96,7 +102,7 @@ class KeptRowsOperator(WindowOperatorBase):
         self._forget_unused_keys()
 
     def _before_release(self) -> None:
-        """What was due has fired, and windows that are over are still there."""
+        """Called when what was due has fired, while windows that are over are still there."""
         return
 
     def _earliest_end(self) -> int | None:
@@ -111,64 +117,68 @@ class KeptRowsOperator(WindowOperatorBase):
         self._fired_until = self._watermark  # the next keys' windows start again
 
     def _forget_unused_keys(self) -> None:
-        place = self._keys.forget_unused(part for buffer in self._buffers for part in buffer.live_keys())
-        if place is not None:
+        new_ids = self._keys.forget_unused(part for buffer in self._buffers for part in buffer.live_keys())
+        if new_ids is not None:
             for buffer in self._buffers:
-                buffer.renumber_keys(place)
+                buffer.renumber_keys(new_ids)
 
     # -- results
 
     def _fire(self, windows: Iterable[Times], late: SlicedRun | None) -> None:
-        """Results of these windows, ascending; `late`: only of the keys that these rows have in each."""
+        """Fires these windows, which ascend.
+
+        Args:
+            late: fire only for the keys that these rows have in each window; None: for all keys.
+        """
         for starts in windows:
             buffers = self._buffers if late is None else self._with_keys_of(late, starts)
-            for group in self._groups(starts, buffers):
-                self._fire_group(group, late)
+            for batch in self._firing_batches(starts, buffers):
+                self._fire_batch(batch, late)
         self._end_round()
 
     @abstractmethod
     def _end_round(self) -> None:
-        """Windows have fired."""
+        """Called when windows have fired."""
 
     def _with_keys_of(self, late: SlicedRun, starts: Times) -> tuple[RowBuffer, ...]:
-        """The rows of the keys that these rows have in the windows: few of what may be very many."""
+        """Buffers with only the keys that these late rows have in the windows: few of what may be very many."""
         keys = distinct(self._late_ids(late, starts) % len(self._keys))
         last = int(starts[-1]) + self._times.size - 1
         return tuple(buffer.of_keys(keys, int(starts[0]), last) for buffer in self._buffers)
 
     def _late_ids(self, late: SlicedRun, starts: Times) -> Ids:
-        """The windows and keys that these rows are of."""
-        found = found_in(late, starts, self._times.size)
+        """The pair of window and key of each of these rows."""
+        found = ranges_in(late, starts, self._times.size)
         assert found is not None
         return found.ids(len(self._keys))
 
-    def _groups(self, starts: Times, buffers: Sequence[RowBuffer]) -> Iterator[WindowGroup]:
-        return groups_of(starts, self._times.size, buffers, self._ROWS_AT_ONCE)
+    def _firing_batches(self, starts: Times, buffers: Sequence[RowBuffer]) -> Iterator[FiringBatch]:
+        return firing_batches_of(starts, self._times.size, buffers, self._ROWS_AT_ONCE)
 
-    def _fire_group(self, group: WindowGroup, late: SlicedRun | None) -> None:
+    def _fire_batch(self, batch: FiringBatch, late: SlicedRun | None) -> None:
         try:
-            sides = self._sides(group)
+            sides = self._sides(batch)
         except pa.ArrowException:
             # Not all columns can be put together: dictionaries may have too many values for one.
-            if len(group.starts) > 1:
-                for half in group.halves():
-                    self._fire_group(half, late)
+            if len(batch.starts) > 1:
+                for half in batch.halves():
+                    self._fire_batch(half, late)
                 return
-            sides = self._sides(group.without_dictionaries())
-        wanted = self._keys_to_fire(sides, group.starts, late)
+            sides = self._sides(batch.without_dictionaries())
+        wanted = self._keys_to_fire(sides, batch.starts, late)
         if wanted is not None:
             sides = [None if side is None else side.only(np.isin(side.ids, wanted)) for side in sides]
-        self._fire_sides(sides, group.starts)
+        self._fire_sides(sides, batch.starts)
 
     @abstractmethod
-    def _sides(self, group: WindowGroup) -> list[WindowedRows | None]:
-        """The rows of these windows, put together as far as they are to be; None: there are none."""
+    def _sides(self, batch: FiringBatch) -> list[WindowedRows | None]:
+        """The rows of these windows, ordered by window as far as they have to be; None: there are none."""
 
-    def _put_in_order(self, found: Sequence[Found]) -> WindowedRows | None:
-        return put_in_order(found, len(self._keys), self._times.is_sliced, self._where)
+    def _ordered_by_window(self, found: Sequence[WindowRanges]) -> WindowedRows | None:
+        return ordered_by_window(found, len(self._keys), self._times.is_sliced, self._where)
 
     def _keys_to_fire(self, sides: Sequence[WindowedRows | None], starts: Times, late: SlicedRun | None) -> Ids | None:
-        """The windows and keys to fire, where these are not all."""
+        """The pairs of window and key to fire; None: all of them."""
         if late is not None:
             return distinct(self._late_ids(late, starts))
         there = [side for side in sides if side is not None]
@@ -178,7 +188,7 @@ class KeptRowsOperator(WindowOperatorBase):
 
     @abstractmethod
     def _fire_sides(self, sides: Sequence[WindowedRows | None], starts: Times) -> None:
-        """Emits the results of some windows; a side of `_sides` may have no rows, or be None."""
+        """Emits the results of some windows; a side, which `_sides` gave, may have no rows, or be None."""
 
     # -- snapshots
 
@@ -186,7 +196,7 @@ class KeptRowsOperator(WindowOperatorBase):
         snapshot = self._snapshot_subtask(self._next_position)
         keys, watermark, tables = self._keys.columns(), self._watermark, KeyedTables.of(self.context)
         metadata = {_GRID: self._times.grid.encode()}
-        for name, buffer in zip(self._STATES, self._buffers, strict=True):
+        for name, buffer in zip(self._INPUT_PARTS, self._buffers, strict=True):
             for captured in buffer.capture():
                 make = functools.partial(buffer_table, captured, watermark, keys, tables, metadata, self._where)
                 snapshot.add_keyed(name, make, tables.owned)
@@ -196,7 +206,7 @@ class KeptRowsOperator(WindowOperatorBase):
         if restored is None:
             return
         self._next_position = self._restore_subtask(restored)
-        for name, buffer in zip(self._STATES, self._buffers, strict=True):
+        for name, buffer in zip(self._INPUT_PARTS, self._buffers, strict=True):
             for part in same_rows(restored.keyed(name), _GRID, self._times.grid, label_of(self.context)):
                 buffer.restore(part, self._keys.restored_ids(part), self._watermark)
         self._fired_until = self._watermark

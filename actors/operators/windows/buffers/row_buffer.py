@@ -1,4 +1,5 @@
-"""Rows that windows keep of one input, in columns: few runs of rows by slice, whatever number of slices there is."""
+"""The buffer of one input: rows that windows keep, in few sorted runs of columns, whatever number of slices there
+is."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from actors.columns.large_columns import Columns
 from actors.keys.index import Ids
 from actors.keys.state_tables import KeyedTables, StateRows
 from actors.operators.windows.base.times import Times
-from actors.operators.windows.buffers.buffered_rows import KeyedRows, concat_rows, restored_rows, rows_table
+from actors.operators.windows.buffers.buffered_rows import BufferedRows, concat_rows, restored_rows, rows_table
 from actors.operators.windows.buffers.sliced_runs import HIGHEST_LEVEL, SlicedRun, merged_runs
 from actors.state.snapshots.snapshot import KeyedTable
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
@@ -28,15 +29,18 @@ _MERGED_AT_ONCE = 8
 
 
 class Layout(Struct):
-    """Runs whose rows have the same columns, in order of arrival, but for those of a snapshot. Others are not put
-    together with them before a window has rows of both, so that each window has the types of its rows."""
+    """Runs whose rows have the same columns, in order of arrival, but for those of a snapshot.
+
+    They are not merged with runs of other columns before a window has rows of both, so that each window has the types
+    of its rows.
+    """
 
     kind: Kind
     schema: pa.Schema
     has_fired_ahead: bool
     runs: list[SlicedRun]
 
-    def has(self, rows: KeyedRows) -> bool:
+    def has(self, rows: BufferedRows) -> bool:
         return (
             self.kind is rows.kind
             and self.has_fired_ahead == (rows.fired_until is not None)
@@ -44,7 +48,7 @@ class Layout(Struct):
         )
 
     def add(self, run: SlicedRun, where: str) -> None:
-        """Merges the last runs where there are several that are not larger than the last one."""
+        """Adds a run, and merges the last runs where there are several that are not larger than the last one."""
         runs = self.runs
         runs.append(run)
         while (level := runs[-1].level) < HIGHEST_LEVEL:
@@ -87,7 +91,7 @@ class RowBuffer:
         return min((run.earliest for run in self._runs()), default=None)
 
     def slices_between(self, earliest: int, latest: int) -> list[Times]:
-        """The starts of all slices that start then; ascending, each once, in each array."""
+        """The starts of all slices from `earliest` to `latest`; in each array ascending, each once."""
         found = []
         for run in self._runs():
             if run.earliest <= latest and run.latest >= earliest:
@@ -96,7 +100,7 @@ class RowBuffer:
         return found
 
     def of_keys(self, keys: Ids, earliest: int, latest: int) -> RowBuffer:
-        """The rows of these keys, which ascend, in all runs with slices that start then."""
+        """A buffer with the rows of these keys, which ascend, of all runs with slices from `earliest` to `latest`."""
         found = RowBuffer(self._where)
         for layout in self._layouts:
             runs = (run.of_keys(keys) for run in layout.runs if run.earliest <= latest and run.latest >= earliest)
@@ -112,9 +116,9 @@ class RowBuffer:
             if any(run.earliest <= limit for run in runs):
                 layout.runs = []
                 for run in runs:
-                    kept = run if run.earliest > limit else run.after(limit)
-                    if kept is not None:
-                        layout.add(kept, self._where)
+                    rest = run if run.earliest > limit else run.after(limit)
+                    if rest is not None:
+                        layout.add(rest, self._where)
         self._layouts = [layout for layout in self._layouts if layout.runs]
 
     def _runs(self) -> list[SlicedRun]:
@@ -123,10 +127,10 @@ class RowBuffer:
     def live_keys(self) -> list[Ids]:
         return [run.live().key_ids for run in self._runs()]
 
-    def renumber_keys(self, place: Ids) -> None:
-        """Key n is now `place[n]`."""
+    def renumber_keys(self, new_ids: Ids) -> None:
+        """Gives key n the number `new_ids[n]`."""
         for layout in self._layouts:
-            layout.runs = [run.renumbered(place) for run in layout.runs]
+            layout.runs = [run.renumbered(new_ids) for run in layout.runs]
 
     # -- snapshots
 
@@ -154,7 +158,7 @@ def buffer_table(
     metadata: Mapping[str, bytes],
     where: str,
 ) -> KeyedTable:
-    """What a layout was at a barrier, a row for each of its rows; any thread.
+    """The rows of a layout as they were at a barrier, as a table; any thread may call it.
 
     Args:
         watermark: at the barrier.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from actors.keys.hashes import key_columns
 from actors.keys.state_tables import KeyedTables, same_rows
 from actors.operators.contract.operator import OperatorContext, Output, label_of
+from actors.operators.windows.base import state_parts
 from actors.operators.windows.base.operator import TimedOperator
-from actors.operators.windows.base.results import Bounds, emit_windows
+from actors.operators.windows.base.results import WindowBounds, emit_windows
 from actors.operators.windows.counts.arithmetic import count_windows_of
 from actors.operators.windows.counts.store import CountStore
 from actors.protocol.elements import CheckpointOptions
@@ -16,7 +17,7 @@ from flinkray.transformations.operator_factories import WindowFactory
 from flinkray.types.keys import KeySelector
 
 # Named as those of windows of time, so that a program that goes from the one to the other is told so.
-_STATE = "cells"
+_STATE = state_parts.ACCUMULATORS
 _GRID = "windows"
 
 # Bounds what the windows that a batch fills take in memory while they are put together from panes.
@@ -30,7 +31,7 @@ class ColumnarCountOperator(TimedOperator):
     filled the windows. Their event time is the end of time. What is not full at the end does not fire.
     """
 
-    _CONTENTS_IN = frozenset({_STATE})
+    _PARTS = frozenset({_STATE})
 
     def __init__(self, factory: WindowFactory) -> None:
         windows = count_windows_of(factory)
@@ -55,7 +56,7 @@ class ColumnarCountOperator(TimedOperator):
             some = full[offset : offset + at_once]
             names = [name for name, _ in self._aggregates]
             results = list(zip(names, self._store.results(some), strict=True))
-            bounds = Bounds.of_no_time(len(some))
+            bounds = WindowBounds.of_no_time(len(some))
             emit_windows(self.context, self.output, self._store.key_columns(some), bounds, results)
         self._store.compact()
 

@@ -17,13 +17,14 @@ from actors.operators.aggregates.accumulators import Accumulators
 from actors.operators.contract.operator import OperatorContext, Output, label_of
 from actors.operators.windows.aligned.accumulator_runs import Counts
 from actors.operators.windows.aligned.slice_store import SliceStore
+from actors.operators.windows.base.results import check_names
 from actors.operators.windows.user_functions.contents import WindowContents, WindowRow
 from actors.state.keyed.backend import KeyedStateBackend
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.batches.row_codec import RowEncoder
-from flinkray.errors import InvalidProgramError, operator_label
+from flinkray.errors import operator_label
 from flinkray.state.descriptors import ValueStateDescriptor
 from flinkray.types.keys import KeySelector
 from flinkray.types.records import MIN_TIMESTAMP
@@ -128,7 +129,7 @@ class AggregateFirings:
             results = self._store.combined_results(accumulators, np.repeat(np.arange(firings), counts), firings)
         windows = [window for window, _ in self._firings]
         names = [*self._store.key_names(), "window_start", "window_end", *(name for name, _ in self._aggregates)]
-        check_names(names, self._where)
+        check_names(names, operator_label(self._where))
         starts, ends = (
             pa.array([getattr(window, bound, None) for window in windows], pa.int64()) for bound in ("start", "end")
         )
@@ -205,13 +206,3 @@ class AggregateContents(WindowContents):
     def _merge_in(self, taken: Any) -> None:
         # Of the slices only the last one grows, so that windows that merge again and again stay in few.
         self._state.update((*(self._state.value() or ()), *taken))
-
-
-def check_names(names: Sequence[str], where: str) -> None:
-    """Raises InvalidProgramError where two columns of a result have the same name."""
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise InvalidProgramError(
-            f"{operator_label(where)}: its result has two columns named {twice!r} (of the key, window_start, "
-            "window_end, and the aggregates); give the aggregate another name, or rename the key column before key_by"
-        )

@@ -11,6 +11,7 @@ from actors.keys.hashes import hashable_keys, key_columns, key_groups
 from actors.operators.contract.operator import OperatorContext, Output, label_of
 from actors.operators.functions.result_collector import ResultCollector
 from actors.operators.time.timers import InternalTimerService, Timer
+from actors.operators.windows.base import state_parts
 from actors.operators.windows.base.operator import TimedOperator
 from actors.operators.windows.general.aggregates import AggregateContents, AggregateFirings
 from actors.operators.windows.general.merging import MergingWindows
@@ -24,9 +25,9 @@ from actors.operators.windows.user_functions.contents import (
 )
 from actors.operators.windows.user_functions.contents_by_key import NOTHING
 from actors.operators.windows.user_functions.contexts import (
-    EvictorContext,
     FiringContext,
     NoWindowState,
+    WindowEvictorContext,
     WindowTriggerContext,
 )
 from actors.protocol.elements import CheckpointOptions
@@ -45,9 +46,6 @@ from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from flinkray.windows.assigners import MergingWindowAssigner
 from flinkray.windows.triggers import TriggerResult
 
-# What begins the names of its own and its trigger's state in snapshots.
-_OWN = "own"
-
 
 class GeneralWindowOperator(TimedOperator):
     """After Flink's WindowOperator and EvictingWindowOperator: a row fires its windows at once where it has to.
@@ -56,7 +54,7 @@ class GeneralWindowOperator(TimedOperator):
     windows merge, contents by the key and the window's state window.
     """
 
-    _CONTENTS_IN = frozenset({_OWN})
+    _PARTS = frozenset({state_parts.GENERAL})
 
     def __init__(self, factory: WindowFactory) -> None:
         self._assigner = factory.assigner
@@ -82,13 +80,13 @@ class GeneralWindowOperator(TimedOperator):
         # What the window function keeps: per key, and per key and window. And what the operator and its trigger keep.
         self._key_state: KeyedStateBackend = create_keyed_state(context, "key/")
         self._window_state: KeyedStateBackend = create_keyed_state(context, "window/")
-        self._own_state: KeyedStateBackend = create_keyed_state(context, f"{_OWN}/")
+        self._own_state: KeyedStateBackend = create_keyed_state(context, f"{state_parts.GENERAL}/")
         self._timers = InternalTimerService(context, self._on_processing_time)
         self._merging: MergingWindows | None = None
         if isinstance(self._assigner, MergingWindowAssigner):
             self._merging = MergingWindows(self._assigner, self._own_state)
         runtime_context = TaskRuntimeContext(context, self._key_state)
-        self._evictor_context = EvictorContext(self, runtime_context)
+        self._evictor_context = WindowEvictorContext(self, runtime_context)
         self._trigger_context = WindowTriggerContext(self, runtime_context, self._timers, self._own_state)
         window_state = self._window_state if self._merging is None else NoWindowState(self._label)
         self._firing = FiringContext(self, self._key_state, window_state)

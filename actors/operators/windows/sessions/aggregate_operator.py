@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.operators.aggregates.aggregate_columns import AggregateColumns
-from actors.operators.windows.base.results import Bounds, emit_windows
+from actors.operators.windows.base.results import WindowBounds, emit_windows
 from actors.operators.windows.sessions.contents import AggregatedSessions, SessionContents
 from actors.operators.windows.sessions.operator_base import SessionOperatorBase
 from actors.operators.windows.sessions.session_table import SessionIds
@@ -22,7 +22,7 @@ class ColumnarSessionOperator(SessionOperatorBase):
         return AggregatedSessions(self._aggregates, self._where)
 
     def _emit(self, sessions: SessionIds) -> None:
-        bounds = Bounds.of(*self._store.windows(sessions))
+        bounds = WindowBounds.of(*self._store.windows(sessions))
         results = list(zip(self._aggregates.names, self._aggregates.results(sessions), strict=True))
         keys = self._store.keys(sessions)
         key_columns = [] if keys is None else list(zip(keys.schema.names, keys.columns, strict=True))

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from actors.columns.ordering import differs_from_previous, order_by
 from actors.keys.index import Ids
+from actors.operators.aggregates.value_rules import Flags
 from actors.operators.windows.base.times import Times
-from actors.operators.windows.sessions.session_table import Flags
 
 Rows = npt.NDArray[np.int64]
 

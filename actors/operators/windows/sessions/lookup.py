@@ -8,9 +8,10 @@ from msgspec import Struct
 from actors.columns.ordering import differs_from_previous, order_by
 from actors.keys.index import Ids
 from actors.operators.aggregates.accumulators import grown, renumbered
+from actors.operators.aggregates.value_rules import Flags
 from actors.operators.windows.base.times import Times
 from actors.operators.windows.sessions.intervals import Runs
-from actors.operators.windows.sessions.session_table import NO_SESSION, NO_SESSIONS, Flags, SessionIds, SessionTable
+from actors.operators.windows.sessions.session_table import NO_SESSION, NO_SESSIONS, SessionIds, SessionTable
 from actors.operators.windows.sessions.time_index import SessionIndex
 from flinkray.types.records import MIN_TIMESTAMP
 

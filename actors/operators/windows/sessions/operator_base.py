@@ -9,6 +9,7 @@ import numpy as np
 from actors.keys.hashes import key_columns
 from actors.keys.state_tables import KeyedTables, state_rows
 from actors.operators.contract.operator import OperatorContext, Output
+from actors.operators.windows.base import state_parts
 from actors.operators.windows.base.operator import TimedOperator
 from actors.operators.windows.base.times import Times, late_limit
 from actors.operators.windows.sessions.contents import SessionContents
@@ -25,7 +26,7 @@ from flinkray.types.keys import KeySelector
 from flinkray.types.records import MAX_TIMESTAMP
 from flinkray.windows.assigners import SessionWindows, checked_gap
 
-_STATE = "sessions"
+_STATE = state_parts.SESSIONS
 
 # Bounds what the last watermark, with which all sessions are due, takes in memory.
 _SESSIONS_AT_ONCE = 1_000_000
@@ -38,7 +39,7 @@ class SessionOperatorBase(TimedOperator):
     again, once per batch. After Flink's WindowOperator with MergingWindowSet: lateness is that of the merged session.
     """
 
-    _CONTENTS_IN = frozenset({_STATE})
+    _PARTS = frozenset({_STATE})
 
     def __init__(self, factory: WindowFactory) -> None:
         assigner = factory.assigner

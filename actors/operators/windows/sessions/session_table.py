@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from actors.keys.index import Ids
 from actors.operators.aggregates.accumulators import Accumulators, grown, renumbered
+from actors.operators.aggregates.value_rules import Flags
 from actors.operators.windows.base.times import Times
-
-Flags = npt.NDArray[np.bool_]
 
 SessionIds = Accumulators
 """Numbers of sessions; a session's number is that of its accumulator in all columns of aggregates."""

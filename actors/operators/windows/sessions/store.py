@@ -12,11 +12,12 @@ from actors.columns.large_columns import Columns
 from actors.columns.ordering import differs_from_previous, distinct, order_by
 from actors.keys.index import Ids, KeyIndex
 from actors.keys.state_tables import KeyedTables, StateRows
+from actors.operators.aggregates.value_rules import Flags
 from actors.operators.windows.base.times import Times
 from actors.operators.windows.sessions.contents import FrozenContents, SessionContents
 from actors.operators.windows.sessions.intervals import EndQueue, Rows, Runs, merge_touching, touch_any
 from actors.operators.windows.sessions.lookup import Near, SessionsByKey
-from actors.operators.windows.sessions.session_table import NO_SESSION, NO_SESSIONS, Flags, SessionIds, SessionTable
+from actors.operators.windows.sessions.session_table import NO_SESSION, NO_SESSIONS, SessionIds, SessionTable
 from actors.state.snapshots.snapshot import KeyedTable
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy

@@ -9,8 +9,9 @@ from actors.columns.ordering import differs_from_previous, distinct, order_by
 from actors.columns.ranges import indices_of_ranges
 from actors.keys.index import Ids
 from actors.operators.aggregates.accumulators import grown
+from actors.operators.aggregates.value_rules import Flags
 from actors.operators.windows.base.times import Times
-from actors.operators.windows.sessions.session_table import NO_SESSION, NO_SESSIONS, Flags, SessionIds, SessionTable
+from actors.operators.windows.sessions.session_table import NO_SESSION, NO_SESSIONS, SessionIds, SessionTable
 
 _RUNS = 4
 """So many sorted runs of about the same length become one."""

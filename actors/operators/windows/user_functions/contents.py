@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from actors.operators.windows.user_functions.contents_by_key import NOTHING
-from actors.operators.windows.user_functions.contexts import EvictorContext
+from actors.operators.windows.user_functions.contexts import WindowEvictorContext
 from actors.state.keyed.backend import KeyedStateBackend
 from flinkray.batches.row_codec import as_row, form_of, short_repr
 from flinkray.batches.row_codec import snapshot as copy_of
@@ -214,7 +214,7 @@ class EvictedContents(RowContents):
         self,
         backend: KeyedStateBackend,
         evictor: Evictor,
-        context: EvictorContext,
+        context: WindowEvictorContext,
         where: str,
         emit: Callable[[Any], None],
     ) -> None:

@@ -52,7 +52,7 @@ class FiringContext:
         return self._key_state
 
 
-class EvictorContext:
+class WindowEvictorContext:
     """What evictors may ask for (Flink's EvictorContext), and assigners too: both times and metrics."""
 
     def __init__(self, operator: Watermarked, runtime_context: TaskRuntimeContext) -> None:
@@ -73,7 +73,7 @@ class EvictorContext:
         return self._runtime_context
 
 
-class WindowTriggerContext(EvictorContext):
+class WindowTriggerContext(WindowEvictorContext):
     """What triggers may ask for (flinkray.windows.triggers.OnMergeContext): timers and state of the current key and
     window.
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators.joins import interval_buffer, interval_operator
+from actors.operators.joins import interval_operator, interval_partners
 from actors.operators.joins.interval_operator import IntervalJoinOperator
 from flinkray.batches.batch import Batch
 from flinkray.errors import InvalidProgramError, NullTimestampError, TypeMismatchError, UserFunctionError
@@ -426,7 +426,7 @@ def late_values(harness: OperatorHarness) -> list[list[int]]:
 def test_the_columns_and_the_function_agree_with_a_nested_loop(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(seed)
     if seed % 3 == 0:  # as if the times of a run were too far apart for their distance to be a rank
-        monkeypatch.setattr(interval_buffer, "_MOST_CODES", 0)
+        monkeypatch.setattr(interval_partners, "_MOST_CODES", 0)
     if seed % 4 == 0:  # as if the text of a run had no room in one array
         monkeypatch.setattr("actors.columns.large_columns._MOST_BYTES", 30)
     key_type, keys = chance.choice(KEY_SETS)

@@ -19,7 +19,7 @@ from actors.operators.joins.window_operator import (
     TwoInputWindowOperator,
     create_co_group_operator,
 )
-from actors.operators.windows.base.times import WindowTimes
+from actors.operators.windows.base.times import AlignedWindowTimes
 from actors.operators.windows.buffers import firing_batches
 from flinkray.batches.batch import Batch
 from flinkray.transformations.operator_factories import WindowCoGroupFactory
@@ -259,7 +259,7 @@ def test_windows_are_put_together_until_they_have_so_many_rows(assigner: Aligned
         push(harness, [Event(number // 10 * 10, number, (side, number)) for number in range(300)], side)
         push(harness, [Event(150, number, (side, number)) for number in range(200)], side)
     starts = np.arange(0, 300, 10)
-    groups = list(firing_batches.groups_of(starts, assigner.size_ms, operator._buffers, 100))
+    groups = list(firing_batches.firing_batches_of(starts, assigner.size_ms, operator._buffers, 100))
     assert np.concatenate([group.starts for group in groups]).tolist() == starts.tolist()
     rows = [sum(int(found.counts.sum()) for side in group.sides for found in side) for group in groups]
     assert sum(rows) == sum(rows_in(start, assigner.size_ms) for start in starts.tolist())
@@ -275,7 +275,7 @@ def rows_in(start: int, size: int) -> int:
 @pytest.mark.parametrize("seed", range(40))
 def test_windows_over_slices_are_those_over_any_of_them_each_once(seed: int) -> None:
     chance = random.Random(seed)
-    times = WindowTimes(chance.choice(ASSIGNERS), 0)
+    times = AlignedWindowTimes(chance.choice(ASSIGNERS), 0)
     numbers = sorted({chance.randrange(-60, 60) for _ in range(chance.randint(1, 30))})
     slices = [number * times.slice + times.offset for number in numbers]
     after, until = chance.choice(((MIN_TIMESTAMP - 50, MAX_TIMESTAMP), (-100, 90), (13, 14), (20, -20)))

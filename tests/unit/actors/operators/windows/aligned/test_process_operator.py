@@ -56,7 +56,7 @@ def fired(harness: OperatorHarness, watermark: int) -> list[Any]:
 
 @pytest.mark.parametrize("most", [1, 3, 1 << 14])
 def test_values_have_the_types_and_columns_that_they_came_with(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buffering_operator.KeptRowsOperator, "_VALUES_AT_ONCE", most)
+    monkeypatch.setattr(buffering_operator.BufferingWindowOperator, "_VALUES_AT_ONCE", most)
     with process(function=lambda _key, _context, rows: [repr(list(rows))]) as harness:
         harness.push({"key": ["a", "b", "a"], "value": [1, 2, 3]}, [1, 1, 1])
         harness.push({"key": ["a", "b"], "value": [0.5, 4.0]}, [2, 2])
@@ -166,13 +166,13 @@ def test_all_rows_of_a_stream_without_keys_are_of_one() -> None:
 
 def test_a_late_row_makes_its_window_look_at_the_rows_of_its_key_only(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[int] = []
-    put_in_order = buffering_operator.put_in_order
+    ordered_by_window = buffering_operator.ordered_by_window
 
     def counted(found: Any, *more: Any) -> Any:
         looked_at.append(sum(int(each.counts.sum()) for each in found))
-        return put_in_order(found, *more)
+        return ordered_by_window(found, *more)
 
-    monkeypatch.setattr(buffering_operator, "put_in_order", counted)
+    monkeypatch.setattr(buffering_operator, "ordered_by_window", counted)
     with process(function=lambda key, _context, rows: [(key, len(rows))], lateness=100) as harness:
         for _ in range(3):
             harness.push({"key": list(range(1000))}, [1] * 1000)

@@ -12,7 +12,7 @@ import pytest
 
 from actors.operators.contract.operator import Operator
 from actors.operators.joins.window_operator import create_co_group_operator
-from actors.operators.windows.buffers.buffering_operator import KeptRowsOperator
+from actors.operators.windows.buffers.buffering_operator import BufferingWindowOperator
 from actors.operators.windows.choice import create_window_operator
 from flinkray.errors import CheckpointError
 from flinkray.functions.interfaces import AggregateFunction, ProcessWindowFunction, WindowContext
@@ -146,7 +146,7 @@ def columns(events: list[Event], key_type: pa.DataType, chance: random.Random) -
 def test_windows_go_on_at_any_parallelism(shape: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(f"{shape} {seed}")
     monkeypatch.setattr("actors.columns.large_columns._MOST_BYTES", (1 << 30, 30)[seed % 2])
-    monkeypatch.setattr(KeptRowsOperator, "_VALUES_AT_ONCE", (1 << 14, 3)[seed % 2])
+    monkeypatch.setattr(BufferingWindowOperator, "_VALUES_AT_ONCE", (1 << 14, 3)[seed % 2])
     selector = SELECTORS[seed % len(SELECTORS)]
     key_type, keys = chance.choice(KEYS)
     if shape == "process":
@@ -190,7 +190,7 @@ JOINS = {"columnar": (None, True), "function": (pair, True), "co-group": (both_l
 def test_joins_go_on_at_any_parallelism(shape: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(f"{shape} {seed}")
     monkeypatch.setattr("actors.columns.large_columns._MOST_BYTES", (1 << 30, 30)[seed % 2])
-    monkeypatch.setattr(KeptRowsOperator, "_VALUES_AT_ONCE", (1 << 14, 3)[seed % 2])
+    monkeypatch.setattr(BufferingWindowOperator, "_VALUES_AT_ONCE", (1 << 14, 3)[seed % 2])
     selectors = [SELECTORS[seed % 2], KEY]
     # A function's times would come in microseconds, so that the two inputs would not meet.
     key_type, keys = chance.choice(KEYS[:3])

@@ -14,7 +14,7 @@ from actors.operators.windows.aligned import dense_index, sparse_index
 from actors.operators.windows.aligned.aggregate_operator import ColumnarWindowOperator
 from actors.operators.windows.aligned.dense_index import DenseIndex
 from actors.operators.windows.aligned.process_operator import ProcessWindowOperator
-from actors.operators.windows.base.times import WindowTimes
+from actors.operators.windows.base.times import AlignedWindowTimes
 from actors.operators.windows.choice import create_window_operator
 from actors.operators.windows.user_functions.calls import WindowCalls
 from actors.state.keyed.backend import NO_GROUP
@@ -553,7 +553,7 @@ def test_a_window_computes_exactly_one_thing(factory: WindowFactory) -> None:
 
 
 def test_windows_over_a_time_are_found_by_floor_arithmetic() -> None:
-    times = WindowTimes(SlidingEventTimeWindows.of(10, 4, -1), 0)
+    times = AlignedWindowTimes(SlidingEventTimeWindows.of(10, 4, -1), 0)
     for timestamp in range(-30, 30):
         expected = [start for start in range(-101, 101, 4) if start <= timestamp < start + 10]
         assert times.starts(times.last_start(timestamp), timestamp) == expected
@@ -594,7 +594,7 @@ def test_the_outermost_windows_within_64_bits_fire(is_columnar: bool) -> None:
 
 @pytest.mark.parametrize(("size", "slide", "offset"), [(10, 10, 0), (25, 10, 3), (60, 2, -1), (5, 8, -2), (7, 7, 6)])
 def test_windows_over_many_slices_are_those_over_each(size: int, slide: int, offset: int) -> None:
-    times = WindowTimes(SlidingEventTimeWindows.of(size, slide, offset), 20)
+    times = AlignedWindowTimes(SlidingEventTimeWindows.of(size, slide, offset), 20)
     chance = random.Random(size)
     for _ in range(20):
         moments = [chance.randrange(-200, 200) for _ in range(chance.choice((1, 30)))]

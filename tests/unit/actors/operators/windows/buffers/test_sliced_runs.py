@@ -8,18 +8,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators.windows.buffers.buffered_rows import KeyedRows
+from actors.operators.windows.buffers.buffered_rows import BufferedRows
 from actors.operators.windows.buffers.row_buffer import RowBuffer
 from actors.operators.windows.buffers.sliced_runs import SlicedRun, merged_runs
-from actors.operators.windows.buffers.window_lookup import Found, WindowedRows, found_in, put_in_order
+from actors.operators.windows.buffers.window_lookup import WindowedRows, WindowRanges, ordered_by_window, ranges_in
 from flinkray.types.records import Kind
 
 
-def rows_of(positions: list[int], fired_until: int | None = None) -> KeyedRows:
+def rows_of(positions: list[int], fired_until: int | None = None) -> BufferedRows:
     """The value of a row is its position, and so is its key."""
     at = np.array(positions)
     fired = None if fired_until is None else np.full(len(at), fired_until)
-    return KeyedRows(pa.table({"value": at}), Kind.ROW, at.copy(), at, fired)
+    return BufferedRows(pa.table({"value": at}), Kind.ROW, at.copy(), at, fired)
 
 
 def run_of(positions: list[int], slices: list[int]) -> SlicedRun:
@@ -31,8 +31,8 @@ def content(run: SlicedRun) -> list[tuple[int, int]]:
     return list(zip(run.slices().tolist(), run.live().data.column("value").to_pylist(), strict=True))
 
 
-def found(run: SlicedRun, starts: list[int], size: int) -> list[Found]:
-    one = found_in(run, np.array(starts), size)
+def found(run: SlicedRun, starts: list[int], size: int) -> list[WindowRanges]:
+    one = ranges_in(run, np.array(starts), size)
     return [] if one is None else [one]
 
 
@@ -75,7 +75,7 @@ def test_windows_have_their_rows_by_arrival_and_hold_each_once(seed: int) -> Non
     pieces = [slice(begin, end) for begin, end in zip([0, *cuts], [*cuts, 60], strict=True)]
     runs = [run_of(positions[piece], slices[piece]) for piece in (pieces if chance.random() < 0.7 else [slice(60)])]
     starts = sorted(10 * number for number in chance.sample(range(-4, 14), chance.randint(1, 8)))
-    windowed = put_in_order([each for run in runs for each in found(run, starts, size)], 60, is_sliced, "join")
+    windowed = ordered_by_window([each for run in runs for each in found(run, starts, size)], 60, is_sliced, "join")
     expected = [
         (window, position)
         for window, start in enumerate(starts)

@@ -1,4 +1,4 @@
-"""What an interval join keeps of one input: rows in sorted runs, which find the partners of many rows at once."""
+"""The buffer of one input of an interval join, and the search for partners: rows of the same key in a range of time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from msgspec.structs import replace
 
 from actors.columns.large_columns import Columns
@@ -15,18 +14,17 @@ from actors.columns.ordering import order_by
 from actors.columns.row_sizes import Sizes, row_sizes
 from actors.keys.index import Ids
 from actors.keys.state_tables import KeyedTables, StateRows
-from actors.operators.windows.buffers.buffered_rows import KeyedRows, concat_rows, restored_rows, rows_table
+from actors.operators.windows.base.compaction import are_due_to_merge
+from actors.operators.windows.base.times import Times
+from actors.operators.windows.buffers.buffered_rows import BufferedRows, concat_rows, restored_rows, rows_table
 from actors.state.snapshots.snapshot import KeyedTable
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP
 
-Times = npt.NDArray[np.int64]
-
 _TIME = "time"
 
-# A run is merged with the one before it unless that has more than this many times its rows: so there are few runs to
-# look into, and a row is merged few times.
-_MERGE_RATIO = 2
+# So many sorted runs of about as many rows become one.
+_FAN_IN = 2
 
 # Codes of (key, time) are int64.
 _MOST_CODES = 2**62
@@ -39,13 +37,13 @@ def shifted(times: Times, by: int) -> Times:
     return np.maximum(times, MIN_TIMESTAMP - by) + by
 
 
-class SortedRun:
-    """Rows in order of arrival, with an index by (key, time, arrival).
+class KeyTimeRun:
+    """A sorted run: rows in order of arrival, with an index by (key, time, arrival).
 
     Rows up to the time `over_until` are over: they match nothing, and leave when the run is rewritten.
     """
 
-    def __init__(self, rows: KeyedRows, times: Times, over_until: int = MIN_TIMESTAMP) -> None:
+    def __init__(self, rows: BufferedRows, times: Times, over_until: int = MIN_TIMESTAMP) -> None:
         self.rows = rows
         self.times = times
         self.over_until = over_until
@@ -56,11 +54,17 @@ class SortedRun:
         span = self.latest - self.earliest + 2
         self._is_dense = (self._highest_key + 2) * span < _MOST_CODES
         self._width = span if self._is_dense else len(times) + 1
-        """Above all ranks."""
+        """A number above all ranks."""
 
-    def find(self, key_ids: Ids, lowest: Times, highest: Times) -> tuple[Ids, Ids]:
-        """For each of the keys the rows of the times `lowest` to `highest`: where in `order` they begin, and how many
-        they are."""
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def find_partners(self, key_ids: Ids, lowest: Times, highest: Times) -> tuple[Ids, Ids]:
+        """Finds partners: for each key the rows of the times `lowest` to `highest`, both included.
+
+        Returns:
+            For each key where its rows begin in `order`, and how many they are.
+        """
         bases = np.minimum(key_ids, self._highest_key + 1) * self._width
         if self.over_until >= self.earliest:
             lowest = np.maximum(lowest, self.over_until + 1)
@@ -74,7 +78,7 @@ class SortedRun:
 
     @cached_property
     def order(self) -> Ids:
-        """The rows by key, then time, then arrival."""
+        """The indices of the rows by key, then time, then arrival."""
         return order_by(self._unsorted_codes())
 
     @cached_property
@@ -108,30 +112,30 @@ class SortedRun:
         return len(self.times) - int(np.searchsorted(self._sorted_times, self.over_until, "right"))
 
     def captured(self) -> CapturedRows:
-        """As it is now; nothing of it changes any more."""
+        """The rows as they are now; nothing of them changes any more."""
         return CapturedRows(self.rows, self.times, self.over_until)
 
     def live(self) -> LiveRows:
-        """Those that are not over."""
+        """The rows that are not over."""
         return self.captured().live()
 
 
 class LiveRows(NamedTuple):
-    rows: KeyedRows
+    rows: BufferedRows
     times: Times
 
 
 class CapturedRows(NamedTuple):
-    rows: KeyedRows
+    rows: BufferedRows
     times: Times
     over_until: int
 
     def live(self) -> LiveRows:
-        """Those that were not over."""
+        """The rows that were not over."""
         if self.over_until < int(self.times.min()):
             return LiveRows(self.rows, self.times)
-        kept = np.flatnonzero(self.times > self.over_until)
-        return LiveRows(self.rows.take(kept), self.times[kept])
+        live = np.flatnonzero(self.times > self.over_until)
+        return LiveRows(self.rows.take(live), self.times[live])
 
 
 class IntervalBuffer:
@@ -143,45 +147,45 @@ class IntervalBuffer:
 
     def __init__(self, where: str) -> None:
         self._where = where
-        self._runs: list[SortedRun] = []
+        self._runs: list[KeyTimeRun] = []
 
-    def add(self, rows: KeyedRows, times: Times) -> None:
+    def add(self, rows: BufferedRows, times: Times) -> None:
         """Adds rows that hold no received batch alive."""
-        self._runs.append(SortedRun(rows, times))
-        while len(self._runs) > 1 and len(self._runs[-2].times) <= _MERGE_RATIO * len(self._runs[-1].times):
+        self._runs.append(KeyTimeRun(rows, times))
+        while are_due_to_merge(self._runs, _FAN_IN):
             last = self._runs.pop()
             self._runs[-1] = _merged([self._runs[-1].live(), last.live()], self._where)
 
-    def runs_between(self, earliest: int, latest: int) -> Iterator[SortedRun]:
-        """Those that may have rows of these times, in order of arrival."""
+    def runs_between(self, earliest: int, latest: int) -> Iterator[KeyTimeRun]:
+        """The runs that may have rows of these times, in order of arrival."""
         for run in self._runs:
             if run.earliest <= latest and run.latest >= earliest:
                 yield run
 
     def end_until(self, over_until: int) -> None:
-        """The rows up to that time are over. Rows of such times that come later are not, until the next call."""
-        kept = []
+        """Ends the rows up to that time. Rows of such times that come later are not over, until the next call."""
+        live_runs = []
         for run in self._runs:
             if run.latest > over_until:
                 run.over_until = over_until
-                kept.append(run if 2 * run.count_live() >= len(run.times) else SortedRun(*run.live()))
-        self._runs = kept
+                live_runs.append(run if 2 * run.count_live() >= len(run.times) else KeyTimeRun(*run.live()))
+        self._runs = live_runs
 
     def live_keys(self) -> Iterator[Ids]:
-        """The keys of all rows that are kept."""
+        """The key numbers of all buffered rows."""
         for run in self._runs:
             yield run.rows.key_ids
 
-    def renumber_keys(self, place: Ids) -> None:
-        """Key n is now `place[n]`."""
+    def renumber_keys(self, new_ids: Ids) -> None:
+        """Gives key n the number `new_ids[n]`."""
         for index, run in enumerate(self._runs):
-            renumbered = replace(run.rows, key_ids=place[run.rows.key_ids])
-            self._runs[index] = SortedRun(renumbered, run.times, run.over_until)
+            renumbered = replace(run.rows, key_ids=new_ids[run.rows.key_ids])
+            self._runs[index] = KeyTimeRun(renumbered, run.times, run.over_until)
 
     # -- snapshots
 
     def capture(self) -> list[CapturedRows]:
-        """All rows as they are now, in pieces."""
+        """All rows as they are now, a part for each run."""
         return [run.captured() for run in self._runs]
 
     def restore(self, part: StateRows, key_ids: Ids) -> None:
@@ -192,10 +196,14 @@ class IntervalBuffer:
 
 
 def buffer_table(captured: list[CapturedRows], keys: Columns, tables: KeyedTables, where: str) -> KeyedTable:
-    """What a buffer was at a barrier; any thread. `where` names the operator in errors."""
+    """The rows of a buffer as they were at a barrier, as a table; any thread may call it.
+
+    Args:
+        where: names the operator in errors.
+    """
     run = _merged([part.live() for part in captured], where)
     return rows_table(run.rows, {_TIME: from_numpy(run.times)}, keys, tables, {})
 
 
-def _merged(parts: list[LiveRows], where: str) -> SortedRun:
-    return SortedRun(concat_rows([part.rows for part in parts], where), np.concatenate([part.times for part in parts]))
+def _merged(parts: list[LiveRows], where: str) -> KeyTimeRun:
+    return KeyTimeRun(concat_rows([part.rows for part in parts], where), np.concatenate([part.times for part in parts]))
