@@ -33,7 +33,7 @@ from actors.protocol.main_thread import MainThread, RunAsync
 from actors.protocol.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, Payloads
 from actors.protocol.serialized_value import SerializedValue
 from actors.tasks.chain.task_services import TaskServices
-from actors.tasks.checkpoints.state_access import RestoredTaskReader
+from actors.tasks.checkpoints.restoring import RestoredTaskReader
 from actors.tasks.metrics.export import MetricsExporter
 from actors.tasks.stream_task import StreamTask
 from flinkray.config import options

@@ -1,4 +1,6 @@
-"""Tasks: a chain of operators with its inputs and outputs, driven by a mailbox.
+"""Tasks: a chain of operators with its inputs and outputs, in one thread driven by a mailbox.
 
-Open `stream_task.py` first: a task's life. `wiring.py` sets up what its deployment says.
+Open `stream_task.py` first: a task's life. `wiring.py` sets up inputs and outputs as the deployment says; the inner
+rooms are the `chain` of operators, `inputs`, `checkpoints` and `metrics`. May import `actors.operators`,
+`actors.network`, `actors.mailbox`, `actors.checkpoints.storage` and what is below these.
 """

@@ -1,4 +1,4 @@
-"""A task: its life from deployment to the end, in one thread driven by a mailbox (Flink's Task and StreamTask)."""
+"""A task: its life from deployment to its end, in one thread driven by a mailbox (Flink's Task and StreamTask)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from actors.protocol.elements import (
     Watermark,
 )
 from actors.tasks.chain.operator_chain import OperatorChain
-from actors.tasks.chain.task_services import TaskServices
+from actors.tasks.chain.task_services import TaskEnvironment, TaskServices
+from actors.tasks.chain.task_settings import TaskSettings
 from actors.tasks.chain.timers import TaskTimers
 from actors.tasks.checkpoints.ending import TaskEnd
 from actors.tasks.checkpoints.restoring import TaskRestoring
@@ -49,27 +50,27 @@ log = logging.getLogger(__name__)
 
 
 class StreamTask:
-    """One attempt of one subtask; a `Loop`.
+    """One attempt of one subtask (a Loop).
 
-    In order: load the code, set up partitions, gates and operators; INITIALIZING; initialize_state and open from tail
-    to head; rows that were in flight in the checkpoint that it starts from; RUNNING; mails and input until the end of
-    data, then `finish` from head to tail, and EndOfData; where there are checkpoints, one that covers this; stop
-    timers, refuse and drain mails; flush; close operators; end the partitions; FINISHED. Whatever fails on the way ends
-    in FAILED, a cancel in CANCELED, and operators are closed always. A state is reported when it is reached; FINISHED,
-    CANCELED and FAILED are reported last.
+    Its life, in order: load the code, set up partitions, gates and operators; INITIALIZING; initialize_state and open,
+    from tail to head; process the rows that were in flight in the checkpoint that it starts from; RUNNING; mails and
+    input until the end of data; `finish` from head to tail, and EndOfData; if there are checkpoints, wait for one that
+    covers this; stop timers, refuse and drain mails; flush; close operators; end the partitions; FINISHED. Any failure
+    leads to FAILED and a cancellation to CANCELED, and operators are closed in any case. Each state is reported when it
+    is reached, the last one when everything else is done.
 
-    A savepoint that stops the job. SUSPEND: at the trigger sources stop reading, and the barrier goes out; each task
-    that has taken the savepoint stops its timers; when it is complete, sources end with EndOfData that does not drain:
-    no watermark, no `finish`, in any task. DRAIN: at the trigger sources end with MAX_TIMESTAMP, `finish` and
-    EndOfData, and behind these goes the barrier, so that the savepoint holds what remained to be committed. Either way
-    a task ends once the savepoint is complete and its inputs have ended; if the savepoint fails, the task does.
+    When a savepoint stops the job with SUSPEND: at the trigger, sources stop reading and the barrier goes out; each
+    task stops its timers when it has taken the savepoint; when the savepoint is complete, sources end with an EndOfData
+    that does not drain, so that no task sees a last watermark or `finish`. With DRAIN: at the trigger, sources end with
+    MAX_TIMESTAMP, `finish` and EndOfData, and the barrier goes out behind these, so that the savepoint has all that
+    remains to be committed. Either way a task ends once the savepoint is complete and its inputs have ended; if the
+    savepoint fails, so does the task.
 
     A task whose rows were all processed before the checkpoint that it starts from runs no operators: once its inputs
-    say so too, it says MAX_TIMESTAMP and EndOfData, and goes on as at the end of data.
+    have ended, it sends MAX_TIMESTAMP and EndOfData, and goes on as at the end of data.
 
     Args:
-        report: gets each new state, with the error where there is one, and the figures at that moment; called in the
-            task's thread.
+        report: called in the task's thread with each new state, the error if there is one, and the metrics so far.
     """
 
     def __init__(
@@ -85,12 +86,14 @@ class StreamTask:
         self._error: BaseException | None = None
         self._processor = MailboxProcessor(self._default_action, self._set_error)
         self._timers = TaskTimers(services.timers)
+        settings = TaskSettings.of(deployment.configuration)
         self._checkpoint_timers = TaskTimers(services.timers)
         self._end_condition = TaskEnd(deployment.has_checkpoints)
-        self._written = SubtaskCheckpoints(deployment, services, head_config(deployment).operator_id)
+        head = head_config(deployment).operator_id
+        self._written = SubtaskCheckpoints(deployment, services, head, settings.inline_state_bytes)
         self._is_running = False
-        """RUNNING has been reported, and the end is not near."""
-        # Operators further down have a higher priority: who waits must not be entered from above meanwhile.
+        """Whether RUNNING has been reported, and the task has not begun to end."""
+        # Operators further down have higher priorities, as one that waits for its mails must not get rows meanwhile.
         self._executors = {
             config.operator_id: self._processor.executor(position)
             for position, config in enumerate(deployment.operators, start=1)
@@ -98,51 +101,54 @@ class StreamTask:
         self._phase = self._deploy
         self._is_done = False
         self._cancellation = Cancellation()
+        self._environment = TaskEnvironment(
+            deployment, settings, services, self._figures, self._timers, self._cancellation, self._operator_acted
+        )
         self._chain: OperatorChain | None = None
         self._inputs: InputProcessor | None = None
         self._checkpoints: TaskCheckpoints | None = None
         self._partitions: list[ResultPartition] = []
         self._gates: list[SingleInputGate] = []
         self._writers: dict[int, RecordWriter] = {}
-        """By result index."""
+        """The writers of results, by result index."""
         self._suspension: Suspension | None = None
         self._waits_for_operator = False
 
     # -- any thread ----------------------------------------------------------------------------------------------
 
     def cancel(self) -> None:
-        """Ends the task soon: at its next step, or where an operator waits, emits or drops rows."""
+        """Ends the task soon: at its next step, or when an operator waits, emits or drops rows."""
         self._cancellation.set()
-        self._written.give_up_all()
+        self._written.abort_all()
         try:
             self._processor.control_executor.execute(self._cancellation.check, "cancel", urgent=True)
         except MailboxClosed:
             log.debug("task %s is at its end already", self.deployment.task_name)
 
     def deliver_event(self, operator_id: OperatorId, event: Any) -> None:
-        """Something from the coordinator of one of the operators; dropped when the task is at its end."""
+        """Hands an event of its coordinator to an operator; dropped if the task is at its end."""
 
         def deliver() -> None:
             self._opened_checkpoints.on_event(operator_id, event)
 
         try:
-            # Not with the operator's priority: no event may go ahead of the trigger of a checkpoint.
+            # Not with the operator's priority, as no event may overtake the trigger of a checkpoint.
             self._processor.main_executor.execute(deliver, f"{type(event).__name__} of the coordinator")
         except MailboxClosed:
             log.debug("task %s has ended; %s comes too late", self.deployment.task_name, type(event).__name__)
 
     def metrics(self) -> TaskMetrics:
-        """The figures so far."""
+        """The task's metrics so far."""
         return self._figures.snapshot()
 
     def operator_figures(self) -> tuple[OperatorFigures, ...]:
-        """Per operator; none before the task has set them up."""
+        """The figures of each operator; none before the task has set them up."""
         return self._chain.figures if self._chain is not None else ()
 
     def trigger_checkpoint(self, checkpoint_id: int, timestamp_ms: int, options: CheckpointOptions) -> None:
-        """Puts a barrier where no task upstream can: into a task without inputs, or whose inputs have all ended.
+        """Starts a checkpoint in a task that gets no barrier from upstream, as it has no inputs or they have ended.
 
-        It stands behind what was delivered before, events of coordinators included.
+        The barrier is behind everything that was delivered before, events of coordinators included.
         """
         barrier = CheckpointBarrier(checkpoint_id, timestamp_ms, options)
         if not self._is_running:
@@ -154,13 +160,14 @@ class StreamTask:
             self._decline(checkpoint_id, "it is at its end")
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Operators commit what they prepared for it, before any row that is processed after this call."""
+        """A checkpoint is complete: operators commit what they prepared for it, before any row is processed after
+        this."""
         self._notify(lambda: self._on_complete(checkpoint_id), f"checkpoint {checkpoint_id} is complete")
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """The checkpoint will not complete."""
-        # At once, as it may be what the end of the task waits for.
-        self._written.give_up(checkpoint_id)
+        """A checkpoint is aborted."""
+        # At once, as the end of the task may wait for this checkpoint.
+        self._written.abort(checkpoint_id)
         self._notify(lambda: self._on_aborted(checkpoint_id), f"checkpoint {checkpoint_id} is aborted")
 
     def _notify(self, mail: Callable[[], None], description: str) -> None:
@@ -174,7 +181,7 @@ class StreamTask:
 
     @property
     def checkpoints_under_way(self) -> int:
-        """Taken, and neither acknowledged nor given up."""
+        """How many checkpoints were taken, and neither acknowledged nor aborted."""
         return self._written.under_way
 
     # -- Loop ----------------------------------------------------------------------------------------------------
@@ -183,7 +190,7 @@ class StreamTask:
         try:
             return self._phase()
         except BaseException as error:
-            # Also what is no Exception: this is the last frame of a thread, where it would go unnoticed.
+            # Any BaseException: this is the last frame of a thread, where it would go unnoticed otherwise.
             self._end_badly(error)
             return True
 
@@ -207,21 +214,12 @@ class StreamTask:
             self._partitions.append(network.create_partition(partition, deployment.configuration))
         for gate in deployment.gates:
             self._gates.append(network.create_gate(gate, deployment.attempt_id, deployment.configuration))
-        self._chain = chain = OperatorChain(
-            deployment,
-            self._services,
-            self._figures,
-            self._executors,
-            self._timers,
-            self._create_writer,
-            self._operator_acted,
-            self._cancellation,
-        )
+        self._chain = chain = OperatorChain(self._environment, self._executors, self._create_writer)
         self._checkpoints = checkpoints = self._create_checkpoints(chain)
         if self._is_restored_finished:
             self._inputs = InputProcessor(ended_inputs(self.deployment, self._gates, checkpoints), _ignore)
         else:
-            self._inputs = create_input_processor(self.deployment, self._gates, chain, self._figures, checkpoints)
+            self._inputs = create_input_processor(self._environment, self._gates, chain, checkpoints)
         for connected in self._gates:
             connected.request_partitions()
         self._report(ExecutionState.INITIALIZING, None, self.metrics())
@@ -266,7 +264,7 @@ class StreamTask:
     def _close(self) -> bool:
         self._cancellation.check()
         if not self._written.is_idle:
-            return False  # who is FINISHED cannot acknowledge any more
+            return False  # a task that is FINISHED cannot acknowledge any more
         for writer in self._writers.values():
             writer.flush_all()
         self._opened_chain.close()
@@ -280,14 +278,14 @@ class StreamTask:
         error.add_note(f"in task {self.deployment.task_name!r}, attempt {self.deployment.attempt_number}")
         self._is_running = False
         self._timers.quiesce()
-        self._written.give_up_all()
+        self._written.abort_all()
         if self._chain is not None:
             try:
                 self._chain.close()
             except BaseException as second:
-                # Not lost, but not the reason either: operators that did not open well often do not close well.
+                # Logged, but not the reason of the failure: operators that did not open well often do not close well.
                 log.warning("task %s: closing failed after %r", self.deployment.task_name, error, exc_info=second)
-        # The report goes first, so that the reason is known before the consumers complain that their producer is gone.
+        # The report comes first, so that the reason is known before consumers complain that their producer is gone.
         self._end(ExecutionState.CANCELED if is_canceled else ExecutionState.FAILED, None if is_canceled else error)
         for partition in self._partitions:
             partition.release(None if is_canceled else error)
@@ -305,7 +303,7 @@ class StreamTask:
         self._report(state, error, self.metrics())
         if self._chain is not None:
             self._chain.forget()
-        self._error = None  # its traceback holds the frames of the failure, with their batches, and these hold the task
+        self._error = None  # its traceback holds the frames of the failure, with their batches and with the task
         for gate in self._gates:
             self._services.network.release_gate(gate)
 
@@ -326,18 +324,19 @@ class StreamTask:
         elif status is InputStatus.END_OF_DATA:
             self._end_data(inputs.should_drain)
         elif status is InputStatus.END_OF_INPUT:
-            self._suspend(self._figures.idle)  # maybe until a checkpoint is complete
+            self._suspend(self._figures.idle)  # perhaps until a checkpoint is complete
             if self._end_condition.may_end:
-                # Behind triggers that wait: the notice that lets the task end is urgent, and has gone ahead of them.
+                # Behind triggers that wait in the mailbox, which the urgent notice that lets the task end has
+                # overtaken.
                 self._processor.main_executor.execute(self._end_of_input, "the end of all input")
         checkpoints.after_input()
 
     def _end_of_input(self) -> None:
-        if self._end_condition.may_end:  # no savepoint is to stop the job now
+        if self._end_condition.may_end:  # no savepoint that stops the job was triggered in between
             self._processor.all_actions_completed()
 
     def _has_room(self) -> bool:
-        """Whether outputs and operators take more; otherwise suspends until they do, or a barrier overtakes rows."""
+        """Whether outputs and operators take more; if not, suspends until they do or a barrier overtakes rows."""
         full = None
         for writer in self._writers.values():
             if not writer.is_available:
@@ -360,7 +359,7 @@ class StreamTask:
         self._suspension = self._processor.suspend_default_action(timer)
 
     def _wake(self) -> None:
-        """From any thread: perhaps there is input or room now. Being woken for nothing only costs another look."""
+        """Lets the task look for input or room again. Any thread; waking it for nothing only costs another look."""
         suspension = self._suspension
         if suspension is not None:
             suspension.resume()
@@ -371,7 +370,7 @@ class StreamTask:
             self._wake()
 
     def _end_data(self, should_drain: bool) -> None:
-        # A timer that fired now would emit behind the end.
+        # A timer that fired from now on would emit after the end.
         self._timers.quiesce()
         if self._is_restored_finished:
             for writer in self._writers.values():
@@ -408,7 +407,7 @@ class StreamTask:
 
     def _stop_taken(self, stop: StopMode) -> None:
         if stop is StopMode.SUSPEND:
-            self._timers.quiesce()  # what they did would come after the savepoint, and again when the job goes on
+            self._timers.quiesce()  # they would act after the savepoint, and again when the job starts from it
 
     def _on_complete(self, checkpoint_id: int) -> None:
         self._opened_checkpoints.on_complete(checkpoint_id)
@@ -420,14 +419,14 @@ class StreamTask:
         self._opened_checkpoints.on_aborted(checkpoint_id)
 
     def _call_later(self, delay_ms: float, action: Callable[[], None], description: str) -> None:
-        """As a timer of the task, but also after the end of its data, and not while an operator waits."""
+        """Sets a timer that also fires after the end of data, but not while an operator waits for its mails."""
         self._checkpoint_timers.call_later(max(0.0, delay_ms), action, self._processor.main_executor, description)
 
     # -- setting up ----------------------------------------------------------------------------------------------
 
     def _create_writer(self, edge: NetworkEdge, partitioner: Partitioner) -> RecordWriter:
         partition = self._partitions[edge.result_index]
-        writer = create_writer(self.deployment, self._services, edge, partition, partitioner)
+        writer = create_writer(self._environment, edge, partition, partitioner)
         self._writers[edge.result_index] = writer
         return writer
 
@@ -468,4 +467,4 @@ class StreamTask:
 
 
 def _ignore(_input_index: int) -> None:
-    """Nobody waits for the end of an input of operators that do not run."""
+    """Ignores the end of an input, as no operators run."""

@@ -1,4 +1,4 @@
-"""Sets up a task's inputs and outputs as its deployment says."""
+"""Sets up the inputs and outputs of a task as its deployment says."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from actors.operators.contract.operator import Output
 from actors.protocol.data_messages import TaskDeployment
 from actors.tasks.chain.operator_chain import OperatorChain
 from actors.tasks.chain.outputs import BroadcastingOutput
-from actors.tasks.chain.task_services import TaskServices
+from actors.tasks.chain.task_services import TaskEnvironment
 from actors.tasks.inputs.input_processor import (
     ChannelEvents,
     EndedTaskInput,
@@ -25,8 +25,6 @@ from actors.tasks.inputs.input_processor import (
 )
 from actors.tasks.inputs.key_sorter import KeySorter
 from actors.tasks.inputs.sorted_inputs import SortedTaskInputs, SorterOutput
-from actors.tasks.metrics.figures import TaskFigures
-from flinkray.config import options
 from flinkray.transformations.partitioning import Partitioner
 from flinkray.types.records import Timestamp
 from graphs.job_graph import NetworkEdge, NetworkInput, OperatorConfig, SourceInput
@@ -42,7 +40,8 @@ def has_chained_sources(deployment: TaskDeployment) -> bool:
 
 
 def numbered_gates(deployment: TaskDeployment, gates: Sequence[SingleInputGate]) -> list[tuple[int, SingleInputGate]]:
-    """Gates in the order in which their channels are numbered through, with the number of the first channel."""
+    """The gates in the order in which their channels are numbered through, each with the number of its first
+    channel."""
     numbered: list[tuple[int, SingleInputGate]] = []
     channels = 0
     for each in head_config(deployment).inputs:
@@ -54,21 +53,18 @@ def numbered_gates(deployment: TaskDeployment, gates: Sequence[SingleInputGate])
 
 
 def create_input_processor(
-    deployment: TaskDeployment,
-    gates: Sequence[SingleInputGate],
-    chain: OperatorChain,
-    figures: TaskFigures,
-    events: ChannelEvents,
+    environment: TaskEnvironment, gates: Sequence[SingleInputGate], chain: OperatorChain, events: ChannelEvents
 ) -> InputProcessor:
-    """Of one input per logical input of the head; a source that is the head is its own input.
+    """Makes one input for each logical input of the head; a source that is the head is its own input.
 
-    In batch mode the rows of keyed inputs are sorted by key first, unless that is turned off; and broadcast state is
-    complete before the first row that meets it.
+    In batch mode the rows of keyed inputs are sorted by key first, unless that is turned off, and broadcast state is
+    complete before the first row that reads it.
     """
+    deployment, figures = environment.deployment, environment.figures
     head = head_config(deployment)
     if not head.inputs:
         return InputProcessor([SourceTaskInput(chain.source(head.node_id))], chain.end_input)
-    sorter = _create_sorter(deployment, chain)
+    sorter = _create_sorter(environment, chain)
     sorted_outputs = {
         index: SorterOutput(sorter, index, chain.head_input(index))
         for index, selector in enumerate(chain.head.context.keys)
@@ -94,25 +90,24 @@ def create_input_processor(
     return InputProcessor([combined], _nothing_more)
 
 
-def _create_sorter(deployment: TaskDeployment, chain: OperatorChain) -> KeySorter | None:
-    configuration, selectors = deployment.configuration, chain.head.context.keys
-    is_batch = configuration.get(options.RUNTIME_MODE) == "batch"
-    if not is_batch or not configuration.get(options.SORTED_INPUTS) or all(each is None for each in selectors):
+def _create_sorter(environment: TaskEnvironment, chain: OperatorChain) -> KeySorter | None:
+    settings, selectors = environment.settings, chain.head.context.keys
+    if not settings.sorts_inputs or all(each is None for each in selectors):
         return None
     return KeySorter(
         selectors,
-        deployment.task_name,
-        memory_bytes=configuration.get(options.SORT_MEMORY),
-        directory=configuration.get(options.TEMPORARY_DIRECTORY),
-        batch_rows=configuration.get(options.BATCH_ROWS),
-        batch_bytes=configuration.get(options.BATCH_BYTES),
+        environment.deployment.task_name,
+        memory_bytes=settings.sort_memory_bytes,
+        directory=settings.temporary_directory,
+        batch_rows=settings.batch_rows,
+        batch_bytes=settings.batch_bytes,
     )
 
 
 def ended_inputs(
     deployment: TaskDeployment, gates: Sequence[SingleInputGate], events: ChannelEvents
 ) -> list[TaskInput]:
-    """For a task whose rows were all processed in an earlier attempt: nothing is read, or passed on."""
+    """Makes the inputs of a task whose rows were all processed in an earlier attempt: no rows are read or passed on."""
     head = head_config(deployment)
     nowhere: Output = BroadcastingOutput(())
 
@@ -142,28 +137,25 @@ def _inputs(
 
 
 def create_writer(
-    deployment: TaskDeployment,
-    services: TaskServices,
-    edge: NetworkEdge,
-    partition: ResultPartition,
-    partitioner: Partitioner,
+    environment: TaskEnvironment, edge: NetworkEdge, partition: ResultPartition, partitioner: Partitioner
 ) -> RecordWriter:
-    configuration = deployment.configuration
+    """Makes the writer of one result of the task."""
+    deployment, services, settings = environment.deployment, environment.services, environment.settings
     return RecordWriter(
         partition,
         partitioner,
         buffer_timeout_ms=edge.buffer_timeout_ms,
         timers=services.timers,
-        target_rows=configuration.get(options.BATCH_ROWS),
-        target_bytes=configuration.get(options.BATCH_BYTES),
+        target_rows=settings.batch_rows,
+        target_bytes=settings.batch_bytes,
         generator=services.random(f"{deployment.attempt_id} output {edge.result_index}"),
         where=deployment.task_name,
     )
 
 
 def _nothing_more(_input_index: int) -> None:
-    """Sorted inputs tell the operator themselves."""
+    """Ignores the end of the combined input, as sorted inputs tell the operator of each end themselves."""
 
 
 def _no_watermark(_timestamp: Timestamp) -> None:
-    """Nobody asks a task without operators how far it has come."""
+    """Ignores watermarks, as a task that runs no operators has none."""

@@ -1,4 +1,4 @@
-"""The files that came along with a job, as one task sees them."""
+"""The files that a job brings along for its functions (env.register_cached_file), unpacked in one task."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from flinkray.functions.cached_files import unpack
 
 
 class CachedFiles:
-    """Unpacks a file when it is asked for first, and removes all at the task's end.
+    """Unpacks each file when it is first asked for, and removes all of them at the end of the task.
 
     Args:
-        packed: by name, what `flinkray.functions.cached_files.pack` gave.
+        packed: the files as `flinkray.functions.cached_files.pack` has packed them, by name.
     """
 
     def __init__(self, packed: Mapping[str, bytes]) -> None:
@@ -26,13 +26,13 @@ class CachedFiles:
         return sorted(self._packed)
 
     def path(self, name: str) -> str:
-        """Of one of the names."""
+        """The local path of the file of that name, which must be one of `names`."""
         if name not in self._paths:
             if self._directory is None:
                 self._directory = tempfile.TemporaryDirectory(prefix="flinkray-files-")
-            # Files of one name may be registered under several.
-            place = tempfile.mkdtemp(dir=self._directory.name)
-            self._paths[name] = str(unpack(self._packed[name], Path(place)))
+            # A directory for each, as files of one file name may be registered under several names.
+            directory = tempfile.mkdtemp(dir=self._directory.name)
+            self._paths[name] = str(unpack(self._packed[name], Path(directory)))
         return self._paths[name]
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Loads the operators of a chain, and puts neighbouring row functions together."""
+"""Loads the code of a chain's operators, and fuses neighbouring row functions into one operator."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ from graphs.job_graph import OperatorCode, OperatorConfig
 
 
 class ChainMember(Struct, frozen=True):
-    """What becomes one operator of the running chain: one of the graph's, or several row functions in sequence."""
+    """One operator of the running chain: an operator of the graph, or several row functions in sequence."""
 
     configs: tuple[OperatorConfig, ...]
     codes: tuple[OperatorCode, ...]
+    """The loaded code of each."""
 
     @property
     def first(self) -> OperatorConfig:
-        """It takes the input."""
+        """The operator of the graph that takes the input."""
         return self.configs[0]
 
     @property
     def last(self) -> OperatorConfig:
-        """It has the outputs."""
+        """The operator of the graph that has the outputs."""
         return self.configs[-1]
 
     @property
@@ -34,7 +35,7 @@ class ChainMember(Struct, frozen=True):
 
 
 def load_members(deployment: TaskDeployment) -> tuple[ChainMember, ...]:
-    """The chain's members; each stands behind those that feed it.
+    """The members of the chain, each behind those that feed it.
 
     Raises:
         FlinkrayError: the code of an operator cannot be loaded in this process; names task and operator.
@@ -46,28 +47,29 @@ def load_members(deployment: TaskDeployment) -> tuple[ChainMember, ...]:
 
 
 def fuse_row_functions(members: tuple[ChainMember, ...]) -> tuple[ChainMember, ...]:
-    """Joins row functions whose only output is the next row function, so that rows become Python values once.
+    """Fuses row functions whose only output is the next row function, so that rows become Python values only once.
 
-    One with state of its own begins anew: the state is found again by its operator's id, which is that of the first.
+    A function with state of its own is never fused into one before it, as its state is found by the id of the operator,
+    which is that of the first function.
     """
     by_node = {member.first.node_id: member for member in members}
-    joined: list[ChainMember] = []
-    taken: set[int] = set()
+    fused: list[ChainMember] = []
+    inner: set[int] = set()
     for member in members:
-        if member.first.node_id in taken:
+        if member.first.node_id in inner:
             continue
         while (node := _only_follower(member.last)) is not None:
             following = by_node[node]
             if not following.first.is_row_function or _has_state(following):
                 break
             member = ChainMember(member.configs + following.configs, member.codes + following.codes)
-            taken.add(node)
-        joined.append(member)
-    return tuple(joined)
+            inner.add(node)
+        fused.append(member)
+    return tuple(fused)
 
 
 def _only_follower(config: OperatorConfig) -> int | None:
-    """The node that gets all of a row function's rows and is the only one to get any."""
+    """The node that gets all rows of a row function, if no other node gets any."""
     if not config.is_row_function or config.network_outputs or len(config.chained_outputs) != 1:
         return None
     edge = config.chained_outputs[0]

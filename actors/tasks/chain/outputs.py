@@ -1,14 +1,16 @@
 """Where an operator's results go: into the next operator of the chain, to the network, or to several of both.
 
-The rule of tags is an edge's: rows emitted with a tag go only over edges with an equal tag, rows without one only over
-edges without. Watermarks and statuses go over all, a latency marker over one of them at random.
+An operator has one output for each edge of the graph. Rows emitted with a tag go only over edges with an equal tag,
+rows without a tag only over edges without one. Watermarks and statuses go over all edges, a latency marker over one of
+them at random.
 """
 
 from __future__ import annotations
 
+import contextlib
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from actors.operators.contract.chunking import ChunkConsumer
@@ -18,21 +20,21 @@ from flinkray.batches.batch import Batch
 from flinkray.types.records import OutputTag, Timestamp
 
 
-class Writer(ChunkConsumer, Protocol):
+class ResultWriter(ChunkConsumer, Protocol):
     """What a network output needs of `actors.network.producer.record_writer.RecordWriter`."""
 
     def emit(self, batch: Batch) -> None:
         """Spreads the rows over the channels."""
 
     def broadcast_event(self, event: Event) -> None:
-        """To every channel, behind the rows that were emitted before."""
+        """Sends an event to every channel, behind the rows that were emitted before."""
 
     def emit_latency_marker(self, marker: LatencyMarker) -> None:
-        """To one channel at random."""
+        """Sends a latency marker to one channel at random."""
 
 
 class EdgeOutput(ABC):
-    """An output over one edge; implements `Output`."""
+    """An Output over one edge."""
 
     def __init__(self, tag: OutputTag | None) -> None:
         self.tag = tag
@@ -47,7 +49,7 @@ class EdgeOutput(ABC):
 
     @abstractmethod
     def deliver(self, batch: Batch) -> None:
-        """Rows that may pass this edge; never empty."""
+        """Passes on rows that may go over this edge; never an empty batch."""
 
     @abstractmethod
     def emit_watermark(self, timestamp: Timestamp) -> None: ...
@@ -92,9 +94,9 @@ class ChainingOutput(EdgeOutput):
 
 
 class RecordWriterOutput(EdgeOutput):
-    """To another task, through a record writer."""
+    """Sends to another task, through a record writer."""
 
-    def __init__(self, writer: Writer, tag: OutputTag | None = None) -> None:
+    def __init__(self, writer: ResultWriter, tag: OutputTag | None = None) -> None:
         super().__init__(tag)
         self._writer = writer
         self._is_idle = False
@@ -103,7 +105,7 @@ class RecordWriterOutput(EdgeOutput):
         self._writer.emit(batch)
 
     def emit_watermark(self, timestamp: Timestamp) -> None:
-        # After IDLE nothing may come before ACTIVE; receivers ignore watermarks of an idle channel anyway.
+        # After IDLE the next thing must be ACTIVE; receivers ignore watermarks of an idle channel anyway.
         if not self._is_idle:
             self._writer.broadcast_event(Watermark(timestamp))
 
@@ -117,7 +119,7 @@ class RecordWriterOutput(EdgeOutput):
 
 
 class CountingOutput(EdgeOutput):
-    """Counts the rows that pass another output; nothing else."""
+    """Counts the rows that pass another output, and changes nothing."""
 
     def __init__(self, inner: EdgeOutput, count: Callable[[Batch], None]) -> None:
         super().__init__(inner.tag)
@@ -139,10 +141,11 @@ class CountingOutput(EdgeOutput):
 
 
 class BroadcastingOutput:
-    """To several outputs, in order. Of none it is the end of a chain, where results are dropped.
+    """Passes everything to several outputs, in order; without outputs it is the end of a chain, where results are
+    dropped.
 
     Args:
-        generator: chooses where latency markers go, which is one of the outputs: markers do not multiply.
+        generator: chooses the output that a latency marker goes to, as markers must not multiply.
     """
 
     def __init__(self, outputs: Sequence[Output], generator: random.Random | None = None) -> None:
@@ -171,11 +174,11 @@ class BroadcastingOutput:
 
 
 class OperatorOutput:
-    """Before an operator's own outputs: tells its watermark.
+    """What an operator itself emits to: notes its watermark before everything goes to its outputs.
 
     Args:
-        check_canceled: raises when the task is cancelled, so that an operator whose function never returns, but gives
-            row after row, does not run on.
+        check_canceled: raises if the task is cancelled, so that an operator is stopped whose function never returns,
+            but emits row after row.
     """
 
     def __init__(
@@ -201,7 +204,7 @@ class OperatorOutput:
 
 
 class SourceOutput:
-    """Before a source's own outputs: counts what it makes, and tells its watermark."""
+    """Counts the rows of a source and notes its watermark, before both go to its outputs."""
 
     def __init__(
         self, inner: Output, count: Callable[[Batch], None], set_watermark: Callable[[Timestamp], None]
@@ -227,11 +230,22 @@ _NOTE = "raised in operator"
 
 
 def combined(outputs: Sequence[Output], generator: random.Random | None = None) -> Output:
-    """One output for all: the only one itself where there is one. `generator` as for BroadcastingOutput."""
+    """One output for all of them, which is the only one itself if there is one. For `generator` see
+    BroadcastingOutput."""
     return outputs[0] if len(outputs) == 1 else BroadcastingOutput(outputs, generator)
 
 
 def name_operator(error: Exception, operator: Operator) -> None:
-    """Notes once, at the innermost operator that an error passes, where it comes from."""
+    """Adds a note to an error that names the innermost operator which it passes."""
     if not any(note.startswith(_NOTE) for note in getattr(error, "__notes__", ())):
         error.add_note(f"raised in {label_of(operator.context)}")
+
+
+@contextlib.contextmanager
+def naming_operator(operator: Operator) -> Iterator[None]:
+    """A context in which errors get a note that names the operator."""
+    try:
+        yield
+    except Exception as error:
+        name_operator(error, operator)
+        raise

@@ -1,4 +1,4 @@
-"""A task's timers: due ones become mails, and none fires once the task is at its end."""
+"""The timers of a task, which become mails when they are due. None fires once the task is at its end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from actors.protocol.ports import Cancellable, Timers
 
 
 class TaskTimers:
-    """Timers whose callbacks run in the task's thread, with the priority of the executor that they are given."""
+    """Timers whose actions run in the task's thread, with the priority of the executor that each is given."""
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
@@ -35,7 +35,7 @@ class TaskTimers:
         return timer
 
     def quiesce(self) -> None:
-        """From now on no timer fires, not even one whose mail waits already: what it did would come after the end."""
+        """Lets no timer fire from now on, not even one whose mail waits already, as it would act after the end."""
         with self._lock:
             self._is_quiesced = True
             pending, self._pending = self._pending, set()
@@ -43,12 +43,13 @@ class TaskTimers:
             timer.cancel()
 
     def forget(self, timer: TaskTimer) -> None:
+        """Removes a timer that has fired or was cancelled."""
         with self._lock:
             self._pending.discard(timer)
 
 
 class TaskTimer:
-    """One timer (an `actors.protocol.ports.Cancellable`). A cancelled one does not run, even if its mail waits."""
+    """One timer (a Cancellable). Once it is cancelled its action does not run, even if its mail waits already."""
 
     def __init__(
         self, owner: TaskTimers, action: Callable[[], None], executor: MailboxExecutor, description: str
@@ -60,11 +61,11 @@ class TaskTimer:
         self.handle: Cancellable | None = None
 
     def post(self) -> None:
-        """On a thread of the host's: hands over to the task's."""
+        """Hands the action to the task's thread. Called on a thread of the host's."""
         try:
             self._executor.execute(self._run, self._description)
         except MailboxClosed:
-            self.cancel()  # the task has ended meanwhile, and its timers with it
+            self.cancel()  # the task has ended
 
     def cancel(self) -> None:
         self._action = None

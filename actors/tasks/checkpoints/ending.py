@@ -1,4 +1,4 @@
-"""When a task whose data has ended may end itself: decides. Pure."""
+"""Decides when a task may end whose data has ended: perhaps only after one more checkpoint. Pure."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from actors.protocol.elements import StopMode
 
 
 class TaskEnd:
-    """What a task at the end of its data waits for.
+    """What a task waits for at the end of its data.
 
-    - A savepoint that stops the job: until that very savepoint is complete, which commits what sinks have prepared.
-    - Otherwise, where the job has checkpoints: until a checkpoint that was taken after the end of data is complete, or
-      one after it. (Flink's final checkpoint.)
-    - Otherwise nothing.
+    - If a savepoint stops the job: until that savepoint is complete, which commits what sinks have prepared.
+    - Else, if the job has checkpoints: until a checkpoint is complete that was taken after the end of data, or a later
+      one (Flink's final checkpoint).
+    - Else for nothing.
 
     Args:
-        has_checkpoints: a checkpoint will follow the end of the data.
+        has_checkpoints: whether a checkpoint will follow the end of the data.
     """
 
     def __init__(self, has_checkpoints: bool) -> None:
@@ -32,27 +32,27 @@ class TaskEnd:
 
     @property
     def is_finished(self) -> bool:
-        """All rows are processed, and the operators have finished."""
+        """Whether all rows are processed, and the operators have finished."""
         return self._is_finished
 
     @property
     def savepoint(self) -> int | None:
-        """The one that stops the job, once it has been taken here."""
+        """The id of the savepoint that stops the job, once it has been taken here."""
         return self._savepoint
 
     @property
     def may_end(self) -> bool:
-        """Once all inputs have ended."""
+        """Whether the task may end, once all of its inputs have ended."""
         if self._savepoint is not None or self._has_checkpoints:
             return self._is_covered
         return True
 
     def on_sources_stopped(self, checkpoint_id: int) -> None:
-        """The task's own sources read nothing more, for this savepoint."""
+        """The task's own sources have stopped reading, for a savepoint."""
         self._stopped_for = checkpoint_id
 
     def on_end_of_data(self, should_drain: bool) -> bool:
-        """All rows are processed; whether the coordinator must hear of it, so that a last checkpoint follows."""
+        """All rows are processed; whether the coordinator must hear of it, so that a final checkpoint follows."""
         self._has_data_ended = True
         self._is_finished = should_drain
         return self._has_checkpoints and self._savepoint is None
@@ -65,12 +65,12 @@ class TaskEnd:
             self._needed = checkpoint_id
 
     def on_complete(self, checkpoint_id: int) -> None:
-        """The coordinator says that a checkpoint is complete."""
+        """A checkpoint is complete, as the coordinator says."""
         if self._savepoint is not None:
             self._is_covered |= checkpoint_id == self._savepoint
         elif self._needed is not None:
             self._is_covered |= checkpoint_id >= self._needed
 
     def is_fatal(self, aborted_checkpoint_id: int) -> bool:
-        """Whether the task cannot go on without that checkpoint: its sources have stopped for it."""
+        """Whether the task cannot go on as that checkpoint was aborted, for which its sources have stopped."""
         return aborted_checkpoint_id in (self._savepoint, self._stopped_for)

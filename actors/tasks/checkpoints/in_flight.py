@@ -1,4 +1,4 @@
-"""Rows that an unaligned barrier overtook, as parts of a checkpoint."""
+"""Rows in flight: those that an unaligned barrier overtook, written as parts of a checkpoint and read again."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _GATE, _RESULT = "gate ", "result "
 
 
 def gate_part(gate_index: int) -> str:
-    """Name of the part with rows that had come to a gate and were not processed."""
+    """The name of the part with the rows that waited at a gate."""
     return f"{_GATE}{gate_index}"
 
 
 def result_part(result_index: int, subpartition: int) -> str:
-    """Name of the part with rows that were on their way out."""
+    """The name of the part with the rows that waited in a result's subpartition."""
     return f"{_RESULT}{result_index}/{subpartition}"
 
 
 def gate_of(name: str) -> int:
-    """The gate of a part with that name, as which restored tasks get all rows in flight."""
+    """The index of the gate in a part's name. Restored tasks get all rows in flight as parts of gates."""
     return int(name.removeprefix(_GATE))
 
 
 class InFlightPart(PendingPart):
-    """Batches, oldest first. Their rows are written as Arrow's IPC format has them, with kind and timestamps."""
+    """A part of batches, oldest first. Each is pickled, its rows in Arrow's IPC format with kind and timestamps."""
 
     def __init__(self, name: str, batches: Sequence[Batch]) -> None:
         self.name = name
@@ -55,7 +55,7 @@ class InFlightPart(PendingPart):
 
 
 def read_in_flight(data: bytes) -> Iterator[Batch]:
-    """The batches of a part."""
+    """Reads the batches of a part, oldest first."""
     stream = BytesIO(data)
     while stream.tell() < len(data):
         batch: Batch = pickle.load(stream)
@@ -63,7 +63,10 @@ def read_in_flight(data: bytes) -> Iterator[Batch]:
 
 
 def rows_of_key_groups(batch: Batch, selector: KeySelector, owned: range, max_parallelism: int, where: str) -> Batch:
-    """The rows whose keys belong to these key groups: of what was in flight when the job had another parallelism."""
+    """The rows of a batch whose keys belong to key groups of this subtask (`owned`).
+
+    Rows that were in flight when the job had another parallelism may belong to other subtasks.
+    """
     groups = key_groups(key_columns(batch, selector, where), max_parallelism)
     is_own = (groups >= owned.start) & (groups < owned.stop)
     return batch if is_own.all() else batch.filter(from_numpy(is_own))

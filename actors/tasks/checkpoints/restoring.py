@@ -1,11 +1,12 @@
-"""Brings a task back to where its checkpoint was: what its operators start from, and the rows that were in flight."""
+"""Brings a task back to its checkpoint: gives operators their state, and puts rows back that were in flight."""
 
 from __future__ import annotations
 
 from random import Random
 
+from actors.checkpoints.storage.reading import RestoredOperatorState, read_part
 from actors.network.producer.partitioners import create_selector
-from actors.protocol.checkpoint_handles import PartKind, TaskRestore
+from actors.protocol.checkpoint_handles import PartKind, RestoredPart, TaskRestore
 from actors.protocol.data_messages import TaskDeployment
 from actors.state.snapshots.snapshot import RestoredState
 from actors.tasks.chain.operator_chain import OperatorChain
@@ -18,7 +19,7 @@ from graphs.key_groups import key_group_range
 
 
 class TaskRestoring:
-    """Used once, in the task's thread."""
+    """Restores one task. Used once, in the task's thread."""
 
     def __init__(self, deployment: TaskDeployment, restore: TaskRestore, services: TaskServices) -> None:
         self._deployment = deployment
@@ -26,13 +27,14 @@ class TaskRestoring:
         self._reader = services.create_reader(deployment)
 
     def operator_state(self, operator_id: OperatorId) -> RestoredState:
+        """The state that an operator starts from."""
         return self._reader.operator_state(self._restore, operator_id)
 
     def process_in_flight(self, chain: OperatorChain) -> None:
-        """Rows that had come or were on their way to the task, oldest first: what the gates bring comes behind them.
+        """Processes the rows that were in flight to the task, oldest first, before any rows that its gates bring.
 
-        Of a part that several subtasks get, as the parallelism has changed, those rows are taken which the exchange
-        would have brought here.
+        If the parallelism has changed, several subtasks may get a part, and each processes the rows that the exchange
+        would have brought to it.
         """
         head = OperatorId(chain.head.context.operator_id)
         for each in self._restore.operators.get(head, ()):
@@ -44,11 +46,25 @@ class TaskRestoring:
                     output.emit(batch if exchange is None else self._own_rows(batch, exchange))
 
     def _own_rows(self, batch: Batch, exchange: Partitioner) -> Batch:
+        """The rows of a batch that the exchange brings to this subtask."""
         deployment = self._deployment
         if isinstance(exchange, KeyGroupPartitioner):
             owned = key_group_range(deployment.subtask_index, deployment.parallelism, deployment.max_parallelism)
             return rows_of_key_groups(batch, exchange.key, owned, deployment.max_parallelism, deployment.task_name)
-        # Such a partitioner leaves nothing to chance.
+        # Only partitioners that leave nothing to chance have shared parts.
         selector = create_selector(exchange, deployment.parallelism, Random(0), deployment.task_name)
         parts = dict(selector.split(batch)) if batch.num_rows else {}
         return parts.get(deployment.subtask_index, batch.slice(0, 0))
+
+
+class RestoredTaskReader:
+    """Reads the checkpoint that a task starts from (an `actors.tasks.chain.task_services.StateReader`)."""
+
+    def __init__(self, deployment: TaskDeployment) -> None:
+        self._deployment = deployment
+
+    def operator_state(self, restore: TaskRestore, operator_id: OperatorId) -> RestoredState:
+        return RestoredOperatorState(self._deployment, restore, operator_id)
+
+    def read(self, restore: TaskRestore, part: RestoredPart) -> bytes:
+        return read_part(restore, part)

@@ -1,23 +1,23 @@
-"""What a task does for its checkpoints beside its own thread: writing, acknowledging, giving up."""
+"""What a task does for its checkpoints off its own thread: it writes snapshots, and acknowledges or declines them."""
 
 from __future__ import annotations
 
 import enum
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from actors.protocol.checkpoint_handles import CheckpointMetrics, OperatorSubtaskState, StatePart, TaskSnapshot
 from actors.protocol.data_messages import AcknowledgeCheckpoint, DeclineCheckpoint, TaskDeployment
 from actors.protocol.elements import CheckpointBarrier
-from actors.state.snapshots.snapshot import OperatorSnapshot
+from actors.state.snapshots.snapshot import OperatorSnapshot, PendingPart
 from actors.tasks.chain.task_services import SnapshotWriter, TaskServices
 from actors.tasks.checkpoints.in_flight import InFlightPart
-from flinkray.config import options
 from flinkray.errors import ErrorInfo
 from flinkray.types.records import OperatorId
 
@@ -27,20 +27,21 @@ log = logging.getLogger(__name__)
 class SubtaskCheckpoints:
     """The checkpoints of one task between their snapshot and their acknowledgement; there may be several.
 
-    Each is acknowledged, or declined with the error of writing it, or given up without a word. Whichever it is, nothing
-    of it is held afterwards, and nothing that nobody will refer to is left where it was written to.
+    Each is acknowledged, or declined with the error of writing it, or aborted without a word. In any case nothing of it
+    is held afterwards, and no file is left that nobody will refer to.
 
     Args:
-        head: the operator whose state the rows in flight belong to.
+        head: the operator whose state rows in flight belong to.
+        inline_bytes: how much state may travel in the acknowledgement.
     """
 
-    def __init__(self, deployment: TaskDeployment, services: TaskServices, head: OperatorId) -> None:
+    def __init__(self, deployment: TaskDeployment, services: TaskServices, head: OperatorId, inline_bytes: int) -> None:
         self._deployment = deployment
         self._services = services
         self._head = head
-        self._inline_bytes = deployment.configuration.get(options.INLINE_STATE_BYTES)
+        self._inline_bytes = inline_bytes
         self._lock = threading.Condition()
-        self._parts: dict[int, _Part] = {}
+        self._pending: dict[int, _PendingSnapshot] = {}
 
     def begin(
         self,
@@ -53,70 +54,79 @@ class SubtaskCheckpoints:
         is_at_end: bool,
         waits_for: Iterable[str] = (),
     ) -> None:
-        """The snapshot has been taken. It is written as soon as everything in `waits_for` has been added."""
-        begun_ms = self._services.clock.monotonic_ms()
-        part = _Part(barrier, snapshots, list(in_flight), metrics, is_finished, is_at_end, set(waits_for), begun_ms)
+        """Takes over the snapshot of a task, and writes it as soon as everything in `waits_for` has been added."""
+        pending = _PendingSnapshot(
+            barrier=barrier,
+            snapshots=snapshots,
+            in_flight=list(in_flight),
+            metrics=metrics,
+            is_finished=is_finished,
+            is_at_end=is_at_end,
+            waits_for=set(waits_for),
+            begun_ms=self._services.clock.monotonic_ms(),
+        )
         with self._lock:
-            assert barrier.checkpoint_id not in self._parts, f"checkpoint {barrier.checkpoint_id} was begun already"
-            self._parts[barrier.checkpoint_id] = part
-        self._write_if_ready(part)
+            assert barrier.checkpoint_id not in self._pending, f"checkpoint {barrier.checkpoint_id} was begun already"
+            self._pending[barrier.checkpoint_id] = pending
+        self._write_if_ready(pending)
 
     def add(
         self, checkpoint_id: int, what: str, rows: Iterable[InFlightPart] = (), alignment_ms: float | None = None
     ) -> None:
-        """Something that `begin` was told to wait for; without effect if the checkpoint was given up."""
+        """Adds something that a checkpoint waits for. Without effect if it does not, or was aborted."""
         with self._lock:
-            part = self._parts.get(checkpoint_id)
-            if part is None or what not in part.waits_for:
+            pending = self._pending.get(checkpoint_id)
+            if pending is None or what not in pending.waits_for:
                 return
-            part.waits_for.discard(what)
-            part.in_flight += rows
+            pending.waits_for.discard(what)
+            pending.in_flight += rows
             if alignment_ms is not None:
-                part.metrics = replace(part.metrics, alignment_ms=alignment_ms)
-        self._write_if_ready(part)
+                pending.metrics = replace(pending.metrics, alignment_ms=alignment_ms)
+        self._write_if_ready(pending)
 
     def waits_for(self, checkpoint_id: int, what: str) -> bool:
+        """Whether a checkpoint waits for something that is to be added."""
         with self._lock:
-            part = self._parts.get(checkpoint_id)
-            return part is not None and what in part.waits_for
+            pending = self._pending.get(checkpoint_id)
+            return pending is not None and what in pending.waits_for
 
-    def give_up(self, checkpoint_id: int) -> None:
-        """It will not complete. Any thread; without effect if there is no such checkpoint, or not any more."""
+    def abort(self, checkpoint_id: int) -> None:
+        """Gives up a checkpoint that will not complete. Any thread; without effect if there is no such checkpoint."""
         with self._lock:
-            part = self._parts.get(checkpoint_id)
-            if part is None:
+            pending = self._pending.get(checkpoint_id)
+            if pending is None:
                 return
-            if part.stage is _Stage.WRITING:
-                # Who writes it sees it, and cleans up behind itself.
-                part.stage = _Stage.GIVEN_UP
+            if pending.stage is _Stage.WRITING:
+                # The thread that writes it sees the new stage, and removes what it has written.
+                pending.stage = _Stage.ABORTED
             else:
-                del self._parts[checkpoint_id]
+                del self._pending[checkpoint_id]
             self._lock.notify_all()
-        if part.stage is not _Stage.GIVEN_UP:
-            part.discard()
+        if pending.stage is not _Stage.ABORTED:
+            pending.discard()
 
-    def give_up_all(self) -> None:
-        """The task is at its end. Any thread."""
+    def abort_all(self) -> None:
+        """Gives up all checkpoints, as the task is at its end. Any thread."""
         with self._lock:
-            checkpoint_ids = tuple(self._parts)
+            checkpoint_ids = tuple(self._pending)
         for checkpoint_id in checkpoint_ids:
-            self.give_up(checkpoint_id)
+            self.abort(checkpoint_id)
 
     @property
     def incomplete(self) -> tuple[int, ...]:
-        """Those that still wait for something. Any thread."""
+        """The ids of checkpoints that wait for something. Any thread."""
         with self._lock:
-            return tuple(each for each, part in self._parts.items() if part.waits_for)
+            return tuple(each for each, pending in self._pending.items() if pending.waits_for)
 
     @property
     def under_way(self) -> int:
-        """How many there are. Any thread."""
+        """How many checkpoints there are. Any thread."""
         with self._lock:
-            return len(self._parts)
+            return len(self._pending)
 
     @property
     def is_idle(self) -> bool:
-        """Nothing is to be acknowledged. Any thread."""
+        """Whether no checkpoint is to be acknowledged. Any thread."""
         with self._lock:
             return self._is_idle()
 
@@ -126,52 +136,54 @@ class SubtaskCheckpoints:
             self._lock.wait_for(self._is_idle, None if timeout_ms is None else timeout_ms / 1000)
 
     def _is_idle(self) -> bool:
-        return all(part.stage is _Stage.GIVEN_UP for part in self._parts.values())
+        return all(pending.stage is _Stage.ABORTED for pending in self._pending.values())
 
     # -- writing -------------------------------------------------------------------------------------------------
 
-    def _write_if_ready(self, part: _Part) -> None:
+    def _write_if_ready(self, pending: _PendingSnapshot) -> None:
         with self._lock:
-            if part.waits_for or part.stage is not _Stage.COLLECTING:
+            if pending.waits_for or pending.stage is not _Stage.COLLECTING:
                 return
-            part.stage = _Stage.WRITING
-        if part.is_empty:
-            self._written(part, TaskSnapshot({}, part.is_finished, part.is_at_end), None)
+            pending.stage = _Stage.WRITING
+        if pending.is_empty:
+            self._written(pending, TaskSnapshot({}, pending.is_finished, pending.is_at_end), None)
             return
-        self._services.run_blocking(lambda: self._write(part), lambda result, error: self._written(part, result, error))
+        self._services.run_blocking(
+            lambda: self._write(pending), lambda result, error: self._written(pending, result, error)
+        )
 
-    def _write(self, part: _Part) -> TaskSnapshot:
-        """Off the task's thread."""
+    def _write(self, pending: _PendingSnapshot) -> TaskSnapshot:
+        """Writes all parts. Runs off the task's thread."""
         try:
-            options, name = part.barrier.options, self._deployment.attempt_id
-            part.writer = writer = self._services.create_writer(options, name, self._inline_bytes)
+            options, name = pending.barrier.options, self._deployment.attempt_id
+            pending.writer = writer = self._services.create_writer(options, name, self._inline_bytes)
             try:
-                states = self._write_parts(part, writer)
+                states = self._write_parts(pending, writer)
             except BaseException:
                 writer.abort()
                 raise
         finally:
-            part.discard()
-        return TaskSnapshot(states, part.is_finished, part.is_at_end)
+            pending.discard()
+        return TaskSnapshot(states, pending.is_finished, pending.is_at_end)
 
-    def _write_parts(self, part: _Part, writer: SnapshotWriter) -> dict[OperatorId, OperatorSubtaskState]:
+    def _write_parts(self, pending: _PendingSnapshot, writer: SnapshotWriter) -> dict[OperatorId, OperatorSubtaskState]:
         written: dict[OperatorId, list[StatePart]] = {}
-        for operator_id, pending in part.pending_parts(self._head):
-            if part.stage is _Stage.GIVEN_UP:
-                raise _GivenUp
-            written.setdefault(operator_id, []).append(pending.write(writer))
+        for operator_id, part in pending.parts(self._head):
+            if pending.stage is _Stage.ABORTED:
+                raise _WritingAborted
+            written.setdefault(operator_id, []).append(part.write(writer))
         writer.close()
         with self._lock:
-            if part.stage is _Stage.GIVEN_UP:
-                raise _GivenUp
-            part.stage = _Stage.WRITTEN
+            if pending.stage is _Stage.ABORTED:
+                raise _WritingAborted
+            pending.stage = _Stage.WRITTEN
         return {each: OperatorSubtaskState(tuple(parts)) for each, parts in written.items()}
 
-    def _written(self, part: _Part, snapshot: Any, error: BaseException | None) -> None:
-        """On a thread that must not wait."""
-        deployment, checkpoint_id = self._deployment, part.barrier.checkpoint_id
+    def _written(self, pending: _PendingSnapshot, snapshot: Any, error: BaseException | None) -> None:
+        """Answers the coordinator when a snapshot was written or could not be. Runs on a thread that must not wait."""
+        deployment, checkpoint_id = self._deployment, pending.barrier.checkpoint_id
         with self._lock:
-            is_wanted = self._parts.get(checkpoint_id) is part and part.stage is not _Stage.GIVEN_UP
+            is_wanted = self._pending.get(checkpoint_id) is pending and pending.stage is not _Stage.ABORTED
         if is_wanted and error is not None:
             log.warning("%s: checkpoint %d was not written", deployment.task_name, checkpoint_id, exc_info=error)
             reason = f"task {deployment.task_name!r} could not write its state: {type(error).__name__}: {error}"
@@ -180,20 +192,20 @@ class SubtaskCheckpoints:
                 DeclineCheckpoint(deployment.job_id, deployment.attempt_id, checkpoint_id, reason, info)
             )
         elif is_wanted:
-            metrics = part.measured(self._services.clock.monotonic_ms())
+            metrics = pending.final_metrics(self._services.clock.monotonic_ms())
             self._services.answer_checkpoint(
                 AcknowledgeCheckpoint(deployment.job_id, deployment.attempt_id, checkpoint_id, snapshot, metrics)
             )
-        elif error is None and part.writer is not None:
-            self._services.run_blocking(part.writer.abort, partial(self._cleaned_up, checkpoint_id))
-        # Only now: the task must not report its end before this.
+        elif error is None and pending.writer is not None:
+            self._services.run_blocking(pending.writer.abort, partial(self._cleaned_up, checkpoint_id))
+        # The task may end once this is gone, and must not report its end before the answer.
         with self._lock:
-            if self._parts.get(checkpoint_id) is part:
-                del self._parts[checkpoint_id]
+            if self._pending.get(checkpoint_id) is pending:
+                del self._pending[checkpoint_id]
             self._lock.notify_all()
 
     def _cleaned_up(self, checkpoint_id: int, _result: Any, error: BaseException | None) -> None:
-        """What was written for a checkpoint that nobody wants any more is gone, or not."""
+        """The files of an aborted checkpoint were removed, or could not be."""
         if error is not None:
             task_name = self._deployment.task_name
             log.warning(
@@ -201,59 +213,52 @@ class SubtaskCheckpoints:
             )
 
 
-class _GivenUp(Exception):
-    """Ends the writing of a checkpoint that nobody wants any more."""
+class _WritingAborted(Exception):
+    """Ends the writing of a checkpoint that was aborted."""
 
 
 class _Stage(enum.Enum):
     COLLECTING = "collecting"
     WRITING = "writing"
     WRITTEN = "written"
-    GIVEN_UP = "given up"
+    ABORTED = "aborted"
 
 
-class _Part:
-    """One task's part of one checkpoint."""
+class _PendingSnapshot(Struct, eq=False):
+    """One task's part of one checkpoint, until it is acknowledged."""
 
-    def __init__(
-        self,
-        barrier: CheckpointBarrier,
-        snapshots: Mapping[OperatorId, OperatorSnapshot],
-        in_flight: list[InFlightPart],
-        metrics: CheckpointMetrics,
-        is_finished: bool,
-        is_at_end: bool,
-        waits_for: set[str],
-        begun_ms: float,
-    ) -> None:
-        self.barrier = barrier
-        self.metrics = metrics
-        self.is_finished = is_finished
-        self.is_at_end = is_at_end
-        self.waits_for = waits_for
-        self.in_flight = in_flight
-        self.stage = _Stage.COLLECTING
-        self.writer: SnapshotWriter | None = None
-        self._snapshots = snapshots
-        self._begun_ms = begun_ms
+    barrier: CheckpointBarrier
+    snapshots: Mapping[OperatorId, OperatorSnapshot]
+    in_flight: list[InFlightPart]
+    metrics: CheckpointMetrics
+    is_finished: bool
+    is_at_end: bool
+    waits_for: set[str]
+    """What is to be added before it can be written."""
+    begun_ms: float
+    stage: _Stage = _Stage.COLLECTING
+    writer: SnapshotWriter | None = None
 
     @property
     def is_empty(self) -> bool:
-        return not self.in_flight and not any(snapshot.parts for snapshot in self._snapshots.values())
+        return not self.in_flight and not any(snapshot.parts for snapshot in self.snapshots.values())
 
-    def pending_parts(self, head: OperatorId) -> Iterable[tuple[OperatorId, Any]]:
-        for operator_id, snapshot in self._snapshots.items():
+    def parts(self, head: OperatorId) -> Iterator[tuple[OperatorId, PendingPart]]:
+        """All parts that are to be written, each with the operator that it belongs to."""
+        for operator_id, snapshot in self.snapshots.items():
             for part in snapshot.parts:
                 yield operator_id, part
-        for in_flight in self.in_flight:
-            yield head, in_flight
+        for rows in self.in_flight:
+            yield head, rows
 
-    def measured(self, now_ms: float) -> CheckpointMetrics:
+    def final_metrics(self, now_ms: float) -> CheckpointMetrics:
+        """The metrics once everything is written."""
         in_flight_bytes = sum(part.nbytes for part in self.in_flight)
-        return replace(self.metrics, async_ms=now_ms - self._begun_ms, in_flight_bytes=in_flight_bytes)
+        return replace(self.metrics, async_ms=now_ms - self.begun_ms, in_flight_bytes=in_flight_bytes)
 
     def discard(self) -> None:
-        for snapshot in self._snapshots.values():
+        """Frees what the parts hold."""
+        for snapshot in self.snapshots.values():
             snapshot.discard()
-        for in_flight in self.in_flight:
-            in_flight.discard()
+        for part in self.in_flight:
+            part.discard()

@@ -1,5 +1,7 @@
-"""How a task takes part in checkpoints, from the trigger or the barriers to the notices (Flink's
-SubtaskCheckpointCoordinator, and the parts of StreamTask around it)."""
+"""How a task takes part in checkpoints in its own thread: barriers, triggers, snapshots and notices of their end.
+
+Flink's SubtaskCheckpointCoordinator, with the parts of StreamTask around it.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,8 @@ from actors.tasks.chain.operator_chain import OperatorChain
 from actors.tasks.chain.task_services import TaskServices
 from actors.tasks.checkpoints.barriers import (
     AbortCheckpoint,
+    BarrierCommand,
     BarrierHandler,
-    Command,
     DropCapture,
     EndCapture,
     HoldInput,
@@ -41,35 +43,35 @@ log = logging.getLogger(__name__)
 _INPUT = "input"
 
 OUTPUT_CHECK_MS = 20.0
-"""How often is looked whether consumers have taken a barrier that turns unaligned if they do not in time. A checkpoint
-is not acknowledged before; what is still to be written usually takes longer."""
+"""How often the task checks whether consumers have taken a barrier that becomes unaligned if they do not in time. The
+checkpoint is not acknowledged before that, but writing it usually takes longer."""
 
 
 class TaskParts(Struct, frozen=True):
-    """What a checkpoint touches."""
+    """The parts of a task that its checkpoints deal with."""
 
     chain: OperatorChain
     writers: Mapping[int, RecordWriter]
-    """By result index."""
+    """The writers of results, by result index."""
     gates: Sequence[tuple[int, SingleInputGate]]
-    """With the number of its first channel."""
+    """The gates, each with the number of its first channel."""
     has_chained_sources: bool
-    """Beside the gates."""
+    """Whether sources of the chain are inputs beside the gates."""
     call_later: Callable[[float, Callable[[], None], str], object]
-    """Posts a mail to the task, also after the end of its data."""
+    """Posts a mail to the task after so many milliseconds, also after the end of its data."""
     stop_taken: Callable[[StopMode], None]
-    """A savepoint that stops the job has been taken."""
+    """Called when a savepoint has been taken that stops the job."""
     wake: Callable[[], None]
-    """Input may be taken again."""
+    """Called when input may be taken again."""
 
 
 class TaskCheckpoints:
-    """Belongs to the task's thread; implements `actors.tasks.inputs.input_processor.ChannelEvents`.
+    """Carries out what the BarrierHandler decides. Belongs to the task's thread; implements ChannelEvents.
 
-    Taking a checkpoint means, in this order: operators prepare, from head to tail; the barrier goes out on all results
-    behind their rows (an unaligned one before them, which then are part of the checkpoint); operators are snapshotted,
-    from tail to head. What these gave is written on another thread while the task goes on, and then acknowledged. An
-    error up to the snapshot fails the task; one of writing declines the checkpoint.
+    To take a checkpoint means, in this order: operators prepare for the barrier, from head to tail; the barrier goes
+    out on all results behind their rows (an unaligned one before them, so that they are part of the checkpoint);
+    operators are snapshotted, from tail to head. The snapshots are written on another thread while the task goes on,
+    and then acknowledged. An error before that fails the task; an error of writing declines the checkpoint.
     """
 
     def __init__(
@@ -99,42 +101,45 @@ class TaskCheckpoints:
 
     @property
     def holds_input(self) -> bool:
-        """No input may be taken now."""
+        """Whether no input may be taken now."""
         return self._held_for is not None
 
     # -- channels ------------------------------------------------------------------------------------------------
 
     def on_barrier(self, channel: int, barrier: CheckpointBarrier) -> None:
-        self._do(self._handler.on_barrier(channel, barrier, self._now()))
+        self._carry_out(self._handler.on_barrier(channel, barrier, self._now()))
 
     def on_cancel(self, channel: int, checkpoint_id: int) -> None:
-        self._do(self._handler.on_cancel(channel, checkpoint_id))
+        self._carry_out(self._handler.on_cancel(channel, checkpoint_id))
 
     def on_end_of_data(self, channel: int) -> None:
-        # A checkpoint that this leads to comes behind what the task itself does at the end of its data.
+        # The checkpoint that this may lead to must come after what the task itself does at the end of its data.
         self._ended_channels.append(channel)
 
     def on_end(self, channel: int) -> None:
-        self._do(self._handler.on_end(channel, self._now()))
+        self._carry_out(self._handler.on_end(channel, self._now()))
 
     def after_input(self) -> None:
-        """What the last input led to has been done."""
+        """Called when the task has done what the last input led to."""
         while self._ended_channels:
-            self._do(self._handler.on_end_of_data(self._ended_channels.pop(0), self._now()))
+            self._carry_out(self._handler.on_end_of_data(self._ended_channels.pop(0), self._now()))
 
     # -- the coordinator -----------------------------------------------------------------------------------------
 
     def is_over(self, checkpoint_id: int) -> bool:
-        """It was taken or given up already: its trigger comes too late."""
+        """Whether a checkpoint was taken or aborted already, so that its trigger comes too late."""
         return self._handler.is_over(checkpoint_id)
 
     def on_trigger(self, barrier: CheckpointBarrier) -> None:
-        """No task upstream sends this barrier."""
-        self._do(self._handler.on_trigger(barrier, self._now()))
+        """The coordinator triggers a checkpoint, as no task upstream sends its barrier on some channel."""
+        self._carry_out(self._handler.on_trigger(barrier, self._now()))
 
     def on_event(self, operator_id: OperatorId, event: Any) -> None:
-        """Something from an operator's coordinator. What comes to a source behind the trigger waits for the snapshot:
-        the coordinator's own state in the checkpoint does not know that it was sent."""
+        """An event of an operator's coordinator has come.
+
+        An event to a source that comes after the trigger waits for the snapshot: in the checkpoint, the coordinator has
+        not sent it.
+        """
         if not self._runs_operators:
             log.debug("%s runs no operators; %r is dropped", self._deployment.task_name, event)
             return
@@ -148,7 +153,7 @@ class TaskCheckpoints:
                 self._parts.chain.handle_event(operator_id, event)
 
     def on_complete(self, checkpoint_id: int) -> None:
-        """The checkpoint, and with it all earlier ones, is complete."""
+        """A checkpoint is complete, and with it all earlier ones."""
         if checkpoint_id < self._restored:
             log.debug("%s: checkpoint %d was before the restored one", self._deployment.task_name, checkpoint_id)
             return
@@ -157,26 +162,26 @@ class TaskCheckpoints:
         self._end.on_complete(checkpoint_id)
 
     def on_aborted(self, checkpoint_id: int) -> None:
-        """The coordinator has given it up.
+        """The coordinator has aborted a checkpoint.
 
         Raises:
             CheckpointError: it is the savepoint that the sources have stopped for.
         """
         if checkpoint_id < self._restored:
             return
-        self._written.give_up(checkpoint_id)
+        self._written.abort(checkpoint_id)
         if self._end.is_fatal(checkpoint_id):
             raise CheckpointError(
                 f"task {self._deployment.task_name!r}: savepoint {checkpoint_id}, which the job was to stop with, has "
                 "failed after the sources had stopped; the job goes on from its last checkpoint"
             )
-        self._do(self._handler.on_notice_of_abort(checkpoint_id))
+        self._carry_out(self._handler.on_notice_of_abort(checkpoint_id))
         if self._runs_operators:
             self._parts.chain.notify_checkpoint_aborted(checkpoint_id)
 
-    # -- doing it ------------------------------------------------------------------------------------------------
+    # -- carrying out commands -----------------------------------------------------------------------------------
 
-    def _do(self, commands: Sequence[Command]) -> None:
+    def _carry_out(self, commands: Sequence[BarrierCommand]) -> None:
         for command in commands:
             match command:
                 case TakeCheckpoint():
@@ -232,7 +237,7 @@ class TaskCheckpoints:
     def _abort(self, abort: AbortCheckpoint) -> None:
         checkpoint_id = abort.checkpoint_id
         self._release_input(checkpoint_id)
-        self._written.give_up(checkpoint_id)
+        self._written.abort(checkpoint_id)
         for writer in self._parts.writers.values():
             writer.broadcast_event(CancelCheckpointMarker(checkpoint_id))
         if not abort.is_known:
@@ -249,7 +254,7 @@ class TaskCheckpoints:
             gate.resume_consumption(channel - first)
 
     def _captured(self, checkpoint_id: int) -> list[InFlightPart]:
-        """Ends the capture in all gates; gives what it brought, in the order of channels."""
+        """Ends the capture in all gates; returns the captured rows, in the order of channels."""
         parts = []
         for _, gate in self._parts.gates:
             rows = [batch for _, batches in sorted(gate.end_capture(checkpoint_id).items()) for batch in batches]
@@ -259,28 +264,28 @@ class TaskCheckpoints:
 
     def _set_timer(self, checkpoint_id: int, at_ms: int) -> None:
         def act() -> None:
-            self._do(self._handler.on_timer(checkpoint_id, self._now()))
+            self._carry_out(self._handler.on_timer(checkpoint_id, self._now()))
 
         self._parts.call_later(at_ms - self._now(), act, f"checkpoint {checkpoint_id} waits no longer")
 
     # -- outputs -------------------------------------------------------------------------------------------------
 
     def _send(self, barrier: CheckpointBarrier) -> list[InFlightPart]:
-        """The barrier goes out on all results; gives the rows that it overtook there."""
+        """Sends the barrier on all results; returns the rows that it has overtaken there."""
         parts = []
         for index, writer in self._parts.writers.items():
             parts += _parts_of_result(index, writer.partition.broadcast_barrier(barrier))
         return parts
 
     def _unsettled_outputs(self, barrier: CheckpointBarrier) -> list[tuple[int, RecordWriter]]:
-        """Results in which the barrier may overtake rows yet, which then are part of the checkpoint."""
+        """The results in which the barrier may still overtake rows, which then are part of the checkpoint."""
         options = barrier.options
         if options.is_unaligned or not options.is_exactly_once or options.aligned_timeout_ms is None:
             return []
         return list(self._parts.writers.items())
 
     def _watch_output(self, index: int, writer: RecordWriter, barrier: CheckpointBarrier) -> None:
-        """Settles the output once the barrier has gone, or has waited for too long."""
+        """Settles an output once its consumers have taken the barrier, or the barrier has waited for too long."""
         checkpoint_id, timeout_ms = barrier.checkpoint_id, barrier.options.aligned_timeout_ms
         assert timeout_ms is not None, "only such outputs are watched"
         if not self._written.waits_for(checkpoint_id, _output(index)):
@@ -295,11 +300,12 @@ class TaskCheckpoints:
             self._written.add(checkpoint_id, _output(index))
 
     def _settle_output(self, index: int, writer: RecordWriter, checkpoint_id: int) -> None:
+        """Lets the barrier overtake the rows of a result; these complete the task's part of the checkpoint."""
         overtaken = writer.partition.overtake(checkpoint_id)
         self._written.add(checkpoint_id, _output(index), _parts_of_result(index, overtaken or []))
 
     def settle_outputs(self) -> None:
-        """The task ends: barriers that it has sent wait no longer, as nobody would look after them."""
+        """Settles all outputs, as the task ends and would not do it later."""
         for checkpoint_id in self._written.incomplete:
             for index, writer in self._parts.writers.items():
                 if self._written.waits_for(checkpoint_id, _output(index)):
@@ -310,7 +316,7 @@ class TaskCheckpoints:
 
 
 def decline(deployment: TaskDeployment, checkpoint_id: int, reason: str) -> DeclineCheckpoint:
-    """Says that the task takes no part, for no fault of its own."""
+    """The message that the task cannot take part in a checkpoint, which is no fault of its own."""
     why = f"task {deployment.task_name!r}: {reason}"
     return DeclineCheckpoint(deployment.job_id, deployment.attempt_id, checkpoint_id, why)
 

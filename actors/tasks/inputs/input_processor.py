@@ -1,4 +1,4 @@
-"""Feeds a task's operators from its inputs: one element at a time, fairly between inputs."""
+"""The inputs of a task: gates and chained sources, from which operators get one element at a time, in turns."""
 
 from __future__ import annotations
 
@@ -25,44 +25,47 @@ from flinkray.batches.batch import Batch
 from flinkray.errors import FlinkrayError
 from flinkray.types.records import MAX_TIMESTAMP, Timestamp
 
-_GOES_ON = (InputStatus.MORE_AVAILABLE, InputStatus.NOTHING_AVAILABLE)
+_STATUSES_WITHOUT_END = (InputStatus.MORE_AVAILABLE, InputStatus.NOTHING_AVAILABLE)
 
 
 class TaskInput(Protocol):
     """One logical input of a task."""
 
     def emit_next(self) -> InputStatus:
-        """Processes the next element, if there is one; never waits."""
+        """Processes the next element if there is one; never waits."""
 
     def on_available(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` once, on any thread, as soon as `emit_next` may find something; perhaps at once."""
+        """Calls `listener` once, as soon as `emit_next` may find something, perhaps at once. On any thread."""
 
     @property
     def should_drain(self) -> bool:
-        """Whether its end is an end of event time too; means something after END_OF_DATA."""
+        """Whether the end of the input is an end of event time too. Valid after END_OF_DATA."""
 
 
 class ChannelEvents(Protocol):
-    """What checkpoints want to know of a task's channels, which are numbered through all its inputs."""
+    """Hears of what happens on a task's channels that concerns checkpoints.
+
+    Channels are numbered through all inputs of the task.
+    """
 
     def on_barrier(self, channel: int, barrier: CheckpointBarrier) -> None: ...
 
     def on_cancel(self, channel: int, checkpoint_id: int) -> None: ...
 
     def on_end_of_data(self, channel: int) -> None:
-        """Called before the task itself does what the end asks for."""
+        """The last row of a channel was processed; called before the task itself acts on it."""
 
     def on_end(self, channel: int) -> None: ...
 
 
 class SourceTaskInput:
-    """An input fed by a source operator of the same chain (the head of a source task, or a chained source)."""
+    """An input from a source operator of the same chain: the head of a source task, or a chained source."""
 
     def __init__(self, source: SourceOperator) -> None:
         self._source = source
         self._is_stopped = False
         self._end: InputStatus | None = None
-        """What comes next once the task has ended the source; None: it ends by itself."""
+        """The next status of a source that the task has ended; None for one that ends by itself."""
         self.should_drain = True
         self.has_data = True
 
@@ -78,22 +81,22 @@ class SourceTaskInput:
         return status
 
     def on_available(self, listener: Callable[[], None]) -> None:
-        """A source that is stopped has nothing, whatever it announces; who ends it wakes the task."""
+        """A stopped source has nothing, whatever it announces; the task is woken when it ends the source."""
         if not self._is_stopped or self._end is not None:
             self._source.on_available(listener)
 
     def stop(self) -> None:
-        """Nothing is read any more, until `end_stopped`. No effect if it has ended by itself."""
+        """Reads nothing any more, until `end_stopped`. Without effect on a source that has ended by itself."""
         self._is_stopped = self.has_data
 
     def end_stopped(self) -> None:
-        """A source that was stopped ends, and event time stays where it is. No effect on one that was not."""
+        """Ends a source that was stopped; event time stays where it is. Without effect on any other source."""
         if self._is_stopped and self.has_data:
             self.has_data = self.should_drain = False
             self._end = InputStatus.END_OF_DATA
 
     def drain(self) -> None:
-        """Nothing is read any more, and event time ends. Its END_OF_DATA is taken as given."""
+        """Ends the source and event time, as if the source had returned END_OF_DATA."""
         output = self._source.output
         output.emit_status(False)
         output.emit_watermark(MAX_TIMESTAMP)
@@ -102,7 +105,7 @@ class SourceTaskInput:
 
 
 class EndedTaskInput:
-    """Stands for a source whose rows were all read in an earlier attempt."""
+    """The input in place of a source whose rows were all read in an earlier attempt."""
 
     should_drain = True
 
@@ -118,14 +121,14 @@ class EndedTaskInput:
 
 
 class NetworkTaskInput:
-    """An input fed by a gate: batches to the operator, watermarks and statuses through the valve.
+    """An input from a gate: batches go to the operator, watermarks and statuses to the valve.
 
-    The channels of all its gates are numbered through, which is how the valve addresses them.
+    The valve combines all channels of the gate, which may be a union of several gates.
 
     Args:
-        events: is told of what concerns checkpoints, with channels numbered from `first_channel`.
+        events: hears of what concerns checkpoints, with channels numbered from `first_channel`.
         now_ms: a clock that never goes back.
-        debloater: says how many rows the producers' buffers should have; None: nobody is told.
+        debloater: says how many rows buffers of the producers should have; None: the producers are told nothing.
     """
 
     def __init__(
@@ -188,7 +191,7 @@ class NetworkTaskInput:
         return InputStatus.MORE_AVAILABLE if self._open_channels else InputStatus.END_OF_INPUT
 
     def _process(self, channel: int, batch: Batch) -> None:
-        """The batch, or the first rows of one that takes long."""
+        """Processes a batch, or the first rows of one that takes long; the others are put back into the gate."""
         chunk, rest = self._chunk_sizer.cut(batch)
         began_ms = self._now_ms()
         self._output.emit(chunk)
@@ -198,10 +201,10 @@ class NetworkTaskInput:
         if rest is not None:
             self._gate.put_back(channel, rest)
         else:
-            self._gate.recycle()  # only now may the sender send another one in its place
+            self._gate.recycle()  # only now may the sender send another buffer in place of this one
 
     def process_priority(self) -> bool:
-        """Handles a barrier that goes before all rows, if there is one; also while there is no room for rows."""
+        """Handles a barrier that overtakes rows, if there is one; also called while there is no room for rows."""
         polled = self._gate.poll_priority()
         if polled is None:
             return False
@@ -211,7 +214,7 @@ class NetworkTaskInput:
         return True
 
     def on_priority(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` once, on any thread, as soon as `process_priority` may find something; perhaps at once."""
+        """Calls `listener` once, as soon as `process_priority` may find something, perhaps at once. On any thread."""
         self._gate.priority.on_available(listener)
 
     def _pass_on(self, elements: Sequence[Watermark | WatermarkStatus]) -> None:
@@ -224,11 +227,11 @@ class NetworkTaskInput:
 
 
 class InputProcessor:
-    """All logical inputs of a task (Flink's StreamMultipleInputProcessor, also for one).
+    """All logical inputs of a task, even if there is only one (Flink's StreamMultipleInputProcessor).
 
     Args:
         end_input: called with the index of each input whose last row has been processed, if it drains.
-        first: the inputs whose data must have ended before anything is read of the others; empty: all take turns.
+        first: inputs whose data must end before any other input is read; empty: all take turns.
     """
 
     def __init__(
@@ -243,10 +246,10 @@ class InputProcessor:
         self._next = 0
 
     def process_input(self) -> InputStatus:
-        """One element of one input. An input that just gave something comes last the next time."""
+        """Processes one element of one input. An input that had one is the last to be asked the next time."""
         if len(self._open) == 1:
             status = self._inputs[self._open[0]].emit_next()
-            return status if status in _GOES_ON else self._ended(self._open[0], status)
+            return status if status in _STATUSES_WITHOUT_END else self._ended(self._open[0], status)
         for offset in range(len(self._open)):
             position = (self._next + offset) % len(self._open)
             index = self._open[position]
@@ -260,36 +263,36 @@ class InputProcessor:
         return InputStatus.NOTHING_AVAILABLE if self._open else InputStatus.END_OF_INPUT
 
     def process_priority(self) -> bool:
-        """Handles a barrier that goes before all rows, if there is one; also while there is no room for rows."""
+        """Handles a barrier that overtakes rows, if there is one; also called while there is no room for rows."""
         return any(
             task_input.process_priority() for task_input in self._inputs if isinstance(task_input, NetworkTaskInput)
         )
 
     def on_priority(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` at least once when `process_priority` may find something, on any thread, perhaps at once."""
+        """Calls `listener` at least once when `process_priority` may find something, perhaps at once. On any thread."""
         for task_input in self._inputs:
             if isinstance(task_input, NetworkTaskInput):
                 task_input.on_priority(listener)
 
     def on_available(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` at least once when any input may have something, on any thread, perhaps at once."""
+        """Calls `listener` at least once when any input may have something, perhaps at once. On any thread."""
         for index in self._open:
             self._inputs[index].on_available(listener)
 
     def stop_sources(self) -> None:
-        """Sources of the chain read nothing more, until `end_stopped_sources`."""
+        """Stops the sources of the chain from reading, until `end_stopped_sources`."""
         for task_input in self._inputs:
             if isinstance(task_input, SourceTaskInput):
                 task_input.stop()
 
     def end_stopped_sources(self) -> None:
-        """They are at the end of their data now, and event time stays where it is."""
+        """Ends the sources that were stopped; event time stays where it is."""
         for task_input in self._inputs:
             if isinstance(task_input, SourceTaskInput):
                 task_input.end_stopped()
 
     def drain_sources(self) -> InputStatus:
-        """Sources of the chain end now, and event time with them; END_OF_DATA if they were the last with data."""
+        """Ends the sources of the chain, and event time with them; END_OF_DATA if no other input has data."""
         status = InputStatus.MORE_AVAILABLE
         for index, task_input in enumerate(self._inputs):
             if isinstance(task_input, SourceTaskInput) and task_input.has_data:
@@ -299,11 +302,11 @@ class InputProcessor:
 
     @property
     def should_drain(self) -> bool:
-        """Whether the end of all data is the end of event time: no input was stopped without draining."""
+        """Whether the end of all data is the end of event time, as no input was stopped without draining."""
         return all(task_input.should_drain for task_input in self._inputs)
 
     def close(self) -> None:
-        """Frees what inputs hold that have not come to their end."""
+        """Frees what inputs hold that have not ended."""
         for task_input in self._inputs:
             close = getattr(task_input, "close", None)
             if close is not None:

@@ -1,4 +1,5 @@
-"""The inputs of a keyed operator in batch mode: all rows come in first, then the operator gets them by key."""
+"""The inputs of a keyed operator in batch mode: all rows are collected first, then the operator gets them key by
+key."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from flinkray.types.records import OutputTag, Timestamp
 
 
 class SorterOutput:
-    """What an input that is sorted writes to; implements `Output`.
+    """The Output of an input that is sorted: adds its rows to the sorter.
 
-    Its last watermark is held back until its rows have gone on. Whether it was idle meanwhile nobody wants to know.
+    The input's last watermark is held back until the operator has its rows; whether the input was idle does not matter.
     """
 
     def __init__(self, sorter: KeySorter, input_index: int, output: Output) -> None:
@@ -24,7 +25,7 @@ class SorterOutput:
         self._input_index = input_index
         self._watermark: Timestamp | None = None
         self.output = output
-        """Of the operator."""
+        """The input of the operator, which gets the rows once they are sorted."""
 
     def emit(self, batch: Batch) -> None:
         self._sorter.add(batch, self._input_index)
@@ -41,19 +42,19 @@ class SorterOutput:
         self.output.emit_latency_marker(marker)
 
     def end(self) -> None:
-        """All rows have gone on."""
+        """Passes the last watermark on, as the operator has all rows of the input."""
         if self._watermark is not None:
             self.output.emit_watermark(self._watermark)
 
 
 class SortedTaskInputs:
-    """All inputs of a task as one; implements `TaskInput`.
+    """All inputs of a task as one TaskInput.
 
-    Those that are not sorted pass through, and so come first. When all have ended, the operator gets the rows of the
-    others sorted, part by part, and hears at which points all keys so far are complete.
+    Rows of inputs that are not sorted go to the operator at once, and so before all others. When all inputs have ended,
+    the operator gets the sorted rows of the others, part by part, and hears when all keys so far are complete.
 
     Args:
-        sorted_outputs: by input, of those that are sorted: what the input writes to.
+        sorted_outputs: the outputs of inputs that are sorted, by the index of the input.
         end_keys: called when no more rows of any key so far will come.
         end_input: called with the index of each input when its last row has been processed.
     """
@@ -77,7 +78,7 @@ class SortedTaskInputs:
         self._open = list(range(len(inputs)))
         self._next = 0
         self._sorted_rows: Iterator[SortedRows] | None = None
-        """Set while the operator gets the sorted rows."""
+        """The rest of the sorted rows, while the operator gets them."""
 
     def emit_next(self) -> InputStatus:
         if self._sorted_rows is not None:
@@ -100,7 +101,7 @@ class SortedTaskInputs:
             self._inputs[index].on_available(listener)
 
     def close(self) -> None:
-        """Frees what was to be sorted."""
+        """Frees the rows that were to be sorted."""
         self._sorter.close()
 
     def _after(self, index: int, status: InputStatus) -> InputStatus:

@@ -1,4 +1,4 @@
-"""Figures of a task: rates, busy and back-pressured time, latencies; and how they reach the host's metrics.
+"""The figures of a task: rates, busy and back-pressured time, watermarks, latencies; and their export as metrics.
 
-Open `figures.py` first.
+Open `figures.py` first. May import `actors.protocol`.
 """

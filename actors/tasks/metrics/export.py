@@ -1,4 +1,4 @@
-"""Hands a task's figures to the host's metrics."""
+"""Exports the figures of a task and its operators to the host's metrics."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _QUANTILES = {"0.5": "p50", "0.75": "p75", "0.95": "p95", "0.98": "p98", "0.99":
 
 
 class MetricsExporter:
-    """Exports one task: `task_...` for its own figures, `operator_...` (with a tag more) for its operators'.
+    """Exports one task: its own figures as `task_...`, those of its operators as `operator_...` with one more tag.
 
-    Counters are `task_records_in` and the like; gauges `task_busy_ms_per_second` and the like, over the time since
-    the last export; `task_watermark_ms` (epoch) and `task_watermark_lag_ms` (behind the clock), once there is one
-    that is not the end of time; `operator_latency_ms` per source and quantile, where sources make latency markers. Not
-    for two threads at once.
+    There are counters as `task_records_in`; gauges as `task_busy_ms_per_second`, over the time since the last export;
+    `task_watermark_ms` (epoch) and `task_watermark_lag_ms` (behind the clock), once the watermark is known and not the
+    end of time; and `operator_latency_ms` by source and quantile, if sources make latency markers. One thread at a
+    time.
     """
 
     def __init__(self, deployment: TaskDeployment, sink: MetricSink, clock: Clock) -> None:

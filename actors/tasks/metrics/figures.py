@@ -1,4 +1,4 @@
-"""A task's figures: written by its own thread as plain numbers, read by the slot's now and then."""
+"""The figures of a task and its operators: plain numbers that its thread writes, and the slot's thread reads."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ log = logging.getLogger(__name__)
 
 
 class Stopwatch:
-    """Adds up stretches of time. One thread starts and stops it; any may read it."""
+    """Measures how much time passes between its starts and stops. One thread starts and stops it, any may read it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        # One tuple, replaced as a whole: another thread must not see the end of a stretch before its length.
+        # One tuple, replaced as a whole, so that another thread always sees a total and a start that go together.
         self._total_and_since: tuple[float, float | None] = (0.0, None)
 
     def start(self) -> None:
@@ -33,13 +33,13 @@ class Stopwatch:
 
     @property
     def total_ms(self) -> float:
-        """With the stretch that is not over."""
+        """Milliseconds between starts and stops so far, including the time since the last start."""
         total_ms, since = self._total_and_since
         return total_ms if since is None else total_ms + self._clock.monotonic_ms() - since
 
 
 class TaskAccumulator:
-    """A number that the user's functions add to; implements `flinkray.functions.interfaces.Accumulator`."""
+    """A number that user functions add to (a `flinkray.functions.interfaces.Accumulator`)."""
 
     def __init__(self, initial: int | float) -> None:
         self.value = initial
@@ -49,10 +49,10 @@ class TaskAccumulator:
 
 
 class TaskFigures:
-    """Counts of one attempt.
+    """The figures of one attempt.
 
-    Rows *in* came from the network or were made by sources of the chain; rows *out* went to the network or were taken
-    by sinks of the chain. (Flink counts only the network, so that a job of one chain seems to do nothing.)
+    Rows *in* came from the network or from sources of the chain; rows *out* went to the network or to sinks of the
+    chain. (Flink counts only the network, so that a job of one chain seems to do nothing.)
     """
 
     def __init__(self, clock: Clock, inputs: int) -> None:
@@ -80,7 +80,7 @@ class TaskFigures:
         self.bytes_out += batch.nbytes
 
     def set_watermark(self, input_index: int, timestamp: int) -> None:
-        """The watermark of one input of the task; a source is its own input."""
+        """Notes the watermark of one input of the task; a source is its own input."""
         self._watermarks[input_index] = timestamp
 
     @property
@@ -90,14 +90,14 @@ class TaskFigures:
         return min(known) if len(known) == len(self._watermarks) else None
 
     def accumulator(self, name: str, initial: int | float) -> TaskAccumulator:
-        """The one of that name; functions of one task share it."""
+        """The accumulator of that name, which functions of one task share."""
         return self.accumulators.setdefault(name, TaskAccumulator(initial))
 
     def accumulator_values(self) -> dict[str, int | float]:
         return {name: accumulator.value for name, accumulator in list(self.accumulators.items())}
 
     def snapshot(self) -> TaskMetrics:
-        """From any thread. What is neither idle nor back-pressured counts as busy, as in Flink."""
+        """All figures at this moment. Any thread. Time that is neither idle nor back-pressured is busy, as in Flink."""
         idle, backpressured = self.idle.total_ms, self.backpressured.total_ms
         return TaskMetrics(
             records_in=self.records_in,
@@ -116,7 +116,7 @@ class TaskFigures:
 
 
 class OperatorFigures:
-    """Counters and gauges of one operator; implements `actors.operators.contract.operator.OperatorMetrics`."""
+    """Counters and gauges of one operator (an `actors.operators.contract.operator.OperatorMetrics`)."""
 
     def __init__(self, operator_name: str, latencies: OperatorLatencies | None = None) -> None:
         self.operator_name = operator_name
@@ -148,8 +148,8 @@ class OperatorFigures:
         self.latencies.add(marker, latency_ms)
 
     def watermarks(self) -> dict[str, float]:
-        """The last watermark of all inputs (the lowest), of each where there are several, and of the output, as far as
-        there is one that is not the end of time; epoch milliseconds."""
+        """The last watermarks, in epoch milliseconds: the lowest of all inputs, that of each if there are several, and
+        that of the output. Those that are unknown or the end of time are left out."""
         known = dict(self._watermarks_in)
         found: dict[str, int | None] = {"current_output_watermark_ms": self._watermark_out}
         if len(known) == self.number_of_inputs:
@@ -159,14 +159,14 @@ class OperatorFigures:
         return {name: mark for name, mark in found.items() if mark is not None and mark < MAX_TIMESTAMP}
 
     def take_counts(self) -> dict[str, float]:
-        """How much each counter has risen since the last call. One thread at a time."""
+        """How much each counter has increased since the last call. One thread at a time."""
         counts = dict(self._counts)
         rises = {name: value - self._reported.get(name, 0) for name, value in counts.items()}
         self._reported = counts
         return {name: rise for name, rise in rises.items() if rise}
 
     def gauges(self) -> dict[str, float]:
-        """One thread at a time. A function that fails is not called again."""
+        """The values of all gauges. One thread at a time. A function that fails is not called again."""
         values = {**self._gauges, **self.watermarks()}
         for name, read in list(self._functions.items()):
             try:

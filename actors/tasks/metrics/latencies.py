@@ -1,4 +1,4 @@
-"""Histograms of the latencies that markers of sources show on their arrival (Flink's LatencyStats)."""
+"""Histograms of the latencies of markers from sources, as each operator measures them (Flink's LatencyStats)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ _QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 
 
 class Granularity(enum.Enum):
-    """What latencies are told apart by, beside the operator subtask that they are measured at."""
+    """Which latencies one histogram collects at an operator subtask: all, those of one source, or of one source
+    subtask."""
 
     SINGLE = "single"
     OPERATOR = "operator"
     SUBTASK = "subtask"
 
     def source_of(self, marker: LatencyMarker) -> tuple[str, int | None]:
-        """(operator id, subtask index) of the source, as far as it counts."""
+        """(operator id, subtask index) of a marker's source, as far as histograms tell sources apart."""
         if self is Granularity.SINGLE:
             return "", None
         return marker.operator_id, marker.subtask_index if self is Granularity.SUBTASK else None
 
 
 class Histogram:
-    """The last `size` values. One thread adds, any may read."""
+    """The last `size` values. One thread adds values, any may read."""
 
     def __init__(self, size: int) -> None:
         self._values = np.zeros(size)
@@ -39,12 +40,12 @@ class Histogram:
         self.count += 1
 
     def last_values(self) -> Any:
-        """At least one has been added. A copy, in no order."""
+        """A copy of the last values, in no order; at least one must have been added."""
         return self._values[: min(self.count, len(self._values))].copy()
 
 
 class OperatorLatencies:
-    """Of one subtask of an operator, by source."""
+    """The latencies at one operator subtask, by source."""
 
     def __init__(
         self, operator_id: str, operator_name: str, subtask_index: int, granularity: Granularity, history_size: int
@@ -64,7 +65,7 @@ class OperatorLatencies:
         histogram.add(latency_ms)
 
     def statistics(self) -> list[LatencyStatistics]:
-        """One per source that a marker came from; from any thread."""
+        """The statistics of each source that a marker has come from. Any thread."""
         return [self._of(source, histogram) for source, histogram in list(self._histograms.items()) if histogram.count]
 
     def _of(self, source: tuple[str, int | None], histogram: Histogram) -> LatencyStatistics:

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from actors.protocol.elements import CheckpointBarrier
 from actors.tasks.checkpoints.barriers import (
     AbortCheckpoint,
+    BarrierCommand,
     BarrierHandler,
-    Command,
     DropCapture,
     EndCapture,
     HoldInput,
@@ -27,12 +27,12 @@ from tests.support.task_checkpoints import barrier
 START = 1_000_000
 
 
-def brief(commands: Sequence[Command]) -> list[str]:
+def brief(commands: Sequence[BarrierCommand]) -> list[str]:
     """Commands in few letters."""
     return [_brief(command) for command in commands]
 
 
-def _brief(command: Command) -> str:
+def _brief(command: BarrierCommand) -> str:
     match command:
         case TakeCheckpoint(sent):
             return f"take {sent.checkpoint_id}" + (" unaligned" if sent.options.is_unaligned else "")
