@@ -17,7 +17,7 @@ from actors.hosts.simulation.faults import NO_FAULTS, Faults
 from actors.hosts.simulation.host import SimulationHost
 from actors.hosts.simulation.schedule import START_MS
 from actors.hosts.simulation.storage import SimulatedStorage
-from actors.operators.contract import chunking as pace
+from actors.operators.contract import chunking
 from actors.protocol.control_messages import (
     CancelJob,
     ClusterResources,
@@ -133,8 +133,8 @@ def in_pieces(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Has generated rows come many at a time, and go on few at a time, as where rows take long: a barrier comes between
     the rows of a batch, whose rest is in the checkpoint. Takes LARGE_BATCHES as options, and steps of SLOW_STEP_MS."""
     monkeypatch.setattr(datagen, "_TICK_MS", 100)
-    monkeypatch.setattr(pace, "FIRST_SIZE", seed % 2)
-    monkeypatch.setattr(pace.Pace, "passed", lambda *_: None)
+    monkeypatch.setattr(chunking, "FIRST_SIZE", seed % 2)
+    monkeypatch.setattr(chunking.ChunkSizer, "passed", lambda *_: None)
 
 
 def run_committing(job: ExactlyOnceJob, seed: int, faults: Faults = NO_FAULTS, **host: Any) -> Outcome:

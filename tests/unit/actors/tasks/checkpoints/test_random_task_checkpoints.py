@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from actors.operators.contract import chunking as pace
+from actors.operators.contract import chunking
 from actors.protocol.checkpoint_handles import TaskSnapshot
 from actors.protocol.elements import CancelCheckpointMarker, CheckpointBarrier, Element, EndOfData, EndOfPartition
 from flinkray.batches.batch import Batch
@@ -189,9 +189,9 @@ def make_task(channels: int, consumers: int, max_buffers: int, restored: TaskSna
 def test_every_row_is_in_a_checkpoint_or_behind_it_and_never_both(
     mode: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if seed % 2:  # batches come in pieces, as where rows take long
-        monkeypatch.setattr(pace, "FIRST_SIZE", 0)
-        monkeypatch.setattr(pace.Pace, "passed", lambda *_: None)
+    if seed % 2:  # batches come in chunks, as where rows take long
+        monkeypatch.setattr(chunking, "FIRST_SIZE", 0)
+        monkeypatch.setattr(chunking.ChunkSizer, "passed", lambda *_: None)
     generator = random.Random(f"{mode} {seed}")
     run = Run(generator, generator.randint(1, 3), mode)
     run.run()
