@@ -16,26 +16,27 @@ from actors.high_availability.directories import high_availability_directory
 from actors.high_availability.dispatched_jobs import DispatchedJob, prepare_replacement, recover, remove
 from actors.high_availability.store_queue import StoreQueue
 from actors.high_availability.stored_jobs import StoreCorruptedError, StoredJob
+from actors.protocol.client_requests import (
+    CancelJob,
+    GetArchivedJob,
+    GetJobOverview,
+    JobOverview,
+    ListJobs,
+    ShutDownCluster,
+    SubmitJob,
+)
 from actors.protocol.control_messages import (
     AllTaskExecutorsReleased,
     CancelExecutionGraph,
-    CancelJob,
     CollectedRowsTaken,
-    GetArchivedJob,
-    GetJobOverview,
     HeartbeatAnswered,
     HeartbeatRequested,
     JobDetails,
     JobEnded,
-    JobOverview,
     JobStatusChanged,
-    ListJobs,
     ReleaseAllTaskExecutors,
     ReportJob,
-    ShutDownCluster,
-    SubmitJob,
 )
-from actors.protocol.data_messages import SessionId
 from actors.protocol.dispatcher_errors import DispatcherNotReadyError, UnknownJobError
 from actors.protocol.main_thread import MainThread, RunAsync
 from actors.protocol.ports import (
@@ -46,6 +47,7 @@ from actors.protocol.ports import (
     EndpointDied,
     EndpointSpec,
     Payloads,
+    SessionId,
 )
 from actors.protocol.serialized_value import SerializedValue
 from actors.scheduling.liveness.lost_messages import LostMessages

@@ -16,19 +16,22 @@ from actors.jobs.dispatcher_connection import DispatcherConnection
 from actors.jobs.recovery import Recovered, recover
 from actors.jobs.resource_manager_connection import ResourceManagerConnection
 from actors.jobs.running_job import RunningJob
-from actors.protocol.control_messages import (
-    CancelExecutionGraph,
-    ClusterOverview,
+from actors.protocol.client_requests import (
     Collected,
     CollectedReceived,
-    CollectedRowsTaken,
-    DeclareRequirements,
-    DisconnectJobMaster,
-    FreeSlot,
     GetCheckpoints,
     GetJobDetails,
     GetJobProgress,
     GetSavepoint,
+    TakeCollected,
+    TriggerSavepoint,
+)
+from actors.protocol.control_messages import (
+    CancelExecutionGraph,
+    CollectedRowsTaken,
+    DeclareRequirements,
+    DisconnectJobMaster,
+    FreeSlot,
     HeartbeatAnswered,
     HeartbeatRequested,
     JobDetails,
@@ -41,24 +44,21 @@ from actors.protocol.control_messages import (
     ResourcesMissing,
     SlotFailed,
     SlotOffersAnswered,
-    TakeCollected,
-    TriggerSavepoint,
 )
-from actors.protocol.data_messages import (
-    AllocationId,
+from actors.protocol.main_thread import MainThread, RunAsync
+from actors.protocol.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, Payloads, SessionId
+from actors.protocol.resources import AllocationId, ClusterOverview
+from actors.protocol.serialized_value import SerializedValue
+from actors.protocol.task_messages import (
     CancelTask,
     DeliverOperatorEvent,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     ReleasePartitions,
-    SessionId,
     SubmitTask,
     TaskReport,
     TriggerCheckpoint,
 )
-from actors.protocol.main_thread import MainThread, RunAsync
-from actors.protocol.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, Payloads
-from actors.protocol.serialized_value import SerializedValue
 from actors.scheduling.commands import (
     CancelAttempt,
     DeclareSlots,

@@ -11,12 +11,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from actors.high_availability.directories import high_availability_directory
+from actors.protocol.client_requests import ClusterResources, GetClusterOverview
 from actors.protocol.control_messages import (
     AllTaskExecutorsReleased,
-    ClusterResources,
     DeclareRequirements,
     DisconnectJobMaster,
-    GetClusterOverview,
     HeartbeatAnswered,
     JobMasterRegistered,
     OverviewReported,
@@ -25,7 +24,6 @@ from actors.protocol.control_messages import (
     ReleaseAllTaskExecutors,
     RequestOverview,
     RequestSlot,
-    ResourceProfile,
     ResourcesMissing,
     SlotFreed,
     SlotRequestRefused,
@@ -33,7 +31,6 @@ from actors.protocol.control_messages import (
     TaskExecutorRegistered,
     TaskExecutorStopped,
 )
-from actors.protocol.data_messages import SessionId
 from actors.protocol.main_thread import MainThread, RunAsync
 from actors.protocol.ports import (
     Address,
@@ -43,7 +40,9 @@ from actors.protocol.ports import (
     EndpointDied,
     EndpointSpec,
     Payloads,
+    SessionId,
 )
+from actors.protocol.resources import ResourceProfile
 from actors.scheduling.liveness.heartbeats import Heartbeats
 from actors.scheduling.liveness.lost_messages import LostMessages
 from actors.scheduling.slots.slot_manager import (

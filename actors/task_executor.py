@@ -15,11 +15,9 @@ from msgspec import Struct
 from actors.protocol.control_messages import (
     FreeSlot,
     HeartbeatRequested,
-    OfferId,
     OfferSlots,
     RegisterTaskExecutor,
     RequestSlot,
-    ResourceProfile,
     SlotFailed,
     SlotFreed,
     SlotOffersAnswered,
@@ -27,16 +25,6 @@ from actors.protocol.control_messages import (
     StopTaskExecutor,
     TaskExecutorRegistered,
     TaskExecutorStopped,
-)
-from actors.protocol.data_messages import (
-    AllocationId,
-    EndOfDataReached,
-    OperatorEventSent,
-    SessionId,
-    SubmitTask,
-    TaskCommand,
-    TaskReport,
-    TaskStateChanged,
 )
 from actors.protocol.main_thread import MainThread, RunAsync
 from actors.protocol.ports import (
@@ -47,6 +35,16 @@ from actors.protocol.ports import (
     EndpointDied,
     EndpointSpec,
     Payloads,
+    SessionId,
+)
+from actors.protocol.resources import AllocationId, OfferId, ResourceProfile
+from actors.protocol.task_messages import (
+    EndOfDataReached,
+    OperatorEventSent,
+    SubmitTask,
+    TaskCommand,
+    TaskReport,
+    TaskStateChanged,
 )
 from actors.scheduling.liveness.heartbeats import Heartbeats
 from actors.scheduling.liveness.lost_messages import UnheardMessages

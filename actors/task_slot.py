@@ -11,10 +11,13 @@ from msgspec import Struct
 from actors.checkpoints.storage.state_writers import create_writer
 from actors.network.connections.environment import NetworkEnvironment
 from actors.operators.registry import create_operator
-from actors.protocol.data_messages import (
+from actors.protocol.data_messages import DataMessage
+from actors.protocol.main_thread import MainThread, RunAsync
+from actors.protocol.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, Payloads
+from actors.protocol.serialized_value import SerializedValue
+from actors.protocol.task_messages import (
     AcknowledgeCheckpoint,
     CancelTask,
-    DataMessage,
     DeclineCheckpoint,
     DeliverOperatorEvent,
     EndOfDataReached,
@@ -29,9 +32,6 @@ from actors.protocol.data_messages import (
     TaskStateChanged,
     TriggerCheckpoint,
 )
-from actors.protocol.main_thread import MainThread, RunAsync
-from actors.protocol.ports import Address, DeliveryFailed, Endpoint, EndpointContext, EndpointDied, Payloads
-from actors.protocol.serialized_value import SerializedValue
 from actors.tasks.chain.task_services import TaskServices
 from actors.tasks.checkpoints.restoring import RestoredTaskReader
 from actors.tasks.metrics.export import MetricsExporter

@@ -20,7 +20,7 @@ import threading
 from statistics import median
 
 from actors.client.job_client import ClusterJobClient
-from actors.protocol.data_messages import TaskMetrics
+from actors.protocol.task_messages import TaskMetrics
 from benchmarks.slow_sink import SlowSink
 from flinkray import (
     CheckpointStatistics,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from actors.high_availability.directories import high_availability_directory
-from actors.protocol.control_messages import JobOverview, SubmitJob
+from actors.protocol.client_requests import JobOverview, SubmitJob
 from actors.protocol.dispatcher_errors import DispatcherNotReadyError
 from actors.protocol.ports import Address, EndpointSpec, Host
 from flinkray.config.configuration import Configuration

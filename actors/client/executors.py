@@ -10,8 +10,9 @@ from actors.client.cluster import job_cluster_id, new_job_id, resource_manager_o
 from actors.client.job_client import FIRST_LOCAL_PAUSE_S, ClusterJobClient, Pause
 from actors.client.session import connect_to_session, no_such_session
 from actors.high_availability.directories import high_availability_directory
-from actors.protocol.control_messages import ClusterResources, ResourceProfile, SlotRequest
+from actors.protocol.client_requests import ClusterResources
 from actors.protocol.ports import EndpointGone, Host
+from actors.protocol.resources import ResourceProfile, SlotRequest
 from actors.scheduling.slots.slot_sharing import share_slots
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import ATTACHED, CLUSTER_ID, SLOT_CPUS, TARGET

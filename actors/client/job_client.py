@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from actors.client.cluster import ASK_TIMEOUT_MS, ask_dispatcher, dispatcher_of
-from actors.protocol.control_messages import (
+from actors.protocol.client_requests import (
     CancelJob,
     Collected,
     CollectedReceived,
@@ -21,13 +21,12 @@ from actors.protocol.control_messages import (
     GetJobOverview,
     GetJobProgress,
     GetSavepoint,
-    JobDetails,
     JobOverview,
-    SavepointResult,
     ShutDownCluster,
     TakeCollected,
     TriggerSavepoint,
 )
+from actors.protocol.control_messages import JobDetails, SavepointResult
 from actors.protocol.dispatcher_errors import DispatcherNotReadyError
 from actors.protocol.elements import StopMode
 from actors.protocol.ports import Address, EndpointGone, Host

@@ -7,14 +7,9 @@ import time
 
 from actors.client.cluster import ASK_TIMEOUT_MS, ask_dispatcher, is_job_cluster, resource_manager_of, start_cluster
 from actors.client.job_client import SHUTDOWN_TIMEOUT_S, ClusterJobClient, Pause
-from actors.protocol.control_messages import (
-    ClusterOverview,
-    GetClusterOverview,
-    JobOverview,
-    ListJobs,
-    ShutDownCluster,
-)
+from actors.protocol.client_requests import GetClusterOverview, JobOverview, ListJobs, ShutDownCluster
 from actors.protocol.ports import EndpointGone, Host
+from actors.protocol.resources import ClusterOverview
 from flinkray.config.configuration import Configuration
 from flinkray.errors import ConfigurationError
 

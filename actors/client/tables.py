@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from actors.protocol.control_messages import JobDetails, JobOverview, VertexDetails
+from actors.protocol.client_requests import JobOverview
+from actors.protocol.control_messages import JobDetails, VertexDetails
 from actors.protocol.failure_records import FailureRecord
 from flinkray.state.checkpoint_statistics import CheckpointOverview, CheckpointStatistics
 

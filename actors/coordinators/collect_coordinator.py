@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from actors.coordinators.base import CoordinatorContext, OperatorCoordinator
-from actors.protocol.data_messages import RowsCollected, RowsCut, RowsKept, RowsTaken
+from actors.protocol.operator_events import RowsCollected, RowsCut, RowsPersisted, RowsTaken
 from flinkray.batches.batch import Batch
 from flinkray.errors import CheckpointError, FlinkrayError
 
@@ -207,7 +207,7 @@ class CollectCoordinator(OperatorCoordinator):
         in_snapshot = self._in_snapshots.get(checkpoint_id, ())
         self._in_snapshots = {each: found for each, found in self._in_snapshots.items() if each > checkpoint_id}
         for subtask_index, sequence in enumerate(in_snapshot):
-            self._context.send_event(subtask_index, RowsKept(sequence))
+            self._context.send_event(subtask_index, RowsPersisted(sequence))
 
     def close(self) -> None:
         """No more rows will come; those that are here can still be taken."""
@@ -316,5 +316,5 @@ class CollectCoordinator(OperatorCoordinator):
             if sequence >= self._subtasks[subtask_index].acknowledged:
                 self._subtasks[subtask_index].acknowledged = sequence + 1
                 if not self._has_checkpoints:
-                    self._context.send_event(subtask_index, RowsKept(sequence + 1))
+                    self._context.send_event(subtask_index, RowsPersisted(sequence + 1))
                 self._context.send_event(subtask_index, RowsTaken(sequence))

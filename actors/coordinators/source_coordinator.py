@@ -12,7 +12,7 @@ from msgspec import Struct
 from actors.coordinators.alignment import WatermarkAlignment
 from actors.coordinators.base import CoordinatorContext, OperatorCoordinator
 from actors.coordinators.split_assignments import SplitAssignments
-from actors.protocol.data_messages import (
+from actors.protocol.operator_events import (
     AddSplits,
     NoMoreSplits,
     ReaderRegistered,

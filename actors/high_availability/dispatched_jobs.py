@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from actors.high_availability.stored_jobs import StoreCorruptedError, StoredJob
 from actors.protocol.control_messages import JobDetails
-from actors.protocol.data_messages import SessionId
-from actors.protocol.ports import Address
+from actors.protocol.ports import Address, SessionId
 from actors.protocol.serialized_value import SerializedValue
 from flinkray.errors import CheckpointError, ErrorInfo
 from flinkray.execution import JobStatus

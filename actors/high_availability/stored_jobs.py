@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from actors.protocol.data_messages import SessionId
-from actors.protocol.ports import Address
+from actors.protocol.ports import Address, SessionId
 from flinkray.errors import CheckpointError
 from flinkray.execution import JobStatus
 from flinkray.types.records import JobId

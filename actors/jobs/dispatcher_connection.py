@@ -9,9 +9,8 @@ from functools import partial
 from msgspec.structs import replace
 
 from actors.protocol.control_messages import CollectedRowsTaken, JobDetails, JobEnded, JobStatusChanged
-from actors.protocol.data_messages import SessionId
 from actors.protocol.main_thread import MainThread
-from actors.protocol.ports import Address, EndpointContext
+from actors.protocol.ports import Address, EndpointContext, SessionId
 from flinkray.execution import JobStatus
 from flinkray.types.records import JobId
 

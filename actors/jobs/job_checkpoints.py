@@ -36,18 +36,18 @@ from actors.high_availability.pointers import CheckpointPointers, JobLeadership,
 from actors.jobs.checkpoint_write import CheckpointWrite, SequentialExecutor, delete_now
 from actors.jobs.recovery import RESERVED_IDS, Recovered
 from actors.jobs.services import JobServices
-from actors.protocol.control_messages import SavepointResult, TriggerSavepoint
-from actors.protocol.data_messages import (
+from actors.protocol.client_requests import TriggerSavepoint
+from actors.protocol.control_messages import SavepointResult
+from actors.protocol.ports import Cancellable, SessionId
+from actors.protocol.resources import AllocationId
+from actors.protocol.task_messages import (
     AcknowledgeCheckpoint,
-    AllocationId,
     DeclineCheckpoint,
     EndOfDataReached,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
-    SessionId,
     TriggerCheckpoint,
 )
-from actors.protocol.ports import Cancellable
 from flinkray.errors import CheckpointError, ErrorInfo
 from flinkray.execution import JobStatus
 from graphs.execution_graph import ExecutionGraph, ExecutionVertex

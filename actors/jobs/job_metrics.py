@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from actors.protocol.control_messages import JobDetails, SubtaskDetails, VertexDetails
-from actors.protocol.data_messages import TaskMetrics
+from actors.protocol.task_messages import TaskMetrics
 from actors.scheduling.scheduler import Scheduler
 from flinkray.execution import JobProgress
 from graphs.execution_graph import AttemptId, ExecutionGraph, ExecutionJobVertex, ExecutionVertex, ExecutionVertexId

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from actors.protocol.control_messages import (
-    ClusterOverview,
     DeclareRequirements,
     DisconnectJobMaster,
     JobMasterRegistered,
     RegisterJobMaster,
     RequestOverview,
-    SlotRequest,
 )
-from actors.protocol.data_messages import SessionId
 from actors.protocol.main_thread import MainThread
-from actors.protocol.ports import Address, EndpointContext
+from actors.protocol.ports import Address, EndpointContext, SessionId
+from actors.protocol.resources import ClusterOverview, SlotRequest
 from actors.scheduling.liveness.registration import RetryingRegistration
 from flinkray.types.records import JobId
 

@@ -18,24 +18,13 @@ from actors.jobs.job_checkpoints import JobCheckpoints
 from actors.jobs.job_metrics import JobMetrics, job_details
 from actors.jobs.recovery import Recovered
 from actors.jobs.services import JobCoordinatorContext, JobServices, TaskGateway
-from actors.protocol.control_messages import (
-    Collected,
-    JobDetails,
-    ResourceProfile,
-    SavepointResult,
-    TakeCollected,
-    TriggerSavepoint,
-)
-from actors.protocol.data_messages import (
-    MetricsReported,
-    OperatorEventSent,
-    SessionId,
-    TaskReport,
-    TaskStateChanged,
-)
+from actors.protocol.client_requests import Collected, TakeCollected, TriggerSavepoint
+from actors.protocol.control_messages import JobDetails, SavepointResult
 from actors.protocol.failure_records import TaskFailure
 from actors.protocol.main_thread import MainThread
-from actors.protocol.ports import EndpointContext
+from actors.protocol.ports import EndpointContext, SessionId
+from actors.protocol.resources import ResourceProfile
+from actors.protocol.task_messages import MetricsReported, OperatorEventSent, TaskReport, TaskStateChanged
 from actors.scheduling.commands import SchedulerCommand, SubtasksReset, SubtaskStarted
 from actors.scheduling.failover.failover_strategies import failover_strategy_of
 from actors.scheduling.failover.restart_strategies import strategy_of

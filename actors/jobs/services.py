@@ -8,10 +8,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from actors.protocol.data_messages import AllocationId, DeliverOperatorEvent, SessionId
 from actors.protocol.main_thread import MainThread
-from actors.protocol.ports import Cancellable, Clock, EndpointContext
+from actors.protocol.ports import Cancellable, Clock, EndpointContext, SessionId
+from actors.protocol.resources import AllocationId
 from actors.protocol.serialized_value import SerializedValue
+from actors.protocol.task_messages import DeliverOperatorEvent
 from actors.scheduling.deployment import allocation_of, task_executor_of
 from flinkray.errors import ErrorInfo
 from flinkray.types.records import OperatorId

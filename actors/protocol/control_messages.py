@@ -1,101 +1,37 @@
-"""What the components of the control plane say to each other (tasks' own messages: `actors.protocol.data_messages`).
+"""What the masters and TaskExecutors tell each other.
+
+    client -> Dispatcher <-> JobMaster <-> TaskExecutor <-> TaskSlot
+                  |              |              |
+                  +------ ResourceManager ------+
+
+Sections are pairs of components, and the first words of a message's docstring are its sender and its receiver. What
+clients ask is in `client_requests.py`, what goes from a JobMaster to tasks and back in `task_messages.py`, and what
+slots say to each other in `data_messages.py`.
 
 Every message names its epoch. `session` is the fencing token of the ResourceManager between it and its peers, and that
-of the JobMaster everywhere else; slots are addressed by allocation id, tasks by attempt id, offers by offer id. A
-message of a past epoch is logged at debug level and ignored.
-
-    client <-> Dispatcher <-> JobMaster <-> TaskExecutor <-> TaskSlot
-                                  |              |
-                                  +-- ResourceManager
-
-Classes under "requests" are asked (`Host.ask`) and answered at once; all others are told.
+of the JobMaster everywhere else; slots are addressed by allocation id, offers by offer id. A message of a past epoch is
+logged at debug level and ignored.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NewType
-
 from msgspec import Struct, field
 
-from actors.protocol.data_messages import AllocationId, SessionId, TaskMetrics
-from actors.protocol.elements import StopMode
 from actors.protocol.failure_records import FailureRecord
-from actors.protocol.ports import Address
-from actors.protocol.serialized_value import SerializedValue
+from actors.protocol.ports import Address, SessionId
+from actors.protocol.resources import (
+    AllocationId,
+    ClusterOverview,
+    OfferId,
+    SlotOffer,
+    SlotReport,
+    SlotRequest,
+)
+from actors.protocol.task_messages import TaskMetrics
 from flinkray.errors import ErrorInfo
 from flinkray.execution import JobStatus
 from flinkray.state.checkpoint_statistics import CheckpointOverview
 from flinkray.types.records import JobId
-
-if TYPE_CHECKING:  # with them, masters and workers would load Arrow and all of the API
-    from flinkray.batches.batch import Batch
-    from graphs.job_graph import JobGraph
-
-OfferId = NewType("OfferId", int)
-"""Counts the offers of one TaskExecutor to one JobMaster; only the newest may be answered."""
-
-# -- resources ---------------------------------------------------------------------------------------------------
-
-
-class ResourceProfile(Struct, frozen=True):
-    """What a slot has, or what is asked of one."""
-
-    cpus: float = 0.0
-    memory_bytes: int = 0
-
-    def covers(self, other: ResourceProfile) -> bool:
-        """Whether a slot of this profile can do what `other` asks for."""
-        return self.cpus >= other.cpus and self.memory_bytes >= other.memory_bytes
-
-    def __str__(self) -> str:
-        memory = f" and {self.memory_bytes / 2**20:.0f} MiB" if self.memory_bytes else ""
-        return f"{self.cpus:g} CPU{'' if self.cpus == 1 else 's'}{memory}"
-
-
-class SlotRequest(Struct, frozen=True):
-    """One slot that a job needs: for one execution slot sharing group."""
-
-    profile: ResourceProfile
-    label: str
-    """Unique within the job, and how the slot reads: `word-count: Source → map (1/2), window (1/2)`."""
-
-
-class SlotReport(Struct, frozen=True):
-    """A slot of a TaskExecutor as it is now."""
-
-    slot_index: int
-    profile: ResourceProfile
-    allocation_id: AllocationId | None = None
-    job_id: JobId | None = None
-    label: str = ""
-
-
-class ClusterOverview(Struct, frozen=True):
-    """What the ResourceManager has to give."""
-
-    task_executors: int = 0
-    pending_task_executors: int = 0
-    """Started, and not yet registered: the cluster may have no room for them."""
-    slots: int = 0
-    free_slots: int = 0
-    cpus: float = 0.0
-    """Of the registered TaskExecutors."""
-    slots_per_task_executor: int = 1
-    slot_profile: ResourceProfile = ResourceProfile()
-    total_cpus: float | None = None
-    """Of the whole cluster, whoever uses them; None: unknown."""
-
-    def __str__(self) -> str:
-        text = (
-            f"{self.task_executors} TaskExecutor(s) with {self.slots} slot(s), {self.free_slots} of them free, "
-            f"and {self.cpus:g} CPU(s)"
-        )
-        if self.pending_task_executors:
-            text += f"; {self.pending_task_executors} more TaskExecutor(s) wait to be started"
-        if self.total_cpus is not None:
-            text += f"; {self.total_cpus:g} CPU(s) in the whole cluster"
-        return text
-
 
 # -- jobs, as they are shown -------------------------------------------------------------------------------------
 
@@ -121,7 +57,7 @@ class VertexDetails(Struct, frozen=True):
     parallelism: int
     max_parallelism: int
     inputs: tuple[tuple[str, str], ...]
-    """(vertex id, ship strategy) per JobEdge."""
+    """(id of the vertex that it reads from, ship strategy) for each JobEdge."""
     subtasks: tuple[SubtaskDetails, ...]
 
 
@@ -130,7 +66,7 @@ class SavepointResult(Struct, frozen=True):
 
     request_id: str
     directory: str | None
-    """URI; None: it failed."""
+    """URI of the savepoint; None: it failed."""
     error: ErrorInfo | None
     """Exactly one of the two is there."""
 
@@ -153,136 +89,17 @@ class JobDetails(Struct, frozen=True):
     error: ErrorInfo | None = None
     """The first failure of a job that FAILED."""
     restarts: int = 0
-    """How many have begun in this JobMaster."""
+    """How many restarts have begun in this JobMaster."""
     failures: tuple[FailureRecord, ...] = ()
-    """The last ones, oldest first."""
+    """The last failures, oldest first."""
     checkpoints: CheckpointOverview = CheckpointOverview()
     savepoints: tuple[SavepointResult, ...] = ()
-    """The last ones that were asked for, oldest first; without those under way."""
+    """What became of the last savepoints that were asked for, oldest first; without those under way."""
 
     @property
     def runtime_ms(self) -> int:
         """From the first status to the latest one."""
         return self.status_times[-1][1] - self.status_times[0][1] if self.status_times else 0
-
-
-class JobOverview(Struct, frozen=True):
-    """A job in a list."""
-
-    job_id: JobId
-    name: str
-    status: JobStatus
-    started_ms: int
-    job_master: Address
-
-
-# -- requests of a client to the Dispatcher ----------------------------------------------------------------------
-
-
-class SubmitJob(Struct, frozen=True):
-    """Answer: JobOverview, when the job is stored where anything is stored; before, DispatcherNotReadyError is raised.
-
-    Raises InvalidProgramError for a job id whose submission this Dispatcher has answered already.
-    """
-
-    job_id: JobId
-    name: str
-    job_graph: SerializedValue[JobGraph]
-    """For its JobMaster alone."""
-
-    @classmethod
-    def of(cls, job_graph: JobGraph) -> SubmitJob:
-        return cls(job_graph.job_id, job_graph.name, SerializedValue(job_graph))
-
-
-class GetJobOverview(Struct, frozen=True):
-    """Answer: JobOverview. Raises UnknownJobError."""
-
-    job_id: JobId
-
-
-class GetArchivedJob(Struct, frozen=True):
-    """Answer: JobDetails of a job that has ended, or None while it runs. Raises UnknownJobError."""
-
-    job_id: JobId
-
-
-class ListJobs(Struct, frozen=True):
-    """Answer: tuple[JobOverview, ...], oldest first."""
-
-
-class CancelJob(Struct, frozen=True):
-    """Answer: None. No effect on a job that has ended. Raises UnknownJobError."""
-
-    job_id: JobId
-
-
-class ShutDownCluster(Struct, frozen=True):
-    """Answer: whether the cluster is down: jobs ended, TaskExecutors gone. The first request starts it."""
-
-
-# -- requests of a client to the ResourceManager and the JobMaster -----------------------------------------------
-
-
-class GetClusterOverview(Struct, frozen=True):
-    """Answer of the ResourceManager: ClusterOverview."""
-
-
-class GetJobProgress(Struct, frozen=True):
-    """Answer of the JobMaster: flinkray.execution.JobProgress."""
-
-
-class GetJobDetails(Struct, frozen=True):
-    """Answer of the JobMaster: JobDetails."""
-
-
-class GetCheckpoints(Struct, frozen=True):
-    """Answer of the JobMaster: flinkray.state.checkpoint_statistics.CheckpointOverview."""
-
-
-class TriggerSavepoint(Struct, frozen=True):
-    """Answer of the JobMaster: None, as soon as it is under way; GetSavepoint tells what becomes of it.
-
-    Without effect when there was a request with this id before, so it can be asked again.
-    """
-
-    request_id: str
-    target: str
-    """The directory (path or URI) to put it into; empty: execution.checkpointing.savepoint-dir."""
-    stop: StopMode
-
-
-class GetSavepoint(Struct, frozen=True):
-    """Answer of the JobMaster: SavepointResult, or None while it is under way or was never asked for.
-
-    A savepoint that stops the job is done when the job has finished: then JobDetails has the result.
-    """
-
-    request_id: str
-
-
-class TakeCollected(Struct, frozen=True):
-    """Answer of the JobMaster: Collected. Takes what the CollectSink of this id has brought so far."""
-
-    collect_id: str
-    max_batches: int
-    positions: tuple[int, ...] = ()
-    """Of the last answer; what tells a JobMaster that has taken another's place what the driver has."""
-
-
-class Collected(Struct, frozen=True):
-    """Rows for the driver, in order per sink subtask."""
-
-    batches: tuple[Batch, ...]
-    is_end: bool
-    """Nothing will follow."""
-    positions: tuple[int, ...] = ()
-
-
-class CollectedReceived(Struct, frozen=True):
-    """Client -> JobMaster: it has all the rows that it wants. The JobMaster of an ended job stays until then."""
-
-    collect_id: str
 
 
 # -- Dispatcher <-> JobMaster ------------------------------------------------------------------------------------
@@ -306,7 +123,7 @@ class JobEnded(Struct, frozen=True):
 
 
 class CollectedRowsTaken(Struct, frozen=True):
-    """JobMaster -> Dispatcher: the driver has them all now."""
+    """JobMaster -> Dispatcher: the driver has all rows of a job that has ended, and the JobMaster need not stay."""
 
     session: SessionId
     job_id: JobId
@@ -334,21 +151,7 @@ class ReleaseAllTaskExecutors(Struct, frozen=True):
 
 
 class AllTaskExecutorsReleased(Struct, frozen=True):
-    """ResourceManager -> Dispatcher."""
-
-
-class ClusterResources(Struct, frozen=True):
-    """Client -> ResourceManager: what the host has in total, so that a job that can never fit is told so soon.
-
-    `is_autoscaled`: more may come, so nothing is too large.
-    `expected`: the slots of the job that the client is about to submit; they start while its JobMaster does.
-    `free_cpus`: of each node, in any order; a TaskExecutor with several slots is as large as one of them at most.
-    """
-
-    total_cpus: float
-    is_autoscaled: bool = False
-    expected: tuple[SlotRequest, ...] = ()
-    free_cpus: tuple[float, ...] = ()
+    """ResourceManager -> Dispatcher: no TaskExecutor is left."""
 
 
 # -- JobMaster <-> ResourceManager -------------------------------------------------------------------------------
@@ -394,14 +197,14 @@ class ResourcesMissing(Struct, frozen=True):
 
 
 class RequestOverview(Struct, frozen=True):
-    """JobMaster -> ResourceManager: what do you have?"""
+    """JobMaster -> ResourceManager: what does the cluster have? Answered with OverviewReported."""
 
     session: SessionId
     job_id: JobId
 
 
 class OverviewReported(Struct, frozen=True):
-    """ResourceManager -> JobMaster."""
+    """ResourceManager -> JobMaster: what the cluster has, as RequestOverview has asked."""
 
     job_session: SessionId
     overview: ClusterOverview
@@ -424,15 +227,15 @@ class RegisterTaskExecutor(Struct, frozen=True):
     task_executor: Address
     slots: tuple[SlotReport, ...]
     registration: int = 0
-    """Grows whenever it has lost the ResourceManager, which then believes these slots rather than what it knew."""
+    """Grows whenever the TaskExecutor has lost the ResourceManager, which forgets then what it knew of these slots."""
 
 
 class TaskExecutorRegistered(Struct, frozen=True):
-    """ResourceManager -> TaskExecutor."""
+    """ResourceManager -> TaskExecutor: `session` is the ResourceManager's from now on."""
 
     session: SessionId
     registration: int = 0
-    """The one that is answered; answers to past ones are ignored."""
+    """The registration that is answered; answers to past ones are ignored."""
 
 
 class RequestSlot(Struct, frozen=True):
@@ -466,30 +269,19 @@ class SlotFreed(Struct, frozen=True):
 
 
 class StopTaskExecutor(Struct, frozen=True):
-    """ResourceManager -> TaskExecutor: end your slots' processes and say when you have."""
+    """ResourceManager -> TaskExecutor: end the processes of your slots, and say so when they have ended."""
 
     session: SessionId
 
 
 class TaskExecutorStopped(Struct, frozen=True):
-    """TaskExecutor -> ResourceManager."""
+    """TaskExecutor -> ResourceManager: the processes of its slots have ended, as StopTaskExecutor has asked."""
 
     session: SessionId
     task_executor: Address
 
 
 # -- TaskExecutor <-> JobMaster ----------------------------------------------------------------------------------
-
-
-class SlotOffer(Struct, frozen=True):
-    """A slot that is reserved for the job."""
-
-    allocation_id: AllocationId
-    slot_index: int
-    slot: Address
-    """The TaskSlot endpoint, which data goes to directly."""
-    profile: ResourceProfile
-    label: str
 
 
 class OfferSlots(Struct, frozen=True):
@@ -531,14 +323,14 @@ class SlotFailed(Struct, frozen=True):
 
 
 class HeartbeatRequested(Struct, frozen=True):
-    """ResourceManager -> JobMaster, TaskExecutor; JobMaster -> TaskExecutor."""
+    """ResourceManager -> JobMaster, TaskExecutor, Dispatcher; JobMaster -> TaskExecutor: are you alive?"""
 
     session: SessionId
     sender: Address
 
 
 class HeartbeatAnswered(Struct, frozen=True):
-    """The other way."""
+    """JobMaster, TaskExecutor, Dispatcher -> ResourceManager; TaskExecutor -> JobMaster: the sender is alive."""
 
     session: SessionId
     sender: Address

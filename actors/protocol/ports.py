@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # masters and workers, which only hand batches on, do without
 
 Address = NewType("Address", str)
 """Names an endpoint within its cluster; never reused, except by one that restarts."""
+SessionId = NewType("SessionId", str)
+"""Fences a component: new with every leadership, so that messages of a former one can be told and ignored."""
 
 
 class Clock(Protocol):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from actors.protocol.control_messages import SlotRequest
-from actors.protocol.data_messages import AllocationId, TaskDeployment
 from actors.protocol.ports import Address
+from actors.protocol.resources import AllocationId, SlotRequest
+from actors.protocol.task_messages import TaskDeployment
 from flinkray.execution import JobStatus
 from graphs.execution_graph import AttemptId, ExecutionVertexId, PartitionId
 from graphs.job_graph import JobVertexId

@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from actors.protocol.checkpoint_handles import TaskRestore
-from actors.protocol.data_messages import (
-    AllocationId,
-    ChannelDescriptor,
-    GateDescriptor,
-    PartitionDescriptor,
-    TaskDeployment,
-)
 from actors.protocol.ports import Address
+from actors.protocol.resources import AllocationId
+from actors.protocol.task_messages import ChannelDescriptor, GateDescriptor, PartitionDescriptor, TaskDeployment
 from graphs.execution_graph import Execution, ExecutionVertex, IntermediateResultPartition
 
 SlotOf = Callable[[ExecutionVertex], Address]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from actors.protocol.data_messages import AllocationId
 from actors.protocol.ports import Address
+from actors.protocol.resources import AllocationId
 from actors.scheduling.commands import ReleaseResultPartitions
 from actors.scheduling.deployment import allocation_of, task_executor_of
 from graphs.execution_graph import (

@@ -22,10 +22,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from actors.protocol.checkpoint_handles import TaskRestore
-from actors.protocol.control_messages import ClusterOverview, ResourceProfile, SlotOffer, SlotRequest
-from actors.protocol.data_messages import AllocationId, TaskStateChanged
 from actors.protocol.failure_records import FailureRecord, TaskFailure
 from actors.protocol.ports import Address
+from actors.protocol.resources import AllocationId, ClusterOverview, ResourceProfile, SlotOffer, SlotRequest
+from actors.protocol.task_messages import TaskStateChanged
 from actors.scheduling.commands import (
     CancelAttempt,
     DeclareSlots,

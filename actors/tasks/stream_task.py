@@ -13,7 +13,6 @@ from actors.network.producer.record_writer import RecordWriter
 from actors.network.producer.result_partition import ResultPartition
 from actors.operators.contract.cancellation import Cancellation, TaskCanceled
 from actors.operators.contract.input_status import InputStatus
-from actors.protocol.data_messages import EndOfDataReached, TaskDeployment, TaskMetrics
 from actors.protocol.elements import (
     CancelCheckpointMarker,
     CheckpointBarrier,
@@ -22,6 +21,7 @@ from actors.protocol.elements import (
     StopMode,
     Watermark,
 )
+from actors.protocol.task_messages import EndOfDataReached, TaskDeployment, TaskMetrics
 from actors.tasks.chain.operator_chain import OperatorChain
 from actors.tasks.chain.task_services import TaskEnvironment, TaskServices
 from actors.tasks.chain.task_settings import TaskSettings

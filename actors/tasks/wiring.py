@@ -11,7 +11,7 @@ from actors.network.producer.record_writer import RecordWriter
 from actors.network.producer.result_partition import ResultPartition
 from actors.operators.contract.chunking import ChunkSizer
 from actors.operators.contract.operator import Output
-from actors.protocol.data_messages import TaskDeployment
+from actors.protocol.task_messages import TaskDeployment
 from actors.tasks.chain.operator_chain import OperatorChain
 from actors.tasks.chain.outputs import BroadcastingOutput
 from actors.tasks.chain.task_services import TaskEnvironment

@@ -17,7 +17,7 @@ from actors.blocks.source import BlockSource, BlockSplit
 from actors.blocks.store import Block
 from actors.coordinators.alignment import WatermarkAlignment
 from actors.coordinators.source_coordinator import SourceCoordinator
-from actors.protocol.data_messages import AddSplits, NoMoreSplits, ReaderRegistered, SplitRequested
+from actors.protocol.operator_events import AddSplits, NoMoreSplits, ReaderRegistered, SplitRequested
 from actors.spark.staged_reader import StagedSplit
 from examples.fraud_detection import PaymentSource
 from flinkray.connectors.collection.source import ArrowSource, CollectionSource

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.high_availability.pointers import JobLeadership, LeadershipLostError
-from actors.protocol.control_messages import GetCheckpoints
+from actors.protocol.client_requests import GetCheckpoints
 from flinkray import filesystems
 from flinkray.execution import JobStatus
 from flinkray.filesystems import name_of

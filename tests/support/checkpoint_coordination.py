@@ -17,8 +17,8 @@ from actors.protocol.checkpoint_handles import (
     StatePart,
     TaskSnapshot,
 )
-from actors.protocol.data_messages import AcknowledgeCheckpoint, DeclineCheckpoint, EndOfDataReached
 from actors.protocol.elements import StopMode
+from actors.protocol.task_messages import AcknowledgeCheckpoint, DeclineCheckpoint, EndOfDataReached
 from flinkray.errors import CheckpointError, ErrorInfo
 from flinkray.execution import JobStatus
 from flinkray.types.records import JobId, Millis, OperatorId

@@ -21,8 +21,9 @@ from actors.protocol.checkpoint_handles import (
     StatePart,
     TaskRestore,
 )
-from actors.protocol.data_messages import AllocationId, TaskDeployment
 from actors.protocol.elements import CheckpointOptions
+from actors.protocol.resources import AllocationId
+from actors.protocol.task_messages import TaskDeployment
 from actors.state.snapshots.snapshot import KeyedTable, ListMode, OperatorSnapshot, StateWriter
 from flinkray.config.configuration import Configuration
 from flinkray.types.records import JobId, OperatorId

@@ -10,7 +10,7 @@ from typing import Any
 
 from actors.coordinators.collect_coordinator import CollectCoordinator
 from actors.operators.sinks.collect_writer import CollectWriter
-from actors.protocol.data_messages import RowsKept, RowsTaken
+from actors.protocol.operator_events import RowsPersisted, RowsTaken
 from tests.support.tasks import numbers
 
 PARTITIONS = 4
@@ -129,7 +129,7 @@ class CollectedRun:
             if isinstance(event, RowsTaken):
                 self.writers[index].on_rows_taken(event.sequence)
             else:
-                assert isinstance(event, RowsKept)
+                assert isinstance(event, RowsPersisted)
                 self.writers[index].on_rows_kept(event.sequence)
 
     def take(self, batches: int) -> None:

@@ -13,22 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from actors.client.cluster import ask_dispatcher, resource_manager_of, start_cluster, submit
-from actors.protocol.control_messages import (
-    ClusterOverview,
-    GetArchivedJob,
-    GetClusterOverview,
-    GetJobOverview,
-    JobDetails,
-)
-from actors.protocol.data_messages import (
-    CancelTask,
-    DeliverOperatorEvent,
-    OperatorEventSent,
-    RowsCollected,
-    SubmitTask,
-    TaskDeployment,
-    TaskStateChanged,
-)
+from actors.protocol.client_requests import GetArchivedJob, GetClusterOverview, GetJobOverview
+from actors.protocol.control_messages import JobDetails
+from actors.protocol.operator_events import RowsCollected
 from actors.protocol.ports import (
     Address,
     Cancellable,
@@ -41,7 +28,16 @@ from actors.protocol.ports import (
     Host,
     Payloads,
 )
+from actors.protocol.resources import ClusterOverview
 from actors.protocol.serialized_value import SerializedValue
+from actors.protocol.task_messages import (
+    CancelTask,
+    DeliverOperatorEvent,
+    OperatorEventSent,
+    SubmitTask,
+    TaskDeployment,
+    TaskStateChanged,
+)
 from actors.task_slot import TaskSlot
 from flinkray.batches.batch import Batch
 from flinkray.config.configuration import Configuration

@@ -16,17 +16,10 @@ from actors.network.connections.environment import NetworkEnvironment
 from actors.network.consumer.input_gate import SingleInputGate
 from actors.network.consumer.remote_channel import RemoteInputChannel
 from actors.network.producer.result_partition import ResultPartition
-from actors.protocol.data_messages import (
-    AddCredit,
-    BufferEntry,
-    Buffers,
-    ChannelDescriptor,
-    GateDescriptor,
-    PartitionDescriptor,
-    RequestSubpartition,
-)
+from actors.protocol.data_messages import AddCredit, BufferEntry, Buffers, RequestSubpartition
 from actors.protocol.elements import Element, EndOfPartition
 from actors.protocol.ports import Address, DeliveryFailed
+from actors.protocol.task_messages import ChannelDescriptor, GateDescriptor, PartitionDescriptor
 from flinkray.batches.batch import Batch
 from flinkray.config.configuration import Configuration
 from flinkray.types.records import Kind

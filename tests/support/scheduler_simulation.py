@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from actors.protocol.checkpoint_handles import TaskRestore
-from actors.protocol.control_messages import ResourceProfile, SlotOffer
-from actors.protocol.data_messages import AllocationId, TaskDeployment, TaskStateChanged
 from actors.protocol.ports import Address
+from actors.protocol.resources import AllocationId, ResourceProfile, SlotOffer
+from actors.protocol.task_messages import TaskDeployment, TaskStateChanged
 from actors.scheduling.commands import (
     CancelAttempt,
     DeployTask,

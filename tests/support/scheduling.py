@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from actors.protocol.control_messages import ResourceProfile, SlotOffer
-from actors.protocol.data_messages import AllocationId, TaskStateChanged
 from actors.protocol.ports import Address
+from actors.protocol.resources import AllocationId, ResourceProfile, SlotOffer
+from actors.protocol.task_messages import TaskStateChanged
 from actors.scheduling.commands import DeployTask, SchedulerCommand, SubtasksReset
 from actors.scheduling.scheduler import Scheduler
 from flinkray.errors import ErrorInfo

@@ -18,20 +18,19 @@ from actors.hosts.simulation.host import SimulationHost
 from actors.hosts.simulation.schedule import START_MS
 from actors.hosts.simulation.storage import SimulatedStorage
 from actors.operators.contract import chunking
-from actors.protocol.control_messages import (
+from actors.protocol.client_requests import (
     CancelJob,
     ClusterResources,
     Collected,
     CollectedReceived,
     GetArchivedJob,
     GetSavepoint,
-    JobDetails,
     JobOverview,
-    SavepointResult,
     ShutDownCluster,
     TakeCollected,
     TriggerSavepoint,
 )
+from actors.protocol.control_messages import JobDetails, SavepointResult
 from actors.protocol.dispatcher_errors import DispatcherNotReadyError
 from actors.protocol.elements import StopMode
 from actors.protocol.ports import Address, Endpoint, EndpointGone

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from actors.coordinators.alignment import WatermarkAlignment
 from actors.coordinators.source_coordinator import SourceCoordinator
-from actors.protocol.data_messages import AddSplits, NoMoreSplits, ReaderRegistered, SplitRequested
+from actors.protocol.operator_events import AddSplits, NoMoreSplits, ReaderRegistered, SplitRequested
 from actors.spark.staged_source import StagedSource
 from actors.spark.staging import Manifest, QueryEnd, StagedFile, Staging, remove_covered
 from flinkray.connectors.source import ReaderStatus, SourceBatch, SourceReader

@@ -14,8 +14,8 @@ from actors.protocol.checkpoint_handles import (
     TaskRestore,
     TaskSnapshot,
 )
-from actors.protocol.data_messages import AcknowledgeCheckpoint, DeclineCheckpoint, EndOfDataReached, TaskDeployment
 from actors.protocol.elements import CheckpointBarrier, CheckpointOptions, StopMode
+from actors.protocol.task_messages import AcknowledgeCheckpoint, DeclineCheckpoint, EndOfDataReached, TaskDeployment
 from actors.state.snapshots.snapshot import RestoredState, read_list
 from actors.tasks.checkpoints.in_flight import read_in_flight
 from flinkray.types.records import OperatorId

@@ -18,14 +18,7 @@ from actors.operators.contract.operator import Operator
 from actors.operators.sinks.operator import SinkOperator
 from actors.operators.sources.operator import SourceOperator
 from actors.protocol.checkpoint_handles import TaskRestore
-from actors.protocol.data_messages import (
-    ChannelDescriptor,
-    ChannelId,
-    GateDescriptor,
-    PartitionDescriptor,
-    TaskDeployment,
-    TaskMetrics,
-)
+from actors.protocol.data_messages import ChannelId
 from actors.protocol.elements import (
     ACTIVE,
     IDLE,
@@ -37,6 +30,13 @@ from actors.protocol.elements import (
     Watermark,
 )
 from actors.protocol.ports import Address, Loop
+from actors.protocol.task_messages import (
+    ChannelDescriptor,
+    GateDescriptor,
+    PartitionDescriptor,
+    TaskDeployment,
+    TaskMetrics,
+)
 from actors.tasks.chain.task_services import TaskServices
 from actors.tasks.stream_task import StreamTask
 from flinkray.batches.batch import Batch

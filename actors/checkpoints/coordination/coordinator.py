@@ -47,8 +47,8 @@ from actors.checkpoints.coordination.pending import (
     plan_checkpoint,
 )
 from actors.checkpoints.coordination.statistics import CheckpointTracker
-from actors.protocol.data_messages import AcknowledgeCheckpoint, DeclineCheckpoint, EndOfDataReached
 from actors.protocol.elements import CheckpointOptions, StopMode
+from actors.protocol.task_messages import AcknowledgeCheckpoint, DeclineCheckpoint, EndOfDataReached
 from flinkray.errors import CheckpointError, ErrorInfo, operator_label
 from flinkray.execution import JobStatus
 from flinkray.state.checkpoint_statistics import (

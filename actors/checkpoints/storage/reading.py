@@ -23,7 +23,7 @@ from actors.protocol.checkpoint_handles import (
     StatePart,
     TaskRestore,
 )
-from actors.protocol.data_messages import TaskDeployment
+from actors.protocol.task_messages import TaskDeployment
 from actors.state.snapshots.snapshot import read_keyed_table, read_list
 from actors.storage.files import is_missing, reason, resolve_for_checkpoint
 from flinkray.errors import CheckpointError, DamagedCheckpointError, operator_label

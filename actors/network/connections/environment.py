@@ -31,18 +31,16 @@ from actors.protocol.data_messages import (
     AnnounceBacklog,
     Buffers,
     CancelSubpartition,
-    ChannelDescriptor,
     ChannelId,
     DataMessage,
-    GateDescriptor,
     NewBufferSize,
-    PartitionDescriptor,
     RequestSubpartition,
     ResumeConsumption,
     SendTaskEvent,
     SubpartitionError,
 )
 from actors.protocol.ports import Address, Cancellable, DeliveryFailed, EndpointContext, Payloads
+from actors.protocol.task_messages import ChannelDescriptor, GateDescriptor, PartitionDescriptor
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import (
     BATCH_BYTES,

@@ -10,8 +10,9 @@ from msgspec import Struct
 
 from actors.network.consumer.capture import ChannelCapture
 from actors.network.flow.credit import CreditStatistics
-from actors.protocol.data_messages import ChannelDescriptor, ChannelId
+from actors.protocol.data_messages import ChannelId
 from actors.protocol.elements import CheckpointBarrier, Element
+from actors.protocol.task_messages import ChannelDescriptor
 from flinkray.batches.batch import Batch
 from flinkray.errors import PartitionError
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from actors.network.consumer.input_channel import InputChannel, InputChannelStatistics, QueueChannel
 from actors.network.flow.availability import Availability, Listener
-from actors.protocol.data_messages import ChannelDescriptor, GateDescriptor
 from actors.protocol.elements import Element, EndOfPartition
+from actors.protocol.task_messages import ChannelDescriptor, GateDescriptor
 from flinkray.batches.batch import Batch
 
 ChannelFactory = Callable[[int, ChannelDescriptor, QueueChannel], InputChannel]

@@ -14,7 +14,8 @@ from actors.network.consumer.input_channel import (
 )
 from actors.network.producer.result_partition import ResultPartition, SubpartitionView
 from actors.network.producer.subpartition import BufferAndBacklog, NextKind
-from actors.protocol.data_messages import ChannelDescriptor, ChannelId
+from actors.protocol.data_messages import ChannelId
+from actors.protocol.task_messages import ChannelDescriptor
 from flinkray.errors import PartitionError
 
 

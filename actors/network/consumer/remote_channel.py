@@ -15,8 +15,9 @@ from actors.network.consumer.input_channel import (
 )
 from actors.network.flow.buffers import unaligned
 from actors.network.flow.credit import ByteBudget, FloatingBuffers, ReceiverCredit
-from actors.protocol.data_messages import BufferEntry, ChannelDescriptor, ChannelId
+from actors.protocol.data_messages import BufferEntry, ChannelId
 from actors.protocol.elements import CheckpointBarrier, Element, EndOfPartition
+from actors.protocol.task_messages import ChannelDescriptor
 from flinkray.batches.batch import Batch
 from flinkray.errors import PartitionError
 

@@ -13,8 +13,8 @@ from actors.network.flow.availability import Availability
 from actors.network.flow.buffers import Buffer, Coalescer
 from actors.network.producer.result_partition import PartitionStatistics, ResultPartition, SubpartitionView
 from actors.network.producer.subpartition import BufferAndBacklog, NextKind, SubpartitionStatistics
-from actors.protocol.data_messages import PartitionDescriptor
 from actors.protocol.elements import CheckpointBarrier, EndOfPartition, Event
+from actors.protocol.task_messages import PartitionDescriptor
 from flinkray.batches.batch import Batch
 from flinkray.errors import FlinkrayError, PartitionError
 

@@ -19,8 +19,8 @@ from actors.network.producer.subpartition import (
     QueueLimit,
     SubpartitionStatistics,
 )
-from actors.protocol.data_messages import PartitionDescriptor
 from actors.protocol.elements import CheckpointBarrier, EndOfPartition, Event
+from actors.protocol.task_messages import PartitionDescriptor
 from flinkray.batches.batch import Batch
 from flinkray.errors import PartitionError
 from graphs.execution_graph import PartitionId

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from actors.operators.contract.operator import OperatorContext
-from actors.protocol.data_messages import RowsCollected, RowsCut
+from actors.protocol.operator_events import RowsCollected, RowsCut
 from flinkray.batches.batch import Batch, concat, is_same_layout
 from flinkray.connectors.sink import SinkWriter
 

@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 
 from actors.operators.contract.operator import Operator, OperatorContext, Output
 from actors.operators.sinks.collect_writer import CollectWriter
-from actors.protocol.data_messages import RowsKept, RowsTaken
 from actors.protocol.elements import CheckpointOptions, LatencyMarker
+from actors.protocol.operator_events import RowsPersisted, RowsTaken
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code.functions import NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
 from flinkray.batches.batch import Batch
@@ -116,7 +116,7 @@ class SinkOperator(Operator):
         match event:
             case RowsTaken() if isinstance(writer, CollectWriter):
                 writer.on_rows_taken(event.sequence)
-            case RowsKept() if isinstance(writer, CollectWriter):
+            case RowsPersisted() if isinstance(writer, CollectWriter):
                 writer.on_rows_kept(event.sequence)
             case _:
                 raise TypeError(f"sink {self.context.operator_name!r} cannot handle {event!r}")

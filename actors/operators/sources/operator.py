@@ -14,7 +14,8 @@ from actors.operators.contract.operator import Operator, subtask_label
 from actors.operators.sources.coalescing import Given, PollResult, coalesced_polls
 from actors.operators.sources.split_watermarks import SplitState, SplitWatermarks
 from actors.operators.time.timestamps import EventTimeProgress, with_event_time
-from actors.protocol.data_messages import (
+from actors.protocol.elements import CheckpointOptions, LatencyMarker
+from actors.protocol.operator_events import (
     AddSplits,
     NoMoreSplits,
     ReaderRegistered,
@@ -23,7 +24,6 @@ from actors.protocol.data_messages import (
     WatermarkLimited,
     WatermarkReported,
 )
-from actors.protocol.elements import CheckpointOptions, LatencyMarker
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from actors.user_code.functions import NO_VALUE, raise_attributed
 from flinkray.batches.batch import Batch

@@ -11,9 +11,8 @@ import math
 from collections.abc import Callable, Iterable
 
 from actors.protocol.control_messages import HeartbeatAnswered, HeartbeatRequested
-from actors.protocol.data_messages import SessionId
 from actors.protocol.main_thread import MainThread
-from actors.protocol.ports import Address, Cancellable, EndpointContext
+from actors.protocol.ports import Address, Cancellable, EndpointContext, SessionId
 
 
 class HeartbeatMonitor:

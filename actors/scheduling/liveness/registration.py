@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from actors.protocol.data_messages import SessionId
 from actors.protocol.main_thread import MainThread
-from actors.protocol.ports import Clock
+from actors.protocol.ports import Clock, SessionId
 
 # How often a component that the ResourceManager has not answered yet says again that it is there.
 REGISTRATION_RETRY_MS = 1_000.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from actors.protocol.control_messages import ResourceProfile
 from actors.protocol.ports import Address
+from actors.protocol.resources import ResourceProfile
 
 
 class NodeRoom:

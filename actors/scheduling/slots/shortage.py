@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from actors.protocol.control_messages import ClusterOverview, SlotRequest
+from actors.protocol.resources import ClusterOverview, SlotRequest
 from flinkray.config.options import PARALLELISM, SLOT_CPUS, SLOT_REQUEST_TIMEOUT
 from flinkray.errors import NoResourceAvailableError
 

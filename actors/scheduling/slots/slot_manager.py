@@ -12,9 +12,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, field
 
-from actors.protocol.control_messages import ClusterOverview, ResourceProfile, SlotReport, SlotRequest
-from actors.protocol.data_messages import AllocationId, SessionId
-from actors.protocol.ports import Address
+from actors.protocol.ports import Address, SessionId
+from actors.protocol.resources import AllocationId, ClusterOverview, ResourceProfile, SlotReport, SlotRequest
 from actors.scheduling.slots.node_room import NodeRoom
 from flinkray.types.records import JobId
 

@@ -11,9 +11,8 @@ from collections.abc import Collection, Iterable
 
 from msgspec import Struct
 
-from actors.protocol.control_messages import ResourceProfile, SlotOffer, SlotRequest
-from actors.protocol.data_messages import AllocationId
 from actors.protocol.ports import Address
+from actors.protocol.resources import AllocationId, ResourceProfile, SlotOffer, SlotRequest
 
 
 class PooledSlot(Struct):

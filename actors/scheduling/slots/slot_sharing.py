@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, field
 
-from actors.protocol.control_messages import ResourceProfile, SlotRequest
+from actors.protocol.resources import ResourceProfile, SlotRequest
 from graphs.execution_graph import ExecutionGraph, ExecutionJobVertex, ExecutionVertex, ExecutionVertexId
 from graphs.job_graph import DistributionPattern, JobVertexId
 

@@ -13,9 +13,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from actors.protocol.control_messages import ResourceProfile, SlotOffer, SlotReport
-from actors.protocol.data_messages import AllocationId
 from actors.protocol.ports import Address
+from actors.protocol.resources import AllocationId, ResourceProfile, SlotOffer, SlotReport
 from flinkray.types.records import JobId
 
 

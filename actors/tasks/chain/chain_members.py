@@ -5,7 +5,7 @@ from __future__ import annotations
 import cloudpickle
 from msgspec import Struct
 
-from actors.protocol.data_messages import TaskDeployment
+from actors.protocol.task_messages import TaskDeployment
 from flinkray.errors import FlinkrayError
 from flinkray.functions.interfaces import CheckpointedFunction
 from flinkray.functions.python_path import add_places

@@ -13,7 +13,9 @@ from actors.network.producer.result_partition import ResultPartition
 from actors.operators.contract.cancellation import Cancellation
 from actors.operators.contract.operator import Operator
 from actors.protocol.checkpoint_handles import RestoredPart, TaskRestore
-from actors.protocol.data_messages import (
+from actors.protocol.elements import CheckpointOptions
+from actors.protocol.ports import Clock, Loop, Timers
+from actors.protocol.task_messages import (
     AcknowledgeCheckpoint,
     DeclineCheckpoint,
     EndOfDataReached,
@@ -21,8 +23,6 @@ from actors.protocol.data_messages import (
     PartitionDescriptor,
     TaskDeployment,
 )
-from actors.protocol.elements import CheckpointOptions
-from actors.protocol.ports import Clock, Loop, Timers
 from actors.state.snapshots.snapshot import RestoredState, StateWriter
 from actors.tasks.chain.task_settings import TaskSettings
 from actors.tasks.chain.timers import TaskTimers

@@ -7,7 +7,7 @@ from random import Random
 from actors.checkpoints.storage.reading import RestoredOperatorState, read_part
 from actors.network.producer.partitioners import create_selector
 from actors.protocol.checkpoint_handles import PartKind, RestoredPart, TaskRestore
-from actors.protocol.data_messages import TaskDeployment
+from actors.protocol.task_messages import TaskDeployment
 from actors.state.snapshots.snapshot import RestoredState
 from actors.tasks.chain.operator_chain import OperatorChain
 from actors.tasks.chain.task_services import TaskServices

@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from actors.protocol.checkpoint_handles import CheckpointMetrics, OperatorSubtaskState, StatePart, TaskSnapshot
-from actors.protocol.data_messages import AcknowledgeCheckpoint, DeclineCheckpoint, TaskDeployment
 from actors.protocol.elements import CheckpointBarrier
+from actors.protocol.task_messages import AcknowledgeCheckpoint, DeclineCheckpoint, TaskDeployment
 from actors.state.snapshots.snapshot import OperatorSnapshot, PendingPart
 from actors.tasks.chain.task_services import SnapshotWriter, TaskServices
 from actors.tasks.checkpoints.in_flight import InFlightPart

@@ -15,8 +15,8 @@ from msgspec import Struct
 from actors.network.consumer.input_gate import SingleInputGate
 from actors.network.producer.record_writer import RecordWriter
 from actors.protocol.checkpoint_handles import CheckpointMetrics
-from actors.protocol.data_messages import DeclineCheckpoint, TaskDeployment
 from actors.protocol.elements import CancelCheckpointMarker, CheckpointBarrier, StopMode
+from actors.protocol.task_messages import DeclineCheckpoint, TaskDeployment
 from actors.tasks.chain.operator_chain import OperatorChain
 from actors.tasks.chain.task_services import TaskServices
 from actors.tasks.checkpoints.barriers import (

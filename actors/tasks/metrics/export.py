@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.protocol.data_messages import TaskDeployment, TaskMetrics
 from actors.protocol.ports import Clock, MetricSink
+from actors.protocol.task_messages import TaskDeployment, TaskMetrics
 from actors.tasks.metrics.figures import OperatorFigures
 from flinkray.latencies import LatencyStatistics
 from flinkray.types.records import MAX_TIMESTAMP

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from actors.protocol.data_messages import TaskMetrics
 from actors.protocol.elements import LatencyMarker
 from actors.protocol.ports import Clock
+from actors.protocol.task_messages import TaskMetrics
 from actors.tasks.metrics.latencies import Granularity, OperatorLatencies
 from flinkray.batches.batch import Batch
 from flinkray.types.records import MAX_TIMESTAMP

@@ -18,8 +18,9 @@ from actors.protocol.control_messages import (
     SlotOffersAnswered,
     StopTaskExecutor,
 )
-from actors.protocol.data_messages import AllocationId, CancelTask, SessionId
-from actors.protocol.ports import Address
+from actors.protocol.ports import Address, SessionId
+from actors.protocol.resources import AllocationId
+from actors.protocol.task_messages import CancelTask
 from flinkray.execution import JobStatus
 from tests.support.control import CLUSTER, JOB, World, run_all_tasks
 

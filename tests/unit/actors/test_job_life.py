@@ -9,9 +9,9 @@ import pytest
 
 from actors.client.cluster import dispatcher_of, resource_manager_of, start_cluster
 from actors.dispatcher import COLLECTED_ROWS_TIMEOUT_MS, LINGER_MS, SUBMISSION_TIMEOUT_MS
-from actors.protocol.control_messages import CancelJob, ClusterResources, CollectedReceived, ShutDownCluster
-from actors.protocol.data_messages import TaskDeployment
+from actors.protocol.client_requests import CancelJob, ClusterResources, CollectedReceived, ShutDownCluster
 from actors.protocol.ports import Payloads
+from actors.protocol.task_messages import TaskDeployment
 from actors.task_executor import TaskExecutor
 from flinkray.config.configuration import Configuration
 from flinkray.errors import ErrorInfo, InvalidProgramError, PartitionError

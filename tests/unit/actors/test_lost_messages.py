@@ -7,27 +7,25 @@ from typing import Any
 import pytest
 
 from actors.client.cluster import dispatcher_of, resource_manager_of
+from actors.protocol.client_requests import CancelJob, CollectedReceived, GetArchivedJob, ShutDownCluster
 from actors.protocol.control_messages import (
     AllTaskExecutorsReleased,
     CancelExecutionGraph,
-    CancelJob,
-    CollectedReceived,
     CollectedRowsTaken,
     DeclareRequirements,
     DisconnectJobMaster,
     FreeSlot,
-    GetArchivedJob,
     JobEnded,
     JobStatusChanged,
     RequestSlot,
-    ShutDownCluster,
     SlotFailed,
     SlotFreed,
     SlotRequestRefused,
     TaskExecutorRegistered,
 )
-from actors.protocol.data_messages import AllocationId, OperatorEventSent, TaskStateChanged
 from actors.protocol.ports import Address, DeliveryFailed, Endpoint, EndpointDied, EndpointSpec, Payloads
+from actors.protocol.resources import AllocationId
+from actors.protocol.task_messages import OperatorEventSent, TaskStateChanged
 from actors.scheduling.commands import ReleaseSlot
 from flinkray.execution import JobStatus
 from tests.support.control import CLUSTER, JOB, CollectingSlot, World, collecting, four_vertices, run_all_tasks

@@ -14,20 +14,22 @@ from actors.high_availability.job_store import JobStore
 from actors.hosts.simulation.storage import SimulatedStorage, new_storage
 from actors.job_master import JobMaster
 from actors.jobs import dispatcher_connection
-from actors.protocol.control_messages import (
-    AllTaskExecutorsReleased,
+from actors.protocol.client_requests import (
     CancelJob,
     CollectedReceived,
     GetArchivedJob,
     GetJobOverview,
-    JobEnded,
     JobOverview,
     ListJobs,
+    ShutDownCluster,
+    SubmitJob,
+)
+from actors.protocol.control_messages import (
+    AllTaskExecutorsReleased,
+    JobEnded,
     RegisterJobMaster,
     ReleaseAllTaskExecutors,
     ReportJob,
-    ShutDownCluster,
-    SubmitJob,
 )
 from actors.protocol.dispatcher_errors import DispatcherNotReadyError, UnknownJobError
 from actors.protocol.ports import DeliveryFailed, Endpoint, Payloads

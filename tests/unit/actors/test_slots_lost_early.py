@@ -6,7 +6,7 @@ import pytest
 
 from actors.client.cluster import dispatcher_of
 from actors.protocol.control_messages import JobStatusChanged
-from actors.protocol.data_messages import SessionId
+from actors.protocol.ports import SessionId
 from flinkray.execution import JobStatus
 from tests.support.control import CLUSTER, JOB, World, four_vertices, run_all_tasks
 

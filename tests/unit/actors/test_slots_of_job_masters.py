@@ -8,16 +8,15 @@ import pytest
 from msgspec import Struct
 
 from actors.protocol.control_messages import OfferSlots, RequestSlot, SlotFailed, SlotFreed, SlotOffersAnswered
-from actors.protocol.data_messages import (
-    AllocationId,
+from actors.protocol.ports import Address, DeliveryFailed, Endpoint, EndpointSpec, Payloads, SessionId
+from actors.protocol.resources import AllocationId
+from actors.protocol.task_messages import (
     CancelTask,
     DeliverOperatorEvent,
     NotifyCheckpointComplete,
-    SessionId,
     SubmitTask,
     TaskStateChanged,
 )
-from actors.protocol.ports import Address, DeliveryFailed, Endpoint, EndpointSpec, Payloads
 from tests.support.control import JOB, World, run_all_tasks
 
 SECOND = Address("c/job-master-job.2")

@@ -15,32 +15,28 @@ from msgspec.structs import replace
 from actors.hosts.in_process import InProcessMetrics, InProcessObjectStore
 from actors.operators.contract.operator import Operator
 from actors.protocol.checkpoint_handles import InlineState, TaskSnapshot
-from actors.protocol.data_messages import (
+from actors.protocol.elements import CheckpointBarrier, CheckpointOptions
+from actors.protocol.operator_events import AddSplits, NoMoreSplits, ReaderRegistered, RowsCollected
+from actors.protocol.ports import Address, BatchesRef, Cancellable, DeliveryFailed, Loop, MetricSink, SessionId
+from actors.protocol.resources import AllocationId
+from actors.protocol.serialized_value import SerializedValue
+from actors.protocol.task_messages import (
     AcknowledgeCheckpoint,
-    AddSplits,
-    AllocationId,
     CancelTask,
     ChannelDescriptor,
     DeclineCheckpoint,
     DeliverOperatorEvent,
     GateDescriptor,
     MetricsReported,
-    NoMoreSplits,
     NotifyCheckpointAborted,
     NotifyCheckpointComplete,
     OperatorEventSent,
     PartitionDescriptor,
-    ReaderRegistered,
-    RowsCollected,
-    SessionId,
     SubmitTask,
     TaskDeployment,
     TaskStateChanged,
     TriggerCheckpoint,
 )
-from actors.protocol.elements import CheckpointBarrier, CheckpointOptions
-from actors.protocol.ports import Address, BatchesRef, Cancellable, DeliveryFailed, Loop, MetricSink
-from actors.protocol.serialized_value import SerializedValue
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState, read_list
 from actors.task_slot import TaskSlot
 from flinkray.batches.batch import Batch

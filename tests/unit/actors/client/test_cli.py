@@ -13,10 +13,11 @@ from actors.checkpoints.coordination.completed import CompletedCheckpoint
 from actors.checkpoints.storage.directories import write_metadata
 from actors.client import session
 from actors.client.cli import main
-from actors.protocol.control_messages import JobDetails, JobOverview, SubtaskDetails, VertexDetails
-from actors.protocol.data_messages import TaskMetrics
+from actors.protocol.client_requests import JobOverview
+from actors.protocol.control_messages import JobDetails, SubtaskDetails, VertexDetails
 from actors.protocol.failure_records import FailureRecord, TaskFailure
 from actors.protocol.ports import Address
+from actors.protocol.task_messages import TaskMetrics
 from flinkray.errors import CheckpointError, ConfigurationError, ErrorInfo
 from flinkray.execution import JobStatus
 from flinkray.state.checkpoint_statistics import (

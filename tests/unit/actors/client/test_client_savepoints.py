@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from actors.client import job_client
 from actors.client.job_client import ClusterJobClient
-from actors.protocol.control_messages import (
+from actors.protocol.client_requests import (
     Collected,
     GetArchivedJob,
     GetCheckpoints,
@@ -21,12 +21,11 @@ from actors.protocol.control_messages import (
     GetJobOverview,
     GetJobProgress,
     GetSavepoint,
-    JobDetails,
     JobOverview,
-    SavepointResult,
     TakeCollected,
     TriggerSavepoint,
 )
+from actors.protocol.control_messages import JobDetails, SavepointResult
 from actors.protocol.dispatcher_errors import DispatcherNotReadyError
 from actors.protocol.elements import StopMode
 from actors.protocol.ports import Address, EndpointGone, EndpointSpec, Host

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors.operators.sinks.collect_writer import COLLECT_WINDOW, CollectWriter
-from actors.protocol.data_messages import RowsCollected, RowsCut
+from actors.protocol.operator_events import RowsCollected, RowsCut
 from tests.support.collected_rows import CollectedRun, WriterContext
 from tests.support.tasks import numbers
 

@@ -14,12 +14,12 @@ from actors.coordinators.alignment import WatermarkAlignment
 from actors.coordinators.collect_coordinator import BACKLOG, CollectCoordinator
 from actors.coordinators.source_coordinator import SourceCoordinator
 from actors.coordinators.split_assignments import SplitAssignments
-from actors.protocol.data_messages import (
+from actors.protocol.operator_events import (
     AddSplits,
     ReaderRegistered,
     RowsCollected,
     RowsCut,
-    RowsKept,
+    RowsPersisted,
     RowsTaken,
     SplitRequested,
 )
@@ -350,7 +350,7 @@ def test_sinks_are_told_what_the_coordinators_part_of_a_checkpoint_has() -> None
     coordinator.handle_event(0, rows(0, 1))
     context.sent.clear()
     coordinator.notify_checkpoint_complete(1)
-    assert context.sent == [(0, RowsKept(1)), (1, RowsKept(0))]
+    assert context.sent == [(0, RowsPersisted(1)), (1, RowsPersisted(0))]
 
 
 def test_another_job_master_goes_on_with_what_was_not_taken() -> None:
@@ -462,7 +462,7 @@ class CollectRun:
             self.context.sent.clear()
             self.coordinator.notify_checkpoint_complete(checkpoint_id)
             for subtask, event in self.context.sent:
-                if isinstance(event, RowsKept):
+                if isinstance(event, RowsPersisted):
                     self.sinks[subtask].forget(event.sequence)
 
     def abort(self) -> None:

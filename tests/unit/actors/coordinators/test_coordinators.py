@@ -13,12 +13,12 @@ from actors.coordinators.alignment import WatermarkAlignment
 from actors.coordinators.collect_coordinator import CollectCoordinator
 from actors.coordinators.factory import create_coordinator
 from actors.coordinators.source_coordinator import SourceCoordinator
-from actors.protocol.data_messages import (
+from actors.protocol.operator_events import (
     AddSplits,
     NoMoreSplits,
     ReaderRegistered,
     RowsCollected,
-    RowsKept,
+    RowsPersisted,
     RowsTaken,
     SourceEvent,
     SplitRequested,
@@ -302,10 +302,10 @@ def test_rows_are_acknowledged_when_the_driver_takes_them_not_when_they_arrive(
     assert job_master.sent == []
     taken, is_end = collect.take(2, collect.positions)
     assert (values(taken), is_end) == ([[1], [2]], False)
-    assert job_master.sent == [(0, RowsKept(1)), (0, RowsTaken(0)), (1, RowsKept(1)), (1, RowsTaken(0))]
+    assert job_master.sent == [(0, RowsPersisted(1)), (0, RowsTaken(0)), (1, RowsPersisted(1)), (1, RowsTaken(0))]
     taken, _ = collect.take(10, collect.positions)
     assert values(taken) == [[3]]
-    assert job_master.sent[4:] == [(0, RowsKept(2)), (0, RowsTaken(1))]
+    assert job_master.sent[4:] == [(0, RowsPersisted(2)), (0, RowsTaken(1))]
 
 
 def test_a_batch_that_comes_twice_counts_once(collect: CollectCoordinator) -> None:

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from actors.high_availability.job_store import JobStore, StoreCorruptedError, StoredJob
 from actors.high_availability.pointers import JobLeadership
 from actors.protocol.control_messages import JobDetails
-from actors.protocol.data_messages import SessionId
-from actors.protocol.ports import Address
+from actors.protocol.ports import Address, SessionId
 from actors.protocol.serialized_value import SerializedValue
 from actors.storage.fenced_log import LeadershipLostError
 from flinkray.execution import JobStatus

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from actors.protocol.data_messages import AcknowledgeCheckpoint
 from actors.protocol.serialized_value import SerializedValue
+from actors.protocol.task_messages import AcknowledgeCheckpoint
 
 ARROW = ("pyarrow", "numpy")
 API = ("graphs.job_graph", "flinkray.transformations.operator_factories", "flinkray.functions.interfaces")

@@ -22,8 +22,8 @@ from actors.jobs import job_checkpoints
 from actors.jobs.job_checkpoints import JobCheckpoints
 from actors.jobs.recovery import RESERVED_IDS, Recovered, recover
 from actors.protocol.checkpoint_handles import FileState, OperatorSubtaskState, PartKind, StatePart, TaskSnapshot
-from actors.protocol.data_messages import AcknowledgeCheckpoint, TriggerCheckpoint
 from actors.protocol.elements import CheckpointOptions
+from actors.protocol.task_messages import AcknowledgeCheckpoint, TriggerCheckpoint
 from flinkray.errors import CheckpointError, ErrorInfo
 from flinkray.execution import JobStatus
 from flinkray.types.records import JobId

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.protocol.control_messages import ClusterOverview, ResourceProfile
-from actors.protocol.data_messages import AllocationId
+from actors.protocol.resources import AllocationId, ClusterOverview, ResourceProfile
 from actors.scheduling.commands import DeclareSlots, DeployTask, ReleaseResultPartitions, ReleaseSlot, SlotsTimedOut
 from actors.scheduling.failover.restart_strategies import FixedDelayRestart
 from flinkray.errors import ErrorInfo, PartitionError

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from actors.jobs.job_metrics import JobMetrics
 from actors.protocol.checkpoint_handles import TaskRestore
-from actors.protocol.data_messages import AllocationId, TaskMetrics, TaskStateChanged
 from actors.protocol.ports import Address
+from actors.protocol.resources import AllocationId
+from actors.protocol.task_messages import TaskMetrics, TaskStateChanged
 from actors.scheduling.commands import (
     CancelAttempt,
     DeployTask,

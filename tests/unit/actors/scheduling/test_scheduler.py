@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from actors.protocol.control_messages import ClusterOverview
-from actors.protocol.data_messages import AllocationId, TaskStateChanged
 from actors.protocol.ports import Address
+from actors.protocol.resources import AllocationId, ClusterOverview
+from actors.protocol.task_messages import TaskStateChanged
 from actors.scheduling.commands import (
     CancelAttempt,
     DeclareSlots,

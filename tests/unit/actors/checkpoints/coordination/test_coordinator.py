@@ -18,8 +18,8 @@ from actors.checkpoints.coordination.commands import (
 from actors.checkpoints.coordination.completed import CompletedCheckpoint
 from actors.checkpoints.coordination.coordinator import FINAL_RETRY_MS
 from actors.protocol.checkpoint_handles import PartKind
-from actors.protocol.data_messages import AcknowledgeCheckpoint
 from actors.protocol.elements import StopMode
+from actors.protocol.task_messages import AcknowledgeCheckpoint
 from flinkray.errors import CheckpointError, ErrorInfo
 from flinkray.execution import JobStatus
 from flinkray.state.checkpoint_statistics import CheckpointKind, CheckpointStatus, Spread

@@ -21,8 +21,8 @@ from actors.checkpoints.coordination.commands import (
 )
 from actors.checkpoints.coordination.completed import CompletedCheckpoint
 from actors.protocol.checkpoint_handles import CheckpointMetrics, TaskSnapshot
-from actors.protocol.data_messages import AcknowledgeCheckpoint, DeclineCheckpoint, EndOfDataReached
 from actors.protocol.elements import StopMode
+from actors.protocol.task_messages import AcknowledgeCheckpoint, DeclineCheckpoint, EndOfDataReached
 from flinkray.errors import ErrorInfo
 from flinkray.execution import JobStatus
 from flinkray.types.records import Millis, OperatorId

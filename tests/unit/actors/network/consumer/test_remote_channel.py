@@ -6,9 +6,10 @@ from typing import Any
 
 from actors.network.consumer.remote_channel import RemoteInputChannel
 from actors.network.flow.credit import ByteBudget, FloatingBuffers
-from actors.protocol.data_messages import BufferEntry, ChannelDescriptor, ChannelId
+from actors.protocol.data_messages import BufferEntry, ChannelId
 from actors.protocol.elements import CheckpointBarrier, CheckpointOptions, Element
 from actors.protocol.ports import Address
+from actors.protocol.task_messages import ChannelDescriptor
 from graphs.execution_graph import PartitionId
 from tests.support.network import numbers
 

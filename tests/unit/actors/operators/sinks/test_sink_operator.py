@@ -9,8 +9,8 @@ import pytest
 
 from actors.operators.sinks.collect_writer import COLLECT_WINDOW, CollectWriter
 from actors.operators.sinks.operator import SinkOperator
-from actors.protocol.data_messages import RowsCollected, RowsTaken
 from actors.protocol.elements import IDLE, LatencyMarker, Watermark
+from actors.protocol.operator_events import RowsCollected, RowsTaken
 from actors.state.snapshots.snapshot import OperatorSnapshot
 from flinkray.batches.batch import Batch
 from flinkray.config.configuration import Configuration

@@ -11,7 +11,8 @@ import cloudpickle
 import pytest
 
 from actors.operators.sources.operator import SourceOperator
-from actors.protocol.data_messages import (
+from actors.protocol.elements import CheckpointOptions, LatencyMarker, Watermark
+from actors.protocol.operator_events import (
     AddSplits,
     NoMoreSplits,
     ReaderRegistered,
@@ -20,7 +21,6 @@ from actors.protocol.data_messages import (
     WatermarkLimited,
     WatermarkReported,
 )
-from actors.protocol.elements import CheckpointOptions, LatencyMarker, Watermark
 from actors.state.snapshots.snapshot import OperatorSnapshot
 from flinkray.batches.batch import Batch
 from flinkray.config.configuration import Configuration

@@ -13,8 +13,8 @@ import pytest
 from actors.operators.contract.input_status import InputStatus
 from actors.operators.sources.operator import SourceOperator
 from actors.operators.time.timestamps import TimestampsAndWatermarksOperator, WatermarkTracker, assign_timestamps
-from actors.protocol.data_messages import ReaderRegistered, WatermarkLimited, WatermarkReported
 from actors.protocol.elements import ACTIVE, IDLE, CheckpointOptions, Watermark
+from actors.protocol.operator_events import ReaderRegistered, WatermarkLimited, WatermarkReported
 from flinkray import DataStream, KeyedProcessFunction, KeyedStream, OutputTag, TimeDomain, TumblingEventTimeWindows
 from flinkray.batches.batch import Batch
 from flinkray.connectors.source import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.protocol.data_messages import SessionId
+from actors.protocol.ports import SessionId
 from actors.scheduling.liveness.registration import Registration
 
 FIRST, SECOND = SessionId("first"), SessionId("second")

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from actors.protocol.control_messages import ResourceProfile, SlotReport, SlotRequest
-from actors.protocol.data_messages import AllocationId, SessionId
-from actors.protocol.ports import Address
+from actors.protocol.ports import Address, SessionId
+from actors.protocol.resources import AllocationId, ResourceProfile, SlotReport, SlotRequest
 from actors.scheduling.slots.slot_manager import (
     GIVEN_UP_MS,
     ROOM_TIMEOUT_MS,

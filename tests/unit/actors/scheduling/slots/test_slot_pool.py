@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.protocol.control_messages import ResourceProfile, SlotOffer, SlotRequest
-from actors.protocol.data_messages import AllocationId
 from actors.protocol.ports import Address
+from actors.protocol.resources import AllocationId, ResourceProfile, SlotOffer, SlotRequest
 from actors.scheduling.slots.slot_pool import SlotPool
 
 TE = Address("c/te-1")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.protocol.control_messages import ResourceProfile
+from actors.protocol.resources import ResourceProfile
 from actors.scheduling.slots.slot_sharing import MAX_LABEL_LENGTH, SharedSlot, _unique, share_slots
 from flinkray.transformations.partitioning import RescalePartitioner
 from flinkray.transformations.transformation import ResourceSpec

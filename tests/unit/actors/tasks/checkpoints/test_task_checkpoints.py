@@ -10,7 +10,6 @@ import cloudpickle
 import pytest
 
 from actors.protocol.checkpoint_handles import TaskRestore
-from actors.protocol.data_messages import AddSplits, DeclineCheckpoint, EndOfDataReached, NoMoreSplits
 from actors.protocol.elements import (
     CancelCheckpointMarker,
     CheckpointOptions,
@@ -19,6 +18,8 @@ from actors.protocol.elements import (
     StopMode,
     Watermark,
 )
+from actors.protocol.operator_events import AddSplits, NoMoreSplits
+from actors.protocol.task_messages import DeclineCheckpoint, EndOfDataReached
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
 from flinkray.connectors.sequence.source import NumberRange, SequenceSource
 from flinkray.time.watermarks import WatermarkStrategy

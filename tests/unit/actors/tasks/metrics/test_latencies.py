@@ -8,8 +8,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from actors.protocol.data_messages import TaskMetrics
 from actors.protocol.elements import LatencyMarker, Watermark
+from actors.protocol.task_messages import TaskMetrics
 from actors.tasks.chain.outputs import BroadcastingOutput
 from actors.tasks.metrics.figures import OperatorFigures
 from actors.tasks.metrics.latencies import Granularity, Histogram, OperatorLatencies

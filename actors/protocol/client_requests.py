@@ -1,0 +1,159 @@
+"""What a client asks of the Dispatcher, the ResourceManager and a JobMaster, and what they answer.
+
+Requests are asked (`Host.ask`) and answered at once, without side effects on other components that would have to be
+waited for. CollectedReceived and ClusterResources alone are told (`Host.tell`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from actors.protocol.elements import StopMode
+from actors.protocol.ports import Address
+from actors.protocol.resources import SlotRequest
+from actors.protocol.serialized_value import SerializedValue
+from flinkray.execution import JobStatus
+from flinkray.types.records import JobId
+
+if TYPE_CHECKING:  # with them, masters and workers would load Arrow and all of the API
+    from flinkray.batches.batch import Batch
+    from graphs.job_graph import JobGraph
+
+
+# -- asked of the Dispatcher -------------------------------------------------------------------------------------
+
+
+class JobOverview(Struct, frozen=True):
+    """A job as it stands in a list of jobs."""
+
+    job_id: JobId
+    name: str
+    status: JobStatus
+    started_ms: int
+    job_master: Address
+
+
+class SubmitJob(Struct, frozen=True):
+    """Answer: JobOverview, when the job is stored where anything is stored; before, DispatcherNotReadyError is raised.
+
+    Raises InvalidProgramError for a job id whose submission this Dispatcher has answered already.
+    """
+
+    job_id: JobId
+    name: str
+    job_graph: SerializedValue[JobGraph]
+    """The job; only its JobMaster deserializes it."""
+
+    @classmethod
+    def of(cls, job_graph: JobGraph) -> SubmitJob:
+        return cls(job_graph.job_id, job_graph.name, SerializedValue(job_graph))
+
+
+class GetJobOverview(Struct, frozen=True):
+    """Answer: JobOverview. Raises UnknownJobError."""
+
+    job_id: JobId
+
+
+class GetArchivedJob(Struct, frozen=True):
+    """Answer: JobDetails of a job that has ended, or None while it runs. Raises UnknownJobError."""
+
+    job_id: JobId
+
+
+class ListJobs(Struct, frozen=True):
+    """Answer: tuple[JobOverview, ...], oldest first."""
+
+
+class CancelJob(Struct, frozen=True):
+    """Answer: None. No effect on a job that has ended. Raises UnknownJobError."""
+
+    job_id: JobId
+
+
+class ShutDownCluster(Struct, frozen=True):
+    """Answer: whether the cluster is down: jobs ended, TaskExecutors gone. The first request starts it."""
+
+
+# -- for the ResourceManager -------------------------------------------------------------------------------------
+
+
+class GetClusterOverview(Struct, frozen=True):
+    """Answer of the ResourceManager: ClusterOverview."""
+
+
+class ClusterResources(Struct, frozen=True):
+    """Client -> ResourceManager: what the host has in total, so that a job that can never fit is told so soon.
+
+    `is_autoscaled`: more may come, so nothing is too large.
+    `expected`: the slots of the job that the client is about to submit; they start while its JobMaster does.
+    `free_cpus`: of each node, in any order; a TaskExecutor with several slots is as large as one of them at most.
+    """
+
+    total_cpus: float
+    is_autoscaled: bool = False
+    expected: tuple[SlotRequest, ...] = ()
+    free_cpus: tuple[float, ...] = ()
+
+
+# -- for a JobMaster ---------------------------------------------------------------------------------------------
+
+
+class GetJobProgress(Struct, frozen=True):
+    """Answer of the JobMaster: flinkray.execution.JobProgress."""
+
+
+class GetJobDetails(Struct, frozen=True):
+    """Answer of the JobMaster: JobDetails."""
+
+
+class GetCheckpoints(Struct, frozen=True):
+    """Answer of the JobMaster: flinkray.state.checkpoint_statistics.CheckpointOverview."""
+
+
+class TriggerSavepoint(Struct, frozen=True):
+    """Answer of the JobMaster: None, as soon as it is under way; GetSavepoint tells what becomes of it.
+
+    Without effect when there was a request with this id before, so it can be asked again.
+    """
+
+    request_id: str
+    target: str
+    """The directory (path or URI) to put it into; empty: execution.checkpointing.savepoint-dir."""
+    stop: StopMode
+
+
+class GetSavepoint(Struct, frozen=True):
+    """Answer of the JobMaster: SavepointResult, or None while it is under way or was never asked for.
+
+    A savepoint that stops the job is done when the job has finished: then JobDetails has the result.
+    """
+
+    request_id: str
+
+
+class TakeCollected(Struct, frozen=True):
+    """Answer of the JobMaster: Collected. Takes what the CollectSink of this id has brought so far."""
+
+    collect_id: str
+    max_batches: int
+    positions: tuple[int, ...] = ()
+    """The positions of the last answer. They tell a JobMaster that has taken another's place what the driver has."""
+
+
+class Collected(Struct, frozen=True):
+    """Rows for the driver, in order per sink subtask."""
+
+    batches: tuple[Batch, ...]
+    is_end: bool
+    """Nothing will follow."""
+    positions: tuple[int, ...] = ()
+    """How far the driver has come with these; it sends them along when it asks for more."""
+
+
+class CollectedReceived(Struct, frozen=True):
+    """Client -> JobMaster: it has all the rows that it wants. The JobMaster of an ended job stays until then."""
+
+    collect_id: str
