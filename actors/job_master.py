@@ -77,7 +77,7 @@ from flinkray.config.options import RESTART_STRATEGY, SLOT_REQUEST_TIMEOUT
 from flinkray.errors import CheckpointError, DamagedCheckpointError, ErrorInfo, FlinkrayError
 from flinkray.execution import JobProgress, JobStatus
 from flinkray.filesystems import join
-from flinkray.functions.python_path import add_places
+from flinkray.functions.python_path import add_directories
 from graphs.job_graph import CheckpointSettings, JobGraph
 
 log = logging.getLogger(__name__)
@@ -273,7 +273,7 @@ class JobMaster(Endpoint):
         if self._ha_directory and not directory:
             directory = join(self._ha_directory, "checkpoints")  # in its own memory the next one would not find them
         try:
-            add_places(self._job_graph.configuration)
+            add_directories(self._job_graph.configuration)
             self._job = RunningJob(
                 self.context,
                 self._session,

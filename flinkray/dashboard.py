@@ -1,4 +1,4 @@
-"""Where a job can be watched."""
+"""The address of Ray's dashboard, where jobs can be watched."""
 
 from __future__ import annotations
 

@@ -57,12 +57,12 @@ class Pipeline:
     transformations: tuple[Transformation, ...]
     configuration: Configuration
     cached_files: dict[str, bytes] = field(default_factory=dict)
-    """By name, packed (`flinkray.functions.cached_files`)."""
+    """The cached files by name, packed by `flinkray.functions.cached_files`."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobExecutionResult:
-    """How a job ended well."""
+    """The result of a job that finished."""
 
     job_id: JobId
     job_name: str
@@ -74,7 +74,7 @@ class JobExecutionResult:
         return self.job_id
 
     def get_net_runtime(self) -> int:
-        """Milliseconds."""
+        """How long the job ran, in milliseconds."""
         return self.runtime_ms
 
     def get_accumulator_result(self, accumulator_name: str) -> int | float | None:
@@ -92,9 +92,9 @@ class JobProgress:
 
     status: JobStatus
     records_in: int
-    """Rows that sources have emitted."""
+    """The number of rows that sources have emitted."""
     records_out: int
-    """Rows that sinks have taken."""
+    """The number of rows that sinks have taken."""
     watermark: int | None
     """The lowest watermark over the sinks' subtasks, in epoch milliseconds."""
 
@@ -157,13 +157,17 @@ class JobClient(ABC):
                 on from there.
             timeout: seconds to wait.
 
-        Returns, raises: as `trigger_savepoint`; also CheckpointError when the job ended without the savepoint. After a
-        savepoint that failed late, when sources had ended for it, the job is restarted, or fails without a strategy.
+        Returns:
+            The URI or path of the savepoint.
+        Raises:
+            CheckpointError: there is no savepoint; says why. Where sources had ended for it, the job is restarted, or
+                fails where it has no restart strategy.
+            TimeoutError: it is not complete yet, and may still be later.
         """
 
     @abstractmethod
     def checkpoints(self) -> CheckpointOverview:
-        """How its checkpoints and savepoints went, and go; also after its end."""
+        """How the job's checkpoints and savepoints went, and go; also after its end."""
 
     @abstractmethod
     def accumulators(self) -> dict[str, int | float]:
@@ -180,7 +184,7 @@ class JobClient(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Lets go of the job: a per-job cluster that was started for it is shut down."""
+        """Releases the job: a per-job cluster that was started for it is shut down."""
 
 
 class PipelineExecutor(Protocol):

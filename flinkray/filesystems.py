@@ -1,4 +1,4 @@
-"""Where files are: local paths, and URIs of everything that pyarrow has a file system for.
+"""File systems by local path or URI, for everything that pyarrow has one for.
 
 What a program or an option names stays text, which every process resolves for itself.
 """
@@ -16,7 +16,7 @@ from pyarrow import fs
 from flinkray.errors import InvalidProgramError
 
 MEMORY = "memory"
-"""Scheme of the file systems that were mounted by name; they exist in one process, and are for tests."""
+"""The URI scheme of file systems that were mounted by name; they exist in one process, and are for tests."""
 
 _mounted: dict[str, fs.FileSystem] = {}
 _mounting = threading.Lock()
@@ -84,16 +84,17 @@ _REMOTE = frozenset({"s3", "gs", "gcs", "hdfs", "viewfs", "abfs", "abfss"})
 
 
 def is_uri(text: str) -> bool:
+    """Whether it is a URI, and not a local path."""
     return "://" in text
 
 
 def absolute(uri_or_path: str) -> str:
-    """The same place as text that means the same in a process with another working directory."""
+    """The path made absolute, so that it means the same in a process with another working directory; a URI as it is."""
     return uri_or_path if is_uri(uri_or_path) else os.path.abspath(os.path.expanduser(uri_or_path))
 
 
 def join(uri_or_path: str, *names: str) -> str:
-    """A place below; what a URI says after its path ("s3://bucket/directory?region=...") stays behind it."""
+    """The path or URI of something below; the query of a URI ("s3://bucket/directory?region=...") stays at its end."""
     path, settings = _without_settings(uri_or_path)
     return "/".join((path.rstrip("/"), *names)) + settings
 
@@ -132,7 +133,7 @@ def mount(name: str, filesystem: fs.FileSystem | None = None) -> fs.FileSystem:
 
 
 def unmount(name: str) -> None:
-    """Nothing is served there any more; without effect when nothing was."""
+    """Ends `mount`; does nothing where nothing is mounted."""
     with _mounting:
         _mounted.pop(name, None)
 

@@ -1,4 +1,4 @@
-"""How long latency markers took from a source to an operator: what a job's client shows."""
+"""Statistics of latency markers from sources to operators, as a job's client shows them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class LatencyStatistics:
     source_id: str
     """Operator id of the source; empty with `metrics.latency.granularity` = single."""
     source_subtask_index: int | None
-    """None unless the granularity is subtask."""
+    """The subtask of the source; None unless `metrics.latency.granularity` is subtask."""
     operator_id: str
     operator_name: str
     subtask_index: int
     count: int
-    """Markers since the task began, also those that are no longer among the last ones."""
+    """The number of markers since the task began, also of those that are no longer among the last ones."""
     min: float
     max: float
     mean: float

@@ -1,4 +1,5 @@
-"""What is found by name: planners, executors and bridges, which installed distributions register as entry points.
+"""Plug-ins that are found by name: planners, executors and bridges, which installed distributions register as entry
+points.
 
 This is how `flinkray` reaches the compiler and the runtime without an import upwards.
 """
@@ -59,5 +60,6 @@ def load_plugin(group: str, name: str) -> Callable[..., Any]:
 
 @cache
 def _installed(group: str) -> dict[str, EntryPoint]:
-    """By name. Looking reads a file of each installed distribution, which takes milliseconds."""
+    """The entry points of a group by name. Finding them reads a file of each installed distribution, which takes
+    milliseconds."""
     return {entry.name: entry for entry in entry_points(group=group)}

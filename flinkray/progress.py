@@ -14,9 +14,11 @@ from flinkray.execution import JobClient, JobExecutionResult, JobProgress, JobSt
 
 _LOG = logging.getLogger(__name__)
 _RATE_SECONDS = 5.0
+"""The rate is that of the last so many seconds: tasks report more rarely than the line is drawn."""
 _REFRESH_SECONDS = 0.25
-"""Of the line on a terminal; where there is none, statuses are looked at less often."""
+"""How often the line on a terminal is drawn."""
 _STATUS_SECONDS = 1.0
+"""How often the status is looked at where there is no terminal."""
 
 
 def wait_for_result(client: JobClient, job_name: str, stream: TextIO | None = None) -> JobExecutionResult:
@@ -73,7 +75,8 @@ class ProgressLine:
         self._seen = deque([(self._started, 0)])
 
     def text(self, progress: JobProgress) -> str:
-        """For example `word count  RUNNING  0:07  in 1,200 (160/s)  out 80  watermark 2013-01-01 12:00:00`."""
+        """The line, for example `word count  RUNNING  0:07  in 1,200 (160/s)  out 80  watermark 2013-01-01
+        12:00:00`."""
         now = self._seconds()
         rate = self._rate(now, progress.records_in)
         minutes, seconds = divmod(int(now - self._started), 60)
@@ -89,7 +92,7 @@ class ProgressLine:
         return "  ".join(parts)
 
     def _rate(self, now: float, rows: int) -> float:
-        """Rows per second over the last seconds: tasks report more rarely than the line is drawn."""
+        """Rows per second over the last `_RATE_SECONDS`."""
         while len(self._seen) > 1 and now - self._seen[0][0] > _RATE_SECONDS:
             self._seen.popleft()
         then, rows_then = self._seen[0]

@@ -1,4 +1,4 @@
-"""The unit of flow: a batch of rows in columns."""
+"""The unit of flow: a batch of rows as Arrow columns, with the event times and keys that travel beside them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from flinkray.batches.sizes import data_bytes
 from flinkray.types.records import MIN_TIMESTAMP, Kind, RecordType
 
 LARGEST_OVER_TARGET = 4
-"""A batch may have so many times the rows, or the bytes, that batches aim at before it is cut: nothing is without
-bounds, whatever an operator makes of its input."""
+"""A batch may have up to so many times the rows or bytes that batches aim at before it is split, so that batches are
+bounded whatever an operator makes of its input."""
 FEW_ROWS = 1024
-"""Batches that have fewer are put together where several are there: what a batch costs on its way through a task is as
-much as so many rows do."""
+"""Batches of fewer rows are coalesced where several are there: a batch costs as much on its way through a task as about
+so many rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,15 @@ class Batch:
     times: pa.Array | int | None = None
     keys: pa.RecordBatch | None = None
     _timestamps: pa.Array | None = field(default=None, init=False, repr=False, compare=False)
-    """Of all rows, once somebody asked for what is the same in each."""
+    """The timestamp of each row, where all rows share one and somebody has asked for a column of it."""
     _nbytes: int | None = field(default=None, init=False, repr=False, compare=False)
-    """Arrow takes some 2 us per column to add its buffers up, and every task on the way asks."""
+    """The bytes of the rows, once somebody has asked: Arrow takes some 2 us per column, and every task on the way
+    asks."""
     _row_bits: int | None = field(default=None, init=False, repr=False, compare=False)
-    """Of each row, where all have as many, but for how nulls are marked; 0: they have not. None: nobody has asked."""
+    """The bits of a row without its validity bits, where all rows have as many; 0: they have not. None: nobody has
+    asked."""
     _time_bounds: tuple[int, int] | None = field(default=None, init=False, repr=False, compare=False)
-    """Sources, windows and their local phase ask for them, each of which would look at all rows twice."""
+    """The lowest and highest event time, once somebody has asked: sources, windows and their local phase do."""
 
     @property
     def num_rows(self) -> int:
@@ -66,7 +68,7 @@ class Batch:
         if self._nbytes is not None:
             return self._nbytes
         total = self._column_bytes() + _nbytes_of(self.times)
-        self.tell_nbytes(total)  # the class is frozen; the value is the same for everyone
+        self.set_nbytes(total)  # the class is frozen; the value is the same for everyone
         return total
 
     def _column_bytes(self) -> int:
@@ -129,19 +131,19 @@ class Batch:
         )
 
     def sized(self, part: Batch) -> Batch:
-        """`part`, some rows of this batch in any order; where they have their share of its bytes, it knows that."""
+        """`part`, which has some rows of this batch, with its `nbytes` set where all rows have as many bytes."""
         if self._nbytes and self.has_even_rows:
-            part.tell_nbytes(self._nbytes * part.num_rows // self.num_rows)
+            part.set_nbytes(self._nbytes * part.num_rows // self.num_rows)
             object.__setattr__(part, "_row_bits", self._row_bits)
         return part
 
-    def tell_nbytes(self, nbytes: int) -> None:
-        """For whoever knows `nbytes`, so that nobody need add them up."""
+    def set_nbytes(self, nbytes: int) -> None:
+        """Sets `nbytes`, for whoever knows it, so that nobody need compute it."""
         object.__setattr__(self, "_nbytes", nbytes)
 
     @property
     def has_even_rows(self) -> bool:
-        """Whether all rows have as many bytes, but for how nulls are marked."""
+        """Whether all rows have as many bytes, validity bits aside."""
         return self._bits_per_row() > 0
 
     def _bits_per_row(self) -> int:
@@ -153,16 +155,16 @@ class Batch:
         return bits
 
     def select(self, columns: Sequence[int]) -> Batch:
-        """All rows, with only some columns, by their numbers; without copying."""
+        """All rows with only the columns at these indices; without copying."""
         batch = Batch(self.data.select(columns), self.kind, self.times, self.keys)
         object.__setattr__(batch, "_time_bounds", self._time_bounds)
         return batch
 
     def with_times(self, times: pa.Array | int | None) -> Batch:
-        """The same rows at other times."""
+        """The same rows with other event times."""
         batch = Batch(self.data, self.kind, times, self.keys)
         if self._nbytes is not None:
-            batch.tell_nbytes(self._nbytes - _nbytes_of(self.times) + _nbytes_of(times))
+            batch.set_nbytes(self._nbytes - _nbytes_of(self.times) + _nbytes_of(times))
         return batch
 
     def without_keys(self) -> Batch:
@@ -170,15 +172,15 @@ class Batch:
         return self if self.keys is None else Batch(self.data, self.kind, self.times)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
-        """Pickles the rows of this batch only, whatever larger buffers it is a slice of."""
+        """Pickles the rows of this batch only, however large the buffers are that it is a slice of."""
         columns, names = list(self.data.columns), list(self.data.schema)
         for beside in (self._timestamp_columns(), self.keys):
             if beside is not None:
                 columns += beside.columns
                 names += list(beside.schema)
         schema = pa.schema(names, metadata=self.data.schema.metadata)
-        together = pa.RecordBatch.from_arrays(columns, schema=schema) if columns else self.data
-        written = wire.encode(together)
+        combined = pa.RecordBatch.from_arrays(columns, schema=schema) if columns else self.data
+        written = wire.encode(combined)
         time = self.times if isinstance(self.times, int) else None
         layout = (self.data.num_columns, isinstance(self.times, pa.Array), self.keys is not None)
         return _rebuild, (self.kind, layout, written if int(protocol) >= 5 else written.in_band(), time)
@@ -194,14 +196,14 @@ def _nbytes_of(times: pa.Array | int | None) -> int:
 
 
 def _rebuild(kind: Kind, layout: tuple[int, bool, bool], written: wire.Written, time: int | None = None) -> Batch:
-    together = wire.decode(written)
+    combined = wire.decode(written)
     width, has_timestamps, has_keys = layout
     key_start = width + has_timestamps
     return Batch(
-        together.select(range(width)),
+        combined.select(range(width)),
         kind,
-        together.column(width) if has_timestamps else time,
-        together.select(range(key_start, together.num_columns)).replace_schema_metadata(None) if has_keys else None,
+        combined.column(width) if has_timestamps else time,
+        combined.select(range(key_start, combined.num_columns)).replace_schema_metadata(None) if has_keys else None,
     )
 
 
@@ -210,7 +212,7 @@ def _is_even(arrow_type: pa.DataType) -> bool:
 
 
 def is_same_layout(left: Batch, right: Batch) -> bool:
-    """Whether the two batches can be put together without changing a type."""
+    """Whether the two batches can be concatenated without changing a type."""
     return (
         left.kind is right.kind
         and (left.times is None) == (right.times is None)
@@ -221,8 +223,8 @@ def is_same_layout(left: Batch, right: Batch) -> bool:
 
 
 def _are_alike(left: pa.RecordBatch, right: pa.RecordBatch) -> bool:
-    """Of one schema, with the marks by which fields are decoded, and of one dictionary where they have one: two might
-    not fit the type of their indices."""
+    """Whether both have the same schema, the metadata by which fields are decoded included, and the same dictionaries:
+    two dictionaries together might have more values than the type of their indices can count."""
     if not left.schema.equals(right.schema, check_metadata=True):
         return False
     if "dictionary<" not in str(left.schema):  # asking each type takes longer than all the rest
@@ -243,7 +245,8 @@ def is_at_one_time(batches: Sequence[Batch]) -> bool:
 
 
 def concat(batches: Sequence[Batch]) -> Batch:
-    """One batch with the rows of all, in order; they must share a layout. Copies unless there is only one."""
+    """One batch with the rows of all, in order. They must share a layout (`is_same_layout`). Copies unless there is
+    only one."""
     first = batches[0]
     if len(batches) == 1:
         return first

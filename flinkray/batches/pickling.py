@@ -14,12 +14,15 @@ from flinkray.batches.sizes import data_bytes
 
 PROTOCOL = 5
 ARROW_DATA = (pa.Array, pa.ChunkedArray, pa.RecordBatch, pa.Table)
-"""Immutable, and perhaps small slices of large data."""
+"""Arrow's data: immutable, and perhaps small slices of large buffers."""
 
 
 def dumps(value: Any) -> bytes:
-    """The value pickled; a class of the user's main script goes along, as no other process finds it by name, and of
-    what Arrow's data are slices of only what is theirs."""
+    """The value pickled by cloudpickle: a class of the user's main script is in it, as no other process finds it by
+    name.
+
+    Of the buffers that Arrow's data are slices of, only their own rows are in it.
+    """
     stream = io.BytesIO()
     _Pickler(stream, PROTOCOL).dump(value)
     return stream.getvalue()

@@ -90,7 +90,8 @@ def as_row(value: Any) -> Any:
 
 
 def form_of(declared: RecordType | None) -> Callable[[Any], Any]:
-    """`as_row`, with rows within values where these were declared; of declared objects, the value itself."""
+    """What turns a value into what a row function behind a batch of its own would see: `as_row`, or, where the declared
+    type has rows within values, a trip through a batch; of declared objects, the value itself."""
     if declared is None:
         return as_row
     if declared.kind is Kind.OBJECT:
@@ -178,7 +179,8 @@ class RowEncoder:
         return self._kind in (Kind.SCALAR, Kind.TUPLE) and all(map(_holds_immutable, self._types.values()))
 
     def appender(self, values: list[Any]) -> Callable[[Any], None]:
-        """How to collect results for `encode`: appends to the list, with a copy of what could still change."""
+        """A function that collects results for `encode`: it appends to the list, with a copy of what could still
+        change."""
         if self.keeps_values:
             return values.append
         if self._kind is Kind.ROW and all(map(_holds_immutable, self._types.values())):
@@ -279,7 +281,7 @@ class RowEncoder:
     def _record_columns(
         self, python_type: type, names: tuple[str, ...], values: Sequence[Any]
     ) -> list[tuple[str, Sequence[Any]]]:
-        """Rows of one class."""
+        """The columns of rows that are all of one class."""
         is_unnamed = issubclass(python_type, Row) and not python_type._is_named
         if is_unnamed and self._kind is not None:
             return self._tuple_columns(Kind.ROW, values)

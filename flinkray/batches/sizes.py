@@ -1,4 +1,4 @@
-"""How many bytes Arrow's data have."""
+"""The size of Arrow arrays and batches, with all versions of Arrow that are supported."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ from flinkray.types.value_types import (
 
 
 def types_of(values: Sequence[Any]) -> set[type]:
-    """The Python types that occur."""
+    """The Python types that occur among the values."""
     first = {type(value) for value in values[:1]}
     # Comparing types is quicker than hashing them, and most columns have one.
     return first if first and countOf(map(type, values), *first) == len(values) else set(map(type, values))
@@ -182,7 +182,7 @@ def _refuse_zones(values: Sequence[Any], target: pa.DataType) -> None:
 
 
 def _culprit(values: Sequence[Any], target: pa.DataType) -> Misfit:
-    """Which of the values it was; runs only once something has failed."""
+    """Finds the value that does not fit; called only once something has failed."""
     for value in values:
         if value is not None and len(values) > 1:
             try:
@@ -251,7 +251,7 @@ def _array_of_arrays(values: Sequence[Any], target: pa.DataType, missing: np.nda
 
 
 _MOST_ITEMS = 2**31 - 1
-"""Of all the lists of a column, as Arrow counts them."""
+"""The most items that all lists of a column may have together: Arrow counts them with 32 bits."""
 
 
 def _holds_numbers(target: pa.DataType, dtype: np.dtype[Any], dimensions: int) -> bool:
@@ -403,7 +403,7 @@ _UNHOLDABLE: dict[str, Callable[[Any], bool]] = {
     "list": lambda value: isinstance(value, np.ndarray) and not value.ndim,
     "time": lambda value: value.tzinfo is not None,
 }
-"""What of these families `infer_type` finds no type for, whatever is in it."""
+"""Values of these families for which `infer_type` finds no type, whatever is in them."""
 
 
 # -- columns to values -------------------------------------------------------------------------------------------
@@ -490,8 +490,8 @@ def _nested_values(array: pa.Array) -> list[Any]:
 
 
 def _spans(array: pa.Array) -> tuple[tuple[int, int], Iterable[tuple[int, int]]]:
-    """Where the items of a list or map array begin among its children, and how many they are; then where those of each
-    row begin and end among these. The children of a slice are all those of the array that it was taken from."""
+    """The items of a list or map array: where they begin among its children and how many they are, then where those of
+    each row begin and end among these. The children of a slice are those of the whole array."""
     offsets = as_numpy(array.offsets)
     first, last = int(offsets[0]), int(offsets[-1])
     return (first, last - first), itertools.pairwise((offsets - first).tolist())

@@ -1,7 +1,7 @@
-"""How columns are written down between processes: plain ones as they lie in memory, the others in Arrow's IPC format.
+"""How batches travel between processes: fixed-width columns as they lie in memory, the others in Arrow's IPC format.
 
-Either way a slice ships only its own rows. A plain column's bytes travel out of band (pickle protocol 5) and are copied
-once, by whoever writes the pickle; IPC costs another copy, and an extra page fault per 4 KiB of it.
+Either way a slice ships only its own rows. A fixed-width column's bytes travel out of band (pickle protocol 5) and are
+copied once, by whoever writes the pickle; IPC costs another copy, and an extra page fault per 4 KiB of it.
 """
 
 from __future__ import annotations
@@ -19,56 +19,59 @@ class Written(NamedTuple):
 
     schema: bytes
     rows: int
-    places: tuple[int, ...]
-    """Per column its buffer; -1: it is the next one of `rest`."""
+    buffer_indices: tuple[int, ...]
+    """For each column the index of its buffer in `buffers`; -1: it is the next column of `rest`."""
     buffers: Sequence[pickle.PickleBuffer | bytes]
     """Columns that share memory (event time is often a column of the rows) share one."""
     rest: tuple[bytes | None, pickle.PickleBuffer | bytes] | None
-    """What is not plain: (schema, body); None for the schema where the body carries it."""
+    """The columns that are not fixed-width, in Arrow's IPC format: (schema, body); None for the schema where the body
+    has it."""
 
     def in_band(self) -> Written:
-        """For pickle protocols that have no buffers."""
+        """The same with bytes in place of buffers, for pickle protocols that have no out-of-band buffers."""
         rest = None if self.rest is None else (self.rest[0], bytes(self.rest[1]))
         return self._replace(buffers=[bytes(buffer) for buffer in self.buffers], rest=rest)
 
 
 def encode(batch: pa.RecordBatch) -> Written:
-    """The rows, not copied as far as they are plain."""
-    places: list[int] = []
+    """The batch, ready to be pickled; fixed-width columns are not copied."""
+    buffer_indices: list[int] = []
     buffers: list[pickle.PickleBuffer] = []
     known: dict[tuple[int, int], int] = {}
     others: list[int] = []
     for index, column in enumerate(batch.columns):
-        width = _plain_width(column.type)
+        width = _value_bytes(column.type)
         if not width or not len(column) or column.null_count:
-            places.append(-1)
+            buffer_indices.append(-1)
             others.append(index)
             continue
         values = column.buffers()[1].slice(column.offset * width, len(column) * width)
-        place = known.setdefault((values.address, values.size), len(buffers))
-        if place == len(buffers):
+        buffer_index = known.setdefault((values.address, values.size), len(buffers))
+        if buffer_index == len(buffers):
             buffers.append(pickle.PickleBuffer(values))
-        places.append(place)
+        buffer_indices.append(buffer_index)
     rest = _encode_rest(batch.select(others)) if others else None
-    return Written(_schema_bytes(batch.schema), batch.num_rows, tuple(places), buffers, rest)
+    return Written(_schema_bytes(batch.schema), batch.num_rows, tuple(buffer_indices), buffers, rest)
 
 
 def rows_without_columns(rows: int) -> pa.RecordBatch:
-    """So many of them: they still count."""
+    """A batch of so many rows without columns, which still count."""
     is_null = pa.array([False] * rows, pa.bool_())
     return pa.RecordBatch.from_struct_array(pa.StructArray.from_arrays([], fields=[], mask=is_null))
 
 
 def decode(written: Written) -> pa.RecordBatch:
-    """The batch again, reading the buffers in place."""
-    if not written.places:
+    """The batch again, reading the buffers where they are."""
+    if not written.buffer_indices:
         return rows_without_columns(written.rows)
     schema = _schema(written.schema)
     shared = [pa.py_buffer(buffer) for buffer in written.buffers]
     rest = iter(() if written.rest is None else _decode_rest(*written.rest).columns)
     columns = [
-        next(rest) if place < 0 else pa.Array.from_buffers(data_type, written.rows, [None, shared[place]], 0)
-        for place, data_type in zip(written.places, schema.types, strict=True)
+        next(rest)
+        if buffer_index < 0
+        else pa.Array.from_buffers(data_type, written.rows, [None, shared[buffer_index]], 0)
+        for buffer_index, data_type in zip(written.buffer_indices, schema.types, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -102,11 +105,11 @@ def _schema(serialized: bytes) -> pa.Schema:
 
 
 @functools.lru_cache(maxsize=1024)
-def _plain_width(data_type: pa.DataType) -> int:
-    """Bytes of a value where values lie side by side; 0 for other types."""
+def _value_bytes(data_type: pa.DataType) -> int:
+    """The bytes of a value of a fixed-width type; 0 for other types, and for booleans, which are bits."""
     types: Any = pa.types
-    is_plain = types.is_primitive(data_type) and not types.is_boolean(data_type)
-    return int(data_type.bit_width) // 8 if is_plain else 0
+    is_fixed = types.is_primitive(data_type) and not types.is_boolean(data_type)
+    return int(data_type.bit_width) // 8 if is_fixed else 0
 
 
 @functools.lru_cache(maxsize=1024)

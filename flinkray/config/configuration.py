@@ -25,7 +25,11 @@ class Configuration:
             self.set(key, value)
 
     def set(self, key: str | ConfigOption[Any], value: object) -> Configuration:
-        """Sets an option; gives itself back, so that calls chain."""
+        """Sets an option; gives the configuration back, so that calls chain.
+
+        Raises:
+            ConfigurationError: there is no such option, or it does not take the value.
+        """
         name = key.key if isinstance(key, ConfigOption) else key
         options = declared_options()
         if name not in options:

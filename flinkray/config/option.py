@@ -16,17 +16,19 @@ REGISTRY: dict[str, ConfigOption[Any]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Valid:
-    """A range or set of values, with the words that an error uses for it."""
+    """A range or set of values that an option takes, with the words that an error uses for it."""
 
     test: Callable[[Any], bool]
     words: str
 
 
 def at_least(lowest: float, unit: str = "") -> Valid:
+    """Values from `lowest` on."""
     return Valid(lambda value: value >= lowest, f"at least {lowest} {unit}".rstrip())
 
 
 def one_of(*values: str) -> Valid:
+    """These values only."""
     return Valid(lambda value: value in values, "one of " + ", ".join(values))
 
 
@@ -48,7 +50,7 @@ class ConfigOption(Generic[T]):
         """The typed value of what a user wrote.
 
         Raises:
-            ConfigurationError: not of the option's type, or outside its range.
+            ConfigurationError: it is not of the option's type, or outside its range.
         """
         try:
             value = self.parse(raw)
@@ -62,7 +64,13 @@ class ConfigOption(Generic[T]):
 def option(
     key: str, parse: Callable[[object], T], default: T, doc: str, *, valid: Valid = ANY, unit: str = ""
 ) -> ConfigOption[T]:
-    """Declares an option; its key must be new."""
+    """Declares an option.
+
+    Args:
+        parse: gives the typed value of what a user wrote.
+    Raises:
+        ValueError: an option with that key has been declared.
+    """
     if key in REGISTRY:
         raise ValueError(f"option {key!r} is declared twice")
     declared = ConfigOption(key, parse, default, valid, unit, doc)

@@ -140,7 +140,7 @@ class Expression:
         return _call("abs", self)
 
     def round(self, digits: int = 0) -> Expression:
-        """To `digits` decimal places, halves to the even neighbour; the type stays.
+        """Rounded to `digits` decimal places, halves to the even neighbour; the type stays.
 
         A float is a half where `value * 10**digits` is one as a double: 2.675 gives 2.68, where Python gives 2.67.
         """
@@ -226,7 +226,7 @@ class Expression:
         raise TypeError(f"{self!r} is an expression over columns: it cannot be iterated")
 
     def between(self, low: object, high: object) -> Expression:
-        """Both ends included."""
+        """Whether it is from `low` to `high`, both included."""
         return (self >= low) & (self <= high)
 
     def is_in(self, values: Iterable[object]) -> Expression:
@@ -253,11 +253,11 @@ class Expression:
         return _call("is_nan", self)
 
     def fill_null(self, value: object) -> Expression:
-        """`value` where it is null."""
+        """The same, with `value` where it is null."""
         return coalesce(self, value)
 
     def cast(self, target: pa.DataType | str) -> Expression:
-        """As another Arrow type, or the name of one ("int64"). A value that would change is an error."""
+        """The same value in another Arrow type, also given by name ("int64"). A value that would change is an error."""
         if isinstance(target, str):
             try:
                 target = pa.type_for_alias(target)
@@ -269,7 +269,7 @@ class Expression:
         return _call("cast", self, target=target)
 
     def alias(self, name: str) -> Expression:
-        """The same, named."""
+        """The same expression with a name for its column."""
         return Alias(self, name)
 
     def field(self, name: str) -> Expression:
@@ -363,15 +363,15 @@ class StringFunctions:
     expression: Expression
 
     def lower(self) -> Expression:
-        """In lower case."""
+        """The text in lower case."""
         return _call("str.lower", self.expression)
 
     def upper(self) -> Expression:
-        """In upper case."""
+        """The text in upper case."""
         return _call("str.upper", self.expression)
 
     def strip(self, characters: str | None = None) -> Expression:
-        """Without white space (or the given characters) at both ends."""
+        """The text without white space (or the given characters) at both ends."""
         return _call("str.strip", self.expression, characters=characters)
 
     def contains(self, text: str) -> Expression:
@@ -391,7 +391,7 @@ class StringFunctions:
         return _call("str.endswith", self.expression, suffix=suffix)
 
     def replace(self, old: str, new: str) -> Expression:
-        """With every `old` replaced, as it is (no pattern)."""
+        """The text with every `old` replaced by `new`, as they are (no pattern)."""
         if not old:
             raise InvalidProgramError(
                 "str.replace needs a text to replace, not ''; to put text before or behind it, use lit(text) + column"
@@ -587,7 +587,7 @@ def _plain(expression: Expression) -> str:
 
 
 def _operand(expression: Expression) -> str:
-    """In parentheses where it could be misread inside a larger expression."""
+    """The text of an operand, in parentheses where it could be misread inside a larger expression."""
     if isinstance(expression, Call) and (expression.function in _INFIX or expression.function in _PREFIX):
         return f"({expression!r})"
     return _plain(expression)

@@ -22,7 +22,7 @@ class AsyncFunction(Function, ABC):
     """
 
     def __class_getitem__(cls, _types: Any) -> Any:
-        """With types in brackets, as PyFlink's programs have it, the class itself."""
+        """The class itself: PyFlink's programs write types in brackets behind it."""
         return cls
 
     @abstractmethod
@@ -38,26 +38,26 @@ class AsyncFunction(Function, ABC):
 
 
 class AsyncRetryPredicate(ABC):
-    """After which outcomes a call is made again."""
+    """The outcomes after which a call is made again."""
 
     def __class_getitem__(cls, _types: Any) -> Any:
-        """With types in brackets, as PyFlink's programs have it, the class itself."""
+        """The class itself: PyFlink's programs write types in brackets behind it."""
         return cls
 
     @abstractmethod
     def result_predicate(self) -> ResultPredicate | None:
-        """Of the list of results; None: no result leads to a retry."""
+        """A function of the list of results that says whether to retry; None: no result leads to a retry."""
 
     @abstractmethod
     def exception_predicate(self) -> ErrorPredicate | None:
-        """Of what the call raised; None: no error leads to a retry."""
+        """A function of what the call raised that says whether to retry; None: no error leads to a retry."""
 
 
 class AsyncRetryStrategy(ABC):
     """Whether and when a call is made again. Asked by the task's thread; attempts count from 1."""
 
     def __class_getitem__(cls, _types: Any) -> Any:
-        """With types in brackets, as PyFlink's programs have it, the class itself."""
+        """The class itself: PyFlink's programs write types in brackets behind it."""
         return cls
 
     @abstractmethod
@@ -66,11 +66,11 @@ class AsyncRetryStrategy(ABC):
 
     @abstractmethod
     def get_backoff_time_millis(self, current_attempts: int) -> int:
-        """How long to wait before it."""
+        """How long to wait before the next attempt, in milliseconds."""
 
     @abstractmethod
     def get_retry_predicate(self) -> AsyncRetryPredicate:
-        """After which outcomes a call is made again."""
+        """The outcomes after which a call is made again."""
 
     @staticmethod
     def no_restart() -> AsyncRetryStrategy:
@@ -103,7 +103,7 @@ class AsyncRetryStrategy(ABC):
 
 
 class RetryPredicate(AsyncRetryPredicate):
-    """Two functions."""
+    """A predicate made of two functions."""
 
     def __init__(self, result_predicate: ResultPredicate | None, exception_predicate: ErrorPredicate | None) -> None:
         self._result_predicate = result_predicate
@@ -130,7 +130,7 @@ class NoRetryStrategy(AsyncRetryStrategy):
 
 
 class FixedDelayRetryStrategy(AsyncRetryStrategy):
-    """See `AsyncRetryStrategy.fixed_delay`."""
+    """The strategy of `AsyncRetryStrategy.fixed_delay`."""
 
     def __init__(
         self,
@@ -155,7 +155,7 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy):
 
 
 class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy):
-    """See `AsyncRetryStrategy.exponential_backoff`."""
+    """The strategy of `AsyncRetryStrategy.exponential_backoff`."""
 
     def __init__(
         self,
@@ -196,17 +196,18 @@ NO_RETRY_STRATEGY: AsyncRetryStrategy = NoRetryStrategy()
 
 
 def empty_result_predicate(result: Any) -> bool:
-    """For `result_predicate`: nothing was found."""
+    """A `result_predicate`: retries where nothing was found."""
     return result is None or len(result) == 0
 
 
 def has_exception_predicate(error: Exception | None) -> bool:
-    """For `exception_predicate`: whatever was raised."""
+    """An `exception_predicate`: retries whatever was raised."""
     return error is not None
 
 
 def exception_type_predicate(error: Exception | None, expected_error_type: type[BaseException]) -> bool:
-    """To be bound to a type, `functools.partial(exception_type_predicate, expected_error_type=OSError)`."""
+    """An `exception_predicate` once it is bound to a type: `partial(exception_type_predicate,
+    expected_error_type=OSError)`."""
     return isinstance(error, expected_error_type)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def pack(path: Path) -> bytes:
-    """A file, or a directory with all that is in it; symbolic links as what they lead to."""
+    """A file, or a directory with all that is in it, as a tar archive; symbolic links are followed."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w", dereference=True) as archive:
         archive.add(path, path.name)
@@ -16,7 +16,7 @@ def pack(path: Path) -> bytes:
 
 
 def unpack(packed: bytes, directory: Path) -> Path:
-    """Where in `directory` it then lies, under its own name and with its permissions."""
+    """Unpacks into `directory`, and gives the path there: its own name, with its permissions."""
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(directory, filter="data")
         return directory / archive.getnames()[0]

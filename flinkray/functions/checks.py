@@ -1,4 +1,4 @@
-"""Whether what a program hands over can be used as it will be: said where the program is written, not when it runs."""
+"""Checks of the functions and tags that a program hands over, made where it is written and not when it runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def check_function(function: object, method: str, parameters: tuple[str, ...] | 
     """Checks that it is a callable, or a Function object with that method, and can be called as it will be.
 
     Args:
-        parameters: what it is called with, where that does not follow from the method.
+        parameters: the names of its arguments, where they do not follow from the method.
+    Raises:
+        InvalidProgramError: it is not; says what is expected.
     """
     if isinstance(function, Function):
         if not hasattr(function, method):
@@ -57,7 +59,11 @@ def _parameters_of(signature: inspect.Signature) -> str:
 
 
 def checked_tag(tag: object, where: str) -> OutputTag:
-    """The tag, where it is one; `where` is the method that takes it."""
+    """The same tag; `where` is the method that takes it.
+
+    Raises:
+        InvalidProgramError: it is no OutputTag.
+    """
     if not isinstance(tag, OutputTag):
         raise InvalidProgramError(f"{where} takes an OutputTag, such as OutputTag('late'), not {tag!r}")
     return tag

@@ -12,7 +12,7 @@ from flinkray.functions.type_hints import callable_name
 
 
 class _Nowhere:
-    """Takes what a pickler writes and keeps none of it: a function may have captured a large model."""
+    """A file that keeps nothing of what a pickler writes, since a function may have captured a large model."""
 
     def write(self, data: Any) -> int:
         return memoryview(data).nbytes  # of a large array a PickleBuffer comes, which has no length of its own

@@ -28,7 +28,7 @@ class RuntimeContext(KeyedStateStore, Protocol):
         """The operator's name."""
 
     def get_task_name_with_subtasks(self) -> str:
-        """For example `map (1/2)`."""
+        """The operator's name with the subtask, for example `map (1/2)`."""
 
     def get_number_of_parallel_subtasks(self) -> int:
         """The operator's parallelism."""
@@ -37,7 +37,7 @@ class RuntimeContext(KeyedStateStore, Protocol):
         """The operator's max parallelism: its number of key groups."""
 
     def get_index_of_this_subtask(self) -> int:
-        """0 ... parallelism - 1."""
+        """The index of the subtask: 0 to parallelism - 1."""
 
     def get_attempt_number(self) -> int:
         """0 for the first attempt of the subtask, one more after each restart of it."""
@@ -49,10 +49,10 @@ class RuntimeContext(KeyedStateStore, Protocol):
         """The local path of a file registered with `env.register_cached_file`."""
 
     def get_job_parameter(self, key: str, default_value: str) -> str:
-        """What `pipeline.global-job-parameters` says of the key."""
+        """The value that `pipeline.global-job-parameters` has for the key, else `default_value`."""
 
     def get_metrics_group(self) -> MetricGroup:
-        """For figures of the function's own, reported beside those of its operator."""
+        """A group for figures of the function's own, reported beside those of its operator."""
 
     def add_accumulator(self, name: str, initial: int | float = 0) -> Accumulator:
         """A counter that is summed over all subtasks and returned with the job's result."""
@@ -66,7 +66,7 @@ class Accumulator(Protocol):
 
 
 class Function:
-    """Base of all; override what is needed."""
+    """Base of all functions: `open` and `close` are called by the task's thread; override what is needed."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Called once before the first row."""
@@ -171,7 +171,7 @@ class ReduceFunction(Function, ABC):
 
     @abstractmethod
     def reduce(self, value1: Any, value2: Any) -> Any:
-        """Both values in one; associative, and of the same type."""
+        """One value of both, of the same type. It must be associative."""
 
 
 class AggregateFunction(Function, ABC):
@@ -190,7 +190,7 @@ class AggregateFunction(Function, ABC):
         """The result of an accumulator, which may be added to afterwards."""
 
     def merge(self, accumulator_a: Any, accumulator_b: Any) -> Any:
-        """Both in one; needed for session windows only."""
+        """One accumulator of both; needed for windows that merge, such as sessions."""
         raise TypeError(f"{type(self).__name__} needs a merge method for windows that merge")
 
 
@@ -372,13 +372,13 @@ class ProcessJoinContext(Protocol):
     """The third argument of a ProcessJoinFunction: event times, in epoch milliseconds."""
 
     def get_left_timestamp(self) -> int:
-        """Of the left row."""
+        """The event time of the left row."""
 
     def get_right_timestamp(self) -> int:
-        """Of the right row."""
+        """The event time of the right row."""
 
     def get_timestamp(self) -> int:
-        """Of the pair: the later of the two. Results have it too."""
+        """The event time of the pair and of its results: the later of the two."""
 
 
 class ProcessJoinFunction(Function, ABC):

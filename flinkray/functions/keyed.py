@@ -24,22 +24,28 @@ def may_have_state(function: object) -> bool:
 
 
 class KeyedMap(WrappedFunction[MapFunction], KeyedProcessFunction):
+    """A MapFunction with state of the key."""
+
     def process_element(self, value: Any, ctx: ProcessContext) -> tuple[Any]:
         return (self.wrapped.map(value),)
 
 
 class KeyedFlatMap(WrappedFunction[FlatMapFunction], KeyedProcessFunction):
+    """A FlatMapFunction with state of the key."""
+
     def process_element(self, value: Any, ctx: ProcessContext) -> Iterable[Any] | None:
         return self.wrapped.flat_map(value)
 
 
 class KeyedFilter(WrappedFunction[FilterFunction], KeyedProcessFunction):
+    """A FilterFunction with state of the key."""
+
     def process_element(self, value: Any, ctx: ProcessContext) -> tuple[Any, ...]:
         return (value,) if self.wrapped.filter(value) else ()
 
 
 class MapWithState(KeyedProcessFunction):
-    """`function(value, state) -> (result, new state)`."""
+    """A function `(value, state) -> (result, new state)` with one state per key; None as new state drops it."""
 
     def __init__(self, function: Callable[[Any, Any], tuple[Any, Any]], state_type: Any) -> None:
         self._function = function

@@ -10,7 +10,7 @@ from typing import Protocol
 
 
 class Counter(Protocol):
-    """A number that goes up, and down where one wants it to."""
+    """A number that goes up and down."""
 
     def inc(self, n: int = 1) -> None: ...
 
@@ -20,7 +20,7 @@ class Counter(Protocol):
 
 
 class Meter(Protocol):
-    """How often something happens; reported as events per second."""
+    """A rate: how often something happens, reported as events per second."""
 
     def mark_event(self, value: int = 1) -> None: ...
 
@@ -44,7 +44,7 @@ class MetricGroup(Protocol):
     """
 
     def add_group(self, name: str, extra: str | None = None) -> MetricGroup:
-        """A group within; two where there is an `extra`, for a key and its value."""
+        """A group within this one; with `extra` a group for a key, and in it one for its value."""
 
     def counter(self, name: str) -> Counter: ...
 
@@ -60,4 +60,4 @@ class MetricGroup(Protocol):
         """Names of the groups around, outermost first."""
 
     def get_metric_identifier(self, metric_name: str) -> str:
-        """How the figure is called where it is reported, without what the reporter adds."""
+        """The name under which a figure is reported, without what the reporter adds."""

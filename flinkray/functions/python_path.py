@@ -1,4 +1,4 @@
-"""Where the modules of a program are, for processes that were not started by it (those of a session cluster, say)."""
+"""Where a program's modules are, for processes that it did not start, such as those of a session cluster."""
 
 from __future__ import annotations
 
@@ -12,17 +12,22 @@ from flinkray.config.configuration import Configuration
 from flinkray.config.options import PYTHON_PATH
 
 
-def own_places() -> str:
-    """The places that this process looks for modules in, without those of Python itself and of installed packages."""
+def own_directories() -> str:
+    """The directories in which this process looks for modules, without those of Python itself and of installed
+    packages."""
     installed = [Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    installed += [Path(place).resolve() for place in (*site.getsitepackages(), site.getusersitepackages())]
-    places = dict.fromkeys(Path(place).resolve() for place in sys.path)
-    own = [place for place in places if place.exists() and not any(map(place.is_relative_to, installed))]
+    installed += [Path(directory).resolve() for directory in (*site.getsitepackages(), site.getusersitepackages())]
+    directories = dict.fromkeys(Path(directory).resolve() for directory in sys.path)
+    own = [
+        directory
+        for directory in directories
+        if directory.exists() and not any(map(directory.is_relative_to, installed))
+    ]
     return os.pathsep.join(map(str, own))
 
 
-def add_places(configuration: Configuration) -> None:
-    """Makes this process find a job's modules too; its own come first."""
-    for place in filter(None, configuration.get(PYTHON_PATH).split(os.pathsep)):
-        if place not in sys.path:
-            sys.path.append(place)
+def add_directories(configuration: Configuration) -> None:
+    """Makes this process find a job's modules too, after its own."""
+    for directory in filter(None, configuration.get(PYTHON_PATH).split(os.pathsep)):
+        if directory not in sys.path:
+            sys.path.append(directory)

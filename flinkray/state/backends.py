@@ -1,4 +1,5 @@
-"""Where state is kept while a job runs, and where its checkpoints go: what `set_state_backend` takes (PyFlink's)."""
+"""State backends and checkpoint storage as programs choose them: where keyed state is kept while a job runs, and where
+checkpoints go (PyFlink's names)."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from flinkray.errors import ConfigurationError
 
 
 class StateBackend(ABC):
-    """A choice of state backend; a value."""
+    """A choice of state backend for `set_state_backend`; a value."""
 
     @abstractmethod
     def apply_to(self, configuration: Configuration) -> None:
@@ -38,7 +39,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
     db_storage_path: str | None = None
 
     def set_db_storage_path(self, path: str) -> None:
-        """Where RocksDB keeps its files on each node."""
+        """Sets where RocksDB keeps its files on each node."""
         self.db_storage_path = path
 
     def get_db_storage_path(self) -> str | None:
@@ -50,10 +51,10 @@ class EmbeddedRocksDBStateBackend(StateBackend):
         return [] if self.db_storage_path is None else [self.db_storage_path]
 
     def set_db_storage_paths(self, *paths: str) -> None:
-        """As `set_db_storage_path`.
+        """Sets where RocksDB keeps its files on each node.
 
         Raises:
-            ConfigurationError: not exactly one path: state is spread over no further disks.
+            ConfigurationError: it is not exactly one path; state is not spread over several disks.
         """
         if len(paths) != 1:
             raise ConfigurationError(f"option {STATE_LOCAL_DIRECTORY.key!r} takes one path, got {paths!r}")
@@ -73,7 +74,7 @@ class EmbeddedRocksDBStateBackend(StateBackend):
 
 
 def configured_state_backend(configuration: Configuration) -> StateBackend:
-    """The choice that a configuration makes."""
+    """The state backend that a configuration chooses."""
     if configuration.get(STATE_BACKEND) == "hashmap":
         return HashMapStateBackend()
     directory = configuration.get(STATE_LOCAL_DIRECTORY)
@@ -81,7 +82,7 @@ def configured_state_backend(configuration: Configuration) -> StateBackend:
 
 
 class CheckpointStorage(ABC):
-    """Where checkpoints go; a value."""
+    """A choice of where checkpoints go, for `set_checkpoint_storage`; a value."""
 
     @property
     @abstractmethod

@@ -77,8 +77,9 @@ class _Setting(Generic[T]):
 
 
 class CheckpointConfig:
-    """One attribute per option; beside them the methods that PyFlink has. Durations are read in milliseconds, and set
-    as milliseconds, timedelta or text such as "10 s".
+    """The settings of checkpoints: one attribute per option, and the methods that PyFlink has.
+
+    Durations are read in milliseconds, and set as milliseconds, timedelta or text such as "10 s".
 
     Raises:
         ConfigurationError: from whatever sets a value that the option does not take; names option, value, and range.
@@ -129,7 +130,7 @@ class CheckpointConfig:
         return self.interval > 0
 
     def get_checkpoint_interval(self) -> int:
-        """Milliseconds; 0: there are no checkpoints."""
+        """Milliseconds between the starts of checkpoints; 0: there are none."""
         return self.interval
 
     def set_checkpoint_interval(self, checkpoint_interval: Duration) -> None:
@@ -145,7 +146,7 @@ class CheckpointConfig:
         self.mode = checkpointing_mode
 
     def get_checkpoint_timeout(self) -> int:
-        """Milliseconds."""
+        """How long a checkpoint may take before it has failed, in milliseconds."""
         return self.timeout
 
     def set_checkpoint_timeout(self, checkpoint_timeout: Duration) -> None:
@@ -153,7 +154,7 @@ class CheckpointConfig:
         self.timeout = checkpoint_timeout
 
     def get_min_pause_between_checkpoints(self) -> int:
-        """Milliseconds."""
+        """The least time from the end of one checkpoint to the start of the next, in milliseconds."""
         return self.min_pause
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: Duration) -> None:
@@ -188,13 +189,13 @@ class CheckpointConfig:
         """Whether a job that has ended may leave checkpoints."""
         return self.retention is not ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS
 
-    # PyFlink 1 calls it so.
+    # PyFlink 1 has these names for it.
     enable_externalized_checkpoints = set_externalized_checkpoint_retention
     set_externalized_checkpoint_cleanup = set_externalized_checkpoint_retention
     get_externalized_checkpoint_cleanup = get_externalized_checkpoint_retention
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
-        """As in Flink only where the mode is exactly once."""
+        """Whether barriers may overtake rows: as in Flink only where the mode is exactly once."""
         return self.unaligned and self.mode is CheckpointingMode.EXACTLY_ONCE
 
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> None:
@@ -218,7 +219,7 @@ class CheckpointConfig:
         return self.tolerable_failures == 0
 
     def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> None:
-        """As in Flink: none is tolerated, or as many as there can be."""
+        """True: the first checkpoint that fails fails the job. False: none ever does."""
         self.tolerable_failures = 0 if fail_on_checkpointing_errors else 2**31 - 1
 
     def disable_unaligned_checkpoints(self) -> None:

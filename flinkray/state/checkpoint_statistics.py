@@ -24,7 +24,7 @@ class CheckpointStatus(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """One figure over the subtasks of a checkpoint."""
+    """The maximum and the total of a figure over the subtasks of a checkpoint."""
 
     maximum: float = 0.0
     total: float = 0.0
@@ -36,14 +36,14 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointStatistics:
-    """One checkpoint. Times of the subtasks are milliseconds."""
+    """How one checkpoint went. Times of its subtasks are in milliseconds, points of time in epoch milliseconds."""
 
     checkpoint_id: int
     kind: CheckpointKind
     status: CheckpointStatus
     triggered_ms: int
     subtasks: int
-    """Which have to acknowledge."""
+    """The number of subtasks that have to acknowledge it."""
     directory: str = ""
     acknowledged: int = 0
     ended_ms: int | None = None
@@ -57,13 +57,13 @@ class CheckpointStatistics:
 
     @property
     def duration_ms(self) -> int | None:
-        """From the trigger to the end, whatever it was; None while in progress."""
+        """Milliseconds from the trigger to the end, whether it completed or failed; None while it is in progress."""
         return None if self.ended_ms is None else self.ended_ms - self.triggered_ms
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointCounts:
-    """Over the life of this JobMaster."""
+    """How many checkpoints there were over the life of this JobMaster."""
 
     triggered: int = 0
     completed: int = 0
@@ -84,13 +84,13 @@ class RestoredCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class CheckpointOverview:
-    """Everything there is to show."""
+    """How the checkpoints and savepoints of a job went, and go."""
 
     counts: CheckpointCounts = CheckpointCounts()
     history: tuple[CheckpointStatistics, ...] = ()
-    """The last ones, newest first; those in progress among them."""
+    """The last checkpoints and savepoints, newest first, with those in progress."""
     latest_completed: CheckpointStatistics | None = None
-    """Of the checkpoints; savepoints have their own."""
+    """The last completed checkpoint; savepoints are not among them."""
     latest_savepoint: CheckpointStatistics | None = None
     latest_failed: CheckpointStatistics | None = None
     latest_restored: RestoredCheckpoint | None = None

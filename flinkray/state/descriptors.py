@@ -36,7 +36,7 @@ class StateDescriptor:
 
     @property
     def active_ttl(self) -> StateTtlConfig | None:
-        """The time to live; None also where it is disabled."""
+        """The time to live; None where there is none, or it is disabled."""
         return self.ttl if self.ttl is not None and self.ttl.is_enabled() else None
 
 
@@ -80,7 +80,7 @@ class ListState(Protocol[T]):
 
 
 class ReadOnlyMap(Protocol[K, V_OUT]):
-    """A dict that is read. What a read gives must not be changed, but put again."""
+    """A dict that is read. A value that was read must not be changed in place; put the changed one."""
 
     def get(self, key: K) -> V_OUT | None:
         """The value of an entry; None where there is no such entry."""
@@ -101,7 +101,7 @@ class ReadOnlyMap(Protocol[K, V_OUT]):
         """Whether there is no entry."""
 
     def __getitem__(self, key: K) -> V_OUT | None:
-        """As `get`: None where there is no such entry."""
+        """The value of an entry; None where there is no such entry."""
 
     def __contains__(self, key: K) -> bool: ...
 
@@ -118,7 +118,7 @@ class MapState(ReadOnlyMap[K, V], Protocol[K, V]):
         """Adds entries, or sets their values."""
 
     def remove(self, key: K) -> None:
-        """Without effect where there is no such entry."""
+        """Drops an entry; does nothing where there is no such entry."""
 
     def clear(self) -> None:
         """Drops all entries."""
@@ -126,7 +126,7 @@ class MapState(ReadOnlyMap[K, V], Protocol[K, V]):
     def __setitem__(self, key: K, value: V) -> None: ...
 
     def __delitem__(self, key: K) -> None:
-        """As `remove`."""
+        """Drops an entry; does nothing where there is no such entry."""
 
 
 class ReadOnlyBroadcastState(ReadOnlyMap[K, V_OUT], Protocol[K, V_OUT]):
@@ -190,7 +190,7 @@ class AggregatingStateDescriptor(StateDescriptor):
 
 
 class KeyedStateStore(Protocol):
-    """Where a keyed function gets its state, by descriptor, in `open` or later."""
+    """Where a keyed function gets its state, by descriptor, in `open` or later. Belongs to the task's thread."""
 
     def get_state(self, descriptor: ValueStateDescriptor) -> ValueState[Any]:
         """The operator's state of that name: one value per key."""

@@ -45,13 +45,13 @@ class RestartStrategyConfiguration:
     """A strategy with its settings; a value, made by `RestartStrategies`."""
 
     type: str
-    """One of those that `restart-strategy.type` takes."""
+    """A value of the option `restart-strategy.type`."""
     settings: Mapping[str, object]
-    """By the keys of its options, complete and typed."""
+    """The values of all of its options, by their keys."""
 
     @staticmethod
     def of(configuration: Configuration, default: str = "default") -> RestartStrategyConfiguration:
-        """The one that a configuration has.
+        """The strategy that a configuration has.
 
         Args:
             default: the type that `default` stands for.
@@ -73,7 +73,8 @@ class RestartStrategyConfiguration:
 
 
 class RestartStrategies:
-    """Makes them. Durations are milliseconds, timedelta or text such as "10 s".
+    """Makes the strategies that `set_restart_strategy` takes. Durations are milliseconds, timedelta or text such as "10
+    s".
 
     Raises:
         ConfigurationError: a value that the option behind it does not take; names option, value, and range.
@@ -86,12 +87,12 @@ class RestartStrategies:
 
     @staticmethod
     def fall_back_restart() -> RestartStrategyConfiguration:
-        """With checkpoints exponential delay, and none without, as if nothing had been set."""
+        """As if nothing had been set: exponential delay with checkpoints, and no restart without."""
         return _strategy("default")
 
     @staticmethod
     def fixed_delay_restart(restart_attempts: int, delay_between_attempts: Duration) -> RestartStrategyConfiguration:
-        """So many restarts in the life of the job."""
+        """Up to `restart_attempts` restarts in the life of the job, each `delay_between_attempts` after the failure."""
         return _strategy("fixed-delay", restart_attempts, delay_between_attempts)
 
     @staticmethod

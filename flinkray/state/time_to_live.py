@@ -22,7 +22,7 @@ class TtlUpdateType(enum.Enum):
     """What renews an entry's time to live. Reading an expired entry never does."""
 
     DISABLED = "disabled"
-    """Nothing expires: as without a time to live."""
+    """Nothing expires, as without a time to live."""
     ON_CREATE_AND_WRITE = "on create and write"
     ON_READ_AND_WRITE = "on read and write"
     Disabled = DISABLED
@@ -49,10 +49,10 @@ class TtlClock(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class IncrementalCleanup:
-    """Of the hashmap backend; the rocksdb backend has no use for it."""
+    """How the hashmap backend cleans up; the rocksdb backend does not use it."""
 
     cleanup_size: int = 5
-    """Keys that each access to the state looks at."""
+    """The number of keys that each access to the state looks at."""
     run_cleanup_for_every_record: bool = False
     """Whether each record looks at as many, also where it does not access the state."""
 
@@ -67,7 +67,7 @@ class IncrementalCleanup:
 
 @dataclass(frozen=True, slots=True)
 class RocksdbCompactionCleanup:
-    """Of the rocksdb backend; the hashmap backend has no use for it.
+    """How the rocksdb backend cleans up; the hashmap backend does not use it.
 
     Flink filters entries while RocksDB compacts its files. RocksDB offers that to no Python program, so writes look at
     further entries in turn (four for each that is written) and delete those that have expired; compaction then gives
@@ -75,7 +75,7 @@ class RocksdbCompactionCleanup:
     """
 
     query_time_after_num_entries: int = 1000
-    """Entries that are looked at before the clock is read again."""
+    """The number of entries that are looked at before the clock is read again."""
     periodic_compaction_time_ms: Millis = _DEFAULT_PERIODIC_COMPACTION_MS
     """Files older than this are compacted; 0: never for their age alone. Of several states the shortest counts."""
 
@@ -98,9 +98,9 @@ class TtlCleanup:
 
     is_full_snapshot: bool = False
     incremental: IncrementalCleanup | None = None
-    """None: the default of the background."""
+    """None: the default, where cleaning up in the background is on."""
     rocksdb_compaction: RocksdbCompactionCleanup | None = None
-    """None: the default of the background."""
+    """None: the default, where cleaning up in the background is on."""
     is_in_background: bool = True
 
     def is_cleanup_in_background(self) -> bool:
@@ -112,11 +112,11 @@ class TtlCleanup:
         return self.is_full_snapshot
 
     def get_incremental_cleanup_strategy(self) -> IncrementalCleanup | None:
-        """What the hashmap backend does; None: nothing."""
+        """How the hashmap backend cleans up; None: not at all."""
         return self.incremental or (IncrementalCleanup() if self.is_in_background else None)
 
     def get_rocksdb_compact_filter_cleanup_strategy(self) -> RocksdbCompactionCleanup | None:
-        """What the rocksdb backend does; None: nothing."""
+        """How the rocksdb backend cleans up; None: not at all."""
         return self.rocksdb_compaction or (RocksdbCompactionCleanup() if self.is_in_background else None)
 
 
@@ -180,14 +180,14 @@ class StateTtlConfigBuilder:
         return self
 
     def cleanup_incrementally(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> StateTtlConfigBuilder:
-        """See IncrementalCleanup."""
+        """Sets how the hashmap backend cleans up; the arguments are those of IncrementalCleanup."""
         self._incremental = IncrementalCleanup(cleanup_size, run_cleanup_for_every_record)
         return self
 
     def cleanup_in_rocksdb_compact_filter(
         self, query_time_after_num_entries: int, periodic_compaction_time: Duration = _DEFAULT_PERIODIC_COMPACTION_MS
     ) -> StateTtlConfigBuilder:
-        """See RocksdbCompactionCleanup."""
+        """Sets how the rocksdb backend cleans up; the arguments are those of RocksdbCompactionCleanup."""
         period = to_millis(periodic_compaction_time, "periodic_compaction_time")
         self._rocksdb_compaction = RocksdbCompactionCleanup(query_time_after_num_entries, period)
         return self

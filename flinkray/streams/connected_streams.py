@@ -26,8 +26,10 @@ from flinkray.types.records import RecordType
 
 
 class ConnectedStreams:
-    """Made by `connect`. With both streams keyed (before, or by `key_by` here) the function has state per key, which
-    both inputs share."""
+    """Two streams for one operator. Made by `connect`.
+
+    With both streams keyed (before, or by `key_by` here) the function has state per key, which both inputs share.
+    """
 
     def __init__(self, first: DataStream, second: DataStream) -> None:
         self._first = first
@@ -42,20 +44,22 @@ class ConnectedStreams:
         )
 
     def map(self, function: CoMapFunction, output_type: Any = None) -> DataStream:
-        """One result per value: of `map1` for the first stream's values, of `map2` for the second's."""
+        """One result per value: of `map1` for the first stream's values, of `map2` for the second's. In no particular
+        order of the streams."""
         _require(function, CoMapFunction, "map")
         declared = _declared(output_type)
         return self._two_input("Co-Map", CoMapFactory(function, declared), declared)
 
     def flat_map(self, function: CoFlatMapFunction, output_type: Any = None) -> DataStream:
-        """Any number of results per value: of `flat_map1` and `flat_map2`."""
+        """Any number of results per value: of `flat_map1` for the first stream's values, of `flat_map2` for the
+        second's."""
         _require(function, CoFlatMapFunction, "flat_map")
         declared = _declared(output_type)
         return self._two_input("Co-Flat Map", CoFlatMapFactory(function, declared), declared)
 
     def process(self, function: CoProcessFunction, output_type: Any = None) -> DataStream:
-        """Each value with its context into `process_element1` or `process_element2`; side outputs, and timers and
-        state where both streams are keyed."""
+        """What `process_element1` and `process_element2` yield for each value and its context: results, and `tag,
+        value` for side outputs. There are timers and state where both streams are keyed."""
         _require(function, CoProcessFunction, "process")
         is_keyed = self._keys() != ()
         if isinstance(function, KeyedCoProcessFunction) and not is_keyed:
@@ -87,7 +91,8 @@ def _declared(output_type: Any) -> RecordType | None:
 
 
 class BroadcastStream:
-    """Made by `stream.broadcast(descriptors)`; another stream connects to it."""
+    """A stream of which every subtask makes broadcast state. Made by `stream.broadcast(descriptors)`; another stream
+    connects to it."""
 
     def __init__(self, input_stream: DataStream, descriptors: tuple[MapStateDescriptor, ...]) -> None:
         """
@@ -116,8 +121,8 @@ class BroadcastStream:
 
 
 class BroadcastConnectedStream:
-    """Made by `stream.connect(broadcast_stream)`: every record of the one, with what the other has left in the
-    broadcast state so far."""
+    """A stream whose records meet the broadcast state that another one has made so far. Made by
+    `stream.connect(broadcast_stream)`."""
 
     def __init__(self, non_broadcast_stream: DataStream, broadcast_stream: BroadcastStream) -> None:
         self._stream = non_broadcast_stream

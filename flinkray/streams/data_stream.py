@@ -1,4 +1,4 @@
-"""DataStream: what a program is made of. Each operation gives a new stream and leaves the old one usable."""
+"""DataStream: what a program is made of. Each operation gives a new stream, and the old one can be used again."""
 
 from __future__ import annotations
 
@@ -102,32 +102,48 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
 
     @property
     def record_type(self) -> RecordType | None:
-        """The type of its records, where it is known before the program runs."""
+        """The type of its records; None: the first batch decides, or the columns are known without their types."""
         return self._known.record_type
 
     # -- row functions
 
     def map(self, function: MapFunction | Callable[[Any], Any], output_type: Any = None) -> DataStream:
-        """One value out for each value in."""
+        """One value out for each value in: `function(value)`, in order.
+
+        Raises:
+            InvalidProgramError: the function cannot be called with one value.
+            NotSerializableError: it cannot be shipped, for example as it holds a connection.
+        """
         declared = declared_type(function, "map", output_type)
         return self._one_input("Map", MapFactory(function, declared), KnownType.of(declared))
 
     def flat_map(
         self, function: FlatMapFunction | Callable[[Any], Iterable[Any] | None], output_type: Any = None
     ) -> DataStream:
-        """Any number of values out for each value in: the function is a generator, or returns an iterable or None."""
+        """Any number of values out for each value in, in order: the function is a generator, or returns an iterable or
+        None.
+
+        Raises: as `map`.
+        """
         declared = declared_type(function, "flat_map", output_type, of_items=True)
         return self._one_input("Flat Map", FlatMapFactory(function, declared), KnownType.of(declared))
 
     def filter(self, function: FilterFunction | Callable[[Any], bool]) -> DataStream:
-        """The values for which the function is true. `where` does the same with a column expression, and is faster."""
+        """The values for which `function(value)` is true, in order. `where` does the same with a column expression, and
+        is faster."""
         check_function(function, "filter")
         return self._one_input("Filter", FilterFactory(function), self._known)
 
     def process(
         self, function: ProcessFunction | Callable[[Any, ProcessContext], Any], output_type: Any = None
     ) -> DataStream:
-        """Each value and its context into a function that yields results, and `tag, value` for side outputs."""
+        """What `function(value, context)` yields for each value: results, and `tag, value` for side outputs.
+
+        Args:
+            function: a generator function, a ProcessFunction, or on a keyed stream a KeyedProcessFunction, which has
+                state and timers of the key.
+        Raises: as `map`.
+        """
         if isinstance(function, KeyedProcessFunction) and self._key is None:
             raise InvalidProgramError(
                 f"{type(function).__name__} is a KeyedProcessFunction: key the stream first, key_by(...).process(...)"
@@ -182,10 +198,10 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
             function: `async def`, run on an event loop of the subtask's own; or a plain function that blocks, run on
                 at most 32 threads (and `capacity`) per subtask, which must expect to be called by several at once. It
                 gives one value, or a list of any number of them; an AsyncFunction always gives a list.
-            capacity: how many rows may be under way at most, in each subtask; when it is reached, the input waits.
-            timeout: how long a row may take, with all its attempts; then the job fails, or an AsyncFunction's
-                `timeout` gives the results. 0: for ever. A coroutine is cancelled then; a call that blocks keeps its
-                thread until it returns, and its result is ignored.
+            capacity: how many rows may be under way at most, in each subtask; then the input waits.
+            timeout: how long a row may take, with all its attempts (an int counts milliseconds); then the job fails, or
+                an AsyncFunction's `timeout` gives the results. 0: for ever. A coroutine is cancelled then; a call that
+                blocks keeps its thread until it returns, and its result is ignored.
             ordered: results in the order of their rows; False: as they come, but never across a watermark.
             retry_strategy: when a call is made again.
         """
@@ -226,8 +242,8 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
     def connect(self, other: BroadcastStream) -> BroadcastConnectedStream: ...
 
     def connect(self, other: DataStream | BroadcastStream) -> ConnectedStreams | BroadcastConnectedStream:
-        """Two streams, of any types, into one operator that shares state between them. With a broadcast stream that
-        has states, these are the same in every subtask: `stream.connect(rules.broadcast(descriptor))`."""
+        """Two streams, of any types, for one operator that shares state between them. With a broadcast stream that has
+        states, these are the same in every subtask: `stream.connect(rules.broadcast(descriptor))`."""
         from flinkray.streams.connected_streams import BroadcastConnectedStream, BroadcastStream, ConnectedStreams
 
         if isinstance(other, BroadcastStream):
@@ -251,7 +267,11 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
         return CoGroupedStreams(self, other)
 
     def get_side_output(self, tag: OutputTag) -> DataStream:
-        """What the operator before yields with `tag`."""
+        """The records that the operator before gives to a side output: what it yields as `tag, value`.
+
+        Raises:
+            InvalidProgramError: this stream is not that of an operator.
+        """
         self._operator("get_side_output")
         checked_tag(tag, "get_side_output")
         declared = None if tag.output_type is None else record_type(tag.output_type)
@@ -261,14 +281,14 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
     # -- time
 
     def assign_timestamps_and_watermarks(self, strategy: WatermarkStrategy) -> DataStream:
-        """The same records with event times and watermarks by that strategy, in place of what they had."""
+        """The same records with event times and watermarks by that strategy, in place of those that they had."""
         check_watermark_strategy(strategy, self._known)
         return self._one_input("Timestamps/Watermarks", TimestampsAndWatermarksFactory(strategy), self._known)
 
     # -- windows over all records
 
     def window_all(self, assigner: WindowAssigner) -> AllWindowedStream:
-        """All records in windows, in one subtask. `key_by(...).window(...)` has a window per key, in all subtasks."""
+        """All records in windows, in one subtask. `key_by(...).window(...)` has windows per key, in all subtasks."""
         from flinkray.streams.all_windowed_stream import AllWindowedStream  # which itself needs DataStream
 
         return AllWindowedStream(self, check_assigner(assigner))
@@ -299,23 +319,24 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
         return KeyedStream(self, self._key_selector("key_by", keys, key_type))
 
     def forward(self) -> DataStream:
-        """Each subtask sends to the subtask of the same index; both sides must have the same parallelism."""
+        """Sends to the subtask of the same index of the next operator, which must have the same parallelism."""
         return self._partitioned(ForwardPartitioner())
 
     def rebalance(self) -> DataStream:
-        """Evenly over all subtasks, in turn."""
+        """Sends batches to all subtasks of the next operator in turn."""
         return self._partitioned(RebalancePartitioner())
 
     def rescale(self) -> DataStream:
-        """Evenly, in turn, over those subtasks that belong to each sender: keeps data near."""
+        """Sends batches in turn to those subtasks of the next operator that belong to each sender, which keeps data
+        near."""
         return self._partitioned(RescalePartitioner())
 
     def shuffle(self) -> DataStream:
-        """At random."""
+        """Sends each row to a random subtask of the next operator."""
         return self._partitioned(ShufflePartitioner())
 
     def global_(self) -> DataStream:
-        """All to the first subtask."""
+        """Sends everything to the first subtask of the next operator."""
         return self._partitioned(GlobalPartitioner())
 
     @overload
@@ -325,13 +346,16 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
     def broadcast(self, descriptor: MapStateDescriptor, /, *descriptors: MapStateDescriptor) -> BroadcastStream: ...
 
     def broadcast(self, *descriptors: MapStateDescriptor) -> DataStream | BroadcastStream:
-        """Every record to every subtask. With descriptors, to make broadcast state of: `stream.connect(...)` to it."""
+        """Sends every record to every subtask of the next operator.
+
+        With descriptors it gives a BroadcastStream, to make broadcast state of: `stream.connect(rules.broadcast(d))`.
+        """
         from flinkray.streams.connected_streams import BroadcastStream
 
         return BroadcastStream(self, descriptors) if descriptors else self._partitioned(BroadcastPartitioner())
 
     def partition_custom(self, partitioner: Callable[[Any, int], int], key_selector: str | KeyFunction) -> DataStream:
-        """To the subtask whose index `partitioner(key, number_of_subtasks)` gives.
+        """Sends each record to the subtask of the next operator whose index `partitioner(key, parallelism)` gives.
 
         Args:
             key_selector: a column name, or a function of the record.
@@ -347,19 +371,32 @@ class DataStream(OperatorSettings, ColumnOperations, StreamResults):
     # -- sinks
 
     def sink_to(self, sink: Sink) -> DataStreamSink:
-        """Writes the stream to a sink."""
+        """Writes the stream to a sink. Gives the sink's operator, for settings such as its name.
+
+        Raises:
+            InvalidProgramError: it is no Sink.
+        """
         if not isinstance(sink, Sink):
             raise InvalidProgramError(f"sink_to takes a Sink, not {sink!r}; add_sink takes functions")
         return self._sink(SinkFactory(sink), "Sink: Unnamed")
 
     def add_sink(self, function: SinkFunction | Callable[[Any], Any]) -> DataStreamSink:
-        """Calls a function with each value, in the workers."""
+        """Calls `function(value)` for each value, in the tasks. After a failure values may come again.
+
+        Raises:
+            InvalidProgramError: it cannot be called.
+            NotSerializableError: it cannot be shipped.
+        """
         sink = SinkFunctionSink(function)
         check_serializable(function, "Sink: Unnamed")
         return self._sink(SinkFactory(sink), "Sink: Unnamed")
 
     def print(self, sink_identifier: str = "") -> DataStreamSink:
-        """Writes each value to the workers' standard output, as "subtask> value" where there are several subtasks."""
+        """Writes each value to the standard output of the process that the task runs in.
+
+        Args:
+            sink_identifier: what lines begin with; "identifier:subtask> value" where there are several subtasks.
+        """
         return self._sink(SinkFactory(PrintSink(sink_identifier)), "Sink: Print to Std. Out")
 
     # -- what subclasses and the rest of the API build on

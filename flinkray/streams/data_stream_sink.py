@@ -1,4 +1,4 @@
-"""The end of a stream."""
+"""DataStreamSink: the end of a stream, which takes settings of its operator."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from flinkray.execution import JobClient, JobExecutionResult, Pipeline, Pipeline
 from flinkray.filesystems import absolute, check_directory, check_uri, is_uri
 from flinkray.functions.cached_files import pack
 from flinkray.functions.interfaces import SourceFunction
-from flinkray.functions.python_path import own_places
+from flinkray.functions.python_path import own_directories
 from flinkray.functions.type_hints import record_type
 from flinkray.plugins import BRIDGES, EXECUTORS, PLANNERS, load_plugin
 from flinkray.progress import wait_for_result
@@ -43,12 +43,12 @@ from flinkray.transformations.operator_factories import SourceFactory
 from flinkray.transformations.preparation import prepared
 from flinkray.transformations.transformation import PhysicalTransformation, Transformation
 
-_PLACES = (CHECKPOINT_DIRECTORY, SAVEPOINT_DIRECTORY, SAVEPOINT_PATH, HIGH_AVAILABILITY_DIRECTORY)
-"""Options that other processes read as paths."""
+_PATH_OPTIONS = (CHECKPOINT_DIRECTORY, SAVEPOINT_DIRECTORY, SAVEPOINT_PATH, HIGH_AVAILABILITY_DIRECTORY)
+"""Options that other processes read as paths, so that they are made absolute."""
 
 
 class JobListener:
-    """Hears of the jobs of an environment; called in the thread that runs the program."""
+    """Is told of the jobs of an environment, in the thread that runs the program. Override what is needed."""
 
     def on_job_submitted(self, client: JobClient | None, error: BaseException | None) -> None:
         """A job was accepted (`client`), or could not be submitted (`error`)."""
@@ -182,7 +182,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         Args:
             staging_directory: shared by Spark, the driver and the job's slots; Spark writes its micro-batches there.
 
-        The others, and what is raised: see `SparkStreamSource`.
+        The other arguments, and what is raised, are those of `SparkStreamSource`.
         """
         source = SparkStreamSource(
             df,
@@ -237,7 +237,7 @@ class StreamExecutionEnvironment(EnvironmentSettings):
             return self._execute_and_wait(job_name)
         client = self._submit(job_name)
         result = JobExecutionResult(client.job_id, self._job_name(job_name), 0, {})
-        self._tell_executed(result, None)
+        self._notify_executed(result, None)
         return result
 
     def execute_async(self, job_name: str | None = None) -> JobClient:
@@ -276,19 +276,19 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         return text
 
     def _execute_and_wait(self, job_name: str | None) -> JobExecutionResult:
-        """As `execute`, and waits whatever `execution.attached` says."""
+        """Runs the program as `execute` does, and waits whatever `execution.attached` says."""
         client = self._submit(job_name)
         try:
             result = wait_for_result(client, self._job_name(job_name))
         except FlinkrayError as error:
-            self._tell_executed(None, error)
+            self._notify_executed(None, error)
             raise
         finally:
             client.close()
-        self._tell_executed(result, None)
+        self._notify_executed(result, None)
         return result
 
-    def _tell_executed(self, result: JobExecutionResult | None, error: BaseException | None) -> None:
+    def _notify_executed(self, result: JobExecutionResult | None, error: BaseException | None) -> None:
         for listener in self._listeners:
             listener.on_job_executed(result, error)
 
@@ -318,30 +318,30 @@ class StreamExecutionEnvironment(EnvironmentSettings):
         return Pipeline(
             name=name,
             transformations=prepared(recorded) if should_prepare else recorded,
-            configuration=_with_absolute_places(self._configuration),
+            configuration=_with_absolute_paths(self._configuration),
             cached_files={name: pack(Path(path)) for name, path in files.items()},
         )
 
 
-def _with_absolute_places(configuration: Configuration) -> Configuration:
-    """A copy in which paths mean the same in processes with other working directories."""
+def _with_absolute_paths(configuration: Configuration) -> Configuration:
+    """A copy with absolute paths, which mean the same in processes with other working directories."""
     settled = configuration.copy()
     if not configuration.get(PYTHON_PATH):
-        settled.set(PYTHON_PATH, own_places())
-    for place in _PLACES:
-        if configuration.get(place):
-            settled.set(place, absolute(configuration.get(place)))
-            _check_place(place, settled)
+        settled.set(PYTHON_PATH, own_directories())
+    for option in _PATH_OPTIONS:
+        if configuration.get(option):
+            settled.set(option, absolute(configuration.get(option)))
+            _check_path(option, settled)
     return settled
 
 
-def _check_place(place: ConfigOption[str], configuration: Configuration) -> None:
-    """A typing error is to be told here: a cluster that cannot reach a place takes it that it may be back."""
-    where = configuration.get(place)
+def _check_path(option: ConfigOption[str], configuration: Configuration) -> None:
+    """Refuses a path that can never be used: a cluster that cannot reach it would wait for it to come back."""
+    where = configuration.get(option)
     try:
-        if place is not SAVEPOINT_PATH:
+        if option is not SAVEPOINT_PATH:
             check_directory(where, is_here=configuration.get(TARGET) == "local")
         elif is_uri(where):
             check_uri(where)
     except InvalidProgramError as error:
-        raise InvalidProgramError(f"option {place.key}: {error}") from error
+        raise InvalidProgramError(f"option {option.key}: {error}") from error

@@ -22,7 +22,7 @@ JoinCallable = ProcessJoinFunction | Callable[[Any, Any, ProcessJoinContext], It
 
 
 class IntervalJoin:
-    """Made by `KeyedStream.interval_join`."""
+    """Two keyed streams that wait for the bounds of their join. Made by `KeyedStream.interval_join`."""
 
     def __init__(self, left: KeyedStream, right: KeyedStream) -> None:
         if not isinstance(right, KeyedStream):
@@ -71,12 +71,12 @@ class IntervalJoined:
     # -- settings
 
     def lower_bound_exclusive(self) -> IntervalJoined:
-        """Rows exactly at the lower bound do not join."""
+        """Excludes the lower bound: rows exactly at it do not join."""
         self._is_lower_exclusive = True
         return self
 
     def upper_bound_exclusive(self) -> IntervalJoined:
-        """Rows exactly at the upper bound do not join."""
+        """Excludes the upper bound: rows exactly at it do not join."""
         self._is_upper_exclusive = True
         return self
 
@@ -123,7 +123,7 @@ class IntervalJoined:
 
 
 def _bound(bound: Duration, name: str) -> Millis:
-    """Milliseconds, also of what is negative."""
+    """The bound in milliseconds, which may be negative."""
     opposite: Duration | None = None
     if isinstance(bound, str) and bound.lstrip().startswith("-"):
         opposite = bound.lstrip()[1:]

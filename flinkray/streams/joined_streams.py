@@ -23,7 +23,7 @@ from flinkray.windows.triggers import Trigger
 
 
 class _PairedStreams:
-    """Two streams that wait for their keys and their windows."""
+    """Base of JoinedStreams and CoGroupedStreams: two streams that wait for their keys and windows."""
 
     _name: ClassVar[str]
 
@@ -48,7 +48,7 @@ class _PairedStreams:
         return self
 
     def apply(self, *_arguments: Any, **_named: Any) -> NoReturn:
-        """Says that the windows are missing: `.window(...)` gives what can be applied."""
+        """Raises InvalidProgramError, as windows are missing: `.window(...)` gives what can be applied."""
         raise InvalidProgramError(
             f"{self._name} needs windows in which records meet: .where(key).equal_to(key).window("
             "TumblingEventTimeWindows.of('1 min')).apply(...); without windows use key_by(...).interval_join(...)"
@@ -66,7 +66,7 @@ class _PairedStreams:
 
 
 class JoinedStreams(_PairedStreams):
-    """Made by `join`."""
+    """Two streams of a window join, which wait for their keys and windows. Made by `join`."""
 
     _name = "join"
 
@@ -77,7 +77,7 @@ class JoinedStreams(_PairedStreams):
 
 
 class CoGroupedStreams(_PairedStreams):
-    """Made by `co_group`."""
+    """Two streams of a co-group, which wait for their keys and windows. Made by `co_group`."""
 
     _name = "co_group"
 
@@ -88,7 +88,7 @@ class CoGroupedStreams(_PairedStreams):
 
 
 class _WindowedPair:
-    """Settings of both; late records of the two streams share one side output."""
+    """Base of WindowedJoin and WindowedCoGroup: their settings. Late records of both streams share one side output."""
 
     _is_join: ClassVar[bool]
 
@@ -113,7 +113,7 @@ class _WindowedPair:
         return self
 
     def allowed_lateness(self, lateness: Duration) -> Self:
-        """Windows stay this long after their end."""
+        """Windows stay this long after their end: a row that comes later fires its window once more. Default: 0."""
         self._windows.allowed_lateness(lateness)
         return self
 
@@ -140,7 +140,7 @@ class _WindowedPair:
 
 
 class WindowedJoin(_WindowedPair):
-    """A join with its windows."""
+    """A window join. Settings first, then `apply`, which gives the stream of results."""
 
     _is_join = True
 
@@ -161,7 +161,7 @@ class WindowedJoin(_WindowedPair):
 
 
 class WindowedCoGroup(_WindowedPair):
-    """A co-group with its windows."""
+    """A co-group with its windows. Settings first, then `apply`, which gives the stream of results."""
 
     _is_join = False
 

@@ -52,7 +52,8 @@ class KeyedStream(DataStream):
     # -- functions
 
     def map(self, function: MapFunction | Callable[[Any], Any], output_type: Any = None) -> DataStream:
-        """One value out for each value in. A MapFunction may have state of the key, from its `open`."""
+        """One value out for each value in, as `DataStream.map`. A MapFunction may have state of the key, from its
+        `open`."""
         if not may_have_state(function):
             return super().map(function, output_type)
         declared = declared_type(function, "map", output_type)
@@ -62,7 +63,8 @@ class KeyedStream(DataStream):
     def flat_map(
         self, function: FlatMapFunction | Callable[[Any], Iterable[Any] | None], output_type: Any = None
     ) -> DataStream:
-        """Any number of values out for each value in. A FlatMapFunction may have state of the key, from its `open`."""
+        """Any number of values out for each value in, as `DataStream.flat_map`. A FlatMapFunction may have state of the
+        key, from its `open`."""
         if not may_have_state(function):
             return super().flat_map(function, output_type)
         declared = declared_type(function, "flat_map", output_type, of_items=True)
@@ -78,7 +80,7 @@ class KeyedStream(DataStream):
         return self._stateful("Filter", KeyedFilter(function), self._known)
 
     def reduce(self, function: ReduceFunction | Callable[[Any, Any], Any], output_type: Any = None) -> DataStream:
-        """Per key, each value reduced with all before it: one result per value (the first value as it is).
+        """For each value, what all values of its key so far are reduced to; for the first one the value itself.
 
         Args:
             output_type: by default the stream's own type, which results have too.
@@ -116,19 +118,20 @@ class KeyedStream(DataStream):
         return self._running("sum", column)
 
     def min(self, column: str | int = 0) -> DataStream:
-        """As `sum`, with the smallest value so far. `min_by` gives the whole row."""
+        """Each row with `column` replaced by the key's smallest value so far, as `sum`. `min_by` gives the whole
+        row."""
         return self._running("min", column)
 
     def max(self, column: str | int = 0) -> DataStream:
-        """As `sum`, with the largest value so far. `max_by` gives the whole row."""
+        """Each row with `column` replaced by the key's largest value so far, as `sum`. `max_by` gives the whole row."""
         return self._running("max", column)
 
     def min_by(self, column: str | int = 0) -> DataStream:
-        """For each row the row of its key with the smallest value of `column` so far; of equal ones the first."""
+        """For each row, the row of its key with the smallest value of `column` so far; of equal ones the first."""
         return self._running("min_by", column)
 
     def max_by(self, column: str | int = 0) -> DataStream:
-        """For each row the row of its key with the largest value of `column` so far; of equal ones the first."""
+        """For each row, the row of its key with the largest value of `column` so far; of equal ones the first."""
         return self._running("max_by", column)
 
     def window(self, assigner: WindowAssigner) -> WindowedStream:

@@ -1,4 +1,4 @@
-"""Getting a stream's records to the driver: each of these runs the program."""
+"""The operations that bring a stream's records to the driver. Each of them runs the program."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class CollectedRows(Iterator[Any]):
 
 
 def _cancel_dropped(client: JobClient) -> None:
-    """As `_cancel`, but without waiting where that may be for ever.
+    """Cancels the job, without waiting where that could be for ever.
 
     The garbage collector runs in any thread: also in one of the job's own, if that is in this process, for which the
     job's end would wait in turn.
@@ -191,7 +191,8 @@ class StreamResults(ABC):
         return client, client.collected(collect_id)
 
     def _result_sink(self, sink: Sink, name: str) -> None:
-        """Adds the sink beside the stream's last operator, so that what one subtask gives stays in its order."""
+        """Adds the sink with the parallelism of the stream's last operator, so that the rows of a subtask stay in
+        order."""
         added = self._sink(SinkFactory(sink), name)
         operator = self._transformation
         while isinstance(operator, SideOutputTransformation):

@@ -38,7 +38,8 @@ from flinkray.windows.triggers import Trigger
 
 
 class WindowOperations(ABC):
-    """Base. An operation gives the stream of results.
+    """Base of WindowedStream and AllWindowedStream: settings first, then one operation, which gives the stream of
+    results.
 
     A window's result is emitted when its trigger fires: by default when the watermark (or the clock) passes its end. It
     has the event time `window_end - 1`.
@@ -73,7 +74,7 @@ class WindowOperations(ABC):
         return self._set(trigger=trigger)
 
     def evictor(self, evictor: Evictor) -> Self:
-        """Which rows a firing leaves out. All rows of a window are kept then, also for reduce and aggregate."""
+        """Which rows a firing leaves out. All rows of a window are buffered then, also for reduce and aggregate."""
         if not isinstance(evictor, Evictor):
             raise InvalidProgramError(f"evictor takes an Evictor such as CountEvictor.of(10), not {evictor!r}")
         check_serializable(evictor, self._name)
@@ -87,7 +88,8 @@ class WindowOperations(ABC):
         return self._set(allowed_lateness_ms=to_millis(lateness, "allowed_lateness"))
 
     def side_output_late_data(self, tag: OutputTag) -> Self:
-        """Rows too late for all their windows go to this side output of the result, and are dropped otherwise."""
+        """Rows that are too late for all their windows go to this side output of the result; without it they are
+        dropped."""
         return self._set(late_tag=checked_tag(tag, "side_output_late_data"))
 
     def _set(self, **settings: Any) -> Self:
@@ -175,7 +177,7 @@ class WindowOperations(ABC):
 
     @abstractmethod
     def _result_columns(self, aggregates: tuple[tuple[str, Aggregate], ...]) -> tuple[str, ...] | None:
-        """Of the rows of built-in aggregates, as far as they are known."""
+        """The columns of the rows of built-in aggregates; None where they are not known."""
 
     @abstractmethod
     def _as_process(self, function: Any) -> ProcessWindowFunction | Callable[..., Any]:
@@ -248,7 +250,7 @@ def keyed_window_function(function: Any) -> ProcessWindowFunction | Callable[...
 
 
 class _ExtremeRow(ReduceFunction):
-    """Of two rows the one with the smaller, or larger, value of a column."""
+    """Reduces two rows to the one with the smaller, or larger, value of a column."""
 
     def __init__(self, column: str | int, is_max: bool) -> None:
         self._column = column
@@ -273,5 +275,5 @@ class _ExtremeRow(ReduceFunction):
 
 
 def _missing(value: Any) -> int:
-    """How little there is to compare: 2 for null, 1 for NaN, 0 for a value."""
+    """Orders what cannot be compared behind all values: 2 for null, 1 for NaN, 0 for a value."""
     return 2 if value is None else int(value != value)

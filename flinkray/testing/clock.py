@@ -30,5 +30,5 @@ class ManualClock:
         return float(self.now)
 
     def advance(self, duration: Duration) -> None:
-        """Goes on by milliseconds, a timedelta, or a text such as "10 s"."""
+        """Moves the clock on by milliseconds, a timedelta, or a text such as "10 s"."""
         self.now += to_millis(duration, "duration")

@@ -27,11 +27,14 @@ class HarnessDriver(Protocol):
     What is pushed has passed all of them when the call returns. An error of a user's function is a UserFunctionError.
     """
 
-    def push(self, input_index: int, batch: Batch) -> None: ...
+    def push(self, input_index: int, batch: Batch) -> None:
+        """Rows come in."""
 
-    def watermark(self, input_index: int, timestamp: Timestamp) -> None: ...
+    def watermark(self, input_index: int, timestamp: Timestamp) -> None:
+        """Event time of the input has reached `timestamp`."""
 
-    def status(self, input_index: int, is_idle: bool) -> None: ...
+    def status(self, input_index: int, is_idle: bool) -> None:
+        """The input becomes idle, or active again."""
 
     def end(self, input_index: int) -> None:
         """The end of event time, then of the data. After that of all inputs, every operator has finished."""
@@ -44,18 +47,19 @@ class HarnessDriver(Protocol):
         """What the pipeline's result gave, in order."""
 
     def side_output(self, tag: OutputTag) -> list[Batch]:
-        """What operators gave with that tag, in order."""
+        """What operators gave to that side output, in order."""
 
-    def clear_output(self) -> None: ...
+    def clear_output(self) -> None:
+        """Forgets what came out so far, side outputs included."""
 
     def snapshot(self) -> bytes:
         """The state of all operators at a barrier, as a savepoint has it."""
 
     def count_entries(self) -> int:
-        """Pairs of key and state."""
+        """The number of pairs of a key and a state."""
 
     def count_timers(self, domain: str) -> int:
-        """`domain`: "event time" or "processing time"."""
+        """The number of timers that are set; `domain` is "event time" or "processing time"."""
 
     def close(self) -> None:
         """Closes all operators, once; raises what the first of them that fails raises."""

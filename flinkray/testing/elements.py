@@ -1,4 +1,4 @@
-"""What tests put between values, and find between results."""
+"""Watermarks and markers that tests put between values, and find between results."""
 
 from __future__ import annotations
 

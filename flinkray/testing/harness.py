@@ -41,21 +41,21 @@ from flinkray.types.records import Kind, OutputTag, Timestamp
 
 
 class HarnessSettings(TypedDict, total=False):
-    """What all harnesses take by keyword."""
+    """The keyword arguments that all harnesses take."""
 
     type_info: Any
-    """The type of the values that come in, as in `from_collection`; a tuple of two for two inputs. Taken from the first
-    values else."""
+    """The type of the values that come in, as in `from_collection`; a tuple of two for two inputs. Default: taken from
+    the first values."""
     clock: ManualClock
-    """Processing time; one that stands at 0 else."""
+    """Processing time. Default: a clock that stands at 0."""
     options: Mapping[str, Any]
-    """Of the configuration, by their keys: {"state.backend.type": "rocksdb"}."""
+    """Options of the configuration by their keys, such as {"state.backend.type": "rocksdb"}."""
     restore_from: bytes
     """What `snapshot` gave in another harness of the same transformation: this one goes on from there."""
 
 
 class Input:
-    """One input of a harness."""
+    """An input of a harness: what comes in, in the order of the calls."""
 
     def __init__(self, driver: HarnessDriver, index: int, type_info: Any) -> None:
         self._driver = driver
@@ -86,7 +86,7 @@ class Input:
         self._driver.status(self._index, True)
 
     def active(self) -> None:
-        """It is no longer idle; to be said before further values or watermarks."""
+        """Ends `idle`; to be called before further values or watermarks."""
         self._driver.status(self._index, False)
 
     def end_input(self) -> None:
@@ -104,7 +104,7 @@ class Input:
 
 
 class Harness:
-    """What all harnesses have; see OneInputHarness. Use as a context manager, so that functions are closed."""
+    """Base of all harnesses (see OneInputHarness). Use one as a context manager, so that functions are closed."""
 
     def __init__(self, build: Callable[..., DataStream], number_of_inputs: int, settings: HarnessSettings) -> None:
         self.clock = settings.get("clock") or ManualClock()
@@ -147,7 +147,8 @@ class Harness:
         return [value for batch in self._result_batches() for value in decode(batch)]
 
     def results_with_timestamps(self) -> list[tuple[Any, int | None]]:
-        """As `results`, each with its event time, or None where it has none."""
+        """The values of the main output so far, each with its event time (epoch milliseconds), or None where it has
+        none."""
         return [pair for batch in self._result_batches() for pair in _timed(batch)]
 
     def side_output(self, tag: OutputTag) -> list[Any]:
@@ -224,7 +225,7 @@ class OneInputHarness(Harness):
 
     @classmethod
     def of(cls, build: Callable[[DataStream], DataStream], **settings: Unpack[HarnessSettings]) -> OneInputHarness:
-        """Of what `build` makes of the input."""
+        """A harness of what `build` makes of the input stream."""
         return _harness_of(OneInputHarness, build, 1, settings)
 
     def process(self, value: Any, timestamp: int | None = None) -> None:
@@ -248,7 +249,7 @@ class OneInputHarness(Harness):
         self._inputs[0].idle()
 
     def active(self) -> None:
-        """It is no longer idle; to be said before further values or watermarks."""
+        """Ends `idle`; to be called before further values or watermarks."""
         self._inputs[0].active()
 
     def end_input(self) -> None:
@@ -281,7 +282,7 @@ class KeyedHarness(OneInputHarness):
     def of(  # type: ignore[override]
         cls, build: Callable[[KeyedStream], DataStream], key: Any, **settings: Unpack[HarnessSettings]
     ) -> KeyedHarness:
-        """Of what `build` makes of the keyed input."""
+        """A harness of what `build` makes of the keyed input stream."""
         return _harness_of(KeyedHarness, lambda stream: build(_keyed(stream, key)), 1, settings)
 
 
@@ -304,7 +305,7 @@ class TwoInputHarness(Harness):
     def of(
         cls, build: Callable[[DataStream, DataStream], DataStream], **settings: Unpack[HarnessSettings]
     ) -> TwoInputHarness:
-        """Of what `build` makes of the two inputs."""
+        """A harness of what `build` makes of the two input streams."""
         return _harness_of(TwoInputHarness, build, 2, settings)
 
     @property
@@ -340,7 +341,7 @@ class KeyedTwoInputHarness(TwoInputHarness):
 
     Args:
         key1: what `key_by` of connected streams takes for the first input.
-        key2: ... and for the second one.
+        key2: the same for the second input.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Running a whole program from a test."""
+"""run_locally: a whole program, run from a test."""
 
 from __future__ import annotations
 

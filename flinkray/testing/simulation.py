@@ -1,4 +1,4 @@
-"""Whole programs in a simulated cluster."""
+"""Simulation: whole programs in a simulated cluster, with faults that a seed decides."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class SimulatedFaults:
     lost_messages: bool = True
     """Batches are lost on their way between slots."""
     limit: int = 3
-    """So many things go wrong at most, so that a job can come to its end."""
+    """The most faults of a run, so that a job can come to its end."""
 
 
 NO_FAULTS = SimulatedFaults(worker_deaths=False, pauses=False, lost_messages=False, limit=0)

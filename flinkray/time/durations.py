@@ -26,6 +26,7 @@ _UNITS_MS = {
     "day": 86_400_000,
 }
 NEVER_MS = 365 * _UNITS_MS["day"]
+"""Stands for "no timeout": longer than any task waits for rows."""
 _TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
 
 
@@ -33,8 +34,8 @@ def to_millis(duration: Duration, name: str = "duration") -> Millis:
     """The duration in whole milliseconds; `name` is what an error calls it.
 
     Raises:
-        ValueError: negative, beyond 64 bits, not a whole number of milliseconds, or text that is not `number unit`.
-        TypeError: neither int, timedelta nor text.
+        ValueError: it is negative, beyond 64 bits, no whole number of milliseconds, or text that is not `number unit`.
+        TypeError: it is neither int, timedelta nor text.
     """
     if isinstance(duration, bool):
         raise TypeError(f"{name} is a duration (milliseconds, timedelta or text like '10 s'), not {duration!r}")
@@ -57,7 +58,7 @@ def to_millis(duration: Duration, name: str = "duration") -> Millis:
 
 
 def without_minus_one(timeout: Duration) -> Duration:
-    """The same, or a time that never passes for -1, which is Flink's for no timeout."""
+    """The same duration, but for -1, Flink's "no timeout": then one that is longer than any wait."""
     return NEVER_MS if timeout == -1 else timeout
 
 

@@ -53,7 +53,7 @@ class WatermarkGenerator(ABC):
 
 
 class BoundedOutOfOrderness(WatermarkGenerator):
-    """Max timestamp - bound - 1, which is also the monotonous strategy with bound 0; the minimum before any row."""
+    """Gives the highest event time so far less the bound less 1 ms; with bound 0 that is the monotonous strategy."""
 
     def __init__(self, bound_ms: Millis) -> None:
         self._bound_ms = bound_ms
@@ -82,7 +82,7 @@ TimestampAssigner = str | Callable[[Any, int], int] | object
 
 @dataclass(frozen=True, slots=True)
 class WatermarkStrategy:
-    """Which watermarks a stream has. Immutable: each `with_...` gives a new strategy.
+    """How a stream gets event times and watermarks. Immutable: each `with_...` gives a new strategy.
 
     A timestamp column is int64 epoch milliseconds, or an Arrow timestamp (read as UTC where it has no zone).
     """
@@ -96,13 +96,13 @@ class WatermarkStrategy:
 
     @staticmethod
     def for_bounded_out_of_orderness(max_out_of_orderness: Duration) -> WatermarkStrategy:
-        """Rows are at most this much behind the highest event time seen."""
+        """Rows may come up to `max_out_of_orderness` behind the highest event time so far; later ones are late."""
         bound = to_millis(max_out_of_orderness, "max_out_of_orderness")
         return WatermarkStrategy(_BoundedFactory(bound))
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
-        """Event time never goes back within one split."""
+        """Event time never goes back within one split; rows whose event time does are late."""
         return WatermarkStrategy(_BoundedFactory(Millis(0)))
 
     @staticmethod
@@ -117,7 +117,7 @@ class WatermarkStrategy:
 
     @staticmethod
     def no_watermarks() -> WatermarkStrategy:
-        """Only the watermark at the end of a bounded stream."""
+        """No watermarks but the one at the end of a bounded stream."""
         return WatermarkStrategy(None)
 
     def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner) -> WatermarkStrategy:
@@ -128,7 +128,7 @@ class WatermarkStrategy:
         """A split without rows for this long no longer holds the watermark back.
 
         Raises:
-            ValueError: not longer than nothing: rows that come at any rate have time between them.
+            ValueError: it is not positive: rows that come at any rate have time between them.
         """
         idle_timeout_ms = to_millis(idle_timeout, "idle_timeout")
         if idle_timeout_ms == 0:

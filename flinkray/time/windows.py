@@ -34,19 +34,23 @@ class Window:
 
     @staticmethod
     def merge_windows(windows: Iterable[Window], callback: Callable[[Collection[Window], Window], None]) -> None:
-        """Merges those that overlap or touch: what `MergingWindowAssigner.merge_windows` of time windows does."""
-        together: list[Window] = []
+        """Merges windows that overlap or touch, as `MergingWindowAssigner.merge_windows` of sessions does.
+
+        Args:
+            callback: called as `callback(windows that merge, their merged window)` for each set of two or more.
+        """
+        merging: list[Window] = []
         covered: Window | None = None
         for window in sorted(set(windows)):
             if covered is not None and covered.intersects(window):
-                together.append(window)
+                merging.append(window)
                 covered = covered.cover(window)
                 continue
-            if covered is not None and len(together) > 1:
-                callback(together, covered)
-            together, covered = [window], window
-        if covered is not None and len(together) > 1:
-            callback(together, covered)
+            if covered is not None and len(merging) > 1:
+                callback(merging, covered)
+            merging, covered = [window], window
+        if covered is not None and len(merging) > 1:
+            callback(merging, covered)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -70,7 +74,7 @@ class CountWindow:
     id: int
 
     def max_timestamp(self) -> int:
-        """Of no certain time, as its rows."""
+        """The end of event time, since the window ends at no certain time."""
         return MAX_TIMESTAMP
 
 

@@ -44,15 +44,16 @@ class ChainingStrategy(enum.Enum):
 
 
 class OperatorFactory(Struct, frozen=True):
-    """Base of all. `output_type` is what the user declared, or None: taken from the first batch."""
+    """Base of all. `output_type` of a subclass is what the user declared; None: the first batch decides."""
 
     default_strategy: ClassVar[ChainingStrategy] = ChainingStrategy.ALWAYS
     inputs: ClassVar[int] = 1
     """Number of logical inputs: 0 for a source, 2 for a co-operator."""
     is_row_function: ClassVar[bool] = False
-    """Works row by row, so that the runtime may fuse it with neighbours of its kind into one Python loop."""
+    """Whether it works row by row, so that the runtime may fuse it with neighbours of its kind into one Python loop."""
     yields_to_mailbox: ClassVar[bool] = False
-    """Waits inside process_batch by running other mails; must not be chained behind a source thread."""
+    """Whether it waits inside process_batch by running other mails; then it must not be chained behind a source
+    thread."""
 
     @property
     def user_functions(self) -> tuple[object, ...]:
@@ -129,7 +130,7 @@ class AsyncFactory(OperatorFactory, frozen=True):
 
     function: Function | Callable[[Any], Any]
     timeout_ms: Millis
-    """For all attempts of a row; 0: no limit."""
+    """The time limit of all attempts of a row; 0: none."""
     capacity: int
     is_ordered: bool
     retry: AsyncRetryStrategy
@@ -220,7 +221,7 @@ class BroadcastProcessFactory(OperatorFactory, frozen=True):
 
     function: Function
     descriptors: tuple[MapStateDescriptor, ...]
-    """Of the broadcast states."""
+    """The descriptors of the broadcast states."""
     output_type: RecordType | None = None
     inputs = 2
 
@@ -243,7 +244,7 @@ class WindowFactory(OperatorFactory, frozen=True):
     late_tag: OutputTag | None = None
     output_type: RecordType | None = None
     trigger: Trigger | None = None
-    """None: the assigner's default."""
+    """The trigger; None: the assigner's default."""
     evictor: Evictor | None = None
 
 
@@ -253,7 +254,7 @@ class LocalWindowAggregateFactory(OperatorFactory, frozen=True):
 
     window: WindowFactory
     key: ColumnKey | None
-    """Of the window; None: it has no key."""
+    """The key of the window; None: it has none."""
 
 
 class WindowCoGroupFactory(OperatorFactory, frozen=True):
@@ -269,7 +270,7 @@ class WindowCoGroupFactory(OperatorFactory, frozen=True):
     late_tag: OutputTag | None = None
     output_type: RecordType | None = None
     trigger: Trigger | None = None
-    """None: the assigner's default."""
+    """The trigger; None: the assigner's default."""
     evictor: Evictor | None = None
     inputs = 2
 
@@ -283,13 +284,13 @@ class IntervalJoinFactory(OperatorFactory, frozen=True):
     upper_ms: Millis
     function: Function | Callable[..., Any] | None = None
     late_tags: tuple[OutputTag | None, OutputTag | None] = (None, None)
-    """Where late rows of each input go."""
+    """The side outputs for late rows of each input; None: they are dropped."""
     output_type: RecordType | None = None
     inputs = 2
 
 
 class IterationInputFactory(OperatorFactory, frozen=True):
-    """Where a stream enters the loop of that id; its rows pass as they are."""
+    """The entry of a stream into the iteration of that id; its rows pass as they are."""
 
     iteration_id: str
 

@@ -17,7 +17,7 @@ from flinkray.types.keys import KeySelector
 
 
 class SubtaskStateMapper(enum.Enum):
-    """Which old subtasks' in-flight data a new subtask takes over when an exchange is rescaled."""
+    """Whose in-flight data a subtask takes over when an exchange is rescaled (Flink's SubtaskStateMapper)."""
 
     ARBITRARY = "arbitrary"
     FIRST = "first"
@@ -28,7 +28,7 @@ class SubtaskStateMapper(enum.Enum):
 
 
 class Partitioner(Struct, frozen=True):
-    """Base of all; the subclass says how."""
+    """Base of all; the subclass says how rows are spread."""
 
     name: ClassVar[str] = ""
     is_pointwise: ClassVar[bool] = False
@@ -80,7 +80,7 @@ class BroadcastPartitioner(Partitioner, frozen=True):
 
 
 class KeyGroupPartitioner(Partitioner, frozen=True):
-    """By key: stable hash -> key group (modulo max parallelism) -> subtask."""
+    """Sends a row by its key: stable hash -> key group (modulo max parallelism) -> subtask."""
 
     key: KeySelector
     max_parallelism: int | None = None

@@ -39,7 +39,7 @@ class Transformation:
 
     name: str
     parallelism: int | None = None
-    """None: the environment's."""
+    """The number of subtasks; None: the environment's."""
     id: int = field(default_factory=lambda: next(_next_id))
     max_parallelism: int | None = None
     uid: str | None = None
@@ -47,7 +47,7 @@ class Transformation:
     """32 hex digits that replace the computed operator id (Flink's setUidHash)."""
     description: str = ""
     slot_sharing_group: str | None = None
-    """None: the inputs' common group, else the default."""
+    """The slot sharing group; None: the inputs' common group, else the default."""
     co_location_key: str | None = None
     buffer_timeout_ms: Millis | None = None
     min_resources: ResourceSpec = ResourceSpec()
@@ -70,9 +70,9 @@ class PhysicalTransformation(Transformation):
     factory: OperatorFactory
     input_transformations: tuple[Transformation, ...] = ()
     keys: tuple[KeySelector | None, ...] = ()
-    """Per input: its key selector where the operator is keyed."""
+    """The key selector of each input, where the operator is keyed."""
     chaining_strategy: ChainingStrategy | None = None
-    """None: the factory's default."""
+    """The chaining strategy that was set; None: the factory's default."""
 
     @property
     def inputs(self) -> tuple[Transformation, ...]:

@@ -1,4 +1,4 @@
-"""Arrow types that are made of others."""
+"""Arrow types that are made of others: lists, maps and structs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pyarrow as pa
 
 
 def with_items(arrow_type: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """The type with the types of its fields, keys and items changed; one that has none of these as it is."""
+    """The type with the types of its fields, keys and items replaced by what `change` gives; other types as they
+    are."""
 
     def changed(field: pa.Field) -> pa.Field:
         return field.with_type(change(field.type))
@@ -28,6 +29,6 @@ def with_items(arrow_type: pa.DataType, change: Callable[[pa.DataType], pa.DataT
 
 
 def contains(arrow_type: pa.DataType, is_sought: Callable[[pa.DataType], bool]) -> bool:
-    """Whether it is such a type, or is made of one."""
+    """Whether `is_sought` holds for the type, or for one that it is made of."""
     fields = (arrow_type.field(index) for index in range(arrow_type.num_fields))
     return is_sought(arrow_type) or any(contains(field.type, is_sought) for field in fields)

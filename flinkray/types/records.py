@@ -27,7 +27,7 @@ OperatorId = NewType("OperatorId", str)
 
 
 class Kind(enum.Enum):
-    """How the rows of a batch look to a row function (see docs/architecture.md)."""
+    """How the rows of a batch look to a row function."""
 
     SCALAR = "scalar"
     """One column `value`; functions see the bare value."""

@@ -13,7 +13,7 @@ from flinkray.types.records import tuple_columns
 
 
 class RowKind(enum.Enum):
-    """What a row of a changelog does. Streams hold insertions only."""
+    """What a row of a changelog does (Flink's RowKind). Streams hold insertions only."""
 
     INSERT = 0
     UPDATE_BEFORE = 1
@@ -39,7 +39,7 @@ class Row(tuple[Any, ...]):
     _fields: ClassVar[tuple[str, ...]] = ()
     """The column names, in order."""
     _is_named: ClassVar[bool] = False
-    """False: made without names, so `_fields` are f0, f1, ..."""
+    """False: the row was made without names, so `_fields` are f0, f1, ..."""
     _positions: ClassVar[Mapping[str, int]] = {}
 
     def __new__(cls, *values: Any, **columns: Any) -> Row:
@@ -151,7 +151,7 @@ def _unnamed_row_class(width: int) -> type[Row]:
 _CLASSES: dict[tuple[tuple[str, ...], bool], type[Row]] = {}
 
 _GIVING_WAY = ("count", "index", "keys")
-"""Methods in whose place a column of that name is read."""
+"""Methods that give way to a column of the same name."""
 
 
 def _cached_class(names: tuple[str, ...], is_named: bool) -> type[Row]:

@@ -17,7 +17,7 @@ class TypeInformation:
     name: str
     kind: Kind
     arrow_type: pa.DataType
-    """As a field: scalars as they are, tuples and rows as a struct, pickled objects as binary."""
+    """The type as a field: scalars as they are, tuples and rows as a struct, pickled objects as binary."""
     contains_object: bool = False
     """Holds a pickled object somewhere, so that a record of this type travels pickled as a whole."""
 
@@ -38,11 +38,11 @@ OBJECT_TYPE = RecordType(Kind.OBJECT, pa.schema([(SCALAR_COLUMN, pa.binary())]))
 """Values that Arrow cannot hold, pickled."""
 
 DECIMAL_TYPE = pa.decimal128(38, 18)
-"""What decimals are without a declared precision: Flink's and Spark's default for big decimals."""
+"""The type of decimals without a declared precision: Flink's and Spark's default for big decimals."""
 
 
 ROW_METADATA = {b"flinkray": b"row"}
-"""Of the first field of a struct: within another value it comes back as a Row, and not as a dict or tuple."""
+"""Metadata of the first field of a struct that comes back as a Row within another value, and not as a dict or tuple."""
 
 
 def _scalar(name: str, arrow_type: pa.DataType) -> TypeInformation:

@@ -86,11 +86,11 @@ _FIXED_TYPES = {
     "uuid": pa.uuid(),
 }
 TIME_UNITS = ("s", "ms", "us", "ns")
-"""Arrow's, each finer than the one before."""
+"""Arrow's units of time, each finer than the one before."""
 
 
 def family(python_type: type) -> str:
-    """What Arrow types hold values of that class; "other" where none does."""
+    """The family of a Python class, which says what Arrow types hold its values; "other" where none does."""
     found = _FAMILIES.get(python_type)
     if found is None:
         is_record = named_fields(python_type) is not None
@@ -192,7 +192,7 @@ def _datetime_type(values: list[Any]) -> pa.DataType:
 
 
 def _numpy_unit(value: Any) -> str | None:
-    """Which of Arrow's units a time of numpy's has; None of Python's, and of none at no time."""
+    """The unit of a datetime64; None for Python's datetimes, and for one without a unit, which is NaT."""
     if not isinstance(value, np.datetime64):
         return None
     unit = np.datetime_data(value.dtype)[0]
@@ -206,7 +206,7 @@ def _timedelta_type(values: list[Any]) -> pa.DataType:
 
 
 def has_nanoseconds(values: Sequence[Any]) -> bool:
-    """Whether one of these datetimes or timedeltas needs them, as pandas' and numpy's may."""
+    """Whether one of these datetimes or timedeltas has nanoseconds, as pandas' and numpy's may."""
     return not set(map(type, values)) <= _MICROSECOND_TYPES and any(map(_needs_nanoseconds, values))
 
 
@@ -221,7 +221,7 @@ def _needs_nanoseconds(value: Any) -> bool:
 
 
 def in_unit(value: Any, unit: str) -> Any:
-    """A datetime64 or timedelta64 in that unit of numpy's; None where this is not exactly the same time."""
+    """A datetime64 or timedelta64 in another of numpy's units; None where that is not exactly the same time."""
     own, count = np.datetime_data(value.dtype)
     if own == unit and count == 1:
         return value
@@ -256,10 +256,10 @@ def _list_type(values: list[Any]) -> pa.DataType:
 
 
 def _type_of_arrays(values: list[Any]) -> pa.DataType | None:
-    """The type of numpy's arrays of numbers, without a look at each number; None of anything else.
+    """The type of numpy's arrays of numbers, found without a look at each number; None for anything else.
 
-    None, too, where they have no number at all, whose type has the dimensions up to the first without length, and where
-    an unsigned one may be too large.
+    None, too, where there is no number at all (the type then has the dimensions up to the first that is empty), and
+    where an unsigned number may be too large.
     """
     layout = array_layout(values)
     if layout is None or not any(value.size for value in values):
@@ -274,8 +274,8 @@ def _type_of_arrays(values: list[Any]) -> pa.DataType | None:
 
 
 def array_layout(values: Sequence[Any]) -> tuple[np.dtype[Any], int] | None:
-    """Data type and number of dimensions that all of the values have; None where they are no arrays of numpy's, not
-    alike, or not of numbers or flags."""
+    """The data type and number of dimensions that all values have; None where they are not all numpy arrays, differ, or
+    hold something else than numbers or booleans."""
     if set(map(type, values)) != {np.ndarray}:
         return None
     layouts = {(value.dtype, value.ndim) for value in values}
@@ -385,7 +385,7 @@ _FULL_DIGITS = {128: 38, 256: 76}
 
 
 def _unify_decimals(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """Of two decimals, or a decimal and an integer: with the digits of both on either side of the point.
+    """The type that holds two decimals, or a decimal and an integer: it has the digits of both around the point.
 
     A decimal of full width, 38 or 76 digits, keeps it and loses digits before the point: Python's decimals come with
     that type whatever they are, and Spark and Parquet have no more than 38 digits.
@@ -406,7 +406,7 @@ def _unify_decimals(left: pa.DataType, right: pa.DataType) -> pa.DataType | None
 
 
 def _digits(number: pa.DataType) -> tuple[int, int]:
-    """Before and after the point."""
+    """The number of digits before and after the point."""
     if pa.types.is_decimal(number):
         return number.precision - number.scale, number.scale
     return 20 if pa.types.is_uint64(number) else _INTEGER_DIGITS[number.bit_width], 0
@@ -427,7 +427,7 @@ def _unify_structs(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 
 
 def field_values(values: Sequence[Any], name: str) -> list[Any]:
-    """That field of each Row, NamedTuple, dataclass or dict; None where it has none."""
+    """The field of that name of each Row, NamedTuple, dataclass or dict; None where one lacks it."""
     return map_by_type(values, lambda python_type: field_getter(python_type, name))
 
 

@@ -1,4 +1,4 @@
-"""Built-in aggregates: descriptions. Their columnar accumulators are in actors/operators/.
+"""Built-in aggregates: descriptions. Their columnar accumulators are in `actors.operators.aggregates`.
 
 Used as keyword arguments: `.aggregate(flights=Count(), mean_delay=Avg("dep_delay"))`. Nulls are left out, as in SQL:
 `Count("x")` counts the non-null x, `Count()` rows; a group of nulls alone gives null (Count: 0).

@@ -1,4 +1,4 @@
-"""How rows are assigned to windows (descriptions; the operators are in actors/operators/)."""
+"""Window assigners: which windows a row belongs to. Descriptions; the operators are in `actors.operators.windows`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class WindowAssignerContext(Protocol):
         """Epoch milliseconds."""
 
     def get_runtime_context(self) -> RuntimeContext:
-        """For state of the current key."""
+        """The runtime context, for state of the current key."""
 
 
 class WindowAssigner(ABC):
@@ -41,7 +41,7 @@ class WindowAssigner(ABC):
 
     @abstractmethod
     def get_default_trigger(self, env: Any = None) -> Trigger:
-        """What fires its windows where the program sets no trigger."""
+        """The trigger of its windows where the program sets none."""
 
     @abstractmethod
     def is_event_time(self) -> bool:
@@ -53,14 +53,14 @@ class MergeCallback(ABC):
 
     @abstractmethod
     def merge(self, to_be_merged: Iterable[Any], merge_result: Any) -> None:
-        """These windows become that one."""
+        """The windows `to_be_merged` become the window `merge_result`."""
 
     def __call__(self, to_be_merged: Iterable[Any], merge_result: Any) -> None:
         self.merge(to_be_merged, merge_result)
 
 
 class MergingWindowAssigner(WindowAssigner):
-    """Its windows may merge (sessions)."""
+    """Base of assigners whose windows may merge, as sessions do."""
 
     @abstractmethod
     def merge_windows(self, windows: Iterable[Any], callback: Any) -> None:
@@ -189,7 +189,7 @@ class SessionWindows(MergingWindowAssigner):
     """Base of sessions: a row opens [its time, its time + gap), and windows that overlap or touch become one."""
 
     gap_ms: Millis | None
-    """Of all rows; None: `gap_function` says it for each."""
+    """The gap that must follow each row; None: `gap_function` says it for each."""
     gap_function: Callable[[Any], int] | None
     _uses_event_time: ClassVar[bool] = True
 
@@ -224,7 +224,11 @@ class SessionWindows(MergingWindowAssigner):
 
 
 def checked_gap(gap: object) -> int:
-    """The gap, where it is one: also an integer of numpy."""
+    """The gap as an int, which numpy's integers become too.
+
+    Raises:
+        ValueError: it is no positive whole number.
+    """
     if isinstance(gap, bool) or not isinstance(gap, numbers.Integral) or gap <= 0:
         raise ValueError(f"the gap of a session must be a positive number of milliseconds, got {gap!r}")
     return int(gap)
@@ -242,7 +246,7 @@ GapExtractor = SessionWindowTimeGapExtractor | Callable[[Any], int]
 
 
 def gap_function(extractor: GapExtractor) -> Callable[[Any], int]:
-    """What gives a row's gap: the extractor's method, or the function itself."""
+    """The function that gives a row's gap: the extractor's method, or the function itself."""
     extract = getattr(extractor, "extract", extractor)
     if not callable(extract):
         raise TypeError(f"a dynamic gap needs a function of the row, or an object with extract, not {extractor!r}")

@@ -13,7 +13,7 @@ from flinkray.types.records import MAX_TIMESTAMP, Millis
 from flinkray.windows.triggers import OnMergeContext, QuietTrigger, TriggerContext, TriggerResult, positive_interval
 
 _FIRE_TIME = ReducingStateDescriptor("fire-time", pa.int64(), function=min)
-"""When to fire next; of windows that merge, the earliest."""
+"""The time of the next firing; of windows that merge, the earliest."""
 
 
 @dataclass(frozen=True, slots=True, init=False)

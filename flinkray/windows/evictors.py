@@ -1,4 +1,4 @@
-"""Which of a window's rows a firing leaves out (after Flink's Evictor)."""
+"""Evictors: which of a window's rows a firing leaves out (after Flink's Evictor)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class EvictorContext(Protocol):
         """Epoch milliseconds; MIN_TIMESTAMP before the first watermark."""
 
     def get_metric_group(self) -> MetricGroup:
-        """For figures of the evictor's own, reported beside those of its operator."""
+        """A group for figures of the evictor's own, reported beside those of its operator."""
 
 
 class TimestampedValue(Protocol):
-    """A row in a window."""
+    """A row in a window, with its event time in epoch milliseconds, or None."""
 
     value: Any
     timestamp: int | None
@@ -67,7 +67,7 @@ class _OnceEvictor(Evictor):
 
     @abstractmethod
     def _evict(self, elements: list[TimestampedValue]) -> list[TimestampedValue]:
-        """Those that stay."""
+        """The rows that stay."""
 
 
 @dataclass(frozen=True, slots=True)

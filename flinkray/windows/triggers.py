@@ -1,4 +1,4 @@
-"""When a window's contents become a result (after Flink's Trigger)."""
+"""Triggers: when a window's contents become a result (after Flink's Trigger)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flinkray.types.records import Millis
 
 
 class TriggerResult(enum.Enum):
-    """What a trigger wants: `FIRE` computes a result, `PURGE` drops the contents (never the window itself)."""
+    """What a trigger decides: `FIRE` computes a result, `PURGE` drops the contents (never the window itself)."""
 
     CONTINUE = (False, False)
     FIRE_AND_PURGE = (True, True)
@@ -60,7 +60,7 @@ class TriggerContext(Protocol):
         """State of the current key and window."""
 
     def get_metric_group(self) -> MetricGroup:
-        """For figures of the trigger's own, reported beside those of its operator."""
+        """A group for figures of the trigger's own, reported beside those of its operator."""
 
 
 class OnMergeContext(TriggerContext, Protocol):
@@ -90,7 +90,7 @@ class Trigger(ABC):
         return False
 
     def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
-        """Several windows have become `window`."""
+        """Several windows have become `window`: set the timers and state that it needs."""
         raise TypeError(f"{type(self).__name__} says that it can merge, and has no on_merge")
 
     @abstractmethod
@@ -177,7 +177,7 @@ class QuietTrigger(Trigger):
         return TriggerResult.CONTINUE
 
     def clear(self, window: Any, ctx: TriggerContext) -> None:
-        """Nothing to drop."""
+        """Does nothing: it keeps no timers and no state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,11 +188,15 @@ class NeverTrigger(QuietTrigger):
         return True
 
     def on_merge(self, window: Any, ctx: OnMergeContext) -> None:
-        """It has nothing to move."""
+        """Does nothing: it keeps no timers and no state."""
 
 
 def positive_interval(interval: Duration, name: str) -> Millis:
-    """The interval, where it is longer than nothing; `name` is what an error calls it."""
+    """The interval in milliseconds; `name` is what an error calls it.
+
+    Raises:
+        ValueError: it is not positive.
+    """
     interval_ms = to_millis(interval, name)
     if interval_ms <= 0:
         raise ValueError(f"the {name} of a trigger must be positive, got {interval!r}")
@@ -202,7 +206,7 @@ def positive_interval(interval: Duration, name: str) -> Millis:
 # -- by the rows themselves
 
 _COUNT = ReducingStateDescriptor("count", pa.int64(), function=operator.add)
-"""Rows since the last firing; those of windows that merge add up."""
+"""The number of rows since the last firing; those of windows that merge add up."""
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -241,7 +245,11 @@ class CountTrigger(QuietTrigger):
 
 
 def check_delta(threshold: object, delta_function: object) -> None:
-    """Raises TypeError where these are not what triggers and evictors by difference take."""
+    """Checks the arguments of a trigger or evictor by difference.
+
+    Raises:
+        TypeError: the threshold is no number, or the delta function cannot be called.
+    """
     if not isinstance(threshold, numbers.Real):
         raise TypeError(f"the threshold is a number, not {threshold!r}")
     if not callable(delta_function):

@@ -85,7 +85,7 @@ class RemoteInputChannel(InputChannel):
             raise PartitionError(f"{self}: buffer {self._next_sequence} was to come, and {entry.sequence} came")
         self._next_sequence += 1
         if isinstance(element, Batch):
-            element.tell_nbytes(entry.nbytes)
+            element.set_nbytes(entry.nbytes)
             self.credit.on_data(entry.nbytes)
         self.credit.on_backlog(entry.backlog)
         self.has_ended = isinstance(element, EndOfPartition)

@@ -61,7 +61,7 @@ class Buffer:
         """
         if len(self._batches) > 1:
             batch = concat(self._batches)
-            batch.tell_nbytes(self.nbytes)
+            batch.set_nbytes(self.nbytes)
             self._batches = [batch]
         return self._batches[0]
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from actors.protocol.task_messages import TaskDeployment
 from flinkray.errors import FlinkrayError
 from flinkray.functions.interfaces import CheckpointedFunction
-from flinkray.functions.python_path import add_places
+from flinkray.functions.python_path import add_directories
 from graphs.job_graph import OperatorCode, OperatorConfig
 
 
@@ -40,7 +40,7 @@ def load_members(deployment: TaskDeployment) -> tuple[ChainMember, ...]:
     Raises:
         FlinkrayError: the code of an operator cannot be loaded in this process; names task and operator.
     """
-    add_places(deployment.configuration)
+    add_directories(deployment.configuration)
     return fuse_row_functions(
         tuple(ChainMember((config,), (_load(config, deployment),)) for config in deployment.operators)
     )

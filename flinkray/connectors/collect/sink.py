@@ -1,4 +1,4 @@
-"""The sink that brings rows to the driver."""
+"""The sink that brings rows to the driver: a description, since the runtime itself writes it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from flinkray.errors import InvalidProgramError
 
 @dataclass(frozen=True)
 class CollectSink(Sink):
-    """Rows for `JobClient.collected(collect_id)`. They wait in the JobMaster until the driver takes them, and the
-    job's tasks wait with them, so the driver's memory is bounded by what it takes."""
+    """Rows for `JobClient.collected(collect_id)`.
+
+    They wait at the JobMaster until the driver takes them, and the job's tasks wait with them: the memory that they
+    take is bounded.
+    """
 
     collect_id: str
     needs_coordinator: ClassVar[bool] = True
-    """The runtime itself takes the rows, through a coordinator at the JobMaster."""
+    """Says to the compiler that the sink has a coordinator at the JobMaster, which takes the rows."""
 
     def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
         raise InvalidProgramError("a CollectSink is written by the runtime itself; give it to sink_to")

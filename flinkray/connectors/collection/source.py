@@ -25,9 +25,10 @@ from flinkray.functions.type_hints import record_type
 from flinkray.types.records import Kind, RecordType
 
 _SPLITS_PER_SUBTASK = 4
-"""More than one, so that a slow subtask gets fewer; few, since the next one is asked for when one has been read."""
+"""The number of splits per subtask: more than one, so that a slow subtask reads fewer; few, since each is asked for
+when the one before has been read."""
 _ROWS_PER_CHUNK = 1024
-"""Tables of smaller chunks are put together, as each chunk would become a batch."""
+"""Tables of smaller chunks are combined, since each chunk would become a batch of its own."""
 _NO_COLUMNS = "the {} rows of the source have no columns; a stream's rows need at least one"
 
 
@@ -41,7 +42,7 @@ class RowRange:
 
 
 class TableSource(Source):
-    """The rows of a table that is part of this description."""
+    """The rows of a table that is shipped with the source."""
 
     def __init__(self, table: pa.Table, kind: Kind = Kind.ROW) -> None:
         if table.num_rows and not table.num_columns:
@@ -51,7 +52,8 @@ class TableSource(Source):
         self._kind = kind
 
     def __getstate__(self) -> dict[str, Any]:
-        """Arrow's own pickles of slices have all that they are slices of, once for each."""
+        """The table in Arrow's IPC format: a pickle by Arrow itself would hold all buffers that its slices are slices
+        of."""
         stream = pa.BufferOutputStream()
         with pa.ipc.new_stream(stream, self._table.schema) as writer:
             writer.write_table(self._table)

@@ -1,4 +1,4 @@
-"""A source that makes rows up: sequences, random values, or a function of the row number. The same rows every time."""
+"""A source of generated rows: sequences, random values, or functions of the row number. The same rows every time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from flinkray.types.records import Kind, RecordType
 
 Rows = npt.NDArray[np.int64]
 _TICK_MS = 2
-"""A limited source makes rows this often at most: rows per tick instead of a batch per row."""
+"""The shortest time between batches of a source with `rows_per_second`: without it there would be a batch per row."""
 _MIN_INT64, _MAX_INT64 = -(1 << 63), (1 << 63) - 1
 _IS_INT64 = "whole numbers are int64, from -2**63 to 2**63 - 1"
 _MAX_DOUBLE = sys.float_info.max
@@ -45,7 +45,12 @@ class Field(ABC):
 
     @abstractmethod
     def values(self, rows: Rows, seed: int) -> pa.Array:
-        """One value for each row number."""
+        """One value for each row number.
+
+        Args:
+            rows: row numbers, shape (rows,).
+            seed: of random values; the same seed gives the same values.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,14 +145,16 @@ class GeneratedRows:
 
 
 class DataGenSource(Source):
-    """Rows of made-up fields; row n is the same in every run, whatever the parallelism.
+    """Generated rows. Row n is the same in every run, whatever the parallelism.
 
     Args:
         fields: column name -> SequenceField, RandomField, or a function from row numbers (an int64 numpy array) to
             that many values (a numpy or Arrow array).
-        rows: how many; None: for ever.
-        rows_per_second: over all subtasks; None: as fast as it goes.
+        rows: the number of rows; None: for ever.
+        rows_per_second: over all subtasks; None: as fast as possible.
         seed: of the random fields.
+    Raises:
+        InvalidProgramError: an argument is not what it should be; says which.
     """
 
     def __init__(
@@ -215,7 +222,7 @@ def _check_last_row(fields: Mapping[str, FieldLike], rows: int) -> None:
 
 
 def _number_of_rows(rows: object) -> int | None:
-    """The argument, where it is one; 1e6 is a million."""
+    """The argument as an int, also where it is a float such as 1e6; None stays."""
     if rows is None:
         return None
     if not _is_number(rows) or rows != int(rows):
@@ -237,7 +244,7 @@ def _column(name: str, field: FieldLike, seed: int, index: int) -> tuple[str, Ca
 
 
 class _ShareEnumerator(SplitListEnumerator[GeneratedRows]):
-    """Gives each reader its own shares: one that was done and took another's would go back in time."""
+    """Gives each reader its own share of the rows: a reader that took another's after its own would go back in time."""
 
     def handle_split_request(self, subtask_index: int) -> None:
         # All at once: a reader whose share never ends does not ask again.
@@ -298,7 +305,7 @@ class _DataGenReader(SplitListReader[GeneratedRows]):
             yield Batch(self._make(rows), Kind.ROW), split
 
     def _due(self, elapsed_ms: int, made: int, step: int) -> int:
-        """Rows that may be made now; where there are none, the reader is woken when there are."""
+        """The number of rows that may be made now; where it is 0, the reader is woken when there are some."""
         assert self._rows_per_second is not None
         per_ms = self._rows_per_second / step / 1000
         due = int(elapsed_ms * per_ms) - made

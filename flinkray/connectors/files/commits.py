@@ -1,4 +1,4 @@
-"""How the files of a sink become visible once, and what lost tasks left of them goes: names, and the committer."""
+"""How the files of a sink become visible exactly once, and how those that lost tasks left behind are removed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
 
 @dataclass(frozen=True, slots=True)
 class FileCommittable:
-    """A complete file that waits to be renamed."""
+    """A complete file that waits to be renamed when its checkpoint is complete."""
 
     hidden: str
     final: str
@@ -71,7 +71,7 @@ class FileNames:
         self._is_object_store = _is_object_store(system)
 
     def next(self) -> tuple[str, FileCommittable]:
-        """Where the next file is to be written, and the names that it gets after that."""
+        """The path at which the next file is written, and the names that it has once it is complete."""
         name = f"{self._stem}-{self._files}{self._suffix}"
         self._files += 1
         committable = FileCommittable(self._path(f".{name}.pending"), self._path(name))
@@ -96,6 +96,8 @@ class FileNames:
 
 
 class FileCommitter(Committer):
+    """Renames complete files to their final names, and removes abandoned ones."""
+
     def __init__(self, system: fs.FileSystem) -> None:
         self._filesystem = system
 
@@ -134,7 +136,7 @@ class FileCommitter(Committer):
 
 
 def delete_file(system: fs.FileSystem, path: str) -> None:
-    """Unless it is not there."""
+    """Deletes the file; does nothing where it is not there."""
     if _exists(system, path):
         try:
             system.delete_file(path)

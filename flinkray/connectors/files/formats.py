@@ -24,9 +24,9 @@ _RANGE_BYTES = 64 << 20
 """Lines are read in ranges of this many bytes, each a split of its own."""
 _READ_BYTES = 1 << 20
 _INFERENCE_BYTES = 8 << 20
-"""So much of a file is looked through for a value of each column."""
+"""So many bytes of a file are searched for a value of each column."""
 _LONGEST_CSV_ROW = 1 << 30
-"""Bytes: Arrow's reader takes no larger blocks, and no row that is longer than a block."""
+"""The largest block of Arrow's CSV reader in bytes: a row must fit into a block."""
 _SPLIT_BYTES = 1 << 20
 """Row groups and batches that are smaller go into a split together."""
 _COMPRESSED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4", ".br": "brotli"}
@@ -45,26 +45,26 @@ class FileSplit:
     stop: int | None = None
     """Excluded; None: the end of the file."""
     row: int = 0
-    """Rows of the split that have been read."""
+    """The number of rows of the split that have been read."""
 
 
 class FileFormat(ABC):
-    """One of the formats; a value without state of its own."""
+    """A file format: how a file is cut into splits, and how a split is read. It has no state."""
 
     kind = Kind.ROW
     shows_types = False
-    """Whether a file says the types of its columns; else they are what its values look like."""
+    """Whether a file says the types of its columns; otherwise they are inferred from values."""
 
     @abstractmethod
     def schema(self, system: fs.FileSystem, path: str) -> pa.Schema | None:
         """The columns of a file (for text formats: as far as its beginning shows); None: it is empty.
 
-        What no value shows the type of is null.
+        A column has type null where no value shows its type.
         """
 
     @abstractmethod
     def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
-        """(start, stop) of each split of a file of so many bytes."""
+        """The (start, stop) of each split of a file of `size` bytes, in the units of `FileSplit`."""
 
     @abstractmethod
     def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
@@ -72,6 +72,8 @@ class FileFormat(ABC):
 
 
 class ParquetFormat(FileFormat):
+    """Parquet files: a split is a range of row groups."""
+
     shows_types = True
 
     def schema(self, system: fs.FileSystem, path: str) -> pa.Schema:
@@ -83,7 +85,7 @@ class ParquetFormat(FileFormat):
             footer = pq.ParquetFile(file).metadata
             sizes = [footer.row_group(group).total_byte_size for group in range(footer.num_row_groups)]
         # Each split reads the whole footer, which is larger than the rows where the groups are small.
-        return _runs(sizes, max(_SPLIT_BYTES, footer.serialized_size))
+        return _ranges(sizes, max(_SPLIT_BYTES, footer.serialized_size))
 
     def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
         with split.filesystem.open_input_file(split.path) as file:
@@ -94,7 +96,7 @@ class ParquetFormat(FileFormat):
 
 
 class ArrowFormat(FileFormat):
-    """Arrow IPC files (Feather)."""
+    """Arrow IPC files (Feather): a split is a range of record batches."""
 
     shows_types = True
 
@@ -105,7 +107,7 @@ class ArrowFormat(FileFormat):
     def splits(self, system: fs.FileSystem, path: str, size: int) -> list[tuple[int, int | None]]:
         with system.open_input_file(path) as file:
             count = pa.ipc.open_file(file).num_record_batches
-        return _runs([size // max(count, 1)] * count, _SPLIT_BYTES)  # it does not say more without being read
+        return _ranges([size // max(count, 1)] * count, _SPLIT_BYTES)  # it does not say more without being read
 
     def read(self, split: FileSplit, schema: pa.Schema, batch_rows: int) -> Iterator[tuple[pa.RecordBatch, FileSplit]]:
         with split.filesystem.open_input_file(split.path) as file:
@@ -148,7 +150,7 @@ class CsvFormat(FileFormat):
     def _open(
         self, system: fs.FileSystem, path: str, options: pa_csv.ConvertOptions, block_bytes: int
     ) -> pa_csv.CSVStreamingReader | None:
-        """None: there is nothing in it, which of a compressed file only reading it shows.
+        """A reader of the file; None: the file is empty, which only reading shows where it is compressed.
 
         Nobody closes the file: a thread of Arrow's reads ahead, and might take what belongs to the file that is opened
         next, under the same descriptor. It is closed when neither the thread nor the reader has it any more.
@@ -197,12 +199,12 @@ def _csv_blocks() -> Iterator[int]:
 
 
 def _is_row_longer_than_block(error: pa.ArrowInvalid, block_bytes: int) -> bool:
-    """Whether a larger block can help."""
+    """Whether reading failed because a row is longer than the block, and a larger block is possible."""
     return "straddles two block boundaries" in str(error) and block_bytes < _LONGEST_CSV_ROW
 
 
 def _csv_type(kind: pa.DataType) -> pa.DataType:
-    """With which Arrow's reader takes values of a type that it does not know itself."""
+    """The type with which Arrow's CSV reader reads values of `kind`, some of which it does not know itself."""
     if isinstance(kind, pa.BaseExtensionType):
         return _csv_type(kind.storage_type)
     if pa.types.is_dictionary(kind):
@@ -232,16 +234,16 @@ class LineFormat(FileFormat):
             batch = self.parse(lines, schema)
             following = replace(split, start=after, row=0)
             for offset in range(min(skip, batch.num_rows), batch.num_rows, batch_rows):
-                piece = batch.slice(offset, batch_rows)
-                done = offset + piece.num_rows
+                rows = batch.slice(offset, batch_rows)
+                done = offset + rows.num_rows
                 # `start` is the byte where the block begins, until all of its rows are read.
-                yield piece, replace(split, row=done) if done < batch.num_rows else following
+                yield rows, replace(split, row=done) if done < batch.num_rows else following
             skip = max(0, skip - batch.num_rows)
             split = following
 
 
 class JsonFormat(LineFormat):
-    """One JSON object per line."""
+    """Files of one JSON object per line."""
 
     def schema(self, system: fs.FileSystem, path: str) -> pa.Schema | None:
         schema: pa.Schema | None = None
@@ -323,7 +325,8 @@ def _compression(path: str) -> str | None:
 
 
 def refuse_ambiguous(names: Sequence[str], wanted: Iterable[str]) -> None:
-    """
+    """Checks that each column that is wanted is there once.
+
     Raises:
         ValueError: several columns have one of the names that are wanted.
     """
@@ -333,16 +336,20 @@ def refuse_ambiguous(names: Sequence[str], wanted: Iterable[str]) -> None:
             raise ValueError(f"several columns are called {name!r}; rename all but one of them, or read only others")
 
 
-def _runs(sizes: Sequence[int], enough: int) -> list[tuple[int, int | None]]:
-    """(start, stop) of runs of parts that have so many bytes together, of the sizes of all parts."""
-    runs: list[tuple[int, int | None]] = []
+def _ranges(sizes: Sequence[int], enough: int) -> list[tuple[int, int | None]]:
+    """The (start, stop) of ranges of neighbouring parts that have `enough` bytes together.
+
+    Args:
+        sizes: bytes of each part, such as a row group.
+    """
+    ranges: list[tuple[int, int | None]] = []
     start = size = 0
     for stop, each in enumerate(sizes, 1):
         size += each
         if size >= enough or stop == len(sizes):
-            runs.append((start, stop))
+            ranges.append((start, stop))
             start, size = stop, 0
-    return runs
+    return ranges
 
 
 def _from_row(
@@ -355,9 +362,9 @@ def _from_row(
             skip -= batch.num_rows
             continue
         for offset in range(skip, batch.num_rows, batch_rows):
-            piece = batch.slice(offset, batch_rows)
-            split = replace(split, row=split.row + piece.num_rows)
-            yield piece, split
+            rows = batch.slice(offset, batch_rows)
+            split = replace(split, row=split.row + rows.num_rows)
+            yield rows, split
         skip = 0
 
 
@@ -367,7 +374,8 @@ def _line_blocks(split: FileSplit) -> Iterator[tuple[bytes, int]]:
     with open_stream(system, path) if _compression(path) else system.open_input_file(path) as stream:
         position, chunk = _to_first_line(stream, split.start)
         begun: list[bytes] = []
-        """A line that goes on in the next chunk. Each chunk is searched and copied once, however long the line is."""
+        """The beginning of a line that goes on in the next chunk. Each chunk is searched and copied once, however long
+        the line is."""
         begun_bytes = 0
         stop = split.stop
         while stop is None or position < stop:
@@ -392,7 +400,7 @@ def _line_blocks(split: FileSplit) -> Iterator[tuple[bytes, int]]:
 
 
 def _to_first_line(stream: pa.NativeFile, start: int) -> tuple[int, bytes]:
-    """Goes to the first line that begins at or after `start`; gives its position, and what has been read of it.
+    """Goes to the first line that begins at or after `start`: its position, and what has been read of it.
 
     A line that begins before `start` belongs to the range before.
     """

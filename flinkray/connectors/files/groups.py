@@ -8,29 +8,32 @@ from dataclasses import dataclass, replace
 from flinkray.connectors.files.formats import FileSplit
 
 _GROUP_BYTES = 1 << 20
+"""A group has no more bytes."""
 _MOST_FILES = 64
+"""A group has no more files."""
 _SPLITS_PER_SUBTASK = 16
-"""At least so many are left of files, which each subtask asks for as it comes to them, so that all end together."""
+"""At least so many splits per subtask are left after grouping, so that all subtasks end at about the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileGroup:
-    """Files that are read one after another. Asking for a split takes many times as long as reading a small one."""
+    """A split of several files that are read one after another: asking for a split takes far longer than reading a
+    small file."""
 
     split_id: str
     files: tuple[FileSplit, ...]
-    """The first may have been read in part, or to its end."""
+    """The files that are left, in order; the first may have been read in part, or to its end."""
 
     def after(self, position: int, file: FileSplit) -> FileGroup:
-        """When of the file at `position` only `file` is left to be read."""
+        """The group when of the file at `position` only `file` is left to be read, and what comes before is read."""
         return replace(self, files=(file, *self.files[position + 1 :]))
 
 
 def grouped(splits: Sequence[tuple[FileSplit, int | None]], parallelism: int) -> list[FileSplit | FileGroup]:
-    """The splits, in their order; small files that follow each other together, where there are many.
+    """The splits in their order, with small files that follow each other grouped, where there are many.
 
     Args:
-        splits: each with its bytes; None: it is a part of a file, or nobody knows.
+        splits: each with its bytes; None: it is a part of a file, or its size is not known.
     """
     most = min(_MOST_FILES, len(splits) // (_SPLITS_PER_SUBTASK * parallelism))
     found: list[FileSplit | FileGroup] = []

@@ -1,4 +1,4 @@
-"""Types of columns as far as the beginning of a file shows them: a column without a value there has none (null)."""
+"""Types of columns as far as the beginning of a file shows them: a column without a value there has type null."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from flinkray.types.nested import contains, with_items
 
 
 def has_unknown(schema: pa.Schema) -> bool:
-    """Whether a column, or a value nested in one, has no type yet."""
+    """Whether the type of a column, or of a value nested in one, is not known yet (null)."""
     return any(contains(field.type, pa.types.is_null) for field in schema)
 
 
 def filled(schema: pa.Schema, further: pa.Schema) -> pa.Schema:
-    """The columns of `schema`; what has no type there has the one that it has in `further`."""
+    """The columns of `schema`, with the types that `further` has where they are not known there."""
     return pa.schema([field.with_type(_filled_from(field, further)) for field in schema])
 
 
 def unknown_as_text(schema: pa.Schema) -> pa.Schema:
-    """What has no type is taken for text."""
+    """The columns of `schema`, with text where a type is not known."""
     return pa.schema([field.with_type(_text_for_unknown(field.type)) for field in schema])
 
 

@@ -1,4 +1,4 @@
-"""Where files are: paths and URIs of any pyarrow filesystem."""
+"""Listing files by paths, directories and patterns, on any pyarrow filesystem."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ _WILDCARDS = frozenset("*?[")
 
 
 def resolve(path: PathLike, filesystem: fs.FileSystem | None) -> tuple[fs.FileSystem, str]:
-    """The filesystem, and the path within it: as the text says (see flinkray.filesystems), or within `filesystem`."""
+    """The filesystem and the path within it: those of the text (see `flinkray.filesystems`), or `filesystem` and the
+    text."""
     return filesystems.resolve(path) if filesystem is None else (filesystem, str(path))
 
 
@@ -63,7 +64,7 @@ def _matching(system: fs.FileSystem, pattern: str) -> list[fs.FileInfo]:
 
 
 def _fixed_parts(system: fs.FileSystem, parts: list[str]) -> int:
-    """How many parts there are before the first that is a pattern: one that has brackets may be a directory's name."""
+    """The number of parts of the path before the first that is a pattern: a directory's name may hold brackets, too."""
     for index, part in enumerate(parts[:-1]):
         if _WILDCARDS & set(part):
             directory = "/".join(parts[: index + 1])
@@ -75,7 +76,7 @@ def _fixed_parts(system: fs.FileSystem, parts: list[str]) -> int:
 def _is_match(names: list[str], parts: list[str]) -> bool:
     """Whether the parts of a path are those of a pattern, where ** stands for any number of them, or none."""
     ends = {0}
-    """Where in the names that which the parts so far stand for may end."""
+    """The numbers of names that the parts so far may stand for."""
     for part in parts:
         if "**" in part:
             first = 0 if part == "**" else 1  # of a**b, too, the ** crosses directories

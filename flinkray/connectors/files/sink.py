@@ -1,4 +1,4 @@
-"""Files as a sink."""
+"""Files as a sink: writers per format, and the exactly-once protocol of hidden files."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from flinkray.types.records import Kind
 _ROW_GROUP_ROWS = 131_072
 _ROW_GROUP_BYTES = 64 << 20
 _MOST_OF_FEW_ROWS = 64
-"""Batches that wait for their row group one by one; then they are put together."""
+"""So many small batches may wait for their row group one by one before they are coalesced."""
 _MOST_OPEN = 4
-"""Files that a subtask writes at a time, each with a row group in memory."""
+"""The most files that a subtask writes at a time, each with a row group in memory."""
 _REFUSALS = (pa.ArrowException, OSError, TypeError, ValueError)
-"""What Arrow's writers, and that of JSON, raise for a value or a type that their format does not have."""
+"""The errors of the writers for a value or type that their format does not have."""
 _WAYS_OUT = {
     "csv": "write json or parquet, or map it to text, or to several plain columns, first",
     "json": "write parquet or arrow, or map it to another type first",
@@ -112,12 +112,12 @@ class _FileWriter(SinkWriter):
         self._format = format
         self._context = context
         self._open: list[_OpenFile] = []
-        """One has one schema, and rows of several may take turns; the one that was written to last is the last."""
+        """The files that are being written, one per schema; the one that was written to last is the last."""
         self._complete: list[_OpenFile] = []
         self._abandoned = names.abandoned()
         self._has_ended = False
         self._checked: pa.Schema | None = None
-        """The columns of the last file, which its format is known to take."""
+        """The schema of the last file, which the format is known to hold."""
 
     def write(self, batch: Batch) -> None:
         if batch.kind is Kind.OBJECT:
@@ -186,7 +186,8 @@ class _FileWriter(SinkWriter):
         return _WRITERS[self._format](stream, data.schema, path, committable)
 
     def _refusal(self, data: pa.RecordBatch) -> TypeMismatchError | None:
-        """Which column a file of this format cannot hold, found by writing each into memory; None: it can."""
+        """An error about the column that a file of this format cannot hold, found by writing each into memory; None: it
+        can hold all."""
         for field, column in zip(data.schema, data.columns, strict=True):
             alone = pa.record_batch([column], pa.schema([field]))
             try:
@@ -243,21 +244,22 @@ class _ParquetFile(_OpenFile):
         self._waiting: list[pa.RecordBatch] = []
         self._rows = self._bytes = 0
         self._few_rows = 0
-        """How many of the last that wait have few rows, one after the other."""
+        """The number of small batches at the end of those that wait."""
 
     def write(self, batch: pa.RecordBatch) -> None:
         # Each write makes a row group, and small row groups make slow files.
         self._waiting.append(batch)
         self._few_rows = self._few_rows + 1 if batch.num_rows < FEW_ROWS else 0
         if self._few_rows == _MOST_OF_FEW_ROWS:
-            self._put_last_together()
+            self._coalesce_last()
         self._rows += batch.num_rows
         self._bytes += data_bytes(batch)
         if self._rows >= _ROW_GROUP_ROWS or self._bytes >= _ROW_GROUP_BYTES:
             self._write_group()
 
-    def _put_last_together(self) -> None:
-        """Those of few rows: one by one they take far more memory than their rows do, and may hold that of others."""
+    def _coalesce_last(self) -> None:
+        """Coalesces the small batches at the end: one by one they take far more memory than their rows do, and may keep
+        the buffers of others."""
         count, self._few_rows = self._few_rows, 0
         # Dictionaries may have more values together than there are indices.
         with contextlib.suppress(pa.ArrowInvalid):
@@ -281,7 +283,7 @@ class _ParquetFile(_OpenFile):
 
 
 class _ArrowFile(_OpenFile):
-    """Has dictionaries as their values: a file holds one dictionary per column, and each batch may have its own."""
+    """Writes the values of dictionaries: a file holds one dictionary per column, and each batch may have its own."""
 
     def _start(self) -> None:
         fields = [field.with_type(_without_dictionaries(field.type)) for field in self.schema]
@@ -318,7 +320,7 @@ class _CsvFile(_OpenFile):
 
 
 def _csv_fields(column: pa.Array) -> pa.Array:
-    """Each value as Arrow's CSV writer writes it; nulls stay."""
+    """Each value as Arrow's CSV writer writes it; null where it is null."""
     texts = column.cast(pa.large_string())
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         return texts

@@ -1,4 +1,4 @@
-"""Files as a source."""
+"""Files as a source: each split is read on a thread of its own, and goes on exactly where it was after a restore."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from flinkray.functions.type_hints import record_type
 from flinkray.types.records import RecordType
 
 _BATCHES_AHEAD = 2
-"""Batches that the reading thread may be ahead."""
+"""The number of batches that the reading thread may be ahead of the task."""
 _FILES_LOOKED_THROUGH = 16
-"""For the type of a column that has no value in those before."""
+"""The most files that are opened to find the type of a column that has no value in those before."""
 
 
 class FileSource(Source):
@@ -85,7 +85,7 @@ class FileSource(Source):
         self._filesystem = filesystem
         self._schema: pa.Schema | None = None
         self._splits: list[tuple[FileSplit, int | None]] | None = None
-        """Each with its bytes, where it is a whole file and its size is known."""
+        """The splits, each with its bytes where it is a whole file and its size is known; None: not listed yet."""
 
     @property
     def boundedness(self) -> Boundedness:
@@ -93,7 +93,7 @@ class FileSource(Source):
 
     @property
     def output_type(self) -> RecordType | None:
-        """From the declared schema, or the beginning of the first file that is not empty, which is opened for it."""
+        """The declared schema, or that of the first file that is not empty, which is opened for it."""
         if self._schema is None:
             self._schema = self._find_schema()
         return RecordType(self._format().kind, self._schema)
@@ -177,7 +177,7 @@ class FileSource(Source):
 
 @contextmanager
 def _named(path: str) -> Iterator[None]:
-    """Says which file cannot be read."""
+    """Turns an error of reading the file into one that names it."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError) as error:  # also text that is not UTF-8
@@ -242,7 +242,7 @@ class _FileReader(SplitListReader[_Split]):
             raise self._error(file, error) from error
 
     def _fitted(self, data: pa.RecordBatch) -> pa.RecordBatch:
-        """With exactly the declared types; casts only where nothing is lost."""
+        """The columns in exactly the declared types; casts only where nothing is lost."""
         if data.schema.equals(self._schema):
             return data.replace_schema_metadata(None)
         return pa.RecordBatch.from_arrays(

@@ -1,4 +1,4 @@
-"""Columns as lines of JSON, and back, a column at a time."""
+"""Columns as lines of JSON and back, a whole column at a time."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from flinkray.types.nested import contains
 
 _CONTROL = "[\x00-\x1f]"
 _WHOLE_NUMBER = "^(-?[0-9]+)$"
-"""Readers take it for an integer, and then the next one that is none for an error."""
+"""A float without a point, which readers would take for an integer, and then refuse the next float."""
 _OFFSET = "([+-][0-9]{2})([0-9]{2})$"
-"""Of a zone, as Arrow writes it; beside a date with dashes, ISO 8601 has it with a colon."""
+"""The offset of a time zone as Arrow writes it; ISO 8601 has it with a colon."""
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
-"""Of a second, in each unit."""
+"""The number of decimal places of a second in each unit."""
 _INT64_DIGITS = 19
 
 
@@ -44,11 +44,11 @@ def to_json_lines(batch: pa.RecordBatch) -> bytes:
 
 
 def _objects(names: list[str], columns: list[pa.Array], closing: str) -> pa.Array:
-    pieces: list[Any] = []
+    parts: list[Any] = []
     for index, (name, column) in enumerate(zip(names, columns, strict=True)):
         opening = ("{" if index == 0 else ",") + json.dumps(name, ensure_ascii=False) + ":"
-        pieces += [opening, _texts_and_nulls(column)]
-    return pc.binary_join_element_wise(*pieces, closing, "")
+        parts += [opening, _texts_and_nulls(column)]
+    return pc.binary_join_element_wise(*parts, closing, "")
 
 
 def _texts_and_nulls(column: pa.Array) -> pa.Array:
@@ -121,7 +121,7 @@ def _maps(column: pa.Array) -> pa.Array:
 
 
 def _joined(opening: str, counts: pa.Array, texts: pa.Array, closing: str, is_valid: pa.Array) -> pa.Array:
-    """So many of the texts each, within brackets."""
+    """Joins texts within brackets: the first `counts[0]` of them, then the next `counts[1]`, and so on."""
     lists = pa.LargeListArray.from_arrays(offsets(counts), texts)
     joined = pc.binary_join_element_wise(opening, pc.binary_join(lists, ","), closing, "")
     return pc.if_else(is_valid, joined, None)
@@ -174,7 +174,8 @@ def _read(lines: bytes, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def written_type(kind: pa.DataType) -> pa.DataType:
-    """That with which Arrow's JSON reader takes what to_json_lines writes; maps are lists of their entries."""
+    """The type with which Arrow's JSON reader reads what `to_json_lines` writes of `kind`; maps are lists of their
+    entries."""
     if isinstance(kind, pa.BaseExtensionType):
         return written_type(kind.storage_type)
     if types.is_dictionary(kind):
@@ -195,7 +196,7 @@ def written_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _restored(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Values that were read with their written type, with their own."""
+    """Values that were read with the written type, in their own type."""
     if _is_binary(kind):
         return _decoded(column, kind)
     if types.is_time(kind):
@@ -215,14 +216,14 @@ def _decoded(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _low_words(decimals: pa.Array) -> pa.Array:
-    """The digits of decimals that fit 64 bits."""
+    """The unscaled values of decimals that fit 64 bits."""
     buffers = decimals.buffers()
     words = np.frombuffer(buffers[1], np.int64)[::2][decimals.offset :][: len(decimals)]
     return pa.array(words, pa.int64(), mask=decimals.is_null().to_numpy(zero_copy_only=False))
 
 
 class _Float(str):
-    """A number with a point or an exponent as it stands in the file."""
+    """The text of a number with a point or an exponent, as it is in the file."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""Columns of nested types, taken apart and put together again around other values."""
+"""Columns of nested types: taken apart, and rebuilt around converted values."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def entries(maps: pa.Array) -> pa.Array:
 
 
 def lengths(lists: pa.Array) -> pa.Array:
-    """Of each list how many items it has; 0 where it is null."""
+    """The number of items of each list; 0 where it is null."""
     return pc.fill_null(pc.list_value_length(lists), 0)
 
 
 def offsets(counts: pa.Array) -> pa.Array:
-    """Of lists of so many items each, where they begin and where the last one ends, as int64."""
+    """The offsets (int64) of lists that have so many items each."""
     return pa.array(np.concatenate(([0], np.cumsum(counts.to_numpy(), dtype=np.int64))))
 
 
@@ -95,8 +95,8 @@ def _fixed_size_list(
     if len(wrong):
         raise ValueError(f"a list has {wrong[0]} items, and {size} are declared")
     # A list that is null has as many items as the others, and they are null: Arrow's cast leaves them what they are.
-    places = starts.to_numpy()[:-1, None] + np.arange(size)
-    filled = items.take(pa.array(places.ravel(), mask=np.repeat(is_null, size)))
+    indices = starts.to_numpy()[:-1, None] + np.arange(size)
+    filled = items.take(pa.array(indices.ravel(), mask=np.repeat(is_null, size)))
     return pa.FixedSizeListArray.from_arrays(filled, type=kind, mask=nulls)
 
 

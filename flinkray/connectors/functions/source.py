@@ -1,4 +1,5 @@
-"""Generator functions and SourceFunctions as a source (`add_source`)."""
+"""Generator functions and SourceFunctions as a source (`add_source`): called on a thread of their own, so they may
+block."""
 
 from __future__ import annotations
 
@@ -35,11 +36,11 @@ from flinkray.functions.type_hints import from_annotation, record_type
 from flinkray.types.records import MAX_TIMESTAMP, MIN_TIMESTAMP, Kind, RecordType
 
 _WAITING_BATCHES = 2
-"""Batches' worth of values that the function may be ahead."""
+"""So many batches' worth of values the function may be ahead of the task."""
 _BATCH_BYTES = 8 << 20
-"""Of the values of one batch, where they are wide (see `batch_rows`); a wider value has a batch of its own."""
+"""The most bytes of one batch, where values are wide (see `batch_rows`); a wider value has a batch of its own."""
 _END_SECONDS = 1.0
-"""How long closing waits for the function to end; one that waits for something else then is left behind."""
+"""How long closing waits for the function to end; a thread that still waits for something else is left behind."""
 
 
 class GeneratorFunctionSource(Source):
@@ -78,7 +79,7 @@ class GeneratorFunctionSource(Source):
 
 
 class _FunctionReader(SourceReader):
-    """The task's side: takes what waits, and makes batches of it."""
+    """The task's side of the Handover: takes the values that wait, and makes batches of them."""
 
     def __init__(
         self, context: SourceReaderContext, function: SourceFunction | Callable[..., Any], declared: RecordType | None
@@ -95,7 +96,7 @@ class _FunctionReader(SourceReader):
         )
         self._waiting: deque[Batch] = deque()
         self._forms: set[bool] = set()
-        """Whether what came was RecordBatches."""
+        """What has come so far: RecordBatches (True), other values (False)."""
         self._subtask = f"{context.subtask_index + 1} of {context.parallelism}"
         self._encoder = RowEncoder(context.operator_name, self._subtask, declared, "type_info")
         self._thread = threading.Thread(
@@ -132,20 +133,20 @@ class _FunctionReader(SourceReader):
                 self._function.cancel()
             self._thread.join(_END_SECONDS)
 
-    def _batches(self, taken: list[tuple[Any, int | None]]) -> Iterator[Batch]:
-        """Of a batch all rows have a timestamp, or none has."""
-        self._forms.update({isinstance(value, pa.RecordBatch) for value, _ in taken})
+    def _batches(self, items: list[tuple[Any, int | None]]) -> Iterator[Batch]:
+        """Batches of the items, in order. In a batch either all rows have a timestamp, or none has."""
+        self._forms.update({isinstance(value, pa.RecordBatch) for value, _ in items})
         if len(self._forms) == 2:
             raise InvalidProgramError(f"{self._context.operator_name!r} yields both RecordBatches and other values")
         if True in self._forms:
-            yield from self._whole_batches(taken)
+            yield from self._whole_batches(items)
             return
-        for has_timestamps, run in itertools.groupby(taken, lambda each: each[1] is not None):
-            values, times = map(list, zip(*run, strict=True))
+        for has_timestamps, group in itertools.groupby(items, lambda each: each[1] is not None):
+            values, times = map(list, zip(*group, strict=True))
             yield self._encoder.encode(values, self._checked(times) if has_timestamps else None)
 
     def _checked(self, times: list[Any]) -> pa.Array:
-        """What came with `collect_with_timestamp`."""
+        """The timestamps of `collect_with_timestamp` as a column of int64."""
         try:
             return pa.array(times, pa.int64())
         except (OverflowError, pa.ArrowException) as error:
@@ -155,17 +156,17 @@ class _FunctionReader(SourceReader):
                 f"collect_with_timestamp is an int of epoch milliseconds that fits 64 bits, not {wrong!r}"
             ) from error
 
-    def _whole_batches(self, taken: list[tuple[pa.RecordBatch, int | None]]) -> Iterator[Batch]:
-        """Neighbours of one layout together, and what is too large for a batch in pieces."""
+    def _whole_batches(self, items: list[tuple[pa.RecordBatch, int | None]]) -> Iterator[Batch]:
+        """Neighbours of one layout are coalesced, and what is too large for a batch is split."""
         alike: list[Batch] = []
-        for data, timestamp in taken:
+        for data, timestamp in items:
             batch = self._whole_batch(data, timestamp)
             if alike and not is_same_layout(alike[0], batch):
-                yield from self._pieces(concat(alike))
+                yield from self._split(concat(alike))
                 alike = []
             alike.append(batch)
         if alike:
-            yield from self._pieces(concat(alike))
+            yield from self._split(concat(alike))
 
     def _whole_batch(self, data: pa.RecordBatch, timestamp: int | None) -> Batch:
         # Converted as those of rows are, among which NumPy's numbers may be.
@@ -174,7 +175,7 @@ class _FunctionReader(SourceReader):
             return Batch(data, Kind.ROW, time)
         return Batch(self._fitted(data, self._declared), self._declared.kind, time)
 
-    def _pieces(self, batch: Batch) -> Iterator[Batch]:
+    def _split(self, batch: Batch) -> Iterator[Batch]:
         length = batch_rows(self._context, batch.data.nbytes / batch.num_rows)
         if batch.num_rows <= length:
             yield batch

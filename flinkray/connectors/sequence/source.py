@@ -1,4 +1,4 @@
-"""A source of whole numbers."""
+"""A source of the whole numbers of a range."""
 
 from __future__ import annotations
 

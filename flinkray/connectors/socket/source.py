@@ -35,14 +35,14 @@ log = logging.getLogger(__name__)
 
 _RECEIVE_BYTES = 1 << 20
 _AHEAD_BYTES = 4 << 20
-"""What the connection may be ahead of the task; beyond it the peer has to wait."""
+"""The most bytes that may wait for the task; beyond that the peer has to wait."""
 _LONGEST_LINE_BYTES = 64 << 20
 """A peer that never sends the delimiter would otherwise fill the memory."""
 _CONNECT_SECONDS = 10.0
 _RETRY_SECONDS = 1.0
 """Between two attempts to connect, as in Flink."""
 _END_SECONDS = 1.0
-"""How long closing waits for the thread: only looking a name up cannot be interrupted."""
+"""How long closing waits for the thread: looking up a name is the only thing that cannot be interrupted."""
 
 
 class SocketSource(Source):
@@ -133,14 +133,14 @@ class LineSplitter:
                     f"{self._delimiter.decode()!r} the delimiter that the server sends?"
                 )
             return None
-        pieces = pc.list_flatten(
+        parts = pc.list_flatten(
             pc.split_pattern(pa.array([bytes(self._pending)], pa.large_binary()), pattern=self._delimiter)
         )
-        self._pending = bytearray(pieces[-1].as_py())
-        return self._text(pieces.slice(0, len(pieces) - 1))
+        self._pending = bytearray(parts[-1].as_py())
+        return self._text(parts.slice(0, len(parts) - 1))
 
     def end(self) -> pa.Array | None:
-        """What is left when the server has closed, as the last line; None: nothing. Then it begins anew."""
+        """The rest as the last line, once the server has closed; None: there is none. The splitter then begins anew."""
         if self._decoder is not None:
             self._pending += self._decoder.decode(b"", final=True).encode()
         rest = bytes(self._pending)
@@ -317,7 +317,7 @@ class _Client:
             self._offer(splitter.end())
 
     def _offer(self, lines: pa.Array | None) -> bool:
-        """False: nobody wants them any more."""
+        """Hands the lines over, if there are any. False: nobody wants them any more."""
         if lines is None:
             return not self._closed.is_set()
         return self._handover.offer(pa.RecordBatch.from_arrays([lines], schema=TEXT_SCHEMA), lines.nbytes)

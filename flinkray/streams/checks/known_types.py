@@ -46,7 +46,7 @@ class KnownType:
     # -- what column operations make of it; each gives rows, whatever the kind was before
 
     def projected(self, new: Sequence[tuple[str, Expression]], keep_all: bool) -> KnownType:
-        """With new columns from expressions, after (`keep_all`) or in place of the present ones."""
+        """The type with new columns from expressions, after (`keep_all`) or in place of the present ones."""
         if not keep_all:
             return self._typed([name for name, _ in new], dict(new))
         if self.columns is None:
@@ -69,7 +69,7 @@ class KnownType:
         return self._typed(list(new), dict(new))
 
     def _typed(self, names: Sequence[str], changed: Mapping[str, Expression]) -> KnownType:
-        """Of these names; with types where every changed column is a plain copy of a column of known type."""
+        """The type of these columns; with Arrow types only where each changed column is a copy of one of known type."""
         fields = [self._field(name, changed.get(name, Column(name))) for name in names]
         known = [field for field in fields if field is not None]
         if len(known) < len(fields):

@@ -70,16 +70,16 @@ class EnvironmentSettings:
         return self
 
     def get_max_parallelism(self) -> int:
-        """0: settled from the parallelism when the program is compiled."""
+        """Number of key groups; 0: chosen from the parallelism when the program is compiled."""
         return self._configuration.get(MAX_PARALLELISM)
 
     def set_buffer_timeout(self, timeout: Duration) -> Self:
-        """How long rows may wait for more before they are sent; 0: after every batch; -1: until a buffer is full."""
+        """Sets how long rows may wait for more before they are sent; 0: not at all; -1: until a buffer is full."""
         self._configuration.set(BUFFER_TIMEOUT, without_minus_one(timeout))
         return self
 
     def get_buffer_timeout(self) -> int:
-        """Milliseconds."""
+        """How long rows may wait for more before they are sent, in milliseconds."""
         return self._configuration.get(BUFFER_TIMEOUT)
 
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode | str) -> Self:
@@ -106,7 +106,7 @@ class EnvironmentSettings:
 
     @property
     def checkpoint_config(self) -> CheckpointConfig:
-        """All that can be set of checkpoints; what is set there is set here."""
+        """The settings of checkpoints; what is set there is set in this environment."""
         return self._checkpoint_config
 
     def get_checkpoint_config(self) -> CheckpointConfig:
@@ -120,7 +120,7 @@ class EnvironmentSettings:
             mode: what a failure may do to rows; None: as configured, which is exactly once unless something else is.
 
         Raises:
-            ConfigurationError: the interval is below 10 ms, or one of them is no such thing.
+            ConfigurationError: the interval is below 10 ms, or an argument is not what it should be.
         """
         self._checkpoint_config.interval = interval
         if mode is not None:
@@ -128,7 +128,7 @@ class EnvironmentSettings:
         return self
 
     def get_checkpoint_interval(self) -> int:
-        """Milliseconds; 0: there are no checkpoints."""
+        """Milliseconds between the starts of checkpoints; 0: there are none."""
         return self._checkpoint_config.interval
 
     def get_checkpointing_mode(self) -> CheckpointingMode:
@@ -136,7 +136,7 @@ class EnvironmentSettings:
         return self._checkpoint_config.mode
 
     def set_default_savepoint_directory(self, directory: str | Path) -> Self:
-        """Where savepoints go that are given no directory: a path or URI that every node can reach."""
+        """Sets where savepoints go that are given no directory: a path or URI that every node can reach."""
         self._configuration.set(SAVEPOINT_DIRECTORY, str(directory))
         return self
 
@@ -145,7 +145,7 @@ class EnvironmentSettings:
         return self._configuration.get(SAVEPOINT_DIRECTORY) or None
 
     def set_state_backend(self, state_backend: StateBackend) -> Self:
-        """Where keyed state is kept: `HashMapStateBackend()` or `EmbeddedRocksDBStateBackend()`."""
+        """Sets where keyed state is kept: `HashMapStateBackend()` or `EmbeddedRocksDBStateBackend()`."""
         if not isinstance(state_backend, StateBackend):
             raise ConfigurationError(
                 f"set_state_backend takes HashMapStateBackend() or EmbeddedRocksDBStateBackend(), not {state_backend!r}"
@@ -158,7 +158,7 @@ class EnvironmentSettings:
         return configured_state_backend(self._configuration)
 
     def set_restart_strategy(self, restart_strategy: RestartStrategyConfiguration) -> Self:
-        """What happens after a failure: one of `RestartStrategies`."""
+        """Sets what happens after a failure: one of `RestartStrategies`."""
         if not isinstance(restart_strategy, RestartStrategyConfiguration):
             raise ConfigurationError(
                 "set_restart_strategy takes what RestartStrategies makes, such as "

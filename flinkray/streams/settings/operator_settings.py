@@ -89,11 +89,11 @@ class OperatorSettings(ABC):
         return self
 
     def force_non_parallel(self) -> Self:
-        """One subtask, also after a rescale."""
+        """Gives the operator one subtask, and no more after a rescale."""
         return self.set_parallelism(1).set_max_parallelism(1)
 
     def slot_sharing_group(self, slot_sharing_group: str) -> Self:
-        """Only operators of one group share slots. Default: the inputs' common group."""
+        """Names the group of operators that share slots with it. Default: the inputs' common group."""
         operator = self._operator("slot_sharing_group")
         _check_text(slot_sharing_group, f"{operator_label(operator.name)}: the name of the slot sharing group")
         operator.slot_sharing_group = slot_sharing_group
@@ -117,8 +117,7 @@ class OperatorSettings(ABC):
         return self
 
     def set_buffer_timeout(self, timeout: Duration) -> Self:
-        """How long its rows may wait for more before they are sent; 0: sent after every batch; -1: until a buffer is
-        full."""
+        """Sets how long its rows may wait for more before they are sent; 0: not at all; -1: until a buffer is full."""
         operator = self._operator("set_buffer_timeout")
         name = f"{operator_label(operator.name)}: buffer timeout"
         operator.buffer_timeout_ms = to_millis(without_minus_one(timeout), name)
