@@ -37,11 +37,6 @@ ORDERS = [(1, "tea", 1), (2, "milk", 3), (1, "jam", 8), (1, "rye", 12), (3, "sal
 PAYMENTS = [(1, 30, 5), (2, 11, 4), (2, 12, 14), (1, 40, 9)]
 
 
-@pytest.fixture
-def env() -> StreamExecutionEnvironment:
-    return environment()
-
-
 def orders(env: StreamExecutionEnvironment) -> DataStream:
     return timed(env, *ORDERS, names=("customer", "item", "at"))
 

@@ -79,11 +79,6 @@ class Counting(MapFunction, CheckpointedFunction):
         return value, self.seen
 
 
-@pytest.fixture
-def env() -> StreamExecutionEnvironment:
-    return environment()
-
-
 def events(env: StreamExecutionEnvironment) -> DataStream:
     return timed(env, *EVENTS, names=NAMES)
 

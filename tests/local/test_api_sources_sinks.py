@@ -46,15 +46,9 @@ from flinkray import (
     col,
 )
 from flinkray.functions.interfaces import ProcessContext
-from tests.support.jobs import environment
 from tests.support.whole_jobs import in_order, rows
 
 NO_WATERMARKS = WatermarkStrategy.no_watermarks()
-
-
-@pytest.fixture
-def env() -> StreamExecutionEnvironment:
-    return environment()
 
 
 # -- what the driver has

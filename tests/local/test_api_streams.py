@@ -7,7 +7,6 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,31 +17,19 @@ import pytest
 from flinkray import (
     CoFlatMapFunction,
     CoMapFunction,
-    Configuration,
     CoProcessFunction,
     DataStream,
-    DiscardSink,
-    Duration,
     FilterFunction,
     FlatMapFunction,
-    InvalidProgramError,
-    JobCanceledError,
-    JobClient,
     JobExecutionError,
-    JobExecutionResult,
-    JobListener,
-    JobStatus,
-    KeySelectorFunction,
     Kind,
     MapFunction,
     OutputTag,
     ProcessFunction,
-    ResourceSpec,
     Row,
     RuntimeContext,
     SinkFunction,
     StreamExecutionEnvironment,
-    Time,
     Types,
     col,
     if_else,
@@ -50,21 +37,7 @@ from flinkray import (
     when,
 )
 from flinkray.functions.interfaces import ProcessContext
-from flinkray.pyflink.datastream import Partitioner
-from flinkray.testing import run_locally
-from tests.support.jobs import environment
-from tests.support.waiting import eventually
-from tests.support.whole_jobs import ASCENDING, in_order, rows, rows_of, timed
-
-
-@pytest.fixture
-def env() -> StreamExecutionEnvironment:
-    return environment()
-
-
-def table(env: StreamExecutionEnvironment) -> DataStream:
-    return env.from_arrow(pa.table({"city": ["Oslo", "Rome", "Lima"], "high": [4, 15, 27], "low": [-2, 7, 19]}))
-
+from tests.support.whole_jobs import ASCENDING, WhereItRuns, cities, in_order, rows, rows_of, timed
 
 # -- row functions and the types of what they give
 
@@ -120,29 +93,10 @@ def test_an_annotation_declares_the_type_of_a_function(env: StreamExecutionEnvir
     assert mapped.to_arrow().schema == pa.schema([("value", pa.float64())])
 
 
-class Where(MapFunction):
-    """Where it runs, as its runtime context says."""
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        self.context = runtime_context
-        self.is_closed = False
-
-    def map(self, value: int) -> tuple[str, str, int, int, int, str]:
-        context = self.context
-        return (
-            context.get_task_name(),
-            context.get_task_name_with_subtasks(),
-            context.get_number_of_parallel_subtasks(),
-            context.get_max_number_of_parallel_subtasks(),
-            context.get_attempt_number(),
-            context.get_job_name(),
-        )
-
-
 def test_a_function_knows_where_it_runs(env: StreamExecutionEnvironment) -> None:
     where = (
         env.from_collection([1])
-        .map(Where())
+        .map(WhereItRuns())
         .name("where")
         .set_parallelism(1)
         .set_max_parallelism(64)
@@ -257,12 +211,12 @@ BATCH_FUNCTIONS: dict[str, Any] = {
 
 @pytest.mark.parametrize("batch_format", BATCH_FUNCTIONS)
 def test_map_batches_takes_and_gives_batches(env: StreamExecutionEnvironment, batch_format: str) -> None:
-    mapped = table(env).map_batches(BATCH_FUNCTIONS[batch_format], batch_format)
+    mapped = cities(env).map_batches(BATCH_FUNCTIONS[batch_format], batch_format)
     assert rows(mapped) == [Row(high=16), Row(high=28), Row(high=5)]
 
 
 def test_map_batches_makes_a_class_once_per_subtask(env: StreamExecutionEnvironment) -> None:
-    mapped = table(env).map_batches(AddsBias, "numpy", output_type=pa.schema([("high", pa.float32())]))
+    mapped = cities(env).map_batches(AddsBias, "numpy", output_type=pa.schema([("high", pa.float32())]))
     assert mapped.to_arrow().sort_by("high").equals(pa.table({"high": pa.array([5, 16, 28], pa.float32())}))
 
 
@@ -299,7 +253,7 @@ COLUMN_OPERATIONS: dict[str, tuple[Callable[[DataStream], DataStream], list[Row]
 @pytest.mark.parametrize("operation", COLUMN_OPERATIONS)
 def test_column_operations(env: StreamExecutionEnvironment, operation: str) -> None:
     apply, expected = COLUMN_OPERATIONS[operation]
-    assert rows(apply(table(env).where(col("city") == "Oslo"))) == expected
+    assert rows(apply(cities(env).where(col("city") == "Oslo"))) == expected
 
 
 # -- process functions and side outputs
@@ -416,359 +370,6 @@ def test_event_time_from_a_column_an_expression_or_a_function(env: StreamExecuti
     assert rows(times) == [10 + added]
 
 
-# -- partitioning
-
-
-class Subtask(MapFunction):
-    """Each value with the subtask that got it."""
-
-    def open(self, runtime_context: RuntimeContext) -> None:
-        self.subtask = runtime_context.get_index_of_this_subtask()
-
-    def map(self, value: Any) -> tuple[int, Any]:
-        return self.subtask, value
-
-
-def spread(stream: DataStream, parallelism: int = 2) -> dict[int, list[Any]]:
-    """What each subtask after `stream` got."""
-    found: dict[int, list[Any]] = {}
-    for subtask, value in stream.map(Subtask()).set_parallelism(parallelism).execute_and_collect():
-        found.setdefault(subtask, []).append(value)
-    return {subtask: sorted(values) for subtask, values in sorted(found.items())}
-
-
-def test_forward_keeps_the_subtask(env: StreamExecutionEnvironment) -> None:
-    before = env.from_sequence(1, 10).map(Subtask()).disable_chaining()
-    found = spread(before.forward())
-    assert {subtask for subtask, values in found.items() for other, _ in values if other != subtask} == set()
-    assert sum(map(len, found.values())) == 10
-
-
-def test_rebalance_goes_round_all_subtasks(env: StreamExecutionEnvironment) -> None:
-    found = spread(env.from_sequence(1, 10).set_parallelism(1).rebalance(), parallelism=2)
-    assert sorted(map(len, found.values())) == [5, 5]
-
-
-def test_rescale_stays_within_each_senders_group(env: StreamExecutionEnvironment) -> None:
-    before = env.from_sequence(1, 20).set_parallelism(1).rebalance().map(Subtask()).set_parallelism(2)
-    found = spread(before.rescale(), parallelism=4)
-    senders = {subtask: {sender for sender, _ in values} for subtask, values in found.items()}
-    assert senders == {0: {0}, 1: {0}, 2: {1}, 3: {1}}
-
-
-def test_shuffle_loses_nothing(env: StreamExecutionEnvironment) -> None:
-    found = spread(env.from_sequence(1, 1000).shuffle())
-    assert sorted(value for values in found.values() for value in values) == list(range(1, 1001))
-    assert all(350 < len(values) < 650 for values in found.values())
-
-
-def test_global_sends_all_to_the_first_subtask(env: StreamExecutionEnvironment) -> None:
-    assert spread(env.from_sequence(1, 5).global_()) == {0: [1, 2, 3, 4, 5]}
-
-
-def test_broadcast_sends_all_to_every_subtask(env: StreamExecutionEnvironment) -> None:
-    assert spread(env.from_collection([1, 2]).broadcast(), parallelism=3) == {0: [1, 2], 1: [1, 2], 2: [1, 2]}
-
-
-def test_partition_custom_by_a_function_of_the_record(env: StreamExecutionEnvironment) -> None:
-    found = spread(env.from_sequence(1, 6).partition_custom(lambda key, n: key % n, lambda value: value // 2))
-    assert found == {0: [1, 4, 5], 1: [2, 3, 6]}
-
-
-def test_partition_custom_by_a_column(env: StreamExecutionEnvironment) -> None:
-    found = spread(
-        table(env).partition_custom(lambda key, n: n - 1 if key == "Rome" else 0, "city").map(lambda r: r.city)
-    )
-    assert found == {0: ["Lima", "Oslo"], 1: ["Rome"]}
-
-
-class ByHalves(Partitioner):
-    def partition(self, key: int, num_partitions: int) -> int:
-        return key // 4 % num_partitions
-
-
-def test_partition_custom_by_pyflinks_partitioner(env: StreamExecutionEnvironment) -> None:
-    assert spread(env.from_sequence(0, 7).partition_custom(ByHalves(), "value")) == {0: [0, 1, 2, 3], 1: [4, 5, 6, 7]}
-
-
-def test_a_partitioner_that_points_outside_is_an_error(env: StreamExecutionEnvironment) -> None:
-    with pytest.raises(JobExecutionError, match=r"a channel from 0 to 1 .* not 5"):
-        spread(env.from_sequence(1, 6).partition_custom(lambda *_: 5, lambda value: value))
-
-
-# A pair of neighbours, 2n and 2n + 1, has one key.
-class ByHalf(KeySelectorFunction):
-    def get_key(self, value: int) -> int:
-        return value // 2
-
-
-@pytest.mark.parametrize("key", [ByHalf(), lambda value: value // 2])
-def test_key_by_a_function_brings_equal_keys_together(env: StreamExecutionEnvironment, key: Any) -> None:
-    found = spread(env.from_sequence(0, 39).key_by(key))
-    assert len(found) == 2
-    assert all(value ^ 1 in values for values in found.values() for value in values)
-
-
-def test_key_by_a_column_brings_equal_keys_together(env: StreamExecutionEnvironment) -> None:
-    found = spread(env.from_sequence(0, 19).union(env.from_sequence(0, 19)).rebalance().key_by("value"))
-    assert len(found) == 2
-    assert all(values.count(value) == 2 for values in found.values() for value in values)
-
-
-# -- settings of operators, as the plan shows them and as the job runs with them
-
-
-SETTINGS: dict[str, tuple[Callable[[DataStream], Any], str]] = {
-    "name": (lambda s: s.name("doubled"), r"doubled\n"),
-    "uid": (lambda s: s.uid("double-1"), "uid double-1"),
-    "set_uid_hash": (lambda s: s.set_uid_hash("0123456789abcdef" * 2), "uid hash " + "0123456789abcdef" * 2),
-    "set_description": (lambda s: s.set_description("two times the value"), "two times the value"),
-    "set_parallelism": (lambda s: s.set_parallelism(3), "parallelism 3, max"),
-    "set_max_parallelism": (lambda s: s.set_max_parallelism(512), "max parallelism 512"),
-    "force_non_parallel": (lambda s: s.force_non_parallel(), "parallelism 1, max parallelism 1"),
-    "slot_sharing_group": (lambda s: s.slot_sharing_group("models"), "slot sharing group models"),
-    "co_location_group": (lambda s: s.co_location_group("near"), "co-located as near"),
-    "start_new_chain": (lambda s: s.start_new_chain(), "chaining head"),
-    "disable_chaining": (lambda s: s.disable_chaining(), "chaining never"),
-    "set_buffer_timeout": (lambda s: s.set_buffer_timeout("7 ms"), "buffer timeout 7 ms"),
-    "set_buffer_timeout of 0": (lambda s: s.set_buffer_timeout(0), "buffer timeout 0 ms"),
-    "set_buffer_timeout in PyFlink's words": (
-        lambda s: s.set_buffer_timeout(Duration.of_seconds(1)),
-        "buffer timeout 1000 ms",
-    ),
-}
-
-
-@pytest.mark.parametrize("setting", SETTINGS)
-def test_a_setting_shows_in_the_plan_and_the_job_runs_with_it(env: StreamExecutionEnvironment, setting: str) -> None:
-    apply, shown = SETTINGS[setting]
-    doubled = env.from_sequence(1, 3).map(lambda value: value * 2)
-    apply(doubled)
-    doubled.print()
-    stream_plan = env.get_execution_plan("stream").split("\n2 ", 1)[1].split("\n3 ", 1)[0]
-    assert re.search(shown, stream_plan)
-    env._transformations.clear()
-    assert rows(doubled) == [2, 4, 6]
-
-
-def test_resources_of_an_operator_are_asked_for(env: StreamExecutionEnvironment) -> None:
-    doubled = env.from_sequence(1, 3).map(lambda value: value * 2)
-    assert rows(doubled.set_resources(ResourceSpec(cpus=0.5))) == [2, 4, 6]
-
-
-def chains(env: StreamExecutionEnvironment) -> int:
-    """Tasks per subtask that the program has."""
-    return len(re.findall(r"^\d+ ", env.get_execution_plan("job"), re.MULTILINE))
-
-
-def test_chaining_settings_cut_the_chain_where_they_say() -> None:
-    def program(setting: str | None, env: StreamExecutionEnvironment) -> int:
-        mapped = env.from_sequence(1, 3).map(str)
-        if setting:
-            getattr(mapped, setting)()
-        mapped.print()
-        return chains(env)
-
-    assert program(None, environment()) == 1
-    assert program("start_new_chain", environment()) == 2
-    assert program("disable_chaining", environment()) == 3
-    assert program(None, environment().disable_operator_chaining()) == 3
-
-
-def test_a_setting_of_no_operator_is_refused(env: StreamExecutionEnvironment) -> None:
-    with pytest.raises(InvalidProgramError, match="set_parallelism is a setting of an operator"):
-        env.from_sequence(1, 3).rebalance().set_parallelism(2)
-
-
-# -- settings of the environment
-
-
-def test_settings_of_the_environment_reach_the_program() -> None:
-    env = StreamExecutionEnvironment.get_execution_environment(Configuration({"execution.target": "local"}))
-    env.set_parallelism(3).set_max_parallelism(99).set_buffer_timeout(0).configure({"pipeline.name": "from an option"})
-    assert (env.get_parallelism(), env.get_max_parallelism()) == (3, 99)
-    stream = env.from_sequence(1, 30).map(Where()).rebalance().map(lambda found: found)
-    stream.print()
-    plan = env.get_execution_plan("job")
-    assert "'from an option'" in plan
-    assert "parallelism 3, max parallelism 99" in plan
-    assert "buffer timeout 0 ms" in plan
-    env._transformations.clear()
-    found = {(row[2], row[3], row[5]) for row in stream.execute_and_collect()}
-    assert found == {(3, 99, "from an option")}
-
-
-@pytest.mark.parametrize("timeout", [0, "1 s", Time.milliseconds(5)])
-def test_rows_arrive_whatever_the_buffer_timeout(env: StreamExecutionEnvironment, timeout: Any) -> None:
-    env.set_buffer_timeout(timeout)
-    assert rows(env.from_sequence(1, 100).rebalance().map(lambda value: value).shuffle()) == sorted(
-        range(1, 101), key=repr
-    )
-
-
-first_row_came = threading.Event()
-
-
-def one_then_wait() -> Iterator[int]:
-    yield 1
-    assert first_row_came.wait(20), "the first row never came"
-    yield 2
-
-
-def test_a_row_does_not_wait_where_the_buffer_timeout_is_zero(env: StreamExecutionEnvironment) -> None:
-    first_row_came.clear()
-    env.set_buffer_timeout("60 s")
-    waits = env.add_source(one_then_wait).set_buffer_timeout(0).rebalance().map(lambda value: value)
-    with waits.set_buffer_timeout(0).execute_and_collect() as found:
-        assert next(found) == 1
-        first_row_came.set()
-        assert list(found) == [2]
-
-
-# -- accumulators, cached files, listeners, clients
-
-
-class Counts(MapFunction):
-    def open(self, runtime_context: RuntimeContext) -> None:
-        self.rows = runtime_context.add_accumulator("rows")
-        self.total = runtime_context.add_accumulator("total", 0.0)
-
-    def map(self, value: int) -> int:
-        self.rows.add(1)
-        self.total.add(value / 2)
-        return value
-
-
-def test_accumulators_are_summed_over_the_subtasks(env: StreamExecutionEnvironment) -> None:
-    env.from_sequence(1, 10).map(Counts()).sink_to(DiscardSink())
-    result = env.execute("counted")
-    assert (result.job_name, result.get_accumulator_result("rows"), result.accumulators["total"]) == (
-        "counted",
-        10,
-        27.5,
-    )
-    assert result.get_accumulator_result("unknown") is None
-
-
-class FirstLine(MapFunction):
-    def open(self, runtime_context: RuntimeContext) -> None:
-        self.line = Path(runtime_context.get_cached_file("lines")).read_text().splitlines()[0]
-
-    def map(self, value: int) -> str:
-        return f"{self.line} {value}"
-
-
-def test_a_cached_file_is_where_the_tasks_are(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
-    (tmp_path / "lines.txt").write_text("first\nsecond\n")
-    env.register_cached_file(tmp_path / "lines.txt", "lines")
-    assert rows(env.from_collection([1]).map(FirstLine())) == ["first 1"]
-
-
-def test_an_unknown_cached_file_names_the_known_ones(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
-    (tmp_path / "words.txt").write_text("")
-    env.register_cached_file(tmp_path / "words.txt", "words")
-    with pytest.raises(JobExecutionError, match=r"'lines'.*words"):
-        rows(env.from_collection([1]).map(FirstLine()))
-
-
-class Listener(JobListener):
-    def __init__(self) -> None:
-        self.heard: list[str] = []
-
-    def on_job_submitted(self, client: JobClient | None, error: BaseException | None) -> None:
-        self.heard.append(f"submitted {client is not None} {error}")
-
-    def on_job_executed(self, result: JobExecutionResult | None, error: BaseException | None) -> None:
-        self.heard.append(f"executed {result.job_name if result else type(error).__name__}")
-
-
-def test_listeners_hear_of_jobs(env: StreamExecutionEnvironment) -> None:
-    listener = Listener()
-    env.register_job_listener(listener)
-    env.from_collection([1]).sink_to(DiscardSink())
-    env.execute("good")
-    env.from_collection([1]).map(lambda value: value / 0).sink_to(DiscardSink())
-    with pytest.raises(JobExecutionError):
-        env.execute("bad")
-    assert listener.heard == [
-        "submitted True None",
-        "executed good",
-        "submitted True None",
-        "executed JobExecutionError",
-    ]
-
-
-def endless() -> Iterator[int]:
-    while True:
-        yield 1
-
-
-def test_a_client_watches_and_cancels_a_job(env: StreamExecutionEnvironment) -> None:
-    env.add_source(endless).map(Counts()).sink_to(DiscardSink())
-    client = env.execute_async("endless")
-    try:
-        eventually(client.status, lambda status: status is JobStatus.RUNNING)
-        eventually(client.accumulators, lambda found: found.get("rows", 0) > 0)
-        eventually(client.progress, lambda progress: progress.records_out > 0)
-        with pytest.raises(TimeoutError):
-            client.result(timeout=0.01)
-        client.cancel()
-        with pytest.raises(JobCanceledError):
-            client.result(timeout=20)
-        assert client.status() is JobStatus.CANCELED
-        assert len(client.job_id) == 32
-    finally:
-        client.close()
-
-
-def test_run_locally_runs_a_program_whatever_its_target() -> None:
-    env = environment(target="ray")
-    env.from_collection([1, 2]).map(Counts()).sink_to(DiscardSink())
-    assert run_locally(env, "here").accumulators["rows"] == 2
-
-
-# -- results
-
-
-def test_execute_and_collect_gives_rows_while_the_job_runs_and_closing_it_ends_the_job(
-    env: StreamExecutionEnvironment,
-) -> None:
-    with env.add_source(endless).execute_and_collect() as found:
-        assert [next(found) for _ in range(3)] == [1, 1, 1]
-        client = found.job_client
-        assert client.status() is JobStatus.RUNNING
-    with pytest.raises(StopIteration):
-        next(found)
-    assert client.status() in (JobStatus.CANCELED, JobStatus.CANCELLING)
-    found.close()
-
-
-def test_execute_and_collect_with_a_limit_is_a_list(env: StreamExecutionEnvironment) -> None:
-    assert env.add_source(endless).execute_and_collect(limit=4) == [1, 1, 1, 1]
-    assert env.from_collection([1, 2]).execute_and_collect("short", 4) == [1, 2]
-
-
-def test_a_dropped_iterator_ends_its_job(env: StreamExecutionEnvironment) -> None:
-    found = env.add_source(endless).execute_and_collect()
-    next(found)
-    client = found.job_client
-    del found
-    assert eventually(client.status, lambda status: status.is_terminal) is JobStatus.CANCELED
-
-
-def test_to_arrow_gives_a_table_of_each_kind(env: StreamExecutionEnvironment) -> None:
-    assert env.from_collection([1, 2]).to_arrow().equals(pa.table({"value": [1, 2]}))
-    assert env.from_collection([(1, "a")]).to_arrow().equals(pa.table({"f0": [1], "f1": ["a"]}))
-    assert table(env).to_arrow().sort_by("high").column_names == ["city", "high", "low"]
-    empty = table(env).where(col("high") > 100).select("high").to_arrow()
-    assert (empty.num_rows, empty.column_names) == (0, ["high"])
-
-
-def test_to_pandas_gives_a_frame_also_of_objects(env: StreamExecutionEnvironment) -> None:
-    assert table(env).to_pandas().sort_values("high").low.tolist() == [-2, 7, 19]
-    assert env.from_collection([1 + 2j, {3}]).to_pandas()["value"].tolist() == [1 + 2j, {3}]
-
-
 # -- sinks of a stream
 
 
@@ -776,7 +377,7 @@ def test_print_writes_each_value_with_its_subtask(
     env: StreamExecutionEnvironment, capsys: pytest.CaptureFixture[str]
 ) -> None:
     env.from_collection([(1, "a")]).print()
-    table(env).where(col("high") == 4).set_parallelism(1).print("cities").set_parallelism(1)
+    cities(env).where(col("high") == 4).set_parallelism(1).print("cities").set_parallelism(1)
     env.execute()
     printed = sorted(capsys.readouterr().out.splitlines())
     assert printed[1] == "cities> Row(city='Oslo', high=4, low=-2)"

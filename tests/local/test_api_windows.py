@@ -52,11 +52,6 @@ NAMES = ("key", "value", "at")
 TEN = TumblingEventTimeWindows.of(10)
 
 
-@pytest.fixture
-def env() -> StreamExecutionEnvironment:
-    return environment()
-
-
 def events(env: StreamExecutionEnvironment) -> DataStream:
     return timed(env, *EVENTS, names=NAMES)
 

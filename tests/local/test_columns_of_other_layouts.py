@@ -25,11 +25,6 @@ KEYS = {
 }
 
 
-@pytest.fixture
-def env() -> StreamExecutionEnvironment:
-    return StreamExecutionEnvironment.get_execution_environment({"execution.target": "local", "parallelism.default": 2})
-
-
 class Exported:
     """Only the Arrow stream interface, as a foreign library's tables have it."""
 

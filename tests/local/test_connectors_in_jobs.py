@@ -31,11 +31,6 @@ from flinkray.connectors.files.formats import FORMATS
 NO_WATERMARKS = WatermarkStrategy.no_watermarks()
 
 
-@pytest.fixture
-def env() -> StreamExecutionEnvironment:
-    return StreamExecutionEnvironment.get_execution_environment({"execution.target": "local", "parallelism.default": 2})
-
-
 @pytest.mark.parametrize("format", sorted(set(FORMATS) - {"text"}))
 def test_files_written_by_one_job_are_read_by_the_next(
     env: StreamExecutionEnvironment, tmp_path: Path, format: str

@@ -39,11 +39,6 @@ PAYMENTS = [(1, 30, 5), (2, 11, 4), (2, 12, 14), (1, 40, 9)]
 LEFT_LATE, RIGHT_LATE = OutputTag("left late"), OutputTag("right late")
 
 
-@pytest.fixture
-def env() -> StreamExecutionEnvironment:
-    return environment()
-
-
 def orders(env: StreamExecutionEnvironment) -> DataStream:
     return timed(env, *ORDERS, names=("customer", "item", "at"))
 

@@ -14,11 +14,6 @@ NO_WATERMARKS = WatermarkStrategy.no_watermarks()
 DEADLINE = 30.0
 
 
-@pytest.fixture
-def env() -> StreamExecutionEnvironment:
-    return StreamExecutionEnvironment.get_execution_environment({"execution.target": "local", "parallelism.default": 2})
-
-
 def test_words_of_a_socket_are_counted(env: StreamExecutionEnvironment) -> None:
     lines = [f"to be {number % 7} or not to be" for number in range(5_000)]
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -7,7 +7,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from flinkray import Batch, CollectSink, DataStream, StreamExecutionEnvironment, WatermarkGenerator, WatermarkStrategy
+from flinkray import (
+    Batch,
+    CollectSink,
+    DataStream,
+    MapFunction,
+    RuntimeContext,
+    StreamExecutionEnvironment,
+    WatermarkGenerator,
+    WatermarkStrategy,
+)
 from flinkray.batches.row_codec import decode
 from flinkray.types.records import Timestamp
 
@@ -53,3 +62,27 @@ def timed(env: StreamExecutionEnvironment, *events: tuple[Any, ...], names: tupl
     columns = {name: [event[index] for event in events] for index, name in enumerate(names)}
     strategy = WatermarkStrategy.for_generator(Punctuated).with_timestamp_assigner("at")
     return env.from_arrow(pa.table(columns), strategy).set_parallelism(1)
+
+
+def cities(env: StreamExecutionEnvironment) -> DataStream:
+    """Three rows of a city and its highest and lowest temperature."""
+    return env.from_arrow(pa.table({"city": ["Oslo", "Rome", "Lima"], "high": [4, 15, 27], "low": [-2, 7, 19]}))
+
+
+class WhereItRuns(MapFunction):
+    """Where it runs, as its runtime context says."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.context = runtime_context
+        self.is_closed = False
+
+    def map(self, value: int) -> tuple[str, str, int, int, int, str]:
+        context = self.context
+        return (
+            context.get_task_name(),
+            context.get_task_name_with_subtasks(),
+            context.get_number_of_parallel_subtasks(),
+            context.get_max_number_of_parallel_subtasks(),
+            context.get_attempt_number(),
+            context.get_job_name(),
+        )
