@@ -87,7 +87,7 @@ MAX_RELEASES = 5
 
 
 class Dispatcher(Endpoint):
-    """See the module.
+    """Takes jobs from clients, and owns what is known of them (Flink's Dispatcher).
 
     With high availability, a job is first stored and then started. SubmitJob raises DispatcherNotReadyError until it is
     stored, and then answers; if the Dispatcher dies in between, the client's next SubmitJob either finds the job
@@ -127,7 +127,7 @@ class Dispatcher(Endpoint):
         self._is_ready = self._store is None
         self._resource_manager_died_at: float | None = None
         self._releases = 0
-        """How often it was told again to release everything, because it died or could not be reached."""
+        """How often the ResourceManager was told again to release everything, as it died or could not be reached."""
         self._is_shutting_down = False
         self._is_going_down = False
         self._is_down = False
@@ -287,13 +287,15 @@ class Dispatcher(Endpoint):
             self._on_rows_gone(job)
 
     def _on_rows_taken(self, message: CollectedRowsTaken) -> None:
-        """Without effect before the end of the job has come, which says so too: nobody else knows of that."""
+        """The JobMaster of an ended job is not needed any more. Without effect before the end of the job has been
+        reported:         that report says itself whether rows are left."""
         job = self._current(message.job_id, message.session)
         if job is not None:
             self._on_rows_gone(job)
 
     def _tell_again(self, job_master: Address, lost: CancelExecutionGraph | ReportJob) -> None:
-        """If the JobMaster is dead, its job has ended or has another one by then, or soon."""
+        """Repeats a message to a JobMaster that is still needed. A dead one is, or will be, replaced, or its job has
+        ended."""
         for job in self._jobs.values():
             if job.job_master == job_master and (not job.status.is_terminal or job.has_rows_to_take):
                 self.context.tell(job_master, lost)
@@ -411,14 +413,14 @@ class Dispatcher(Endpoint):
             self._on_rows_gone(job)
 
     def _on_rows_gone(self, job: DispatchedJob) -> None:
-        """The driver has them all, or will not get them any more."""
+        """The driver has all rows of the job, or will not get them any more."""
         if job.has_rows_to_take:
             job.has_rows_to_take = False
             if job.archived is not None:
                 self._let_go(job)
 
     def _let_go(self, job: DispatchedJob) -> None:
-        """Nobody needs its JobMaster any more."""
+        """Nobody needs the JobMaster of the job any more, which has ended and whose rows are taken."""
         self.context.kill(job.job_master)
         if self._ends_by_itself:
             self._main_thread.run_later(LINGER_MS, self._begin_shutdown)
@@ -426,7 +428,7 @@ class Dispatcher(Endpoint):
             self._main_thread.run_later(self._expiration_ms, partial(self._on_job_expired, job.job_id))
 
     def _on_job_expired(self, job_id: JobId) -> None:
-        """As in Flink's job store (`jobstore.expiration-time`); else a session would keep every job it ever had."""
+        """Forgets the job, as Flink's job store does; else a session would keep every job that it ever had."""
         job = self._jobs.pop(job_id)
         if self._store is not None:
             work = partial(self._store.expire, self._table(), job_id)
@@ -455,7 +457,8 @@ class Dispatcher(Endpoint):
             self._release_if_jobless()
 
     def _release_if_jobless(self) -> None:
-        """The workers go last, so that tasks could be cancelled and have closed what they use."""
+        """Has the workers released once no job runs: last, so that tasks could be cancelled and have closed what they
+        use."""
         if self._is_releasing:
             for job in self._jobs.values():
                 self.context.kill(job.job_master)

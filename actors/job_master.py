@@ -101,7 +101,7 @@ _TO_TASKS = (
 
 
 class JobMaster(Endpoint):
-    """See the module. It lives until its Dispatcher ends it."""
+    """Runs one job, and answers for it after its end until the Dispatcher ends this endpoint (Flink's JobMaster)."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class JobMaster(Endpoint):
         self._is_cancel_wanted = False
         self._is_ended = False
         self._dead: set[Address] = set()
-        """TaskExecutors that died. (Masters that died are here as well, where they may be started again.)"""
+        """Endpoints that died. For TaskExecutors alone that is for good: masters may be started again."""
 
     def on_start(self) -> None:
         self.context.watch(self._dispatcher.address)
@@ -216,7 +216,7 @@ class JobMaster(Endpoint):
             assert self._job.is_over == self._is_ended, "the end of the job was not reported"
 
     def _on_fenced_message(self, message: Any) -> None:
-        """Messages of peers that know this session."""
+        """Acts on messages of peers that know this session."""
         match message:
             case OfferSlots():
                 self._on_slots_offered(message)
@@ -296,12 +296,12 @@ class JobMaster(Endpoint):
         return self._job_graph.checkpoint_settings
 
     def _with_scheduler(self, event: Callable[[Scheduler], None]) -> None:
-        """Hands an event over; what follows from it comes in `_go_on`. Before the job is set up nothing can happen."""
+        """Hands an event over; what follows from it is done in `_go_on`. Without effect before the job is set up."""
         if self._job is not None:
             event(self._job.scheduler)
 
     def _go_on(self) -> None:
-        """At the end of each message."""
+        """Does what a message has led to; called after each."""
         job = self._job
         if job is None:
             return
@@ -399,7 +399,7 @@ class JobMaster(Endpoint):
             self._resource_manager.on_overview(message.overview)
 
     def _fail_for_slots(self, overview: ClusterOverview | None) -> None:
-        """The time for slots is over."""
+        """The time for slots is over, and the ResourceManager has answered or is silent."""
         waited = self._job_graph.configuration.get(SLOT_REQUEST_TIMEOUT) / 1000
         reason = f"they did not come within {waited:g} s ({SLOT_REQUEST_TIMEOUT.key})"
         self._with_scheduler(lambda each: each.fail_for_slots(overview, reason, self._now(), is_timeout=True))
@@ -449,7 +449,7 @@ class JobMaster(Endpoint):
             self._with_scheduler(lambda scheduler: scheduler.lose_task_executor(peer, text, self._now()))
 
     def _on_dispatcher_not_replaced(self) -> None:
-        """A job that has ended by now is of no use to anybody."""
+        """No Dispatcher can ask for the job any more: it is cancelled, and this endpoint ends once it has ended."""
         if self._is_ended:
             self.context.kill(self.context.address)
             return
@@ -457,7 +457,7 @@ class JobMaster(Endpoint):
         self._dispatcher.on_lost()
 
     def _on_delivery_failed(self, failure: DeliveryFailed) -> None:
-        """What waits for an answer to that message, or for what it leads to, would wait for ever."""
+        """Sees to it that nobody waits for ever for an answer to the message, or for what it would have led to."""
         lost = failure.message
         if isinstance(lost, _TO_TASKS):
             cause = f"{failure.address} did not get {type(lost).__name__}: {failure.cause}"

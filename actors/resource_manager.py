@@ -77,7 +77,7 @@ STOP_TIMEOUT_MS = 5_000.0
 
 
 class ResourceManager(Endpoint):
-    """See the module."""
+    """Owns the TaskExecutors of the cluster, and knows what each job needs (Flink's ResourceManager)."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class ResourceManager(Endpoint):
         self._manager.check()
 
     def _on_fenced_message(self, message: Any) -> None:
-        """Messages of peers that know this session."""
+        """Acts on messages of peers that know this session."""
         match message:
             case DeclareRequirements():
                 self._on_requirements(message)

@@ -65,7 +65,7 @@ RESERVATION_TIMEOUT_MS = 10_000.0
 
 
 class _Job(Struct):
-    """A job that has slots here."""
+    """A job that has slots of this TaskExecutor."""
 
     job_master: Address
     session: SessionId
@@ -73,7 +73,7 @@ class _Job(Struct):
 
 
 class TaskExecutor(Endpoint):
-    """See the module."""
+    """Owns the slots of one worker (Flink's TaskExecutor, with its tasks in processes of their own)."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class TaskExecutor(Endpoint):
         self._main_thread = MainThread(context)
         self._registration = RetryingRegistration(context.clock, self._main_thread, self._register)
         self._unreported: list[Lease] = []
-        """Ended while there was no session."""
+        """Leases that ended while no ResourceManager had answered, which hears of them when it does."""
         self._unheard = UnheardMessages(context, self._main_thread)
         """What JobMasters did not get: SlotFailed, TaskStateChanged and EndOfDataReached."""
         self._is_stopping = False
@@ -147,7 +147,7 @@ class TaskExecutor(Endpoint):
     # -- registration and heartbeats -----------------------------------------------------------------------------
 
     def _register(self, number: int) -> bool:
-        """Whether it is to be repeated."""
+        """Registers, and gives whether that is to be repeated until it is answered."""
         if self._is_stopping:
             return False
         waited = self._registration.waited_ms
@@ -180,7 +180,7 @@ class TaskExecutor(Endpoint):
                 self._free(lease)
 
     def _on_resource_manager_lost(self, cause: str) -> None:
-        """Another one takes its place, unless the cluster is at its end."""
+        """Registers at the ResourceManager that takes its place, unless the cluster is at its end."""
         log.info("%s: %s is lost (%s)", self.context.address, self._resource_manager, cause)
         if self._is_stopping:
             self.context.kill(self.context.address)
@@ -188,7 +188,8 @@ class TaskExecutor(Endpoint):
         self._register_anew()
 
     def _register_anew(self) -> None:
-        """The ResourceManager is to believe what this says of its slots, rather than what it knows."""
+        """Registers once more, so that the ResourceManager believes what this says of its slots, and not what it
+        knew."""
         self._heartbeats.unmonitor(self._resource_manager)
         self._registration.begin_anew()
 
@@ -212,7 +213,8 @@ class TaskExecutor(Endpoint):
         self._offer(request.job_id)
 
     def _connect(self, request: RequestSlot) -> None:
-        """A job that is new here, or that has a new JobMaster, which knows nothing of the former one's slots."""
+        """Notes a job that is new here, or that has a new JobMaster, which knows nothing of the slots of the former
+        one."""
         for lease in self._table.leases(request.job_id):
             self._free(lease)
         self._jobs[request.job_id] = _Job(request.job_master, request.job_session)
@@ -312,7 +314,7 @@ class TaskExecutor(Endpoint):
         self.context.tell(lease.slot, message)
 
     def _refuse_task(self, message: SubmitTask) -> None:
-        """The JobMaster holds a slot that was freed here meanwhile, and would wait for its task for ever."""
+        """Reports a slot that was freed here meanwhile, and in which the JobMaster would wait for its task for ever."""
         job = self._jobs.get(message.job_id)
         if job is not None and job.session == message.session:
             cause = "it was given back before the task came"
@@ -335,7 +337,8 @@ class TaskExecutor(Endpoint):
             self._fail_slot(lease, f"its process died ({message.cause})")
 
     def _on_delivery_failed(self, message: DeliveryFailed) -> None:
-        """Its receiver is gone, which a death notice says as well, or could not be reached and waits for it."""
+        """The receiver is gone, which a death notice says as well, or could not be reached and waits for the
+        message."""
         log.debug("%s: %s did not get %r: %s", self.context.address, message.address, message.message, message.cause)
         lease, lost = self._table.lease_at(message.address), message.message
         if lease is not None:
@@ -350,12 +353,13 @@ class TaskExecutor(Endpoint):
             self._on_peer_lost(message.address, message.cause)
 
     def _on_report_lost(self, session: SessionId) -> None:
-        """The ResourceManager would hold a slot for taken for ever, unless it has heard of all slots since then."""
+        """Registers once more: the ResourceManager would hold a slot for taken for ever, unless it has heard of all
+        since."""
         if session == self._registration.session and not self._is_stopping:
             self._register_anew()
 
     def _fail_slot(self, lease: Lease, cause: str) -> None:
-        """Nothing of the slot can be used any more, and the JobMaster hears of it."""
+        """Frees a slot of which nothing can be used any more, and reports it to the JobMaster."""
         job = self._jobs[lease.job_id]
         failed = SlotFailed(job.session, self.context.address, lease.allocation_id, cause)
         self.context.tell(job.job_master, failed)

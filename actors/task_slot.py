@@ -1,4 +1,4 @@
-"""A slot: the endpoint that runs tasks, and through which their data goes (one process each on Ray)."""
+"""The TaskSlot: the endpoint that runs tasks, and through which their data goes (a process of its own on Ray)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _DATA_MESSAGES = get_args(DataMessage)
 
 
 class GetNetworkStatistics(Struct, frozen=True):
-    """Asked of a slot; the answer is its `actors.network.connections.environment.NetworkStatistics`."""
+    """Asked of a slot; the answer is an `actors.network.connections.environment.NetworkStatistics`."""
 
 
 class _RunningTask(Struct, frozen=True):
@@ -82,7 +82,7 @@ class TaskSlot(Endpoint):
         self._network.shutdown()
 
     def on_arrival(self, message: Any, payloads: Payloads) -> bool:
-        """Data goes to the network at once."""
+        """Hands data to the network at once, on the thread that brings it."""
         if not isinstance(message, _DATA_MESSAGES):
             return False
         self._network.on_message(message, payloads)
@@ -206,7 +206,7 @@ class TaskSlot(Endpoint):
     def _report_state(
         self, deployment: TaskDeployment, state: ExecutionState, error: BaseException | None, metrics: TaskMetrics
     ) -> None:
-        """Tells the TaskExecutor; the last figures go before a terminal state. On the task's thread."""
+        """Tells the TaskExecutor, on the task's thread. The last figures of a task go before its terminal state."""
         if state.is_terminal:
             self._tell_metrics(deployment.job_id, {deployment.attempt_id: metrics})
         self.context.tell(

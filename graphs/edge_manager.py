@@ -101,7 +101,7 @@ class EdgeManager:
 
     @property
     def groups(self) -> Sequence[ConsumedPartitionGroup]:
-        """All of them, in the order of connection."""
+        """All groups of partitions, in the order of connection."""
         return self._groups
 
     def connect(

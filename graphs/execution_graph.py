@@ -89,11 +89,11 @@ class Execution:
         self.timestamps: dict[ExecutionState, int] = {ExecutionState.CREATED: now_ms}
         """State -> when it was entered, in epoch milliseconds."""
         self.allocation_id: str | None = None
-        """The lease of the slot that it runs in, once it has one."""
+        """The lease of the slot that the attempt runs in, once it has one."""
         self.location: str | None = None
         """Address of that slot's TaskExecutor."""
         self.error: ErrorInfo | None = None
-        """Why it failed."""
+        """Why the attempt failed."""
         self.accumulators: dict[str, int | float] = {}
 
     @property
@@ -147,7 +147,7 @@ class IntermediateResultPartition:
 
     @property
     def number_of_subpartitions(self) -> int:
-        """One per subtask that it feeds; 1 if nobody reads it."""
+        """How many subtasks the partition feeds; 1 if nobody reads it."""
         groups = self.consumer_groups
         return len(groups[0]) if groups else 1
 
@@ -187,7 +187,7 @@ class IntermediateResult:
 
     @property
     def pattern(self) -> DistributionPattern:
-        """ALL_TO_ALL as well where nobody reads it."""
+        """How partitions are spread over the consumer's subtasks; ALL_TO_ALL as well where nobody reads them."""
         return self.consumer_edges[0].pattern if self.consumer_edges else DistributionPattern.ALL_TO_ALL
 
 
@@ -201,14 +201,14 @@ class ExecutionVertex:
         self.subtask_index = subtask_index
         self.name = f"{job_vertex.name} ({subtask_index + 1}/{job_vertex.parallelism})"
         self.results = tuple(IntermediateResultPartition(result, self) for result in job_vertex.results)
-        """By result index."""
+        """What the subtask or vertex produces, by result index."""
         self.prior: deque[Execution] = deque(maxlen=self.graph.max_prior_attempts)
         """Former attempts, oldest first; only the last ones are kept."""
         self.current = Execution(self, self.graph.initial_attempt_number(self.id), self.graph.created_ms)
 
     @property
     def consumed(self) -> tuple[ConsumedPartitionGroup, ...]:
-        """What it reads, by gate index."""
+        """What the subtask reads, by gate index."""
         return tuple(self.graph.edges.consumed_by(self.id))
 
     @property
@@ -254,9 +254,9 @@ class ExecutionJobVertex:
         """What one subtask asks for beside its share of a slot."""
         self.coordinators = job_vertex.coordinators
         self.results = tuple(IntermediateResult(data_set, self) for data_set in job_vertex.results)
-        """By result index."""
+        """What the subtask or vertex produces, by result index."""
         self.inputs: tuple[IntermediateResult, ...] = ()
-        """By gate index."""
+        """What the vertex reads, by gate index."""
         self.subtasks = tuple(ExecutionVertex(self, index) for index in range(parallelism))
         for result in self.results:
             result.partitions = tuple(subtask.results[result.data_set.index] for subtask in self.subtasks)
@@ -314,7 +314,7 @@ class ExecutionGraph:
         self.max_prior_attempts = max_prior_attempts
         self.created_ms = now_ms
         self.job_vertices: dict[JobVertexId, ExecutionJobVertex] = {}
-        """In topological order."""
+        """The vertices, in topological order."""
         self.vertices: dict[ExecutionVertexId, ExecutionVertex] = {}
         self.results: dict[DataSetId, IntermediateResult] = {}
         self.partitions: dict[ResultPartitionKey, IntermediateResultPartition] = {}
@@ -439,7 +439,7 @@ class ExecutionGraph:
         return self._attempt_numbers.get(vertex, 0)
 
     def next_attempt_numbers(self) -> dict[ExecutionVertexId, int]:
-        """What a graph that replaces this one must begin with."""
+        """Subtask -> the attempt number that a graph which replaces this one must begin with."""
         return {vertex.id: vertex.current.attempt_number + 1 for vertex in self.vertices.values()}
 
     def plan_dict(self) -> dict[str, Any]:

@@ -28,9 +28,9 @@ class DistributionPattern(enum.Enum):
     """Which consumer subtasks a producer subtask feeds."""
 
     POINTWISE = "POINTWISE"
-    """One or more consumers each."""
+    """Each producer subtask feeds one or more consumer subtasks."""
     ALL_TO_ALL = "ALL_TO_ALL"
-    """Every consumer."""
+    """Each producer subtask feeds every consumer subtask."""
 
 
 class ResultPartitionType(enum.Enum):
@@ -73,7 +73,7 @@ class TaskKind(enum.Enum):
 
 
 class ChainedEdge(Struct, frozen=True):
-    """From an operator to another one of its chain."""
+    """Leads from an operator to another one of its chain."""
 
     target_node: int
     input_index: int
@@ -81,7 +81,7 @@ class ChainedEdge(Struct, frozen=True):
 
 
 class NetworkEdge(Struct, frozen=True):
-    """From an operator to another vertex, through the data set of the same position in `JobVertex.results`."""
+    """Leads from an operator to another vertex, through the data set of that position in `JobVertex.results`."""
 
     result_index: int
     ship_strategy: str
@@ -90,13 +90,13 @@ class NetworkEdge(Struct, frozen=True):
 
 
 class NetworkInput(Struct, frozen=True):
-    """Logical input fed by these gates (one per JobEdge; several where streams are united)."""
+    """A logical input that is fed by these gates (one for each JobEdge; several where streams are united)."""
 
     gates: tuple[int, ...]
 
 
 class SourceInput(Struct, frozen=True):
-    """Logical input fed by a source operator of the same chain (chained source)."""
+    """A logical input that is fed by a source operator of the same chain (a chained source)."""
 
     source_node: int
 
@@ -106,9 +106,9 @@ class OperatorCode(Struct, frozen=True):
 
     factory: OperatorFactory
     keys: tuple[KeySelector | None, ...]
-    """Per logical input: its key selector where the operator is keyed."""
+    """For each logical input its key selector, where the operator is keyed."""
     partitioners: tuple[Partitioner, ...]
-    """Per network output."""
+    """The partitioner of each network output."""
     exchanges: tuple[Partitioner | None, ...] = ()
     """Of the head of a chain, per gate: how its rows are spread over subtasks; None where any subtask may have any."""
 
@@ -128,7 +128,7 @@ class OperatorConfig(Struct, frozen=True):
     """Class of the factory, for display."""
     is_row_function: bool
     inputs: tuple[NetworkInput | SourceInput, ...]
-    """Only the chain's head has any."""
+    """The logical inputs; only the chain's head has any."""
     chained_outputs: tuple[ChainedEdge, ...]
     network_outputs: tuple[NetworkEdge, ...]
     managed_memory_fractions: dict[str, float] = field(default_factory=dict)
@@ -162,12 +162,12 @@ class JobEdge(Struct, frozen=True):
     target: JobVertexId
     pattern: DistributionPattern
     ship_strategy: str
-    """The partitioner's name, for display."""
+    """Name of the partitioner, for display."""
     is_broadcast: bool
     upstream_mapper: SubtaskStateMapper
     downstream_mapper: SubtaskStateMapper
     input_index: int
-    """Logical input of the consumer's head operator (0-based)."""
+    """Which logical input of the consumer's head operator it feeds; counts from 0."""
     gate_index: int
     """Position among the consumer's gates."""
     barriers_overtake: bool = True
@@ -233,16 +233,16 @@ class CheckpointRetention(enum.Enum):
 
     NEVER = "no-externalized-checkpoints"
     ON_FAILURE = "delete-on-cancellation"
-    """When it failed; a job that was cancelled, or has finished, leaves none."""
+    """A job that failed leaves them; one that was cancelled, or has finished, leaves none."""
     ON_CANCELLATION = "retain-on-cancellation"
-    """When it failed or was cancelled."""
+    """A job that failed or was cancelled leaves them."""
 
 
 class CheckpointSettings(Struct, frozen=True):
     """What the coordinator needs (Flink's JobCheckpointingSettings)."""
 
     interval_ms: Millis | None = None
-    """None: no periodic checkpoints."""
+    """Milliseconds between two checkpoints; None: there are no periodic checkpoints."""
     exactly_once: bool = True
     timeout_ms: Millis = Millis(600_000)
     min_pause_ms: Millis = Millis(0)
@@ -251,14 +251,14 @@ class CheckpointSettings(Struct, frozen=True):
     retention: CheckpointRetention = CheckpointRetention.NEVER
     is_unaligned: bool = False
     aligned_timeout_ms: Millis = Millis(0)
-    """0: an unaligned checkpoint is unaligned from the start."""
+    """After this an aligned barrier becomes an unaligned one; 0: it is unaligned from the start."""
     retained: int = 1
-    """How many completed ones are kept while the job runs."""
+    """How many completed checkpoints are kept while the job runs."""
     directory: str = ""
-    """Empty: the JobMaster keeps everything in memory."""
+    """Where checkpoints go (path or URI); empty: the JobMaster keeps them in memory."""
     savepoint_directory: str = ""
     has_final: bool = True
-    """Whether tasks that have reached the end of their data wait for one more."""
+    """Whether tasks that have reached the end of their data wait for one more checkpoint."""
     restore_path: str = ""
     """The savepoint or checkpoint that the job starts from."""
     allow_non_restored_state: bool = False

@@ -21,7 +21,7 @@ class PipelinedRegion:
     index: int
     """Position among the graph's regions."""
     vertices: tuple[ExecutionVertexId, ...]
-    """In the topological order of the graph."""
+    """The subtasks, in the topological order of the graph."""
     consumed: tuple[ConsumedPartitionGroup, ...]
     """What the region reads from other regions: it can start once all of these can be read."""
 
@@ -166,18 +166,18 @@ class RegionTopology:
         return self._region_of[self._graph.partitions[partition].producer.id]
 
     def source_regions(self) -> tuple[PipelinedRegion, ...]:
-        """Those that read nothing from other regions: where scheduling begins."""
+        """The regions that read nothing from others: where scheduling begins."""
         return tuple(region for region in self.regions if not region.consumed)
 
     def producers_of(self, region: PipelinedRegion) -> tuple[PipelinedRegion, ...]:
-        """The other regions whose results it reads."""
+        """The other regions whose results this one reads."""
         found = {
             self._region_of[producer].index for group in region.consumed for producer in _producers(self._graph, group)
         }
         return tuple(self.regions[index] for index in sorted(found - {region.index}))
 
     def consumers_of(self, region: PipelinedRegion) -> tuple[PipelinedRegion, ...]:
-        """The other regions that read its results."""
+        """The other regions that read the results of this one."""
         # Partitions share their groups: an all-to-all has one group, and not one for each of its partitions.
         groups = {
             group

@@ -148,9 +148,10 @@ def _vertex_settings(vertex: JobVertex) -> str:
 
 
 def _operator_lines(names: Mapping[int, str], operator: OperatorConfig) -> Iterable[str]:
-    """
+    """What an operator of a vertex reads, and where its rows go.
+
     Args:
-        names: of the operators of the vertex, by node.
+        names: node -> name, of the operators of the vertex.
     """
     yield f"operator {operator.chain_index}: {operator.name}, id {operator.operator_id}"
     for index, each in enumerate(operator.inputs):

@@ -96,7 +96,8 @@ def batch_factory(factory: OperatorFactory) -> OperatorFactory:
 def batch_chaining(
     strategy: ChainingStrategy, transformation: PhysicalTransformation, configuration: Configuration
 ) -> ChainingStrategy:
-    """Inputs are sorted where they enter a task, so that an operator which needs that heads its chain."""
+    """The chaining strategy in batch mode: inputs are sorted where they enter a task, so an operator that needs that
+    heads     its chain."""
     is_sorted = configuration.get(SORTED_INPUTS) and any(key is not None for key in transformation.keys or ())
     return ChainingStrategy.HEAD if is_sorted and strategy is not ChainingStrategy.NEVER else strategy
 

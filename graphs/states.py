@@ -87,7 +87,7 @@ JOB_ENDS: Mapping[JobStatus, JobStatus] = {
     _J.FAILING: _J.FAILED,
     _J.CANCELLING: _J.CANCELED,
 }
-"""The status of a job whose executions have all ended -> the terminal one that it goes to. A job that is in another
+"""The status of a job whose executions have all ended -> the terminal status that it goes to. A job that is in another
 status waits for new executions."""
 
 State = TypeVar("State", ExecutionState, JobStatus)

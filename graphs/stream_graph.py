@@ -34,9 +34,9 @@ class ExchangeMode(enum.Enum):
     """How an exchange hands rows over, as far as the program says."""
 
     PIPELINED = "PIPELINED"
-    """While they are produced."""
+    """Rows are handed over while they are produced."""
     BATCH = "BATCH"
-    """Once all of them are produced."""
+    """Rows are handed over once all of them are produced."""
     UNDEFINED = "UNDEFINED"
     """The graph's `GlobalExchangeMode` decides."""
 
@@ -56,7 +56,7 @@ class StreamEdge(Struct, frozen=True, eq=False):
     source: int
     target: int
     input_index: int
-    """Logical input of the target; two edges with the same one are a union."""
+    """Which logical input of the target it feeds; two edges with the same one are a union."""
     partitioner: Partitioner
     exchange_mode: ExchangeMode
     output_tag: OutputTag | None
@@ -73,7 +73,7 @@ class StreamNode(Struct, eq=False, kw_only=True):
     """One operator of the program."""
 
     id: int
-    """From a counter of this process: it orders nodes, and must not leave the client."""
+    """A number from a counter of this process: it orders nodes, and must not leave the client."""
     name: str
     factory: OperatorFactory
     kind: TaskKind
@@ -84,12 +84,12 @@ class StreamNode(Struct, eq=False, kw_only=True):
     co_location_key: str | None
     chaining_strategy: ChainingStrategy
     keys: tuple[KeySelector | None, ...]
-    """Per logical input."""
+    """The key selector of each logical input; None where it is not keyed."""
     uid: str | None
     uid_hash: str | None
     buffer_timeout_ms: Millis
     has_own_buffer_timeout: bool
-    """Whether the program gave it for this operator."""
+    """Whether the program sets the buffer timeout for this operator."""
     description: str
     min_resources: ResourceSpec
     preferred_resources: ResourceSpec
@@ -167,12 +167,12 @@ class StreamGraph:
 
     @property
     def source_ids(self) -> list[int]:
-        """Ascending."""
+        """Ids of these nodes, ascending."""
         return sorted(node.id for node in self.nodes.values() if node.is_source)
 
     @property
     def sink_ids(self) -> list[int]:
-        """Ascending."""
+        """Ids of these nodes, ascending."""
         return sorted(node.id for node in self.nodes.values() if node.sink is not None)
 
     @property
@@ -180,7 +180,7 @@ class StreamGraph:
         return [edge for node in self.nodes.values() for edge in node.out_edges]
 
     def new_virtual_id(self) -> int:
-        """Below zero, where no transformation has its id."""
+        """An id below zero, where no transformation has its own."""
         self._last_virtual_id -= 1
         return self._last_virtual_id
 

@@ -1,4 +1,4 @@
-"""User code as bytes, and where it cannot be, which captured variable is to blame."""
+"""Pickles user code, and says of what cannot be pickled which captured variable is to blame."""
 
 from __future__ import annotations
 

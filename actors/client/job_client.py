@@ -79,7 +79,7 @@ class Pause:
         self._waited_s = 0.0
 
     def wait(self, deadline: float | None = None) -> None:
-        """Not beyond `deadline` (of time.monotonic)."""
+        """Waits, but not beyond `deadline` (of time.monotonic)."""
         left = self._next_s if deadline is None else min(self._next_s, deadline - time.monotonic())
         self._event.wait(max(0.0, left))
         self._waited_s += max(0.0, left)
@@ -112,12 +112,12 @@ class ClusterJobClient(JobClient):
         self._host = host
         self._cluster_id = cluster_id
         self._job = job
-        """As last seen: a JobMaster that takes another's place has an address of its own."""
+        """The job as last seen: a JobMaster that takes another's place has an address of its own."""
         self._owns_cluster = owns_cluster
         self._is_highly_available = is_highly_available
         self._new_pause = new_pause
         self._until_end = new_pause()
-        """Kept, as a result is mostly asked for again and again, with a timeout."""
+        """Waits for the end of the job; kept, as a result is mostly asked for again and again, with a timeout."""
         self._until_end.is_patient = True
         self._lock = threading.Lock()
         self._ended: JobDetails | None = None
@@ -201,7 +201,8 @@ class ClusterJobClient(JobClient):
             self._ask_dispatcher(CancelJob(self.job_id))
 
     def collected(self, collect_id: str) -> Iterator[Batch]:
-        """See JobClient. A job that does not finish raises here what `result` raises, after the rows that came."""
+        """The rows of that sink, as JobClient says. A job that does not finish raises here what `result` raises, after
+        them."""
         self._open_collects.add(collect_id)
         try:
             yield from self._take_all(collect_id)
@@ -258,7 +259,7 @@ class ClusterJobClient(JobClient):
                 pause.wait()
 
     def _savepoint(self, directory: str | None, stop: StopMode, deadline: float | None) -> str:
-        """Asks for a savepoint until it is known what became of it; see JobClient."""
+        """Asks for a savepoint until it is known what became of it; gives its directory, as JobClient says."""
         request = TriggerSavepoint(uuid.uuid4().hex, absolute(directory) if directory else "", stop)
         pause = self._new_pause()
         while True:
@@ -280,7 +281,7 @@ class ClusterJobClient(JobClient):
             pause.wait(deadline)
 
     def _ask_for_savepoint(self, request: TriggerSavepoint) -> SavepointResult | None:
-        """None: it is under way, or there is no JobMaster at the moment."""
+        """What became of the savepoint; None: it is under way, or there is no JobMaster at the moment."""
         try:
             result: SavepointResult | None = self._ask(self._job.job_master, GetSavepoint(request.request_id))
             if result is None:
@@ -377,7 +378,7 @@ class ClusterJobClient(JobClient):
 
 
 def _deadline(timeout: float | None) -> float | None:
-    """Of time.monotonic."""
+    """When the time is over, of time.monotonic; None: never."""
     return None if timeout is None else time.monotonic() + timeout
 
 
@@ -409,7 +410,8 @@ def _raise_unless_finished(ended: JobDetails) -> None:
 
 
 def _failure(job_name: str, cause: ErrorInfo) -> JobExecutionError:
-    """Holds the first failure as its cause, and the traceback of its process in the message."""
+    """The error of a job that failed, with the first failure as its cause, and the traceback of its process in the
+    message."""
     error = JobExecutionError(f"job {job_name!r} failed: {cause}")
     error.__cause__ = cause.exception()
     return error

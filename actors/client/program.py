@@ -83,7 +83,7 @@ class _Renderer:
 
 @contextlib.contextmanager
 def _as_main(program: Path, arguments: Sequence[str], settings: Mapping[str, str]) -> Iterator[None]:
-    """What a program sees of its process: its arguments, its own directory on the path, and the settings."""
+    """Gives the program its arguments, its own directory on the path, and the settings, as if it were run itself."""
     former_argv, former_path, former_environ = sys.argv, sys.path, dict(os.environ)
     sys.argv = [str(program), *arguments]
     sys.path = [str(program.resolve().parent), *former_path]

@@ -99,7 +99,7 @@ def session_jobs(name: str) -> tuple[JobOverview, ...]:
 
 
 def session_overview(name: str) -> ClusterOverview:
-    """What the session has to give."""
+    """What the session has of slots and TaskExecutors."""
     try:
         host = connect_to_session(name)
         overview: ClusterOverview = host.ask(resource_manager_of(name), GetClusterOverview(), ASK_TIMEOUT_MS)
@@ -109,7 +109,8 @@ def session_overview(name: str) -> ClusterOverview:
 
 
 def job_client(job: str, cluster: str | None = None) -> ClusterJobClient:
-    """
+    """The client of a job that runs in some cluster.
+
     Args:
         job: its id, or how that begins.
         cluster: where it runs; None: wherever it does on the running Ray cluster.

@@ -13,7 +13,7 @@ from flinkray.state.checkpoint_statistics import CheckpointOverview, CheckpointS
 
 
 def job_lines(jobs: Sequence[tuple[str, JobOverview]]) -> Iterator[str]:
-    """Of (cluster, job), oldest first."""
+    """The table of jobs, each with its cluster, oldest first."""
     rows = [("cluster", "job id", "status", "started", "name")]
     for cluster, job in sorted(jobs, key=lambda entry: entry[1].started_ms):
         rows.append((cluster, job.job_id, job.status.value, _time(job.started_ms), job.name))

@@ -14,13 +14,13 @@ class CoordinatorContext(Protocol):
 
     @property
     def parallelism(self) -> int:
-        """Of the coordinated operator."""
+        """Parallelism of the coordinated operator."""
 
     def now_ms(self) -> int:
-        """Epoch milliseconds."""
+        """The time in epoch milliseconds."""
 
     def send_event(self, subtask_index: int, event: Any) -> None:
-        """To the operator in the current attempt of that subtask; dropped where none runs."""
+        """Sends to the operator in the current attempt of that subtask; the event is dropped where none runs."""
 
     def call_later(self, delay_ms: float, callback: Callable[[], None]) -> Cancellable:
         """Runs `callback` in the JobMaster's thread after `delay_ms`."""

@@ -27,9 +27,9 @@ class _Subtask(Struct):
     committed: int = 0
     """Batches with a lower sequence will not come again."""
     handed: int = 0
-    """Sequence after the last one that the driver was given."""
+    """Sequence after the last batch that the driver was given."""
     acknowledged: int = 0
-    """Sequence after the last one of which the sink knows that it needs no room."""
+    """Sequence after the last batch of which the sink knows that it needs no room any more."""
     cuts: dict[int, int] = field(default_factory=dict)
     """Checkpoint -> sequence of the first batch behind its barrier. Ascending."""
 
@@ -91,22 +91,23 @@ class CollectCoordinator(OperatorCoordinator):
         """The last complete checkpoints, oldest first."""
         self._subtasks = [_Subtask() for _ in range(context.parallelism)]
         self._buffer: deque[_Entry] = deque()
-        """What the driver may have."""
+        """The batches that the driver may have now."""
         self._uncommitted: list[_Entry] = []
-        """What may come again, in the order of arrival."""
+        """The batches that may come again, as no complete checkpoint has them, in the order of arrival."""
         self._in_snapshots: dict[int, tuple[int, ...]] = {}
         """Checkpoint -> per subtask, the sequence of the first batch that its snapshot of this does not have."""
         self._former: tuple[tuple[int, ...], ...] = ()
-        """As in `_Snapshot`: which rows that come with a former sequence are here already."""
+        """As in `_Snapshot`; it tells which rows that come with a former sequence are here already."""
         self._nobodys_handed = 0
         """Sequence after the last of the entries of nobody that the driver was given."""
         self._last_positions: tuple[int, ...] = ()
         self._last_batches: list[Batch] = []
-        """What the driver was given last, and what it had before."""
+        """What the driver was given last; `_last_positions` is what it had before."""
         self._initial_id = 0
         """The checkpoint that this was restored from."""
         self._restored_id: int | None = None
-        """Until the next is complete: the checkpoint of which only this coordinator's cut is known, not the sinks'."""
+        """The checkpoint that this was restored from, until the next is complete: of it only the cut of this
+        coordinator is known,         and not that of the sinks."""
         self._is_closed = False
         self._error: FlinkrayError | None = None
 
@@ -146,7 +147,8 @@ class CollectCoordinator(OperatorCoordinator):
         subtask.acknowledged = 0
 
     def survives_restart(self, checkpoint_id: int | None) -> bool:
-        """Unless the job goes back to before the checkpoint that this was restored from: nothing is known of that."""
+        """Whether the job does not go back to before the checkpoint that this was restored from, of which nothing is
+        known."""
         return checkpoint_id is None or checkpoint_id >= self._initial_id
 
     def snapshot(self, checkpoint_id: int) -> bytes:
@@ -285,7 +287,7 @@ class CollectCoordinator(OperatorCoordinator):
         self._make_room({})
 
     def _skip(self, positions: Sequence[int]) -> None:
-        """The driver has been given so much, whoever gave it."""
+        """Counts batches up to these positions as given to the driver, whoever gave them."""
         if len(positions) == len(self._subtasks) + 1:
             *of_subtasks, of_nobody = positions
             for subtask, position in zip(self._subtasks, of_subtasks, strict=True):
@@ -293,7 +295,7 @@ class CollectCoordinator(OperatorCoordinator):
             self._nobodys_handed = max(self._nobodys_handed, of_nobody)
 
     def _was_handed(self, entry: _Entry) -> bool:
-        """Whether a JobMaster before this one gave it to the driver."""
+        """Whether a JobMaster before this one gave the batch to the driver."""
         subtask_index, sequence, _ = entry
         handed = self._nobodys_handed if subtask_index == _NOBODY else self._subtasks[subtask_index].handed
         return sequence < handed

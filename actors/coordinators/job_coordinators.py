@@ -19,7 +19,7 @@ ContextOf = Callable[[OperatorId, JobVertexId, int], CoordinatorContext]
 
 
 class JobCoordinators:
-    """See the module. For the JobMaster's thread.
+    """The coordinators of one job's operators, by operator. For the JobMaster's thread.
 
     Args:
         has_checkpoints: the job takes checkpoints periodically.
@@ -78,18 +78,18 @@ class JobCoordinators:
     # -- subtasks ------------------------------------------------------------------------------------------------
 
     def handle_event(self, operator_id: OperatorId, subtask_index: int, event: Any) -> None:
-        """From the current attempt of that subtask; raises what the coordinator raises."""
+        """Hands over an event of the current attempt of that subtask; raises what the coordinator raises."""
         coordinator = self._coordinators.get(operator_id)
         if coordinator is not None:
             coordinator.handle_event(subtask_index, event)
 
     def subtask_started(self, vertex_id: JobVertexId, subtask_index: int) -> None:
-        """A new attempt runs."""
+        """A new attempt of the subtask runs."""
         for operator_id in self._of_vertex[vertex_id]:
             self._coordinators[operator_id].subtask_started(subtask_index)
 
     def subtasks_failed(self, vertices: Iterable[ExecutionVertexId], checkpoint_id: int | None) -> None:
-        """These have ended, and start again from that checkpoint, or without state."""
+        """These subtasks have ended, and start again from that checkpoint, or without state."""
         for vertex in vertices:
             for operator_id in self._of_vertex[vertex.vertex_id]:
                 self._coordinators[operator_id].subtask_failed(vertex.subtask_index, checkpoint_id)
@@ -97,11 +97,11 @@ class JobCoordinators:
     # -- checkpoints ---------------------------------------------------------------------------------------------
 
     def snapshot(self, checkpoint_id: int) -> dict[OperatorId, bytes]:
-        """Raises what the first coordinator that cannot give its state raises."""
+        """The states of all coordinators. Raises what the first one that cannot give its state raises."""
         return {operator_id: each.snapshot(checkpoint_id) for operator_id, each in self._coordinators.items()}
 
     def notify(self, checkpoint_id: int, is_complete: bool) -> None:
-        """What became of the checkpoint."""
+        """Tells all coordinators what became of the checkpoint."""
         for coordinator in self._coordinators.values():
             if is_complete:
                 coordinator.notify_checkpoint_complete(checkpoint_id)
@@ -112,7 +112,7 @@ class JobCoordinators:
 
     @property
     def collectors(self) -> Sequence[CollectCoordinator]:
-        """Of the sinks that bring rows to the driver."""
+        """The coordinators of the sinks that bring rows to the driver."""
         return [each for each in self._coordinators.values() if isinstance(each, CollectCoordinator)]
 
     def collector(self, collect_id: str) -> CollectCoordinator:

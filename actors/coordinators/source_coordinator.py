@@ -75,7 +75,7 @@ class SourceCoordinator(OperatorCoordinator):
         self._registered: set[int] = set()
         self._assigned = SplitAssignments()
         self._waiting: dict[int, list[_Waiting]] = defaultdict(list)
-        """For readers that have not registered."""
+        """Subtask -> events for its reader, which has not registered."""
         self._is_closed = False
 
     def start(self) -> None:
@@ -175,7 +175,7 @@ class SourceCoordinator(OperatorCoordinator):
             self.send(subtask_index, AddSplits(dumps(list(splits))), tuple(splits))
 
     def send(self, subtask_index: int, event: Any, splits: tuple[Any, ...] = ()) -> None:
-        """To the reader, at once or as soon as it has registered; `splits` are its own from then on."""
+        """Sends to the reader, at once or as soon as it has registered; `splits` are its own from then on."""
         if not 0 <= subtask_index < self._context.parallelism:
             raise ValueError(f"there is no subtask {subtask_index}, the source has {self._context.parallelism}")
         if self._is_closed:
@@ -202,7 +202,8 @@ class SourceCoordinator(OperatorCoordinator):
         self._guard("add_reader", lambda: enumerator.add_reader(subtask_index))
 
     def _give_back_waiting(self, enumerator: SplitEnumerator, restored: _Snapshot) -> None:
-        """Splits that no reader ever got: as if their readers, or those that are there instead, had been lost."""
+        """Gives back splits that no reader ever got, as if their readers, or those that are there instead, had been
+        lost."""
         for former_index, splits in restored.waiting.items():
             if splits:
                 enumerator.add_splits_back(splits, former_index % self._context.parallelism)

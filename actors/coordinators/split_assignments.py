@@ -15,7 +15,7 @@ class SplitAssignments:
 
     def __init__(self) -> None:
         self._since: Assignments = defaultdict(list)
-        """Since the last checkpoint was triggered."""
+        """What was assigned since the last checkpoint was triggered."""
         self._before: dict[int, Assignments] = {}
         """Checkpoint -> what was assigned between the one before it and it. Ascending."""
 

@@ -11,7 +11,7 @@ from flinkray.config.options import CHECKPOINT_DIRECTORY, HIGH_AVAILABILITY_DIRE
 
 
 def high_availability_directory(configuration: Configuration, cluster_id: str) -> str:
-    """The cluster's (path or URI); "" where nothing outlives the masters."""
+    """The directory of the cluster (path or URI); "" where nothing outlives the masters."""
     chosen = configuration.get(HIGH_AVAILABILITY_DIRECTORY)
     checkpoints = configuration.get(CHECKPOINT_DIRECTORY)
     if not chosen and not checkpoints:

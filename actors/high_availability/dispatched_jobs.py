@@ -1,4 +1,4 @@
-"""A job as its Dispatcher knows it, and how that comes from the store. Functions block, for threads that may."""
+"""A job as its Dispatcher knows it, and how that comes from the store. The functions block, for threads that may."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class DispatchedJob(Struct):
-    """Belongs to one Dispatcher."""
+    """What one Dispatcher knows of one job."""
 
     job_id: JobId
     name: str
@@ -31,18 +31,18 @@ class DispatchedJob(Struct):
     job_master: Address
     session: SessionId
     number: int = 1
-    """Of the JobMaster."""
+    """Number of its JobMaster; counts from 1."""
     status: JobStatus = JobStatus.INITIALIZING
     is_cancelled: bool = False
     is_stored: bool = True
     is_acknowledged: bool = True
-    """Its submission was answered, so that another one under its id is a mistake."""
+    """Whether its submission was answered, so that another one under its id is a mistake."""
     ending: JobDetails | None = None
-    """How it has ended, which is yet to be stored."""
+    """How the job has ended, while that is yet to be stored."""
     has_rows_to_take: bool = False
     archived: JobDetails | None = None
     silent_deaths: int = 0
-    """JobMasters in a row that died before they said anything."""
+    """How many JobMasters in a row died before they said anything."""
 
     def stored(self) -> StoredJob:
         """What the next Dispatcher has to know."""
@@ -83,7 +83,7 @@ def recover(store: JobStore) -> list[tuple[StoredJob, JobDetails | None]]:
 
 
 def _result(store: JobStore, job: StoredJob, status: JobStatus) -> JobDetails:
-    """As it was stored; as much as is known where that cannot be read any more."""
+    """The result as it was stored; as much as is known of it where it cannot be read any more."""
     try:
         return store.result(job.job_id)
     except StoreCorruptedError as error:

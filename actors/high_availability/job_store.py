@@ -67,29 +67,29 @@ class JobStore:
         return jobs
 
     def add(self, table: Table, job_id: JobId, job_graph: SerializedValue[JobGraph]) -> None:
-        """A new job, which the table has already."""
+        """Stores a new job, which the table has already."""
         self._write(self._graph_of(job_id), job_graph.to_bytes())
         self.save(table)
 
     def graph(self, job_id: JobId) -> SerializedValue[JobGraph]:
-        """Of a job that has not ended. Raises StoreCorruptedError as well."""
+        """The JobGraph of a job that has not ended. Raises StoreCorruptedError as well."""
         path = self._graph_of(job_id)
         # Opened here, where a graph that cannot be read can still be told from a JobMaster that dies.
         return SerializedValue(self._unpickled(self._read(path), path))
 
     def save(self, table: Table) -> None:
-        """Replaces the table."""
+        """Replaces the table of all jobs."""
         assert self._log is not None, "a store is taken before it is changed"
         self._log.append(pickle.dumps(dict(table)))
 
     def end(self, table: Table, details: JobDetails) -> None:
-        """The job has ended, as the table says already: its result stays, and nothing else of it."""
+        """Stores the result of a job that has ended, as the table says already, and removes all else of it."""
         self._write(self._result_of(details.job_id), pickle.dumps(details))
         self.save(table)
         self.forget(details.job_id)
 
     def expire(self, table: Table, job_id: JobId) -> None:
-        """Nobody can ask for the job any more, as the table says already."""
+        """Removes the result of a job for which nobody can ask any more, as the table says already."""
         self.save(table)
         self._remove(self._result_of(job_id))
 
@@ -100,13 +100,13 @@ class JobStore:
             remove_directory(*resolve_for_checkpoint(join(self._directory, job_id)))
 
     def result(self, job_id: JobId) -> JobDetails:
-        """Of a job that has ended. Raises StoreCorruptedError as well."""
+        """The result of a job that has ended. Raises StoreCorruptedError as well."""
         path = self._result_of(job_id)
         details: JobDetails = self._unpickled(self._read(path), path)
         return details
 
     def remove(self) -> None:
-        """The cluster is down for good: removes its directory."""
+        """Removes the directory of the cluster, which is down for good."""
         remove_directory(*resolve_for_checkpoint(self._directory))
 
     # -- inside --------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ class JobStore:
             remove_files(system, [path])
 
     def _write(self, uri: str, content: bytes) -> None:
-        """As a whole or not at all; twice is the same as once."""
+        """Writes the file as a whole or not at all; twice is the same as once."""
         system, path = resolve_for_checkpoint(uri)
         try:
             write_atomically(system, path, hashlib.sha256(content).digest() + content)

@@ -1,4 +1,4 @@
-"""Who is the JobMaster of a job, and which of its checkpoints are complete. Blocks; for threads that may."""
+"""Who is the JobMaster of a job, and which of its checkpoints are complete. All of it blocks, for threads that may."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CheckpointPointers(Struct, frozen=True):
     generation: int = 0
     """How many JobMasters the job had before this one."""
     next_id: int = 1
-    """Above the id of every checkpoint that was ever begun."""
+    """A checkpoint id above that of every checkpoint that was ever begun."""
     directories: tuple[str, ...] = ()
     """URIs of the complete checkpoints that the job can go on from, newest first."""
     ended: bytes = b""

@@ -17,15 +17,15 @@ class StoredJob(Struct, frozen=True):
     name: str
     started_ms: int
     number: int
-    """Of its JobMaster; counts from 1."""
+    """Number of its JobMaster; counts from 1."""
     job_master: Address
     session: SessionId
     is_cancelled: bool = False
-    """It was asked to end."""
+    """Whether the job was asked to end."""
     status: JobStatus | None = None
-    """A terminal one; None: it has not ended."""
+    """A terminal status; None: the job has not ended."""
     has_rows_to_take: bool = False
-    """Of an ended job, see JobEnded."""
+    """Whether the driver has not taken all rows of an ended job yet, as in JobEnded."""
 
 
 class StoreCorruptedError(CheckpointError):

@@ -57,7 +57,9 @@ class CheckpointWrite:
         """It could not be found out whether the checkpoint counts."""
 
     def run(self) -> None:
-        """Blocks. Raises CheckpointError: it is not complete, unless it `is_in_doubt`; or LeadershipLostError."""
+        """Writes the metadata and records the pointer; blocks.          Raises:             CheckpointError: the
+        checkpoint is not complete, unless it `is_in_doubt`.             LeadershipLostError: another JobMaster has the
+        job."""
         write_metadata(self.checkpoint)
         with self._lock:
             self._is_decided = not self.is_given_up
@@ -77,7 +79,7 @@ class CheckpointWrite:
             raise
 
     def give_up(self) -> bool:
-        """False: it is too late, the checkpoint may be what a job recovers from."""
+        """Takes the checkpoint back; False: it is too late, as a job may recover from it."""
         with self._lock:
             self.is_given_up = not self._is_decided
             return self.is_given_up

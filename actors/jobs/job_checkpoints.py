@@ -67,7 +67,8 @@ _REMEMBERED = 64
 
 
 class JobCheckpoints:
-    """See the module. For the JobMaster's thread; `go_on` is to be called after everything that happens to the job."""
+    """Carries out what the CheckpointCoordinator of a job decides, and keeps its completed checkpoints.      For the
+    JobMaster's thread; `go_on` is to be called after everything that happens to the job."""
 
     def __init__(
         self,
@@ -90,14 +91,14 @@ class JobCheckpoints:
         self._store = CompletedCheckpoints(settings.retained)
         self._executor = SequentialExecutor(services.main_thread)
         self._reserved_id = recovered.first_id + RESERVED_IDS
-        """All below are recorded as used."""
+        """All checkpoint ids below this are recorded as used."""
         self._is_reserving = False
         self._assignment: Assignment | None = None
         self._restored: CompletedCheckpoint | None = None
         self._requested: set[str] = set()
         self._savepoints: deque[SavepointResult] = deque(maxlen=_REMEMBERED)
         self._dropped: dict[int, str] = {}
-        """Directories of the last checkpoints that were given up."""
+        """Checkpoint -> its directory, of the last ones that were given up: tasks may still report files there."""
         self._timer: tuple[int, Cancellable] | None = None
         if recovered.initial is not None:
             self._store.start_from(recovered.initial)
@@ -136,7 +137,7 @@ class JobCheckpoints:
 
     @property
     def is_storing(self) -> bool:
-        """Nothing can be restored now: see the CheckpointCoordinator."""
+        """A checkpoint is being stored, so that it is not known yet what a job would be restored from."""
         return self._coordinator.is_storing
 
     def restore(self) -> Assignment | None:
@@ -155,7 +156,7 @@ class JobCheckpoints:
 
     @property
     def restored_id(self) -> int | None:
-        """Of the checkpoint that `restore` has chosen."""
+        """Id of the checkpoint that `restore` has chosen; None: without state."""
         return None if self._restored is None else self._restored.checkpoint_id
 
     def restore_of(self, vertex: ExecutionVertex) -> Any:
@@ -163,7 +164,7 @@ class JobCheckpoints:
         return None if self._assignment is None else self._assignment.tasks.get(vertex.id)
 
     def on_damaged(self, error: ErrorInfo) -> bool:
-        """A task found the checkpoint damaged that it was to start from; whether there is another one."""
+        """A task found the checkpoint damaged that it was to start from; gives whether there is another one."""
         if self._restored is not None:
             log.warning("%s; it is not used any more, what sinks committed with it may be committed again", error)
             self._store.set_aside(self._restored)
@@ -208,7 +209,7 @@ class JobCheckpoints:
 
     @property
     def savepoints(self) -> tuple[SavepointResult, ...]:
-        """The last ones that were asked for, oldest first."""
+        """What became of the last savepoints that were asked for, oldest first."""
         return tuple(self._savepoints)
 
     def check(self) -> None:
@@ -324,7 +325,7 @@ class JobCheckpoints:
         return CheckpointPointers(self._generation, next_id, tuple(directories), ended)
 
     def _reserve_ids(self) -> None:
-        """Completed checkpoints do that too; this is for when none is completed for long."""
+        """Records more ids as used before they run out, where no completed checkpoint has done that for long."""
         leadership, left = self._leadership, self._reserved_id - self._coordinator.next_id
         if leadership is None or self._is_reserving or left > _FEW_IDS:
             return
@@ -382,7 +383,7 @@ def _task_message(command: SendTrigger | SendComplete | SendAborted, session: Se
 
 @dataclass
 class _Once:
-    """Passes on the first call."""
+    """Passes on its first call, and nothing later."""
 
     then: Callable[[], None]
     is_called: bool = False

@@ -29,12 +29,13 @@ class JobMetrics:
                 self._reported[execution.vertex.id] = attempt, figures
 
     def of(self, subtask: ExecutionVertex) -> TaskMetrics:
-        """The last report of the subtask's current attempt."""
+        """The figures that the subtask's current attempt has reported last."""
         attempt, figures = self._reported.get(subtask.id, (None, _NOTHING))
         return figures if attempt == subtask.current.attempt_id else _NOTHING
 
     def accumulators(self) -> dict[str, int | float]:
-        """Summed over all subtasks: the final ones of tasks that have ended, the last reported ones of others."""
+        """Sums over all subtasks of the final accumulators of tasks that have ended, and the last reported ones of
+        others."""
         totals: dict[str, int | float] = {}
         for subtask in self._graph.vertices.values():
             final = subtask.current.accumulators if subtask.current.state.is_terminal else {}
@@ -106,6 +107,6 @@ def _reads_source(vertex: ExecutionJobVertex) -> bool:
 
 
 def _lowest(watermarks: Iterable[int | None]) -> int | None:
-    """None as long as one of them is not known."""
+    """The lowest watermark; None as long as one of them is not known."""
     known = list(watermarks)
     return None if not known or None in known else min(mark for mark in known if mark is not None)

@@ -24,15 +24,15 @@ class Recovered(Struct, frozen=True):
     """What the job starts with."""
 
     generation: int = 0
-    """JobMasters before this one."""
+    """How many JobMasters the job had before this one."""
     first_id: int = 1
-    """Above every id that the job has used, and that of what it starts from."""
+    """The first id for new checkpoints: above all that the job has used, and above that of what it starts from."""
     checkpoints: tuple[CompletedCheckpoint, ...] = ()
-    """The job's own, newest first."""
+    """The job's own checkpoints that it can go on from, newest first."""
     initial: CompletedCheckpoint | None = None
-    """What the user has named."""
+    """The savepoint or checkpoint that the user has named, if the job goes on from that."""
     ended: bytes = b""
-    """As CheckpointPointers.ended: there is nothing to start any more."""
+    """As CheckpointPointers.ended; not empty: the job has ended, and there is nothing to start any more."""
 
 
 def recover(settings: CheckpointSettings, leadership: JobLeadership | None) -> Recovered:

@@ -100,7 +100,7 @@ class RunningJob:
         """Collect ids whose rows the driver does not all have yet."""
         self._job_name = job_graph.name
         self._told_failure: TaskFailure | None = None
-        """The last one that is in the log."""
+        """The last failure that is in the log."""
 
     # -- the life of the job -------------------------------------------------------------------------------------
 
@@ -118,7 +118,7 @@ class RunningJob:
         self._tell_failures()
 
     def _tell_failures(self) -> None:
-        """To the log, as a job may restart for ever; what ends it, who waits for it gets as an error."""
+        """Writes failures that the job survives to the log. What ends the job, its clients get as an error."""
         told, failures = self._told_failure, self.scheduler.failures
         if not failures or failures[-1].root is told:
             return
@@ -133,11 +133,11 @@ class RunningJob:
 
     @property
     def is_over(self) -> bool:
-        """It is in a terminal status, and nothing of it is in doubt."""
+        """The job is in a terminal status, and nothing of it is in doubt."""
         return self.scheduler.status.is_terminal and not self._checkpoints.is_storing
 
     def end(self, then: Callable[[JobDetails], None]) -> None:
-        """It is over: lets go of what it has, and calls `then` when nothing is left that should not be."""
+        """The job is over: closes what it has, and calls `then` when nothing is left that should not be."""
         self._coordinators.close()
         details = self.details()
         self._checkpoints.end(details.status, pickle.dumps(details), lambda: then(details))
@@ -158,7 +158,7 @@ class RunningJob:
                 self._carry_out(command)
 
     def _restart_subtasks(self) -> None:
-        """Says what subtasks start again from, as soon as that can be told."""
+        """Starts subtasks again, as soon as it is known what checkpoint they start from."""
         reset = self._reset
         if reset is None or self._checkpoints.is_storing:
             return
@@ -200,14 +200,14 @@ class RunningJob:
             log.debug("ignored %s of %s", message.state, message.attempt_id)
 
     def _has_found_damage(self, attempt_id: AttemptId, error: ErrorInfo) -> bool:
-        """The task cannot be restored from the checkpoint that it was to start from."""
+        """Whether the task cannot be restored as the checkpoint is damaged that it was to start from."""
         execution = self._execution(attempt_id)
         if execution is None or error.type_name != DamagedCheckpointError.__name__:
             return False
         return execution.state in (ExecutionState.DEPLOYING, ExecutionState.INITIALIZING)
 
     def _on_operator_event(self, message: OperatorEventSent) -> None:
-        """For an operator's coordinator; those of past attempts are ignored."""
+        """Hands an event to its operator's coordinator; those of past attempts are ignored."""
         execution = self._execution(message.attempt_id)
         if execution is None or execution.state.is_terminal or self.scheduler.status.is_terminal:
             log.debug("ignored an event of %s", message.attempt_id)
@@ -254,7 +254,7 @@ class RunningJob:
         return Collected(tuple(batches), is_end, coordinator.positions)
 
     def received(self, collect_id: str) -> None:
-        """The driver has all the rows that it wants."""
+        """The driver has all the rows of that sink that it wants."""
         self._undrained.discard(collect_id)
 
     @property

@@ -92,6 +92,6 @@ class JobCoordinatorContext:
         return self._services.main_thread.run_later(delay_ms, callback)
 
     def fail_job(self, error: BaseException) -> None:
-        """Comes back as a message, since the scheduler may be in the middle of a move."""
+        """Fails the job a moment later, since the scheduler may be in the middle of a move."""
         info = ErrorInfo.of(error)
         self._services.main_thread.run(lambda: self._services.fail_job(info))

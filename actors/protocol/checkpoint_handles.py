@@ -32,7 +32,7 @@ class FileState(Struct, frozen=True):
     """A slice of a file."""
 
     path: str
-    """Within the file system of the checkpoint, absolute."""
+    """The absolute path within the file system of the checkpoint."""
     offset: int
     length: int
     checksum: int
@@ -48,7 +48,7 @@ class SharedFile(Struct, frozen=True):
     name: str
     """What the state backend calls it."""
     path: str
-    """Within the file system of the checkpoint, absolute."""
+    """The absolute path within the file system of the checkpoint."""
     length: int
     checksum: int
 
@@ -77,11 +77,11 @@ class StatePart(Struct, frozen=True):
     kind: PartKind
     data: StateBytes
     items: int
-    """Rows of a table, items of a list."""
+    """How many rows the table has, or items the list."""
     key_groups: tuple[int, int] | None = None
-    """First and last + 1 of the subtask that wrote it, for KEYED and NATIVE."""
+    """The key groups [first, end) of the subtask that wrote it, for KEYED and NATIVE."""
     shared: tuple[SharedFile, ...] = ()
-    """Of NATIVE; `data` says how the backend puts them together."""
+    """The files of a NATIVE part; `data` says how the backend puts them together."""
 
     @property
     def nbytes(self) -> int:
@@ -127,7 +127,7 @@ class RestoredPart(Struct, frozen=True):
 
     part: StatePart
     first: int = 0
-    """Of the items of a list: which ones; for other kinds everything is read."""
+    """The items [first, end) of a list; of other kinds everything is read."""
     end: int | None = None
     is_shared: bool = False
     """Of rows in flight: other subtasks get them as well, and each keeps its own."""
@@ -140,22 +140,22 @@ class TaskRestore(Struct, frozen=True):
     directory: str
     """URI of the checkpoint, for reading its parts and for errors."""
     operators: Mapping[OperatorId, tuple[RestoredPart, ...]] = field(default_factory=dict)
-    """Only operators that have state."""
+    """Operator -> the parts of its state; only operators that have state."""
     is_finished: bool = False
-    """Every subtask of the vertex had finished: it emits nothing but its end."""
+    """Every subtask of the vertex had finished, so that the task emits nothing but its end."""
     rescaled: frozenset[OperatorId] = frozenset()
-    """Operators that had another parallelism."""
+    """Operators that had another parallelism at the checkpoint."""
 
 
 class CheckpointMetrics(Struct, frozen=True):
     """How a subtask's part of a checkpoint went."""
 
     start_delay_ms: float = 0.0
-    """From the coordinator's trigger to the first barrier at the task."""
+    """Time from the coordinator's trigger to the first barrier at the task."""
     alignment_ms: float = 0.0
-    """From the first to the last barrier."""
+    """Time from the first to the last barrier."""
     sync_ms: float = 0.0
     """How long the task processed no rows for it."""
     async_ms: float = 0.0
     in_flight_bytes: int = 0
-    """Persisted by an unaligned checkpoint."""
+    """Bytes of rows in flight that an unaligned checkpoint persisted."""

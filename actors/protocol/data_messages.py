@@ -31,7 +31,7 @@ class RequestSubpartition(Struct, frozen=True):
     credit: int
     consumer: Address
     buffer_rows: int | None = None
-    """As in `NewBufferSize`; None: as many as the producer likes to begin with."""
+    """Rows per buffer, as in `NewBufferSize`; None: as many as the producer likes to begin with."""
 
 
 class BufferEntry(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What a Dispatcher answers when it cannot do what it is asked."""
+"""Errors that a Dispatcher answers with when it cannot do what it is asked."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class CheckpointOptions(Struct, frozen=True):
     """How a checkpoint is taken (Flink's CheckpointOptions)."""
 
     is_savepoint: bool = False
-    """In the format that every backend reads, aligned, in a directory of its own."""
+    """It is in the format that every backend reads, aligned, and in a directory of its own."""
     is_exactly_once: bool = True
     """False: channels do not wait for each other's barriers."""
     is_unaligned: bool = False

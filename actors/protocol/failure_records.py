@@ -12,7 +12,7 @@ class TaskFailure(Struct, frozen=True):
     """One task that failed, or the job as a whole."""
 
     time_ms: int
-    """Epoch milliseconds."""
+    """When it failed, in epoch milliseconds."""
     error: ErrorInfo
     task_name: str | None = None
     """For example `map (1/2)`; None: it was no task, but a coordinator, or something else that all tasks need."""
@@ -25,5 +25,5 @@ class FailureRecord(Struct, frozen=True):
 
     root: TaskFailure
     decision: str
-    """For example `restarts after 1 s: ...` or `fails: ...`."""
+    """What was done about it, for example `restarts after 1 s: ...` or `fails: ...`."""
     concurrent: tuple[TaskFailure, ...] = ()

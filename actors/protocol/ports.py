@@ -36,7 +36,7 @@ class Clock(Protocol):
 
 class Cancellable(Protocol):
     def cancel(self) -> None:
-        """Without effect when it has run or was cancelled before."""
+        """Prevents the call; without effect when it was made or cancelled before."""
 
 
 class Timers(Protocol):
@@ -81,11 +81,11 @@ class EndpointSpec(Struct, frozen=True):
 
     address: Address
     endpoint: type[Endpoint] | str
-    """Its class; or, where who starts it has no use for the module, "module:Class"."""
+    """Class of the endpoint; or "module:Class", where whoever starts it has no use for the module."""
     arguments: tuple[Any, ...] = ()
-    """For the endpoint's constructor, after the context; picklable."""
+    """Arguments of the endpoint's constructor, after the context; picklable."""
     display_name: str = ""
-    """How it reads in the Ray dashboard, for example `JobMaster(word-count)`."""
+    """How the endpoint reads in the Ray dashboard, for example `JobMaster(word-count)`."""
     cpus: float = 0.0
     memory_bytes: int = 0
     resources: dict[str, float] = field(default_factory=dict)
@@ -93,18 +93,18 @@ class EndpointSpec(Struct, frozen=True):
     node_of: Address | None = None
     """Start it on the node of that endpoint, which must be the spawner itself (a slot beside its TaskExecutor)."""
     dies_with_spawner: bool = False
-    """It ends when the spawner does, even in a cluster that outlives its client."""
+    """The endpoint ends when the spawner does, even in a cluster that outlives its client."""
     restarts: bool = False
     """If it dies other than by `kill`, the host starts it again: same spec, same address, nothing of its memory. Those
     that watch it get EndpointDied for the one that died, and go on watching."""
 
     @property
     def kind(self) -> str:
-        """The name of its class."""
+        """The name of the endpoint's class."""
         return self.endpoint.rpartition(":")[2] if isinstance(self.endpoint, str) else self.endpoint.__name__
 
     def load(self) -> type[Endpoint]:
-        """Its class; imports the module."""
+        """The endpoint's class; imports its module."""
         if not isinstance(self.endpoint, str):
             return self.endpoint
         module, _, name = self.endpoint.partition(":")
@@ -168,7 +168,7 @@ class EndpointContext(Protocol):
         """Starts an endpoint and watches it: its death arrives here as EndpointDied. Returns at once."""
 
     def watch(self, address: Address) -> None:
-        """Its death arrives here as EndpointDied."""
+        """Watches an endpoint: its death arrives here as EndpointDied."""
 
     def kill(self, address: Address) -> None:
         """Ends an endpoint at once; nothing happens if it is gone. No EndpointDied is sent for it to the killer."""

@@ -19,14 +19,14 @@ class DeclareSlots(Struct, frozen=True):
 
 
 class DeployTask(Struct, frozen=True):
-    """Submit the task."""
+    """Submit the task to that TaskExecutor."""
 
     task_executor: Address
     deployment: TaskDeployment
 
 
 class CancelAttempt(Struct, frozen=True):
-    """Cancel the task."""
+    """Cancel the attempt, which runs in that slot."""
 
     task_executor: Address
     allocation_id: AllocationId
@@ -63,7 +63,7 @@ class SubtaskStarted(Struct, frozen=True):
 
 
 class StatusChanged(Struct, frozen=True):
-    """The job's status moved."""
+    """The job has this status now."""
 
     status: JobStatus
 
@@ -82,7 +82,7 @@ class SubtasksReset(Struct, frozen=True):
     restart: int
     """For `deploy_restarted`: a call for a restart that another failure has changed meanwhile is ignored."""
     vertices: tuple[ExecutionVertexId, ...]
-    """In topological order; perhaps some that have not run since their last reset."""
+    """The subtasks, in topological order; some of them may not have run since their last reset."""
     is_global: bool
     """The job is restarted because it failed as a whole: `vertices` are all, and its coordinators begin anew."""
 

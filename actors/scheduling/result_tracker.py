@@ -31,12 +31,13 @@ class ResultTracker:
         self._graph = graph
         self._release_strategy = PartitionReleaseStrategy(topology)
         self._held: dict[ResultPartitionKey, Execution] = {}
-        """By result: the attempt that made it."""
+        """Result -> the attempt that made it."""
         self._late: set[AttemptId] = set()
         """Attempts that finished although they were cancelled."""
 
     def on_finished(self, execution: Execution) -> list[ReleaseResultPartitions]:
-        """The attempt's results can be read; gives what need not be kept any more, as it has read that."""
+        """The attempt's results can be read from now on; gives the results that it has read, which nobody needs any
+        more."""
         for partition in execution.vertex.results:
             if not partition.result.result_type.is_pipelined:
                 self._held[partition.key] = execution
@@ -70,7 +71,7 @@ class ResultTracker:
         return key in self._held
 
     def holding_slots(self) -> frozenset[AllocationId]:
-        """Those that have results which are still needed."""
+        """The slots that have results which are still needed."""
         return frozenset(allocation_of(execution) for execution in self._held.values())
 
     def clear(self) -> None:

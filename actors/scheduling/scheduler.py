@@ -70,7 +70,7 @@ MAX_LOST_SLOTS = 3
 
 
 class Scheduler:
-    """See the module. Not thread-safe."""
+    """Decides for one job what runs where and when. Not thread-safe."""
 
     def __init__(
         self,
@@ -258,16 +258,16 @@ class Scheduler:
 
     @property
     def restarts(self) -> int:
-        """How many have begun; failures that join a restart do not count."""
+        """How many restarts have begun; failures that join a restart do not count."""
         return self._restarts.begun
 
     @property
     def failures(self) -> tuple[FailureRecord, ...]:
-        """The last ones, oldest first."""
+        """The last failures, oldest first."""
         return self._failure_handler.history.records
 
     def slot_of(self, execution: Execution) -> Address | None:
-        """The TaskSlot that the attempt, a current one, was deployed to."""
+        """The TaskSlot that the attempt, which must be a current one, was deployed to; None: it was not."""
         return self._addresses.get(execution.attempt_id)
 
     def check(self) -> None:
@@ -304,7 +304,7 @@ class Scheduler:
     # -- inside: scheduling --------------------------------------------------------------------------------------
 
     def _schedule_regions(self, now: int) -> None:
-        """Each whose inputs can all be consumed and that does not run, nor is to end first."""
+        """Schedules each region whose inputs can all be consumed, unless it runs or its tasks are to end first."""
         for region in self._strategy.take_consumable():
             self._schedule(region, now)
         self._close_unneeded_requests(self.shared_slots, now)
@@ -312,7 +312,7 @@ class Scheduler:
         self._declare()
 
     def _use_slots_of(self, finished: Execution, now: int) -> None:
-        """A subtask has finished whose results nobody waits for: what it had may serve others."""
+        """A subtask has finished whose results nobody waits for: its slot may serve others."""
         vertex = finished.vertex
         # Only the last reader lets slots go that are not its own.
         is_last_reader = self._strategy.was_last_reader(vertex)
@@ -374,14 +374,14 @@ class Scheduler:
     # -- inside: states ------------------------------------------------------------------------------------------
 
     def _go_on(self, now: int) -> None:
-        """After every event: what it makes possible."""
+        """Does what an event has made possible; called after every one."""
         self._reset_if_due(now)
         if self.status is JobStatus.RESTARTING and self._restarts.pending is None and not self._waiting:
             self.graph.transition_job(JobStatus.RUNNING, now)
         self._end_if_done(now)
 
     def _advance(self, execution: Execution, to: ExecutionState, now: int) -> bool:
-        """Moves through the states up to `to`; False if it is there already or being cancelled."""
+        """Moves the attempt through its states up to `to`; False if it is there already or being cancelled."""
         road = (ExecutionState.INITIALIZING, ExecutionState.RUNNING, ExecutionState.FINISHED)
         if execution.state is ExecutionState.CANCELING or execution.state is to:
             return False
@@ -409,7 +409,7 @@ class Scheduler:
                 self._schedule_regions(now)
 
     def _cancel_all(self, now: int) -> None:
-        """The job is to end."""
+        """Cancels all attempts, as the job is to end."""
         self._restarts.end()
         for execution in list(self.graph.executions.values()):
             if execution.state is ExecutionState.CREATED:
@@ -471,7 +471,7 @@ class Scheduler:
         return TaskFailure(now, error, execution.vertex.name, location)
 
     def _on_late_failure(self, failure: TaskFailure, now: int) -> None:
-        """Of something that was to end anyway: it changes nothing, unless it is the reason for what is under way."""
+        """A task failed that was to end anyway: that changes nothing, unless it is the reason for what is under way."""
         if self.status is JobStatus.CANCELLING:
             return
         error = failure.error
@@ -504,7 +504,7 @@ class Scheduler:
             self._fail_job(handling.error, now)
 
     def _is_available(self, key: ResultPartitionKey) -> bool:
-        """The result is being made, or is still there."""
+        """Whether the result is being made, or is still there."""
         execution = self.graph.partitions[key].producer.current
         if execution.state is ExecutionState.FINISHED:
             return self._results.is_available(key)
@@ -545,7 +545,7 @@ class Scheduler:
             self.pool.close(shared.label, now)
 
     def _lose(self, allocation_ids: list[AllocationId], cause: str, now: int) -> None:
-        """All of it is one failure, however many tasks ran there."""
+        """These slots are lost. All of it is one failure, however many tasks ran there."""
         lost = [slot for slot in map(self.pool.remove, allocation_ids) if slot is not None]
         failed: list[ExecutionVertexId] = []
         failures: list[TaskFailure] = []
@@ -568,7 +568,7 @@ class Scheduler:
         self._deploy_ready(now)  # an idle slot may have taken the place of a lost one
 
     def _end_tasks_of(self, slot: PooledSlot, now: int) -> list[Execution]:
-        """Those that were cancelled have ended with their slot; gives the others."""
+        """Attempts that were cancelled have ended with their slot; gives the others that ran there."""
         executions = [e for e in self.graph.executions.values() if e.allocation_id == slot.allocation_id]
         for execution in executions:
             if execution.state is ExecutionState.CANCELING:
@@ -576,7 +576,8 @@ class Scheduler:
         return [execution for execution in executions if not execution.state.is_terminal]
 
     def _on_unused_slot_lost(self, cause: str, now: int) -> None:
-        """It is replaced, as its request is still open; but if none of them lives, something is wrong."""
+        """A slot that was lost unused is replaced, as its request is still open; but if no slot lives, something is
+        wrong."""
         self._lost_slots += 1
         if self._lost_slots >= MAX_LOST_SLOTS:
             text = f"{self._lost_slots} slots were lost before they could be used; the last: {cause}"
@@ -588,7 +589,7 @@ class Scheduler:
         self._commands.append(ReleaseSlot(slot.task_executor, slot.allocation_id, reason))
 
     def _release_at_once(self, slot: PooledSlot, reason: str) -> None:
-        """Also without its TaskExecutor: what runs there must have ended before it runs elsewhere."""
+        """Ends the slot also without its TaskExecutor: what runs there must have ended before it runs elsewhere."""
         self._release(slot, reason)
         self._commands.append(KillSlot(slot.address))
 

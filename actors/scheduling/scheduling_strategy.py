@@ -17,7 +17,7 @@ from graphs.states import ExecutionState
 
 
 class PipelinedRegionSchedulingStrategy:
-    """A region is scheduled once: when all that it reads from others has been written to its end. Not thread-safe."""
+    """Schedules a region once: when all that it reads from others has been written to its end. Not thread-safe."""
 
     def __init__(
         self, graph: ExecutionGraph, topology: RegionTopology, is_pending: Callable[[ExecutionVertexId], bool]
@@ -32,7 +32,7 @@ class PipelinedRegionSchedulingStrategy:
         self._scheduled: set[PipelinedRegion] = set()
 
     def take_consumable(self) -> Iterator[PipelinedRegion]:
-        """The regions that can be scheduled, which they are by then."""
+        """The regions that can be scheduled; each counts as scheduled once it is given."""
         unwritten: dict[ConsumedPartitionGroup, list[ExecutionVertexId]] = {}
         for region in self._topology.regions:
             is_free = region not in self._scheduled and not self._is_pending(region.vertices[0])
@@ -41,16 +41,16 @@ class PipelinedRegionSchedulingStrategy:
                 yield region
 
     def reset(self, vertices: Iterable[ExecutionVertexId]) -> None:
-        """Their regions, of which these are all subtasks, are to be scheduled again."""
+        """The regions of these subtasks are to be scheduled again; all subtasks of each region are among them."""
         self._scheduled.difference_update(map(self._topology.region_of, vertices))
 
     def was_last_reader(self, vertex: ExecutionVertex) -> bool:
-        """Whether all have finished that read some result that this subtask has read."""
+        """Whether all readers of some result that this subtask has read have finished."""
         readers = (partition.consumers for partition in vertex.consumed)
         return any(all(map(self._has_finished, group)) for group in readers)
 
     def unneeded(self, slots: Iterable[SharedSlot]) -> Iterator[SharedSlot]:
-        """Those whose tasks have finished, once nobody has to read from them while they run."""
+        """The slots whose tasks have finished, once nobody has to read from those any more."""
         read: dict[ConsumerVertexGroup, bool] = {}
         return (shared for shared in slots if self._is_over(shared, read))
 
@@ -59,7 +59,7 @@ class PipelinedRegionSchedulingStrategy:
     def _is_consumable(
         self, region: PipelinedRegion, unwritten: dict[ConsumedPartitionGroup, list[ExecutionVertexId]]
     ) -> bool:
-        """Everything that the region reads from others has been written to its end.
+        """Whether everything that the region reads from others has been written to its end.
 
         Args:
             unwritten: groups of results -> producers that have not finished; filled here, since most regions share
@@ -74,7 +74,7 @@ class PipelinedRegionSchedulingStrategy:
         return True
 
     def _is_over(self, shared: SharedSlot, read: dict[ConsumerVertexGroup, bool]) -> bool:
-        """All that was scheduled for the slot has finished, and so have those that read it while it was made.
+        """Whether all that was scheduled for the slot has finished, and so have those that read it while it was made.
 
         A later stage asks for the slot anew.
 
@@ -95,7 +95,7 @@ class PipelinedRegionSchedulingStrategy:
         return True
 
     def _is_scheduled(self, vertex: ExecutionVertexId) -> bool:
-        """It was scheduled, or is to run again as soon as what it restarts with has ended."""
+        """Whether the subtask was scheduled, or is to run again as soon as what it restarts with has ended."""
         return self._is_pending(vertex) or self._topology.region_of(vertex) in self._scheduled
 
     def _has_finished(self, vertex: ExecutionVertexId) -> bool:

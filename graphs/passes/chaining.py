@@ -1,4 +1,4 @@
-"""Which operators share a task. A chain spares its operators queues, threads and copies between them.
+"""Which operators share a task (a chain), and thus have no queue, thread or copy of rows between them.
 
 After Flink's StreamingJobGraphGenerator (isChainable, isChainableInput, createChain), without its recursion.
 """
@@ -16,7 +16,7 @@ from graphs.stream_graph import ExchangeMode, StreamEdge, StreamGraph, StreamNod
 
 
 def chain_operators(plan: Plan) -> Plan:
-    """Settles `chains`."""
+    """Decides `chains` of the plan."""
     graph = plan.graph
     chained_sources = {node_id: edge.target for node_id in graph.source_ids if (edge := _source_edge(graph, node_id))}
     # A chain with chained sources is entered at their target, since the sources have no task of their own.

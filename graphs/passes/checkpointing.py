@@ -14,8 +14,10 @@ _IN_NO_SNAPSHOT = "the program has an iteration, and rows on their way through t
 
 
 def assign_checkpoint_settings(plan: Plan) -> Plan:
-    """Settles `checkpoint_settings`: barriers start at vertices without inputs, or with chained sources beside them;
-    all vertices acknowledge."""
+    """Decides `checkpoint_settings` of the plan.
+
+    Barriers start at vertices without inputs, or with chained sources beside them; all vertices acknowledge.
+    """
     has_iteration = any(node.is_iteration_head for node in plan.graph.nodes.values())
     fed = {edge.target for edge in plan.physical_edges}
     settings = replace(

@@ -32,9 +32,9 @@ from graphs.passes.result_types import result_type
 from graphs.stream_graph import ExchangeMode, StreamEdge, StreamGraph, StreamNode
 
 _COMBINABLE = (Count, Sum, Min, Max, Avg)
-"""Aggregates of one number or two, whatever was added in which order."""
+"""Aggregates whose accumulators are one number or two, in whatever order rows were added."""
 _REGARDLESS_OF_ROWS = (RescalePartitioner, RebalancePartitioner, ShufflePartitioner, GlobalPartitioner)
-"""They send rows somewhere without a look at what is in them, which the local phase changes."""
+"""Partitioners that send rows somewhere without a look at what is in them, which the local phase changes."""
 _ASSIGNERS = (TumblingEventTimeWindows, SlidingEventTimeWindows)
 
 
@@ -143,5 +143,5 @@ def _ids(edge: StreamEdge, plan: Plan) -> OperatorIds:
 
 
 def _put(edges: list[StreamEdge], old: StreamEdge, new: StreamEdge) -> None:
-    """In the place of the old one: the order of edges is that of results and gates."""
+    """Puts an edge in the place of the old one, as the order of edges is that of results and gates."""
     edges[edges.index(old)] = new

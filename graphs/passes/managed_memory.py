@@ -15,7 +15,7 @@ _SCALE = Decimal("1e-16")
 
 
 def assign_managed_memory(plan: Plan) -> Plan:
-    """Settles `managed_memory`.
+    """Decides `managed_memory` of the plan.
 
     Operators with a weight divide the use case of operator scope in proportion; a use case of slot scope is shared,
     so whoever has it gets it whole. Every operator names all use cases of its slot sharing group, with 0 where it has
@@ -43,5 +43,5 @@ def assign_managed_memory(plan: Plan) -> Plan:
 
 
 def _fraction(part: int, total: int) -> float:
-    """Rounded down, so that the parts never add up to more than the whole."""
+    """The part of the whole, rounded down so that all parts never add up to more than that."""
     return float((Decimal(part) / Decimal(total)).quantize(_SCALE, rounding=ROUND_DOWN))

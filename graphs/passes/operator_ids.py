@@ -20,11 +20,11 @@ from graphs.passes.plan import OperatorIds, Plan
 from graphs.stream_graph import StreamGraph, StreamNode
 
 HASH_BYTES = 16
-"""128 bits, as in Flink. Part of the savepoint format."""
+"""Ids have 128 bits, as in Flink. Part of the savepoint format."""
 
 
 def assign_operator_ids(plan: Plan) -> Plan:
-    """Settles `operator_ids`.
+    """Decides `operator_ids` of the plan.
 
     Raises:
         InvalidProgramError: two operators have the same uid or uid hash.
@@ -51,7 +51,8 @@ def _collision(first: StreamNode, second: StreamNode) -> InvalidProgramError:
 
 
 def _computed_ids(graph: StreamGraph) -> dict[int, OperatorId]:
-    """Breadth first from the sources by id; an operator whose inputs have no id yet is met again later."""
+    """The id of each node, breadth first from the sources; a node whose inputs have no id yet is visited again
+    later."""
     hashes: dict[int, bytes] = {}
     waiting = deque(sorted(node.id for node in graph.nodes.values() if not node.in_edges))
     met = set(waiting)

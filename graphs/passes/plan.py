@@ -1,4 +1,4 @@
-"""What the passes settle about a StreamGraph, one after another, before the JobGraph is built from it."""
+"""What the passes decide about a StreamGraph, one after another, before the JobGraph is built from it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class OperatorIds(Struct, frozen=True):
 
 
 class SlotSharing(Struct, frozen=True):
-    """Where a chain's tasks may run."""
+    """Which tasks share slots with those of a chain, and which must."""
 
     group: str
     co_location_group: str | None
@@ -51,15 +51,15 @@ class Plan(Struct, frozen=True):
 
     graph: StreamGraph
     operator_ids: Mapping[int, OperatorIds] = field(default_factory=dict)
-    """By node."""
+    """Node -> its ids."""
     chains: tuple[Chain, ...] = ()
-    """Consumers before producers: the order in which their edges become inputs."""
+    """The chains, consumers before producers: the order in which their edges become inputs."""
     result_types: Mapping[str, ResultPartitionType] = field(default_factory=dict)
-    """By id of an edge that leaves a chain."""
+    """Id of an edge that leaves a chain -> how its result may be read."""
     slot_sharing: Mapping[int, SlotSharing] = field(default_factory=dict)
-    """By head of a chain."""
+    """Head of a chain -> where its tasks may run."""
     managed_memory: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
-    """By node."""
+    """Node -> use case -> share of what the slot has for it."""
     checkpoint_settings: CheckpointSettings = CheckpointSettings()
 
     def head_of(self, chain: Chain) -> StreamNode:

@@ -12,7 +12,7 @@ from graphs.stream_graph import ExchangeMode, GlobalExchangeMode, StreamEdge, St
 
 
 def assign_result_types(plan: Plan) -> Plan:
-    """Settles `result_types`.
+    """Decides `result_types` of the plan.
 
     Raises:
         InvalidProgramError: a buffer timeout is set for an operator whose result is read only when it is complete.
@@ -30,7 +30,8 @@ def assign_result_types(plan: Plan) -> Plan:
 
 
 def result_type(edge: StreamEdge, graph: StreamGraph) -> ResultPartitionType:
-    """From the edge's exchange mode; where that is undefined, from the graph's."""
+    """How the result of an edge may be read: as its exchange mode says, or, where that is undefined, that of the
+    graph."""
     if edge.exchange_mode is ExchangeMode.PIPELINED:
         is_pipelined = True
     elif edge.exchange_mode is ExchangeMode.BATCH:

@@ -9,7 +9,10 @@ from graphs.passes.plan import Chain, Plan, SlotSharing
 
 
 def assign_slot_sharing_groups(plan: Plan) -> Plan:
-    """Settles `slot_sharing`. All operators of a chain are in one slot sharing group, or they would not be chained."""
+    """Decides `slot_sharing` of the plan.
+
+    All operators of a chain are in one slot sharing group, or they would not be chained.
+    """
     sharing = {
         chain.head: SlotSharing(plan.head_of(chain).slot_sharing_group, _co_location_group(plan, chain))
         for chain in plan.chains

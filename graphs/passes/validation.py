@@ -24,7 +24,7 @@ SLOT_SCOPE_USE_CASES = ("state backend", "python")
 
 
 def validate(plan: Plan) -> Plan:
-    """The same plan.
+    """Gives the same plan, if its program can be run.
 
     Raises:
         InvalidProgramError: names the operator, the value and what it may be.

@@ -20,7 +20,7 @@ IsAvailable = Callable[[ResultPartitionKey], bool]
 
 
 class FailoverStrategy(ABC):
-    """Decides what runs again."""
+    """Decides which subtasks of one job run again after a failure."""
 
     def __init__(self, topology: RegionTopology) -> None:
         self._topology = topology
@@ -33,7 +33,7 @@ class FailoverStrategy(ABC):
 
 
 class RestartAll(FailoverStrategy):
-    """Everything (`full`)."""
+    """Restarts all subtasks of the job (`full`)."""
 
     def vertices_to_restart(
         self, failed: Iterable[ExecutionVertexId], is_available: IsAvailable
@@ -42,10 +42,10 @@ class RestartAll(FailoverStrategy):
 
 
 class RestartRegions(FailoverStrategy):
-    """Regions (`region`), after Flink's RestartPipelinedRegionFailoverStrategy.
+    """Restarts regions (`region`), after Flink's RestartPipelinedRegionFailoverStrategy.
 
-    The region of what failed; with every region the regions that read from it, and those that it reads from where
-    their result is not available or cannot be read a second time.
+    These are the regions of what failed; with every region those that read from it, and those that it reads from
+    where their result is not available or cannot be read a second time.
     """
 
     def vertices_to_restart(

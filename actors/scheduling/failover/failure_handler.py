@@ -18,11 +18,11 @@ class FailureHandling(Struct, frozen=True):
     """What to do about a failure."""
 
     error: ErrorInfo
-    """The one that counts."""
+    """The error that counts as the cause."""
     can_restart: bool
     delay_ms: int
     vertices: frozenset[ExecutionVertexId]
-    """What is to run again, where it can."""
+    """The subtasks that are to run again, if the job can restart."""
 
 
 class FailureHandler:

@@ -13,22 +13,22 @@ HISTORY_SIZE = 16
 
 
 class FailureHistory:
-    """See the module. Not thread-safe."""
+    """The last failures, each with those that came before it was dealt with. Not thread-safe."""
 
     def __init__(self) -> None:
         self._records: deque[FailureRecord] = deque(maxlen=HISTORY_SIZE)
 
     @property
     def records(self) -> tuple[FailureRecord, ...]:
-        """Oldest first."""
+        """The failures, oldest first."""
         return tuple(self._records)
 
     def add(self, root: TaskFailure, decision: str) -> None:
-        """A failure that begins a restart, or ends the job."""
+        """Adds a failure that begins a restart, or ends the job."""
         self._records.append(FailureRecord(root, decision))
 
     def add_concurrent(self, failure: TaskFailure) -> bool:
-        """Something else that failed before the last failure was dealt with; whether it is the reason for that one.
+        """Adds what failed before the last failure was dealt with; gives whether it is the reason for that one.
 
         Reports of different slots overtake each other: a consumer's complaint that its producer is gone may come
         before the producer's own error, which then takes its place.

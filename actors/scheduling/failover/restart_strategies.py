@@ -33,13 +33,13 @@ class RestartDecision(Struct, frozen=True):
 
     can_restart: bool
     delay_ms: int
-    """From the failure to the restart."""
+    """Milliseconds from the failure to the restart."""
     reason: str
-    """Why, with the option that decides it."""
+    """Why the strategy says so, with the option that decides it."""
 
 
 class RestartStrategy(ABC):
-    """Told of every failure of one job that a restart could help. Not thread-safe."""
+    """Decides about the failures of one job, of which it is told if a restart could help. Not thread-safe."""
 
     @abstractmethod
     def on_failure(self, now: int) -> RestartDecision: ...
@@ -54,7 +54,7 @@ class NoRestart(RestartStrategy):
 
 
 class FixedDelayRestart(RestartStrategy):
-    """A number of restarts in the whole life of the job, each after the same time."""
+    """Restarts so many times in the whole life of the job, each after the same time."""
 
     def __init__(self, attempts: int, delay_ms: int) -> None:
         self._attempts = attempts

@@ -9,7 +9,7 @@ from graphs.states import ExecutionState
 
 
 class PendingRestart(Struct):
-    """Subtasks that end now, to run again."""
+    """A restart: the subtasks that end now, to run again."""
 
     number: int
     """Grows with every failure that begins a restart, or joins one."""

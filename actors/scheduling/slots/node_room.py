@@ -10,7 +10,7 @@ from actors.protocol.resources import ResourceProfile
 
 
 class NodeRoom:
-    """What was free when it was last told, without what TaskExecutors were given since. Not thread-safe.
+    """What was free on each node when that was last reported, without what TaskExecutors have been given since.
 
     It binds no TaskExecutor to a node: the host places it where it fits. What it believes may be out of date, so
     somebody has to look after TaskExecutors that find no room.
@@ -18,16 +18,17 @@ class NodeRoom:
 
     def __init__(self) -> None:
         self._free: list[float] = []
-        """CPUs by node; empty: nothing is known."""
+        """Free CPUs of each node; empty: nothing is known."""
         self._given: dict[Address, tuple[int, float]] = {}
 
     def tell(self, free_cpus: Iterable[float]) -> None:
-        """What is free on each node now, in any order; nothing: that is not known."""
+        """Takes what is free on each node now, in any order; nothing: that is not known."""
         self._free = list(free_cpus)
         self._given.clear()
 
     def take(self, task_executor: Address, profile: ResourceProfile, wanted: int) -> int:
-        """How many slots of that profile it gets: as many as are wanted and fit into one node, and 1 at least."""
+        """How many slots of that profile a TaskExecutor gets: as many as are wanted and fit into one node, and 1 at
+        least."""
         if not self._free or profile.cpus <= 0 or profile.memory_bytes:
             return 1
         node = max(range(len(self._free)), key=self._free.__getitem__)
@@ -37,13 +38,13 @@ class NodeRoom:
         return slots
 
     def give_back(self, task_executor: Address) -> None:
-        """It was ended, and its room is free again."""
+        """The TaskExecutor was ended, and its room is free again."""
         if task_executor in self._given:
             node, cpus = self._given.pop(task_executor)
             self._free[node] += cpus
 
     def lose(self, task_executor: Address) -> None:
-        """It died, perhaps with its node: its room is not counted on any more."""
+        """The TaskExecutor died, perhaps with its node: its room is not counted on any more."""
         self._given.pop(task_executor, None)
 
     def holders(self) -> frozenset[Address]:

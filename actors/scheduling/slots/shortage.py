@@ -1,4 +1,4 @@
-"""What a job is told that does not get its slots: what it needs, what there is, and what to do."""
+"""What is said to a job that does not get its slots: what it needs, what there is, and what helps."""
 
 from __future__ import annotations
 

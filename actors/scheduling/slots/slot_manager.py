@@ -32,7 +32,7 @@ GIVEN_UP_MS = 60_000.0
 
 
 class StartTaskExecutor(Struct, frozen=True):
-    """Start one with `slots` slots of this profile."""
+    """Start a TaskExecutor with `slots` slots of this profile."""
 
     task_executor: Address
     number: int
@@ -41,14 +41,14 @@ class StartTaskExecutor(Struct, frozen=True):
 
 
 class ReleaseTaskExecutor(Struct, frozen=True):
-    """End this one: it is idle, or not needed before it has even started."""
+    """End this TaskExecutor: it is idle, or not needed any more before it has even started."""
 
     task_executor: Address
     reason: str
 
 
 class AllocateSlot(Struct, frozen=True):
-    """Ask the TaskExecutor to give the slot to the job."""
+    """Ask the TaskExecutor to give this slot to the job."""
 
     task_executor: Address
     slot_index: int
@@ -63,7 +63,7 @@ class ReportShortage(Struct, frozen=True):
     job: JobTarget
     reason: str
     is_about_starts: bool = False
-    """See ResourcesMissing."""
+    """As in ResourcesMissing."""
 
 
 SlotManagerCommand = StartTaskExecutor | ReleaseTaskExecutor | AllocateSlot | ReportShortage
@@ -99,9 +99,9 @@ class _PendingTaskExecutor(Struct):
 class _RegisteredTaskExecutor(Struct):
     slots: list[_TaskExecutorSlot]
     idle_since: float | None
-    """When its last slot was freed; None: a slot is in use."""
+    """When the last of its slots was freed; None: a slot is in use."""
     registration: int = 0
-    """The newest, see RegisterTaskExecutor."""
+    """Number of its newest registration, as RegisterTaskExecutor has it."""
 
 
 class _Requirements(Struct):
@@ -112,7 +112,7 @@ class _Requirements(Struct):
 
 
 class SlotManager:
-    """See the module. Not thread-safe."""
+    """Gives slots to jobs, and says which TaskExecutors are to be started and ended. Not thread-safe."""
 
     def __init__(
         self,
@@ -216,7 +216,7 @@ class SlotManager:
             known.registration -= 1
 
     def remove_task_executor(self, task_executor: Address, cause: str, now: float) -> list[SlotManagerCommand]:
-        """It died or was lost; what it had is needed from elsewhere."""
+        """A TaskExecutor died or was lost; what it had is needed from elsewhere."""
         commands: list[SlotManagerCommand] = []
         if self._pending.pop(task_executor, None) is not None:
             self._failed_starts += 1
@@ -265,17 +265,17 @@ class SlotManager:
         return self._balance(now)
 
     def set_total(self, total_cpus: float, is_autoscaled: bool, now: float) -> list[SlotManagerCommand]:
-        """What the host has; see `tick`."""
+        """What the host has in total, which decides whether a job can ever fit."""
         self._total_cpus = total_cpus
         self._is_autoscaled = is_autoscaled
         return self.tick(now)
 
     def set_room(self, free_cpus: Iterable[float]) -> None:
-        """What is free on each node now; see NodeRoom."""
+        """What is free on each node now, which decides how large the next TaskExecutors are."""
         self._room.tell(free_cpus)
 
     def release_all(self) -> tuple[list[Address], list[Address]]:
-        """Forgets everything; gives the TaskExecutors that are registered, and those that have not come yet."""
+        """Forgets everything; gives the TaskExecutors that are registered, and those that have not registered yet."""
         registered, pending = list(self._task_executors), list(self._pending)
         self._requirements.clear()
         self._task_executors.clear()
@@ -444,7 +444,7 @@ class SlotManager:
         return StartTaskExecutor(address, self._started, slots, profile)
 
     def _break_up_what_does_not_come(self, now: float) -> list[SlotManagerCommand]:
-        """Large TaskExecutors that find no room; their slots are started one by one instead."""
+        """Gives up large TaskExecutors that find no room; their slots are started one by one instead."""
         late = [
             address
             for address, pending in self._pending.items()

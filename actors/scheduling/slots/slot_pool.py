@@ -21,18 +21,18 @@ class PooledSlot(Struct):
     allocation_id: AllocationId
     task_executor: Address
     address: Address
-    """Of the TaskSlot."""
+    """Address of the TaskSlot."""
     profile: ResourceProfile
     label: str
     request: str | None
     """Label of the request that it serves; None: idle."""
     idle_since: float = 0.0
     is_used: bool = False
-    """A task was deployed to it, so its process has lived."""
+    """Whether a task was deployed to it, so that its process has lived."""
 
 
 class SlotPool:
-    """See the module. Not thread-safe."""
+    """The slots of one job, and the requests that they serve. Not thread-safe."""
 
     def __init__(self) -> None:
         self._slots: dict[AllocationId, PooledSlot] = {}
@@ -61,7 +61,7 @@ class SlotPool:
                 self._serve(fitting[0].label, slot)
 
     def requests(self) -> tuple[SlotRequest, ...]:
-        """All that are open, served or not: what the job declares to the ResourceManager."""
+        """All open requests, served or not: what the job declares to the ResourceManager."""
         return tuple(self._requests.values())
 
     def is_open(self, label: str) -> bool:
@@ -82,7 +82,8 @@ class SlotPool:
     # -- slots ---------------------------------------------------------------------------------------------------
 
     def offer(self, task_executor: Address, offers: Iterable[SlotOffer]) -> frozenset[AllocationId]:
-        """Which of the offered slots are taken. One that the pool holds already is taken again, with no effect."""
+        """Takes offered slots that can serve a request; gives those that are taken. One that the pool holds is taken
+        again."""
         return frozenset(offer.allocation_id for offer in offers if self._accept(task_executor, offer))
 
     def slot(self, allocation_id: AllocationId) -> PooledSlot | None:

@@ -24,7 +24,7 @@ class SharedSlot(Struct, frozen=True):
 
     request: SlotRequest
     vertices: tuple[ExecutionVertexId, ...]
-    """In topological order."""
+    """The subtasks, in topological order."""
 
     @property
     def label(self) -> str:
@@ -118,7 +118,7 @@ def _profile(subtasks: Iterable[ExecutionVertex], slot_profile: ResourceProfile)
 
 
 def _label(job_name: str, subtasks: list[ExecutionVertex]) -> str:
-    """For example `word-count: Source → map (1/2), window (1/2)`."""
+    """How the slot reads, for example `word-count: Source → map (1/2), window (1/2)`."""
     text = ", ".join(subtask.name.replace(" -> ", " → ") for subtask in subtasks)
     label = f"{job_name}: {text}"
     return label if len(label) <= MAX_LABEL_LENGTH else label[: MAX_LABEL_LENGTH - 1] + "…"

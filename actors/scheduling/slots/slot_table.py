@@ -24,14 +24,14 @@ class Lease(Struct):
     allocation_id: AllocationId
     slot_index: int
     slot: Address
-    """Of the TaskSlot endpoint."""
+    """Address of the TaskSlot."""
     job_id: JobId
     label: str
     is_active: bool = False
 
 
 class SlotTable:
-    """See the module. Not thread-safe."""
+    """The slots of one TaskExecutor, and the leases on them. Not thread-safe."""
 
     def __init__(self, profiles: Iterable[ResourceProfile]) -> None:
         self._profiles = tuple(profiles)
