@@ -1,4 +1,4 @@
-"""Which operator runs a window: columns for the built-in aggregates, rows for the user's own functions."""
+"""Which operator runs a window: in columns for the built-in aggregates, by rows or folds for the user's functions."""
 
 from __future__ import annotations
 

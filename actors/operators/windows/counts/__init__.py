@@ -1,4 +1,5 @@
-"""Windows of a number of rows per key.
+"""Count windows: windows of a number of rows per key.
 
-Open `operator.py` first; `arithmetic.py` says which row is in which window.
+Open `operator.py` first; `arithmetic.py` says which row is in which window and pane, and `store.py` has the state.
+Imports the rooms of aggregates and of windows' base.
 """

@@ -1,4 +1,4 @@
-"""Which rows of a key are in which count window, in numbers; and which programs have windows that are just these."""
+"""Arithmetic of count windows: which row of a key is in which window and pane; and which programs have such windows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flinkray.windows.evictors import CountEvictor
 from flinkray.windows.triggers import CountTrigger, PurgingTrigger, Trigger
 
 Numbers = npt.NDArray[np.int64]
-"""Of rows of a key, in order of arrival."""
+"""Numbers of rows of a key, in order of arrival."""
 
 Panes = npt.NDArray[np.int64]
 
@@ -22,7 +22,7 @@ Panes = npt.NDArray[np.int64]
 _MOST_ROWS = 1 << 60
 
 
-class CountWindows(Struct, frozen=True):
+class CountWindowPanes(Struct, frozen=True):
     """Window n has the rows n * slide ... n * slide + size - 1 of its key, of those that there are.
 
     Between two neighbouring begins or ends of windows lies a *pane*: rows that are in the same windows. Panes are
@@ -39,7 +39,7 @@ class CountWindows(Struct, frozen=True):
 
     @property
     def has_gaps(self) -> bool:
-        """Some rows are in no window."""
+        """Whether some rows are in no window."""
         return self.slide > self.size
 
     @property
@@ -64,19 +64,23 @@ class CountWindows(Struct, frozen=True):
         return is_last
 
     def oldest_needed(self, coming: Numbers) -> Panes:
-        """The first pane of the next window that gets full, by the number of the key's next row. Where windows do not
-        overlap, the pane of that row."""
+        """The first pane of the next window that gets full, given the number of the key's next row. Where windows do
+        not overlap, the pane of that row.
+
+        Args:
+            coming: for each key the number of its next row.
+        """
         last = max(self.size, self.slide) - 1
         windows = np.maximum(-((last - coming) // self.slide), 0)
         return self.panes(last + windows * self.slide) - (self.panes_per_window - 1)
 
     def encode(self) -> str:
-        """Equal where all is equal."""
+        """Text that is equal where all windows are."""
         return f"counts of {self.size} rows every {self.slide} rows from {self.first}"
 
 
-def count_windows_of(factory: WindowFactory) -> CountWindows | None:
-    """The windows of a program that counts rows; None: they are others, or more than that.
+def count_windows_of(factory: WindowFactory) -> CountWindowPanes | None:
+    """The count windows of a program; None: its windows are others, or more than that.
 
     With `CountEvictor.of(size)`, every so-manieth row of a key fires, from the beginning: its first windows have fewer
     rows than `size`.
@@ -102,7 +106,8 @@ def _counted(trigger: Trigger) -> int | None:
     return trigger.max_count if type(trigger) is CountTrigger else None
 
 
-def _of(size: Any, slide: Any, first: int = 0) -> CountWindows | None:
-    """None where these are no numbers of rows that 64 bits count: who makes a trigger need not have used `of`."""
+def _of(size: Any, slide: Any, first: int = 0) -> CountWindowPanes | None:
+    """The windows; None where these are no numbers of rows that 64 bits count: who makes a trigger need not have used
+    `of`."""
     are_counts = all(isinstance(rows, int) and 0 < rows <= _MOST_ROWS for rows in (size, slide))
-    return CountWindows(size, slide, first) if are_counts else None
+    return CountWindowPanes(size, slide, first) if are_counts else None

@@ -16,11 +16,11 @@ from flinkray.batches.batch import Batch
 from flinkray.transformations.operator_factories import WindowFactory
 from flinkray.types.keys import KeySelector
 
-# Named as those of windows of time, so that a program that goes from the one to the other is told so.
+# The part is named as that of windows of time, so that a program that goes from the one to the other is told so.
 _STATE = state_parts.ACCUMULATORS
 _GRID = "windows"
 
-# Bounds what the windows that a batch fills take in memory while they are put together from panes.
+# So many panes are merged at a time: this bounds the memory that the windows take that a batch fills.
 _PANES_AT_ONCE = 1 << 19
 
 

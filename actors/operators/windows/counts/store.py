@@ -1,4 +1,4 @@
-"""The state of columnar count windows: aggregates per key and pane, in arrays."""
+"""The state of count windows with built-in aggregates: an accumulator per key and pane, in arrays."""
 
 from __future__ import annotations
 
@@ -15,52 +15,53 @@ from actors.keys.index import Ids, KeyIndex
 from actors.keys.state_tables import KeyedTables, StateRows
 from actors.operators.aggregates.accumulators import Accumulators, grown, renumbered
 from actors.operators.aggregates.aggregate_columns import AggregateColumns
-from actors.operators.windows.counts.arithmetic import CountWindows, Numbers, Panes
+from actors.operators.windows.base.compaction import has_doubled
+from actors.operators.windows.counts.arithmetic import CountWindowPanes, Numbers, Panes
 from actors.state.snapshots.snapshot import KeyedTable
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.windows.aggregates import Aggregate
 
-_NONE = -1
+_NO_ACCUMULATOR = -1
 _NO_ACCUMULATORS: Accumulators = np.empty(0, np.int64)
 
 # Columns of snapshots beside the key and the aggregates.
 _PANE = "pane"
-_COMING = "coming"
+_NEXT_ROW = "coming"
 
-# Accumulators that no window needs are squeezed out when there are twice as many accumulators as there were needed ones
-# the last time, and more than this.
+# Accumulators that no window needs are removed when there are twice as many accumulators as were needed the last time,
+# and more than this.
 _FEWEST_COMPACTED = 4096
-# Where aggregates keep values, which may be large, it is worth a call for fewer.
+# Where aggregates keep values, which may be large, removing fewer is worth it.
 _FEWEST_COMPACTED_ENTRIES = 64
 
 
 class CountStore:
-    """An *accumulator* holds the aggregates of one pane of one key; accumulators are numbered in order of arrival.
+    """The accumulators of keys in panes, numbered in order of arrival.
 
     A key's accumulators are chained from the newest to older ones. An accumulator is not needed any more when all
-    windows that it is part of are full; a key without a needed accumulator begins anew, should it come again. Belongs
-    to one thread.
+    windows that its pane is part of are full; a key without a needed one begins anew, should it come again. Belongs to
+    one thread.
     """
 
-    def __init__(self, windows: CountWindows, aggregates: Sequence[tuple[str, Aggregate]], where: str) -> None:
+    def __init__(self, windows: CountWindowPanes, aggregates: Sequence[tuple[str, Aggregate]], where: str) -> None:
         self._windows = windows
         self._keys = KeyIndex()
         self._aggregates = AggregateColumns(aggregates, where)
         self._next_position = 0
-        self._coming: Numbers = _NO_ACCUMULATORS
-        """By key: the number of its next row."""
+        self._next_rows: Numbers = _NO_ACCUMULATORS
+        """For each key the number of its next row."""
         self._newest: Accumulators = _NO_ACCUMULATORS
-        """By key."""
+        """For each key its newest accumulator."""
         self._accumulator_count = 0
-        self._needed_then = 0
-        """How many accumulators were left the last time that others were squeezed out."""
+        self._last_needed = 0
+        """How many accumulators were left the last time that others were removed."""
         self._key_ids: Ids = _NO_ACCUMULATORS
         self._panes: Panes = _NO_ACCUMULATORS
         self._older: Accumulators = _NO_ACCUMULATORS
 
     @property
     def next_position(self) -> int:
-        """Above the positions of all rows so far."""
+        """A number above the positions of all rows so far."""
         return self._next_position
 
     # -- adding
@@ -77,14 +78,14 @@ class CountStore:
         key_ids = np.zeros(data.num_rows, np.int64) if keys is None else self._keys.ids(keys)
         self._grow_keys()
         order = order_by(key_ids)
-        numbers, accumulators = np.empty_like(key_ids), np.empty_like(key_ids)
-        numbers[order], accumulators[order] = self._entered(key_ids[order])
+        row_numbers, accumulators = np.empty_like(key_ids), np.empty_like(key_ids)
+        row_numbers[order], accumulators[order] = self._numbers_and_accumulators(key_ids[order])
         if self._windows.has_gaps:
-            self._accumulate(data, accumulators, self._windows.are_in_window(numbers))
+            self._accumulate(data, accumulators, self._windows.are_in_window(row_numbers))
         else:
             self._aggregates.add(data, accumulators, self._next_position)
         self._next_position += data.num_rows
-        return accumulators[self._windows.are_last(numbers)]
+        return accumulators[self._windows.are_last(row_numbers)]
 
     def _accumulate(self, data: pa.RecordBatch, accumulators: Accumulators, is_counted: npt.NDArray[np.bool_]) -> None:
         rows = np.flatnonzero(is_counted)
@@ -93,29 +94,33 @@ class CountStore:
 
     def _grow_keys(self) -> None:
         count = max(1, len(self._keys))
-        self._coming = grown(self._coming, count, self._windows.first)
-        self._newest = grown(self._newest, count, _NONE)
+        self._next_rows = grown(self._next_rows, count, self._windows.first)
+        self._newest = grown(self._newest, count, _NO_ACCUMULATOR)
 
-    def _entered(self, key_ids: Ids) -> tuple[Numbers, Accumulators]:
-        """The number of each row, and its accumulator, for which there is room now; rows are sorted by key."""
+    def _numbers_and_accumulators(self, key_ids: Ids) -> tuple[Numbers, Accumulators]:
+        """The number of each row within its key, and its accumulator, for which there is room now; rows are sorted by
+        key."""
         is_first = differs_from_previous(key_ids)
         firsts = np.flatnonzero(is_first)
         counts = np.diff(firsts, append=len(key_ids))
         keys = key_ids[firsts]
-        numbers = np.arange(len(key_ids)) + np.repeat(self._coming[keys] - firsts, counts)
-        self._coming[keys] += counts
+        numbers = np.arange(len(key_ids)) + np.repeat(self._next_rows[keys] - firsts, counts)
+        self._next_rows[keys] += counts
         panes = self._windows.panes(numbers)
         begins = np.flatnonzero(is_first | differs_from_previous(panes))
         accumulators = self._accumulators_of(key_ids[begins], panes[begins], is_first[begins])
         return numbers, np.repeat(accumulators, np.diff(begins, append=len(key_ids)))
 
     def _accumulators_of(self, key_ids: Ids, panes: Panes, is_first: npt.NDArray[np.bool_]) -> Accumulators:
-        """The accumulators of these panes, which are sorted by key, and each key's as they come; `is_first` of its
-        key."""
+        """The accumulators of these panes, which are sorted by key, and each key's as they come.
+
+        Args:
+            is_first: which of them is the first one of its key.
+        """
         newest = self._newest[key_ids]
-        goes_on = is_first & (newest != _NONE)
-        goes_on[goes_on] = self._panes[newest[goes_on]] == panes[goes_on]
-        new, first = np.flatnonzero(~goes_on), self._accumulator_count
+        is_in_newest = is_first & (newest != _NO_ACCUMULATOR)
+        is_in_newest[is_in_newest] = self._panes[newest[is_in_newest]] == panes[is_in_newest]
+        new, first = np.flatnonzero(~is_in_newest), self._accumulator_count
         self._grow(first + len(new))
         accumulators = newest.copy()
         accumulators[new] = np.arange(first, self._accumulator_count)
@@ -130,7 +135,7 @@ class CountStore:
     def _grow(self, count: int) -> None:
         self._key_ids = grown(self._key_ids, count, 0)
         self._panes = grown(self._panes, count, 0)
-        self._older = grown(self._older, count, _NONE)
+        self._older = grown(self._older, count, _NO_ACCUMULATOR)
         self._aggregates.grow(count)
         self._accumulator_count = count
 
@@ -151,62 +156,62 @@ class CountStore:
         return combined.results(np.arange(len(full)))
 
     def _parts(self, full: Accumulators) -> tuple[Accumulators, Accumulators]:
-        """The accumulators that these windows are made of, oldest ones first; and for each of them which window it
-        is."""
-        accumulators, which = full, np.arange(len(full))
-        parts = [(accumulators, which)]
+        """The accumulators of the panes that these windows are made of, oldest ones first; and for each of them the
+        index of its window."""
+        accumulators, window_indices = full, np.arange(len(full))
+        parts = [(accumulators, window_indices)]
         for _ in range(self._windows.panes_per_window - 1):
             older = self._older[accumulators]
-            is_there = older != _NONE
-            accumulators, which = older[is_there], which[is_there]
+            is_there = older != _NO_ACCUMULATOR
+            accumulators, window_indices = older[is_there], window_indices[is_there]
             if not len(accumulators):
                 break
-            parts.append((accumulators, which))
+            parts.append((accumulators, window_indices))
         parts.reverse()
         return np.concatenate([part for part, _ in parts]), np.concatenate([windows for _, windows in parts])
 
     # -- letting go
 
     def compact(self) -> None:
-        """Gives room back if enough is not needed any more; call it when the results of full windows were read."""
+        """Gives room back if enough is not needed any more; to be called when the results of full windows were read."""
         is_small = self._aggregates.is_fixed_size
         fewest = _FEWEST_COMPACTED if is_small else _FEWEST_COMPACTED_ENTRIES
-        if self._accumulator_count > max(fewest, 2 * self._needed_then):
+        if has_doubled(self._accumulator_count, self._last_needed, fewest):
             self._compact()
 
     def _needed(self) -> Accumulators:
         key_ids = self._key_ids[: self._accumulator_count]
-        oldest = self._windows.oldest_needed(self._coming)
+        oldest = self._windows.oldest_needed(self._next_rows)
         return np.flatnonzero(self._panes[: self._accumulator_count] >= oldest[key_ids])
 
     def _compact(self) -> None:
         needed = self._needed()
-        places, count = np.arange(len(needed)), len(needed)
-        place = np.full(self._accumulator_count + 1, _NONE, np.int64)  # at the end that of _NONE
-        place[needed] = places
-        kept_keys = distinct(self._key_ids[needed])  # ascending: they keep their order of arrival
-        if len(kept_keys) < len(self._keys) // 2:
-            self._key_ids[needed] = np.searchsorted(kept_keys, self._key_ids[needed])
-            self._newest, self._coming = self._newest[kept_keys], self._coming[kept_keys]
-            self._keys.retain(kept_keys)
-        self._newest, self._older[needed] = place[self._newest], place[self._older[needed]]
-        self._key_ids = renumbered(self._key_ids, needed, places, count, 0)
-        self._panes = renumbered(self._panes, needed, places, count, 0)
-        self._older = renumbered(self._older, needed, places, count, _NONE)
-        self._aggregates.renumber(needed, places, count)
-        self._accumulator_count = self._needed_then = count
+        numbers, count = np.arange(len(needed)), len(needed)
+        new_numbers = np.full(self._accumulator_count + 1, _NO_ACCUMULATOR, np.int64)  # at the end that of _NONE
+        new_numbers[needed] = numbers
+        needed_keys = distinct(self._key_ids[needed])  # ascending: they keep their order of arrival
+        if len(needed_keys) < len(self._keys) // 2:
+            self._key_ids[needed] = np.searchsorted(needed_keys, self._key_ids[needed])
+            self._newest, self._next_rows = self._newest[needed_keys], self._next_rows[needed_keys]
+            self._keys.retain(needed_keys)
+        self._newest, self._older[needed] = new_numbers[self._newest], new_numbers[self._older[needed]]
+        self._key_ids = renumbered(self._key_ids, needed, numbers, count, 0)
+        self._panes = renumbered(self._panes, needed, numbers, count, 0)
+        self._older = renumbered(self._older, needed, numbers, count, _NO_ACCUMULATOR)
+        self._aggregates.renumber(needed, numbers, count)
+        self._accumulator_count = self._last_needed = count
 
     # -- snapshots
 
     def capture(self) -> CapturedCounts:
-        """What is needed as it is now. Quick: arrays are copied, everything else is immutable."""
+        """The accumulators that are needed, as they are now. Quick: arrays are copied, everything else is immutable."""
         count = self._accumulator_count
         return CapturedCounts(
             self._keys.key_columns(),
             self._needed(),
             self._key_ids[:count].copy(),
             self._panes[:count].copy(),
-            self._coming.copy(),
+            self._next_rows.copy(),
             self._aggregates.copy(count),
         )
 
@@ -217,21 +222,26 @@ class CountStore:
             next_position: above the positions of all parts.
         """
         self._next_position = max(self._next_position, next_position)
-        pieces = list(parts)
-        if not pieces:
+        all_parts = list(parts)
+        if not all_parts:
             return
         key_ids = np.concatenate(
-            [np.zeros(part.num_rows, np.int64) if part.keys is None else self._keys.ids(part.keys) for part in pieces]
+            [
+                np.zeros(part.num_rows, np.int64) if part.keys is None else self._keys.ids(part.keys)
+                for part in all_parts
+            ]
         )
-        panes, coming = (np.concatenate([as_numpy(part.columns[name]) for part in pieces]) for name in (_PANE, _COMING))
+        panes, next_rows = (
+            np.concatenate([as_numpy(part.columns[name]) for part in all_parts]) for name in (_PANE, _NEXT_ROW)
+        )
         self._grow_keys()
-        self._coming[key_ids] = coming
+        self._next_rows[key_ids] = next_rows
         order = order_by(key_ids, panes)
         ordered_ids = key_ids[order]
         accumulators = np.empty(len(order), np.int64)
         accumulators[order] = self._accumulators_of(ordered_ids, panes[order], differs_from_previous(ordered_ids))
         first = 0
-        for part in pieces:
+        for part in all_parts:
             targets = accumulators[first : first + part.num_rows]
             self._aggregates.merge(self._aggregates.loaded(part), np.arange(part.num_rows), targets)
             first += part.num_rows
@@ -257,7 +267,7 @@ class CapturedCounts(Struct, frozen=True):
     accumulators: Accumulators
     key_ids: Ids
     panes: Panes
-    coming: Numbers
+    next_rows: Numbers
     aggregates: AggregateColumns
 
     def table(self, tables: KeyedTables, metadata: Mapping[str, bytes]) -> KeyedTable:
@@ -265,7 +275,7 @@ class CapturedCounts(Struct, frozen=True):
         key_ids = self.key_ids[self.accumulators]
         columns: Mapping[str, pa.Array] = {
             _PANE: from_numpy(self.panes[self.accumulators]),
-            _COMING: from_numpy(self.coming[key_ids]),
+            _NEXT_ROW: from_numpy(self.next_rows[key_ids]),
             **self.aggregates.columns(self.accumulators),
         }
         return tables.make(self.keys, key_ids, columns, {**self.aggregates.metadata(), **metadata})

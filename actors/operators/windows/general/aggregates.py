@@ -1,4 +1,4 @@
-"""Built-in aggregates in windows of any kind: rows are taken in one by one, and worked on in columns."""
+"""Built-in aggregates in windows of any kind: rows are noted one by one, and aggregated in columns."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Slices = tuple[int, ...]
 
 
 class AggregateFirings:
-    """The aggregates of *slices*: some rows of one key, which belong to one window or to several that have merged.
+    """The aggregates of *slices*: here some rows of one key, which belong to one window or to several that have merged.
 
     Rows and firings are noted down, and both worked off by `flush`, each in one go. Slices have numbers that no other
     subtask gives out, now or after a restore.
@@ -67,7 +67,7 @@ class AggregateFirings:
         return number
 
     def begin(self, batch: Batch) -> None:
-        """The rows that are noted down from now on are of this batch; `flush` ends it."""
+        """Begins a batch: the rows that are noted down until `flush` are of this one."""
         self._batch = batch
 
     def add(self, row: int, slice_number: int) -> None:
@@ -77,7 +77,7 @@ class AggregateFirings:
         self._slices_of_rows.append(slice_number)
 
     def add_rows(self, rows: Sequence[WindowRow], slice_number: int) -> None:
-        """Rows from earlier batches, at once."""
+        """Adds rows of earlier batches, at once."""
         encoders = groupby(rows, lambda row: row.record_type)
         for record_type, of_type in encoders:
             encoder = RowEncoder(self._context.operator_name, self._context.subtask, record_type)
@@ -94,17 +94,17 @@ class AggregateFirings:
             self.flush()
 
     def release(self, slices: Slices) -> None:
-        """They get no more rows, and do not fire again."""
+        """Releases slices that get no more rows, and do not fire again."""
         self._released.extend(slices)
 
     def flush(self) -> None:
-        """Takes in the rows, emits the results of the firings, in order, and lets go of what was released."""
+        """Adds the rows, emits the results of the firings, in order, and forgets the slices that were released."""
         if self._rows:
             assert self._batch is not None
-            picked = pa.array(self._rows)
-            batch = self._batch.take(picked)
-            starts, which = np.unique(np.array(self._slices_of_rows, np.int64), return_inverse=True)
-            self._store.add(batch.data, self._keys(batch), starts.tolist(), which)
+            indices = pa.array(self._rows)
+            batch = self._batch.take(indices)
+            starts, slice_indices = np.unique(np.array(self._slices_of_rows, np.int64), return_inverse=True)
+            self._store.add(batch.data, self._keys(batch), starts.tolist(), slice_indices)
             self._rows.clear()
             self._slices_of_rows.clear()
         if self._firings:
@@ -139,8 +139,8 @@ class AggregateFirings:
             self._output.emit(rows)
 
     def _accumulators(self) -> tuple[Accumulators, Counts]:
-        """Of each firing's slices, which have an accumulator each, in the order of the firings; how many each firing
-        has."""
+        """The accumulators of each firing's slices, which have one each, in the order of the firings; and how many each
+        firing has."""
         numbers = np.array([number for _, slices in self._firings for number in slices], np.int64)
         found = self._store.read(distinct(numbers))
         assert len(found.accumulators) == len(found.starts), "a slice is of one key"
@@ -152,7 +152,7 @@ class AggregateFirings:
 
     @property
     def next_number(self) -> int:
-        """Above the numbers of all rows and slices so far."""
+        """A number above those of all rows and slices so far."""
         return max(self._store.next_position, self._next_slice)
 
     def snapshot(self, snapshot: OperatorSnapshot) -> None:
@@ -161,7 +161,8 @@ class AggregateFirings:
             snapshot.add_keyed(_STATE, lambda: captured.table(tables, {_KIND: _GENERAL}), tables.owned)
 
     def restore(self, restored: RestoredState, next_number: int) -> None:
-        """
+        """Restores the slices of snapshots.
+
         Args:
             next_number: the highest of the former subtasks.
         """
@@ -171,7 +172,7 @@ class AggregateFirings:
 
 
 class AggregateContents(WindowContents):
-    """Built-in aggregates that take rows in as they come; what is kept is the numbers of a window's slices."""
+    """Built-in aggregates that take rows as they come; the state of a window is the numbers of its slices."""
 
     def __init__(self, backend: KeyedStateBackend, firings: AggregateFirings) -> None:
         super().__init__(backend)
@@ -199,10 +200,10 @@ class AggregateContents(WindowContents):
             self._state.clear()
 
     def _take_out(self) -> Any:
-        taken = self._state.value()
+        slices = self._state.value()
         self._state.clear()
-        return taken
+        return slices
 
-    def _merge_in(self, taken: Any) -> None:
+    def _merge_in(self, slices: Any) -> None:
         # Of the slices only the last one grows, so that windows that merge again and again stay in few.
-        self._state.update((*(self._state.value() or ()), *taken))
+        self._state.update((*(self._state.value() or ()), *slices))

@@ -1,4 +1,4 @@
-"""Which windows of a key are open where windows may merge, and under which of them their state is (sessions)."""
+"""Windows that merge: which are open for a key, and under which of them their state is (Flink's MergingWindowSet)."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ class MergingWindowSet:
 
     def __init__(self, assigner: MergingWindowAssigner, windows: dict[Any, Any]) -> None:
         self.windows = windows
-        """Window -> its state window."""
+        """The state window of each open window."""
         self._assigner = assigner
         # One's own merge_windows may merge any of them; ours those that overlap or touch, of which no two are open.
         self._are_apart = type(assigner).merge_windows is SessionWindows.merge_windows
         self._in_order: list[Any] | None = None
-        """The windows, where they are apart and one has been added."""
+        """The open windows in order, where they are apart and one has been added."""
 
     def add(self, window: Any, merge: MergeFunction) -> Any:
         """Opens a window; gives the one that it has become part of, or itself."""
@@ -39,9 +39,9 @@ class MergingWindowSet:
         if window in windows:
             return window
         merged = _Merged()
-        beside = self._beside(window)
-        if beside:
-            self._assigner.merge_windows([*beside, window], merged)
+        neighbours = self._neighbours(window)
+        if neighbours:
+            self._assigner.merge_windows([*neighbours, window], merged)
         result = window
         is_merged = False
         for new, parts in merged.results:
@@ -52,8 +52,8 @@ class MergingWindowSet:
             self._open(window, window)
         return result
 
-    def _beside(self, window: Any) -> Collection[Any]:
-        """The open windows that may merge with it, or with each other."""
+    def _neighbours(self, window: Any) -> Collection[Any]:
+        """The open windows that may merge with this one, or with each other."""
         if not self._are_apart:
             return self.windows
         if self._in_order is None:
@@ -71,7 +71,7 @@ class MergingWindowSet:
             insort(self._in_order, window)
 
     def _close(self, window: Any) -> Any:
-        """Gives its state window."""
+        """Closes a window, and gives its state window."""
         if self._in_order is not None:
             del self._in_order[bisect_left(self._in_order, window)]
         return self.windows.pop(window)
@@ -84,7 +84,7 @@ class MergingWindowSet:
         merge(new, parts, state_windows[0], state_windows[1:])
 
     def retire(self, window: Any) -> None:
-        """The window is over."""
+        """Closes the window, which is over."""
         self._close(window)
 
 
@@ -97,34 +97,36 @@ class _Merged(MergeCallback):
 
 
 class MergingWindows:
-    """The sets of all keys: in keyed state, read when a key comes up and written back by `persist`."""
+    """The window sets of all keys: in keyed state, read when a key comes up and written back by `persist`."""
 
     def __init__(self, assigner: MergingWindowAssigner, backend: KeyedStateBackend) -> None:
         self._assigner = assigner
         self._backend = backend
         self._sets: dict[Any, tuple[int, MergingWindowSet, dict[Any, Any]]] = {}
-        """Of the keys that have come up since the last `persist`: key group, windows, and what is in state."""
+        """For each key that has come up since the last `persist`: its key group, its windows, and those that are in
+        state."""
 
     def open(self) -> None:
-        """After the backend was restored."""
+        """To be called after the backend was restored."""
         self._state = self._backend.get_map_state(_STATE)
 
-    def of(self, key: Any, group: int) -> MergingWindowSet:
-        found = self._sets.get(key)
-        if found is not None:
-            return found[1]
-        self._backend.set_current_key(key, group)
+    def of(self, key: Any, key_group: int) -> MergingWindowSet:
+        known = self._sets.get(key)
+        if known is not None:
+            return known[1]
+        self._backend.set_current_key(key, key_group)
         saved = dict(self._state.items())
         windows = MergingWindowSet(self._assigner, saved.copy())
-        self._sets[key] = group, windows, saved
+        self._sets[key] = key_group, windows, saved
         return windows
 
     def persist(self) -> None:
-        """Before anything else may read the state: after each batch, and after each round of timers."""
-        for key, (group, windows, saved) in self._sets.items():
+        """Writes the sets back. To be called before anything else may read the state: after each batch, and after each
+        round of timers."""
+        for key, (key_group, windows, saved) in self._sets.items():
             if windows.windows == saved:
                 continue
-            self._backend.set_current_key(key, group)
+            self._backend.set_current_key(key, key_group)
             for window in saved.keys() - windows.windows.keys():
                 self._state.remove(window)
             for window, state_window in windows.windows.items():

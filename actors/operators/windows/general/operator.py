@@ -65,11 +65,11 @@ class GeneralWindowOperator(TimedOperator):
         self._fold = fold_of(factory)
         self._process = None if factory.process is None else as_callable(factory.process, "process")
         self._window: Any = None
-        """The current one."""
+        """The current window."""
         self._key: Any = None
-        self._group = 0
+        self._key_group = 0
         self._assigned_at = 0
-        """When the current row got its windows, where the clock decides and they merge."""
+        """The time at which the current row got its windows, where the clock decides and they merge."""
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -133,11 +133,11 @@ class GeneralWindowOperator(TimedOperator):
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         times = self._timestamps(batch).tolist() if self._is_event_time else _times_of(batch)
-        self._begin(batch)
-        keys, groups = self._keys(batch)
+        self._begin_batch(batch)
+        keys, key_groups_of_rows = self._keys(batch)
         late: list[int] = []
         for row, value in enumerate(decode(batch)):
-            self._set_key(keys[row], groups[row])
+            self._set_key(keys[row], key_groups_of_rows[row])
             try:
                 if not self._add(value, times[row], row):
                     late.append(row)
@@ -148,7 +148,7 @@ class GeneralWindowOperator(TimedOperator):
         if late:
             self._emit_late(batch.take(from_numpy(np.array(late))))
 
-    def _begin(self, batch: Batch) -> None:
+    def _begin_batch(self, batch: Batch) -> None:
         if self._aggregates is not None:
             self._aggregates.begin(batch)
             if isinstance(self._contents, EvictedContents):
@@ -162,19 +162,19 @@ class GeneralWindowOperator(TimedOperator):
         return hashable_keys(columns, self._where), key_groups(columns, self.context.max_parallelism).tolist()
 
     def _set_key(self, key: Any, group: int) -> None:
-        self._key, self._group = key, group
+        self._key, self._key_group = key, group
         self._key_state.set_current_key(key, group)
 
     def _add(self, value: Any, time: int | None, row: int) -> bool:
-        """Adds the row to its windows, which may fire; False where it is late."""
+        """Adds the row to its windows, which may fire; gives False where it is late."""
         is_skipped = True
         timestamp = MIN_TIMESTAMP if time is None else time
         if self._merging is not None and not self._is_event_time:
             self._assigned_at = self.context.clock.now_ms()
-        for window in self._checked(self._assigner.assign_windows(value, timestamp, self._evictor_context)):
+        for window in self._checked_windows(self._assigner.assign_windows(value, timestamp, self._evictor_context)):
             state_window = window
             if self._merging is not None:
-                windows = self._merging.of(self._key, self._group)
+                windows = self._merging.of(self._key, self._key_group)
                 window = windows.add(window, self._merge)
                 if self._is_over(window):
                     windows.retire(window)
@@ -184,17 +184,17 @@ class GeneralWindowOperator(TimedOperator):
                 continue
             is_skipped = False
             self._set_window(window)
-            self._contents.set_current((self._key, state_window), self._group)
+            self._contents.set_current((self._key, state_window), self._key_group)
             self._contents.add(value, time, row)
-            self._trigger_context.set_current((self._key, window), self._group)
+            self._trigger_context.set_current((self._key, window), self._key_group)
             result = self._trigger.on_element(value, timestamp, window, self._trigger_context)
             self._follow(result, "on_element", window, state_window)
             self._register_cleanup(window)
         # One that has no window at all, or none that is open, is late only if its own time is past.
         return not (is_skipped and self._is_event_time and timestamp + self._lateness <= self._watermark)
 
-    def _checked(self, windows: Any) -> Any:
-        """What the assigner gave, where it is windows."""
+    def _checked_windows(self, windows: Any) -> Any:
+        """The windows that the assigner gave. Raises TypeMismatchError where these are none."""
         if isinstance(windows, Collection) and all(hasattr(window, "max_timestamp") for window in windows):
             for window in windows:
                 if window.max_timestamp() > MAX_TIMESTAMP:
@@ -210,17 +210,17 @@ class GeneralWindowOperator(TimedOperator):
         )
 
     def _merge(self, window: Any, parts: Any, state_window: Any, state_windows: Any) -> None:
-        """Windows have become one: moves what there was for them."""
+        """Called when windows have become one: moves their state."""
         self._check_merged(window)
         context = self._trigger_context
-        context.set_current((self._key, window), self._group, parts)
+        context.set_current((self._key, window), self._key_group, parts)
         self._trigger.on_merge(window, context)
         for part in parts:
             if part != window:
-                context.set_current((self._key, part), self._group)
+                context.set_current((self._key, part), self._key_group)
                 self._trigger.clear(part, context)
                 self._delete_cleanup(part)
-        self._contents.merge(self._key, self._group, state_window, state_windows)
+        self._contents.merge(self._key, self._key_group, state_window, state_windows)
 
     def _check_merged(self, window: Any) -> None:
         end = window.max_timestamp()
@@ -292,7 +292,7 @@ class GeneralWindowOperator(TimedOperator):
         if is_event_time == self._is_event_time and time == self._cleanup_time(window):
             self._clear(window, state_window)
         elif now < self._cleanup_time(window):
-            self._trigger_context.set_current((self._key, window), self._group)
+            self._trigger_context.set_current((self._key, window), self._key_group)
             self._register_cleanup(window)  # which the trigger may have deleted with a timer of its own
 
     def _end_round(self) -> None:
@@ -311,7 +311,7 @@ class GeneralWindowOperator(TimedOperator):
         self._firing.current = window
 
     def _follow(self, result: Any, method: str, window: Any, state_window: Any) -> None:
-        """Does what the trigger wants."""
+        """Does what the trigger wants: fires, purges, both or nothing."""
         if result is TriggerResult.CONTINUE:
             return
         if not isinstance(result, TriggerResult):
@@ -319,10 +319,10 @@ class GeneralWindowOperator(TimedOperator):
                 f"{self._label}: {method} of {type(self._trigger).__name__} must return a TriggerResult, not "
                 f"{short_repr(result)}"
             )
-        self._contents.set_current((self._key, state_window), self._group)
+        self._contents.set_current((self._key, state_window), self._key_group)
         if result.is_fire():
             self._contents.fire(window)
-            self._contents.set_current((self._key, state_window), self._group)
+            self._contents.set_current((self._key, state_window), self._key_group)
         if result.is_purge():
             self._contents.clear()
 
@@ -331,11 +331,11 @@ class GeneralWindowOperator(TimedOperator):
         if self._process is None:
             self._results.add(contents, timestamp)
             return
-        self._window_state.set_current_key((self._key, self._window), self._group)
+        self._window_state.set_current_key((self._key, self._window), self._key_group)
         self._results.collect(self._process(self._key, self._firing, contents), timestamp)
 
     def _emit_rows(self, rows: list[WindowRow]) -> None:
-        """What an evictor has left."""
+        """Emits the result of the rows that an evictor has left."""
         contents = self._fold.of(row.value for row in rows)
         if contents is not NOTHING:
             self._emit(self._fold.result(contents))
@@ -377,16 +377,16 @@ class GeneralWindowOperator(TimedOperator):
             self._trigger_context.delete_processing_time_timer(time)
 
     def _clear(self, window: Any, state_window: Any) -> None:
-        self._contents.set_current((self._key, state_window), self._group)
+        self._contents.set_current((self._key, state_window), self._key_group)
         self._contents.clear()
-        self._trigger_context.set_current((self._key, window), self._group)
+        self._trigger_context.set_current((self._key, window), self._key_group)
         self._trigger.clear(window, self._trigger_context)
         process = self._factory.process
         if isinstance(process, ProcessWindowFunction):
-            self._window_state.set_current_key((self._key, window), self._group)
+            self._window_state.set_current_key((self._key, window), self._key_group)
             process.clear(self._firing)
         if self._merging is not None:
-            self._merging.of(self._key, self._group).retire(window)
+            self._merging.of(self._key, self._key_group).retire(window)
 
     # -- snapshots
 

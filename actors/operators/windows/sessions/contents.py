@@ -1,4 +1,4 @@
-"""What sessions hold, session by session: built-in aggregates in columns, or what the user's functions make of rows."""
+"""What sessions contain: built-in aggregates in columns, or what the user's functions make of rows."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _OF_FUNCTIONS = "of user functions"
 # The column of a snapshot with what functions have made.
 _CONTENTS = "contents"
 
-# What a session and snapshots that are not written yet have in common.
+# What a session shares with snapshots that are not written yet.
 _NOTHING_SHARED, _VALUES_SHARED, _ALL_SHARED = 0, 1, 2
 
 
 class FrozenContents(ABC):
-    """The contents at a barrier; any thread may read them."""
+    """The contents of sessions at a barrier; any thread may read them."""
 
     @abstractmethod
     def columns(self, sessions: SessionIds) -> dict[str, pa.Array]:
@@ -50,7 +50,8 @@ class FrozenContents(ABC):
 
 
 class SessionContents(ABC):
-    """Belongs to the task's thread. Sessions that `grow` made room for are empty."""
+    """The contents of all sessions, by session. Those that `grow` made room for are empty. Belongs to the task's
+    thread."""
 
     @abstractmethod
     def grow(self, size: int) -> None:
@@ -62,32 +63,32 @@ class SessionContents(ABC):
 
     @abstractmethod
     def merge(self, sessions: SessionIds, targets: SessionIds) -> None:
-        """Moves what `sessions[i]`, which are distinct, have to behind that of `targets[i]`."""
+        """Adds what `sessions[i]`, which are distinct, contain to the end of what `targets[i]` contain."""
 
     @abstractmethod
     def drop(self, sessions: SessionIds) -> None:
-        """These are over, and not asked for again."""
+        """Drops the contents of these sessions, which are over and not asked for again."""
 
     @abstractmethod
     def renumber(self, old: SessionIds, new: SessionIds, size: int) -> None:
-        """Keeps only these distinct sessions, `old[i]` as `new[i]`, and makes room for the sessions 0 ... size
-        - 1."""
+        """Keeps only the distinct sessions `old`, of which `old[i]` is `new[i]` from now on, and makes room for the
+        sessions 0 ... size - 1."""
 
     @abstractmethod
     def freeze(self, size: int) -> FrozenContents:
-        """The sessions 0 ... size - 1 as they are now. Quick."""
+        """The contents of the sessions 0 ... size - 1 as they are now. Quick."""
 
     @abstractmethod
     def restore(self, part: StateRows, sessions: SessionIds) -> None:
-        """Row i of a snapshot becomes `sessions[i]`, which is empty.
+        """Restores row i of a snapshot as `sessions[i]`, which is empty.
 
         Raises:
-            CheckpointError: it was written for something else.
+            CheckpointError: the snapshot was written for something else.
         """
 
 
 class AggregatedSessions(SessionContents):
-    """Built-in aggregates."""
+    """Built-in aggregates: a session's number is that of its accumulator in all columns."""
 
     def __init__(self, aggregates: AggregateColumns, where: str) -> None:
         self._aggregates = aggregates
@@ -129,24 +130,24 @@ class _FrozenAggregates(FrozenContents):
 
 
 class FoldedSessions(SessionContents):
-    """A list of rows, a reduced value or an accumulator each, as Python objects."""
+    """A list of rows, a reduced value or an accumulator per session, as Python objects."""
 
     def __init__(self, fold: Fold, context: OperatorContext) -> None:
         self._fold = fold
         self._context = context
         self._contents: list[Any] = []
-        """By session."""
+        """What each session contains."""
         self._after_copy = _NOTHING_SHARED if fold.copy is copy_of else _VALUES_SHARED
         self._snapshots: SharedValues[list[Any]] = SharedValues()
         self._shared: npt.NDArray[np.uint8] = np.empty(0, np.uint8)
-        """By session, where there are such snapshots."""
+        """What each session shares with snapshots, where there are such snapshots."""
 
     def grow(self, size: int) -> None:
         self._shared = grown(self._shared, size, _NOTHING_SHARED)
         self._contents.extend([NOTHING] * (size - len(self._contents)))
 
     def add(self, batch: Batch, sessions: SessionIds, first_position: int) -> None:
-        self._part(sessions, self._fold.copy, self._after_copy)
+        self._unshare(sessions, self._fold.copy, self._after_copy)
         contents, add = self._contents, self._fold.add
         value: Any = None
         try:
@@ -156,24 +157,24 @@ class FoldedSessions(SessionContents):
             raise_attributed(self._context.operator_name, self._context.subtask, value, error)
 
     def merge(self, sessions: SessionIds, targets: SessionIds) -> None:
-        self._part(np.concatenate([sessions, targets]), self._fold.copy, self._after_copy)
+        self._unshare(np.concatenate([sessions, targets]), self._fold.copy, self._after_copy)
         np.maximum.at(self._shared, targets, self._shared[sessions])
         contents = self._contents
         order = np.argsort(sessions)  # of arrival
         for session, target in zip(sessions[order].tolist(), targets[order].tolist(), strict=True):
-            merged, taken = contents[target], contents[session]
+            merged, absorbed = contents[target], contents[session]
             try:
-                contents[target] = self._fold.merge(merged, taken)
+                contents[target] = self._fold.merge(merged, absorbed)
             except BaseException as error:
-                raise_attributed(self._context.operator_name, self._context.subtask, (merged, taken), error)
+                raise_attributed(self._context.operator_name, self._context.subtask, (merged, absorbed), error)
         self.drop(sessions)
 
-    def to_show(self, sessions: SessionIds) -> list[Any]:
-        """What these hold, for the user's function, which may change the values that it gets."""
-        self._part(sessions, copy_of, _NOTHING_SHARED)
+    def exposed(self, sessions: SessionIds) -> list[Any]:
+        """What these sessions contain, for the user's function, which may change the values that it gets."""
+        self._unshare(sessions, copy_of, _NOTHING_SHARED)
         return [self._contents[session] for session in sessions.tolist()]
 
-    def _part(self, sessions: SessionIds, copy: Callable[[Any], Any], still_shared: int) -> None:
+    def _unshare(self, sessions: SessionIds, copy: Callable[[Any], Any], still_shared: int) -> None:
         """Copies what these sessions share with snapshots, if it is more than `still_shared`, as it may change."""
         if not self._snapshots.current():
             return
@@ -188,10 +189,10 @@ class FoldedSessions(SessionContents):
             self._contents[session] = NOTHING
 
     def renumber(self, old: SessionIds, new: SessionIds, size: int) -> None:
-        kept = [NOTHING] * size
+        renumbered_contents = [NOTHING] * size
         for old_session, new_session in zip(old.tolist(), new.tolist(), strict=True):
-            kept[new_session] = self._contents[old_session]
-        self._contents = kept
+            renumbered_contents[new_session] = self._contents[old_session]
+        self._contents = renumbered_contents
         self._shared = renumbered(self._shared, old, new, size, _NOTHING_SHARED)
 
     def freeze(self, size: int) -> FrozenContents:

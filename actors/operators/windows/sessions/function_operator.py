@@ -19,9 +19,10 @@ from flinkray.types.records import MAX_TIMESTAMP
 
 
 class RowSessionOperator(CallingOperator, SessionOperatorBase):
-    """Keeps per session a list of rows, a reduced value or an accumulator, and calls the user's function.
+    """Folds the rows of each session into a list, a reduced value or an accumulator, and calls the user's function.
 
-    What sessions that become one have kept is put together by the order of their first rows, before what has just come.
+    The contents of sessions that become one are merged by the order of their first rows, before the rows that have just
+    come.
     """
 
     def __init__(self, factory: WindowFactory) -> None:
@@ -44,7 +45,8 @@ class RowSessionOperator(CallingOperator, SessionOperatorBase):
         self._calls.end_round()
 
     def _fire_and_end(self, watermark: int) -> None:
-        """Sessions fire and are over in the order of these times, as the function may keep things by key."""
+        """Fires sessions, and calls `clear` for those that are over, in the order of these times, as the function may
+        keep state by key."""
         due = self._store.due(watermark)
         over = self._store.over(self._late_limit)
         sessions, is_end = np.concatenate([due, over]), np.repeat([0, 1], [len(due), len(over)])
@@ -52,8 +54,10 @@ class RowSessionOperator(CallingOperator, SessionOperatorBase):
         lasts = ends - 1
         lasts[len(due) :] = np.minimum(lasts[len(due) :], MAX_TIMESTAMP - self._lateness) + self._lateness
         order = order_by(lasts, starts, sessions, is_end)
-        contents = iter(self._contents.to_show(due))
-        for (key, group, window), has_ended in zip(self._told(sessions[order]), is_end[order].tolist(), strict=True):
+        contents = iter(self._contents.exposed(due))
+        for (key, group, window), has_ended in zip(
+            self._windows_of(sessions[order]), is_end[order].tolist(), strict=True
+        ):
             if has_ended:
                 self._calls.clear(key, group, window)
             else:
@@ -62,11 +66,13 @@ class RowSessionOperator(CallingOperator, SessionOperatorBase):
         self._store.release(over)
 
     def _emit(self, sessions: SessionIds) -> None:
-        for (key, group, window), contents in zip(self._told(sessions), self._contents.to_show(sessions), strict=True):
+        for (key, group, window), contents in zip(
+            self._windows_of(sessions), self._contents.exposed(sessions), strict=True
+        ):
             self._calls.fire(key, group, window, contents)
 
-    def _told(self, sessions: SessionIds) -> Iterator[tuple[Any, int, Window]]:
-        """Key, key group and window of each."""
+    def _windows_of(self, sessions: SessionIds) -> Iterator[tuple[Any, int, Window]]:
+        """Key, key group and window of each session."""
         starts, ends = (times.tolist() for times in self._store.windows(sessions))
         keys, groups = self._calls.keys(self._store.keys(sessions), len(sessions))
         return zip(keys, groups, map(Window, starts, ends), strict=True)

@@ -1,4 +1,4 @@
-"""Which open sessions the rows of a key may touch."""
+"""Finds the open sessions of a key that rows may touch."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from actors.keys.index import Ids
 from actors.operators.aggregates.accumulators import grown, renumbered
 from actors.operators.aggregates.value_rules import Flags
 from actors.operators.windows.base.times import Times
-from actors.operators.windows.sessions.intervals import Runs
+from actors.operators.windows.sessions.intervals import MergedIntervals
 from actors.operators.windows.sessions.session_table import NO_SESSION, NO_SESSIONS, SessionIds, SessionTable
 from actors.operators.windows.sessions.time_index import SessionIndex
 from flinkray.types.records import MIN_TIMESTAMP
 
 _MOST_CHAINED = 32
-"""A key with more open sessions has them in the index."""
+"""A key with more open sessions than this has them in the index."""
 
 
-class Near(Struct, frozen=True):
+class NearSessions(Struct, frozen=True):
     """Open sessions of some keys.
 
     Attributes:
-        sessions: sessions that may touch what has come; of each key the latest first.
-        rest: for each key that has come, ascending, the newest of its other sessions in a chain, or NO_SESSION.
+        sessions: those that may touch the rows that have come; of each key the latest first.
+        rest: for each key of these rows, ascending, the newest of its other sessions in a chain, or NO_SESSION.
     """
 
     sessions: SessionIds
@@ -32,7 +32,8 @@ class Near(Struct, frozen=True):
 
 
 class SessionsByKey:
-    """A key's sessions neither overlap nor touch. Few are chained from the newest to older ones; many are in an index.
+    """The open sessions of each key, which neither overlap nor touch. Few are chained from the newest to older ones;
+    many are in an index.
 
     What is asked for most, the newest sessions of the keys of a batch, is thus found by a gather or two, and a late row
     of a key with very many by a search. Belongs to one thread.
@@ -42,13 +43,13 @@ class SessionsByKey:
         self._table = sessions
         self._index = SessionIndex(sessions)
         self._newest: SessionIds = NO_SESSIONS
-        """By key."""
+        """The newest session of each key."""
         self._sizes: SessionIds = NO_SESSIONS
-        """Open sessions, by key."""
+        """How many open sessions each key has."""
         self._is_indexed: Flags = np.empty(0, np.bool_)
-        """By key."""
+        """Whether the sessions of each key are in the index."""
         self._older: SessionIds = NO_SESSIONS
-        """By session: the next one in the chain. Those after one that is over are over too."""
+        """The next session in the chain of each. Those after one that is over are over too."""
 
     def grow(self, key_count: int) -> None:
         """Makes room for the keys 0 ... key_count - 1."""
@@ -58,49 +59,53 @@ class SessionsByKey:
 
     # -- finding
 
-    def near(self, runs: Runs) -> Near:
-        """The open sessions that may touch the runs of their keys."""
-        is_first = differs_from_previous(runs.key_ids)
-        key_ids, earliest = runs.key_ids[is_first], runs.starts[is_first]
+    def near(self, intervals: MergedIntervals) -> NearSessions:
+        """The open sessions that may touch the intervals of their keys."""
+        is_first = differs_from_previous(intervals.key_ids)
+        key_ids, earliest = intervals.key_ids[is_first], intervals.starts[is_first]
         newest = self._newest[key_ids]
         if not len(self._index):
             return self._chained(newest, earliest)
         chained = self._chained(np.where(self._is_indexed[key_ids], NO_SESSION, newest), earliest)
-        return Near(np.concatenate([chained.sessions, self._indexed(runs)]), chained.rest)
+        return NearSessions(np.concatenate([chained.sessions, self._indexed(intervals)]), chained.rest)
 
-    def _chained(self, at: SessionIds, earliest: Times) -> Near:
-        """Goes from these on as far as sessions end at or after a time, of those that are open."""
-        rest = np.full(len(at), NO_SESSION, np.int64)
-        which = np.arange(len(at))
+    def _chained(self, current: SessionIds, earliest: Times) -> NearSessions:
+        """Follows chains from the sessions `current` on, as far as sessions are open and end at or after a time."""
+        rest = np.full(len(current), NO_SESSION, np.int64)
+        key_indices = np.arange(len(current))
         found = [NO_SESSIONS]
         while True:
-            is_open = at != NO_SESSION
-            is_open[is_open] = self._table.is_open[at[is_open]]
-            at, which = at[is_open], which[is_open]
-            is_near = self._table.ends[at] >= earliest[which]
-            rest[which[~is_near]] = at[~is_near]
-            at, which = at[is_near], which[is_near]
-            if not len(at):
-                return Near(np.concatenate(found), rest)
-            found.append(at)
-            at = self._older[at]
+            is_open = current != NO_SESSION
+            is_open[is_open] = self._table.is_open[current[is_open]]
+            current, key_indices = current[is_open], key_indices[is_open]
+            is_near = self._table.ends[current] >= earliest[key_indices]
+            rest[key_indices[~is_near]] = current[~is_near]
+            current, key_indices = current[is_near], key_indices[is_near]
+            if not len(current):
+                return NearSessions(np.concatenate(found), rest)
+            found.append(current)
+            current = self._older[current]
 
-    def _indexed(self, runs: Runs) -> SessionIds:
-        newest = self._newest[runs.key_ids]
+    def _indexed(self, intervals: MergedIntervals) -> SessionIds:
+        newest = self._newest[intervals.key_ids]
         # Rows mostly come after all sessions of their keys.
-        may_touch = self._is_indexed[runs.key_ids] & (runs.starts <= self._table.ends[newest])
+        may_touch = self._is_indexed[intervals.key_ids] & (intervals.starts <= self._table.ends[newest])
         if not may_touch.any():
             return NO_SESSIONS
-        return self._index.touching(runs.key_ids[may_touch], runs.starts[may_touch], runs.ends[may_touch])
+        return self._index.touching(
+            intervals.key_ids[may_touch], intervals.starts[may_touch], intervals.ends[may_touch]
+        )
 
     # -- sessions that come, grow and go
 
     def add(self, sessions: SessionIds, is_new: Flags, starts_earlier: Flags, rest: SessionIds) -> None:
-        """
+        """Adds sessions, or says that they have grown.
+
         Args:
-            sessions: sessions that are there now, sorted by key and start: new ones, and those that were near.
+            sessions: sessions that are open now, sorted by key and start: new ones, and those that were near.
+            is_new: which of them are new.
             starts_earlier: which of them start earlier than they did, or are new.
-            rest: for each, `Near.rest` of its key.
+            rest: for each, `NearSessions.rest` of its key.
         """
         if not len(sessions):
             return
@@ -117,7 +122,7 @@ class SessionsByKey:
         self._chain(key_ids[is_few], sessions[is_few], rest[is_few])
 
     def _chain(self, key_ids: Ids, sessions: SessionIds, rest: SessionIds) -> None:
-        """Before the rest of their keys'."""
+        """Puts these sessions before the rest of their keys' chains."""
         if not len(sessions):
             return
         self._older = grown(self._older, self._table.count, NO_SESSION)
@@ -142,20 +147,20 @@ class SessionsByKey:
         self._be_newest(key_ids[is_last], sessions[is_last])
 
     def _be_newest(self, key_ids: Ids, sessions: SessionIds) -> None:
-        of, newest = self._table, self._newest[key_ids]
-        is_newer = (newest == NO_SESSION) | ~of.is_open[newest] | (of.starts[newest] < of.starts[sessions])
+        table, newest = self._table, self._newest[key_ids]
+        is_newer = (newest == NO_SESSION) | ~table.is_open[newest] | (table.starts[newest] < table.starts[sessions])
         self._newest[key_ids[is_newer]] = sessions[is_newer]
 
-    def join(self, sessions: SessionIds, targets: SessionIds) -> None:
-        """The sessions have become part of those others of their keys, and are closed."""
-        key_ids = self._table.key_ids[sessions]
+    def absorb(self, absorbed: SessionIds, into: SessionIds) -> None:
+        """Closes sessions that have become part of others of their keys."""
+        key_ids = self._table.key_ids[absorbed]
         np.subtract.at(self._sizes, key_ids, 1)
         if len(self._index):
             is_indexed = self._is_indexed[key_ids]
-            self._index.join(sessions[is_indexed], targets[is_indexed])
+            self._index.absorb(absorbed[is_indexed], into[is_indexed])
 
     def over(self, sessions: SessionIds) -> None:
-        """These sessions are closed: all up to some time."""
+        """Closes these sessions: all that end before some time."""
         np.subtract.at(self._sizes, self._table.key_ids[sessions], 1)
         if not self._table.open_count and len(self._index):
             self._index.clear()
@@ -164,46 +169,45 @@ class SessionsByKey:
     # -- letting go
 
     def retain(self, keys: Ids) -> None:
-        """Only these keys are kept, as keys 0, 1, ..."""
+        """Keeps only these keys, as keys 0, 1, ..."""
         self._newest, self._sizes, self._is_indexed = self._newest[keys], self._sizes[keys], self._is_indexed[keys]
 
-    def renumber(self, live: SessionIds, place: SessionIds) -> None:
-        """The sessions were squeezed: `live` are kept; session n is now `place[n]`, the last of which is that of
-        NO_SESSION."""
-        older = grown(self._older, len(place) - 1, NO_SESSION)
-        older[live] = place[older[live]]
+    def renumber(self, live: SessionIds, new_ids: SessionIds) -> None:
+        """Gives session n the number `new_ids[n]`, whose last element is that of NO_SESSION; only `live` ones stay."""
+        older = grown(self._older, len(new_ids) - 1, NO_SESSION)
+        older[live] = new_ids[older[live]]
         self._older = renumbered(older, live, np.arange(len(live)), len(live), NO_SESSION)
-        self._newest = place[self._newest]
+        self._newest = new_ids[self._newest]
         if len(self._index):
             self._index_again()
 
     def _index_again(self) -> None:
-        of = self._table
-        sessions = np.flatnonzero(self._is_indexed[of.key_ids[: of.count]])
+        table = self._table
+        sessions = np.flatnonzero(self._is_indexed[table.key_ids[: table.count]])
         self._is_indexed &= self._sizes > _MOST_CHAINED // 2  # so that a key does not go to and fro
-        is_indexed = self._is_indexed[of.key_ids[sessions]]
+        is_indexed = self._is_indexed[table.key_ids[sessions]]
         self._index.clear()
         self._index.add(sessions[is_indexed])
         few = sessions[~is_indexed]
-        few = few[order_by(of.key_ids[few], of.starts[few])]
-        self._chain(of.key_ids[few], few, np.full(len(few), NO_SESSION))
+        few = few[order_by(table.key_ids[few], table.starts[few])]
+        self._chain(table.key_ids[few], few, np.full(len(few), NO_SESSION))
 
     def check(self) -> None:
         """Raises AssertionError where an invariant does not hold."""
-        of, live = self._table, self._table.open()
-        is_indexed = self._is_indexed[of.key_ids[live]]
+        table, live = self._table, self._table.open()
+        is_indexed = self._is_indexed[table.key_ids[live]]
         self._index.check(live[is_indexed])
         keys = np.flatnonzero(~self._is_indexed)
         chained = self._chained(self._newest[keys], np.full(len(keys), MIN_TIMESTAMP)).sessions
         assert sorted(chained.tolist()) == live[~is_indexed].tolist(), "every other open session is in a chain, once"
         newest, older = self._newest[keys], self._older[chained]
         newest_of, older_of = newest[newest != NO_SESSION], older[older != NO_SESSION]
-        assert (of.key_ids[newest_of] == keys[newest != NO_SESSION]).all(), "a chain begins in its own key"
-        assert (of.key_ids[older_of] == of.key_ids[chained[older != NO_SESSION]]).all(), "and stays there"
-        sorted_sessions = live[order_by(of.key_ids[live], of.starts[live])]
-        is_same = of.key_ids[sorted_sessions[1:]] == of.key_ids[sorted_sessions[:-1]]
-        is_apart = of.starts[sorted_sessions[1:]] > of.ends[sorted_sessions[:-1]]
+        assert (table.key_ids[newest_of] == keys[newest != NO_SESSION]).all(), "a chain begins in its own key"
+        assert (table.key_ids[older_of] == table.key_ids[chained[older != NO_SESSION]]).all(), "and stays there"
+        sorted_sessions = live[order_by(table.key_ids[live], table.starts[live])]
+        is_same = table.key_ids[sorted_sessions[1:]] == table.key_ids[sorted_sessions[:-1]]
+        is_apart = table.starts[sorted_sessions[1:]] > table.ends[sorted_sessions[:-1]]
         assert (is_apart | ~is_same).all(), "sessions of a key do not touch"
-        assert not len(chained) or np.bincount(of.key_ids[chained]).max() <= _MOST_CHAINED, "a chain is short"
-        sizes = np.bincount(of.key_ids[live], minlength=len(self._sizes))
+        assert not len(chained) or np.bincount(table.key_ids[chained]).max() <= _MOST_CHAINED, "a chain is short"
+        sizes = np.bincount(table.key_ids[live], minlength=len(self._sizes))
         assert (sizes == self._sizes).all(), "the open sessions of a key are counted"

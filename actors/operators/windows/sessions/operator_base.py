@@ -28,12 +28,12 @@ from flinkray.windows.assigners import SessionWindows, checked_gap
 
 _STATE = state_parts.SESSIONS
 
-# Bounds what the last watermark, with which all sessions are due, takes in memory.
+# So many sessions fire at a time: this bounds the memory that the last watermark takes, with which all are due.
 _SESSIONS_AT_ONCE = 1_000_000
 
 
 class SessionOperatorBase(TimedOperator):
-    """Puts each row into the open session of its key that it touches. Event or processing time.
+    """Base: adds each row to the open session of its key that it touches, in event or processing time.
 
     Sessions fire by their end, start, then first arrival. A late row that is still allowed makes its session fire
     again, once per batch. After Flink's WindowOperator with MergingWindowSet: lateness is that of the merged session.
@@ -56,7 +56,7 @@ class SessionOperatorBase(TimedOperator):
 
     @abstractmethod
     def _make_contents(self) -> SessionContents:
-        """Once, when there is a context."""
+        """Makes the contents of sessions; called once, when there is a context."""
 
     # -- rows
 
@@ -107,7 +107,7 @@ class SessionOperatorBase(TimedOperator):
 
     @abstractmethod
     def _emit(self, sessions: SessionIds) -> None:
-        """Results of these sessions, in their order."""
+        """Emits the results of these sessions, in their order."""
 
     # -- snapshots
 

@@ -1,4 +1,4 @@
-"""The sessions of columnar sessions: what all look at who find, fire and keep sessions."""
+"""The table of sessions: what all look at that find, fire and keep sessions."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ NO_SESSIONS: SessionIds = np.empty(0, np.int64)
 
 
 class SessionTable:
-    """A *session* holds one session [start, end) of one key; sessions are numbered in order of arrival, and never
-    reused.
+    """The sessions [start, end) of all keys, one number each, in order of arrival; no number is used again.
 
     Attributes:
-        count: of all sessions, with those that were let go of.
+        count: of all numbers, with those of sessions that were let go of.
         key_ids, starts, ends, is_open, has_fired: by session; there may be more elements than sessions.
     """
 
@@ -40,11 +39,11 @@ class SessionTable:
 
     @property
     def closed_count(self) -> int:
-        """Of sessions whose session is over, or part of another one, and that have not been squeezed out."""
+        """How many sessions are over, or part of another one, and have not been removed from the table."""
         return self._closed_count
 
     def add(self, count: int) -> SessionIds:
-        """So many new sessions, which are open; their key, start and end are to be set."""
+        """Makes so many new sessions, which are open; their key, start and end are to be set."""
         first, self.count = self.count, self.count + count
         self.key_ids = grown(self.key_ids, self.count, 0)
         self.starts = grown(self.starts, self.count, 0)
@@ -54,21 +53,21 @@ class SessionTable:
         return np.arange(first, self.count)
 
     def close(self, sessions: SessionIds) -> None:
-        """These, distinct and open, are not sessions any more."""
+        """Closes these sessions, which are distinct and open: they are over, or part of another one."""
         self.is_open[sessions] = False
         self._closed_count += len(sessions)
 
     def open(self) -> SessionIds:
-        """All that are, in order."""
+        """The open sessions, in order."""
         return np.flatnonzero(self.is_open[: self.count])
 
-    def squeeze(self, live: SessionIds) -> None:
-        """Only these, which are the open ones, are kept, as sessions 0, 1, ..."""
+    def compact(self, live: SessionIds) -> None:
+        """Keeps only these sessions, which are the open ones, as sessions 0, 1, ..."""
         count = len(live)
-        places = np.arange(count)
-        self.key_ids = renumbered(self.key_ids, live, places, count, 0)
-        self.starts = renumbered(self.starts, live, places, count, 0)
-        self.ends = renumbered(self.ends, live, places, count, 0)
-        self.has_fired = renumbered(self.has_fired, live, places, count, False)
+        numbers = np.arange(count)
+        self.key_ids = renumbered(self.key_ids, live, numbers, count, 0)
+        self.starts = renumbered(self.starts, live, numbers, count, 0)
+        self.ends = renumbered(self.ends, live, numbers, count, 0)
+        self.has_fired = renumbered(self.has_fired, live, numbers, count, False)
         self.is_open = np.ones(len(self.has_fired), np.bool_)
         self.count, self._closed_count = count, 0

@@ -1,4 +1,4 @@
-"""Which sessions there are, and what is in them: by key and session, in arrays."""
+"""The state of session windows: which sessions there are, and what is in them, by key and session, in arrays."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from msgspec import Struct
 
 from actors.columns.large_columns import Columns
 from actors.columns.ordering import differs_from_previous, distinct, order_by
+from actors.columns.ranges import Indices
 from actors.keys.index import Ids, KeyIndex
 from actors.keys.state_tables import KeyedTables, StateRows
 from actors.operators.aggregates.value_rules import Flags
+from actors.operators.windows.base.compaction import is_mostly_released
 from actors.operators.windows.base.times import Times
 from actors.operators.windows.sessions.contents import FrozenContents, SessionContents
-from actors.operators.windows.sessions.intervals import EndQueue, Rows, Runs, merge_touching, touch_any
-from actors.operators.windows.sessions.lookup import Near, SessionsByKey
+from actors.operators.windows.sessions.end_queue import EndQueue
+from actors.operators.windows.sessions.intervals import MergedIntervals, merge_touching, touch_any
+from actors.operators.windows.sessions.lookup import NearSessions, SessionsByKey
 from actors.operators.windows.sessions.session_table import NO_SESSION, NO_SESSIONS, SessionIds, SessionTable
 from actors.state.snapshots.snapshot import KeyedTable
 from flinkray.batches.batch import Batch
@@ -28,23 +31,23 @@ _START = "start"
 _END = "end"
 _HAS_FIRED = "has_fired"
 
-# Released sessions are squeezed out when there are more of them than live ones, and at least this many.
-_RELEASED_BEFORE_COMPACTING = 4096
+# So many sessions at least must be over before the others are numbered anew.
+_FEWEST_COMPACTED = 4096
 
 
-class _Rows(Struct, frozen=True):
-    """What is known of a batch's rows beside their columns."""
+class _RowWindows(Struct, frozen=True):
+    """The key of each row, and the window [start, end) that it would have alone."""
 
     key_ids: Ids
     starts: Times
     ends: Times
 
-    def slice(self, rows: slice) -> _Rows:
-        return _Rows(self.key_ids[rows], self.starts[rows], self.ends[rows])
+    def slice(self, rows: slice) -> _RowWindows:
+        return _RowWindows(self.key_ids[rows], self.starts[rows], self.ends[rows])
 
 
 class SessionStore:
-    """Takes rows in, and gives the sessions that are due. Belongs to one thread."""
+    """Adds rows to sessions, and gives the sessions that are due. Belongs to one thread."""
 
     def __init__(self, contents: SessionContents) -> None:
         self._keys = KeyIndex()
@@ -53,18 +56,18 @@ class SessionStore:
         self._table = SessionTable()
         self._by_key = SessionsByKey(self._table)
         self._waiting = EndQueue()
-        """Sessions that the watermark has not reached, by end; and as they were before they grew."""
+        """Sessions whose ends the watermark has not reached, by end; and as they were before they grew."""
         self._reached = EndQueue()
-        """Those that it has reached, which the allowed lateness keeps."""
+        """Sessions whose ends it has reached, which the allowed lateness keeps."""
 
     @property
     def session_count(self) -> int:
-        """Open sessions."""
+        """How many sessions are open."""
         return self._table.open_count
 
     @property
     def next_position(self) -> int:
-        """Above the positions of all rows so far."""
+        """A number above the positions of all rows so far."""
         return self._next_position
 
     # -- adding
@@ -85,28 +88,28 @@ class SessionStore:
         key_ids = np.zeros(batch.num_rows, np.int64) if keys is None else self._keys.ids(keys)
         self._by_key.grow(max(1, len(self._keys)))
         is_late = np.zeros(batch.num_rows, np.bool_)
-        touched = self._add(batch, _Rows(key_ids, starts, ends), late_limit, is_late)
+        touched = self._add(batch, _RowWindows(key_ids, starts, ends), late_limit, is_late)
         sessions = touched[0] if len(touched) == 1 else distinct(np.concatenate(touched))
         return sessions[self._table.is_open[sessions]], is_late
 
-    def _add(self, batch: Batch, rows: _Rows, late_limit: int, is_late: Flags) -> list[SessionIds]:
-        runs = merge_touching(rows.key_ids, rows.starts, rows.ends)
-        near = self._by_key.near(runs)
-        merged, session_of_open, session_of_row = self._merged(runs, near.sessions)
+    def _add(self, batch: Batch, rows: _RowWindows, late_limit: int, is_late: Flags) -> list[SessionIds]:
+        intervals = merge_touching(rows.key_ids, rows.starts, rows.ends)
+        near = self._by_key.near(intervals)
+        merged, merged_of_open, merged_of_row = self._merged(intervals, near.sessions)
         is_late_alone = rows.ends - 1 <= late_limit
         if is_late_alone.any():
-            np.less_equal(merged.ends[session_of_row] - 1, late_limit, out=is_late)
+            np.less_equal(merged.ends[merged_of_row] - 1, late_limit, out=is_late)
             if self._depends_on_order(rows, is_late_alone & ~is_late, near.sessions):
                 # The rows before a row decide. Halves of a batch leave fewer such rows, and a single row none.
                 half = batch.num_rows // 2
                 first, second = slice(0, half), slice(half, None)
                 touched = self._add(batch.slice(0, half), rows.slice(first), late_limit, is_late[first])
                 return touched + self._add(batch.slice(half), rows.slice(second), late_limit, is_late[second])
-        sessions = self._take_in(merged, near, session_of_open, session_of_row, late_limit)
-        sessions_of_rows = sessions[session_of_row]
+        sessions = self._extend(merged, near, merged_of_open, merged_of_row, late_limit)
+        sessions_of_rows = sessions[merged_of_row]
         if is_late.any():
-            kept = np.flatnonzero(~is_late)
-            batch, sessions_of_rows = batch.take(from_numpy(kept)), sessions_of_rows[kept]
+            not_late = np.flatnonzero(~is_late)
+            batch, sessions_of_rows = batch.take(from_numpy(not_late)), sessions_of_rows[not_late]
         if len(sessions_of_rows):
             self._contents.add(batch, sessions_of_rows, self._next_position)
             self._next_position += len(sessions_of_rows)
@@ -114,18 +117,24 @@ class SessionStore:
         self._table.has_fired[touched_sessions] = False
         return [touched_sessions]
 
-    def _merged(self, runs: Runs, open_sessions: SessionIds) -> tuple[Runs, Rows, Rows]:
-        """The runs and open sessions merged; and what each open session, and each row of the runs, is part of then."""
-        if not len(open_sessions):
-            return runs, NO_SESSIONS, runs.run_of
-        merged = merge_touching(
-            np.concatenate([runs.key_ids, self._table.key_ids[open_sessions]]),
-            np.concatenate([runs.starts, self._table.starts[open_sessions]]),
-            np.concatenate([runs.ends, self._table.ends[open_sessions]]),
-        )
-        return merged, merged.run_of[len(runs) :], merged.run_of[runs.run_of]
+    def _merged(
+        self, intervals: MergedIntervals, open_sessions: SessionIds
+    ) -> tuple[MergedIntervals, Indices, Indices]:
+        """Merges the intervals with the open sessions.
 
-    def _depends_on_order(self, rows: _Rows, is_saved: Flags, open_sessions: SessionIds) -> bool:
+        Returns:
+            The merged intervals; and of which of these each open session, and each row of the intervals, is part.
+        """
+        if not len(open_sessions):
+            return intervals, NO_SESSIONS, intervals.merged_of
+        merged = merge_touching(
+            np.concatenate([intervals.key_ids, self._table.key_ids[open_sessions]]),
+            np.concatenate([intervals.starts, self._table.starts[open_sessions]]),
+            np.concatenate([intervals.ends, self._table.ends[open_sessions]]),
+        )
+        return merged, merged.merged_of[len(intervals) :], merged.merged_of[intervals.merged_of]
+
+    def _depends_on_order(self, rows: _RowWindows, is_saved: Flags, open_sessions: SessionIds) -> bool:
         """Whether a row that is late alone is saved only by other rows of the batch, which may come after it."""
         if not is_saved.any():
             return False
@@ -136,42 +145,55 @@ class SessionStore:
         )
         return not touch_any(rows.key_ids[is_saved], rows.starts[is_saved], rows.ends[is_saved], sessions).all()
 
-    def _take_in(
-        self, merged: Runs, near: Near, session_of_open: Rows, session_of_row: Rows, late_limit: int
+    def _extend(
+        self,
+        merged: MergedIntervals,
+        near: NearSessions,
+        merged_of_open: Indices,
+        merged_of_row: Indices,
+        late_limit: int,
     ) -> SessionIds:
-        """Makes the open sessions those that they merge to with the rows; gives the session of each, NO_SESSION if
-        late."""
-        sessions, first_new = self._sessions_of(merged, near.sessions, session_of_open, session_of_row, late_limit)
-        kept = np.flatnonzero(sessions != NO_SESSION)
-        of, starts, ends, accepted = self._table, merged.starts[kept], merged.ends[kept], sessions[kept]
+        """Extends the open sessions to what they and the rows merge to; new sessions are made where there is none.
+
+        Returns:
+            The session of each merged interval, NO_SESSION if it is late.
+        """
+        sessions, first_new = self._sessions_of(merged, near.sessions, merged_of_open, merged_of_row, late_limit)
+        not_late = np.flatnonzero(sessions != NO_SESSION)
+        table, starts, ends, accepted = self._table, merged.starts[not_late], merged.ends[not_late], sessions[not_late]
         is_new = accepted >= first_new
         starts_earlier, ends_later = (
-            is_new | (of.starts[accepted] != starts),
-            is_new | (of.ends[accepted] != ends),
+            is_new | (table.starts[accepted] != starts),
+            is_new | (table.ends[accepted] != ends),
         )
-        of.key_ids[accepted], of.starts[accepted], of.ends[accepted] = (
-            merged.key_ids[kept],
+        table.key_ids[accepted], table.starts[accepted], table.ends[accepted] = (
+            merged.key_ids[not_late],
             starts,
             ends,
         )
         self._waiting.add(ends[ends_later] - 1, accepted[ends_later])
-        self._absorb(near.sessions, sessions[session_of_open])
+        self._absorb(near.sessions, sessions[merged_of_open])
         rest = near.rest[np.cumsum(differs_from_previous(merged.key_ids)) - 1]
-        self._by_key.add(accepted, is_new, starts_earlier, rest[kept])
+        self._by_key.add(accepted, is_new, starts_earlier, rest[not_late])
         return sessions
 
     def _sessions_of(
-        self, merged: Runs, open_sessions: SessionIds, session_of_open: Rows, session_of_row: Rows, late_limit: int
+        self,
+        merged: MergedIntervals,
+        open_sessions: SessionIds,
+        merged_of_open: Indices,
+        merged_of_row: Indices,
+        late_limit: int,
     ) -> tuple[SessionIds, int]:
-        """The session of each session: the oldest of those that merge, or a new one; and the first new one."""
+        """The session of each merged interval: the oldest of those that merge, or a new one; and the first new one."""
         sessions = np.full(len(merged), np.iinfo(np.int64).max)
-        np.minimum.at(sessions, session_of_open, open_sessions)
+        np.minimum.at(sessions, merged_of_open, open_sessions)
         is_new = sessions == np.iinfo(np.int64).max
         is_late = is_new & (merged.ends - 1 <= late_limit)
         sessions[is_late] = NO_SESSION
         new = np.flatnonzero(is_new & ~is_late)
         first_row = np.empty(len(merged), np.int64)
-        first_row[session_of_row[::-1]] = np.arange(len(session_of_row))[::-1]  # the last write wins
+        first_row[merged_of_row[::-1]] = np.arange(len(merged_of_row))[::-1]  # the last write wins
         first_new = self._table.count
         sessions[new[order_by(first_row[new])]] = self._new(len(new))
         return sessions, first_new
@@ -187,7 +209,7 @@ class SessionStore:
             absorbed, into = sessions[is_absorbed], targets[is_absorbed]
             self._contents.merge(absorbed, into)
             self._table.close(absorbed)
-            self._by_key.join(absorbed, into)
+            self._by_key.absorb(absorbed, into)
 
     # -- firing
 
@@ -200,36 +222,36 @@ class SessionStore:
         return self.in_order(sessions[~self._table.has_fired[sessions]])
 
     def in_order(self, sessions: SessionIds) -> SessionIds:
-        """By end, then start, then arrival."""
+        """These sessions by end, then start, then arrival."""
         return sessions[order_by(self._table.ends[sessions], self._table.starts[sessions], sessions)]
 
     def fired(self, sessions: SessionIds) -> None:
-        """They have given their results: they do so again only after another row."""
+        """Says that these sessions have fired: they do so again only after another row."""
         self._table.has_fired[sessions] = True
 
     def earliest_end(self) -> int | None:
-        """No session is due before this."""
+        """A time before which no session is due; None: no session waits."""
         last = self._waiting.earliest()
         return None if last is None else last + 1
 
     def over(self, late_limit: int) -> SessionIds:
-        """The sessions whose last millisecond is at or before this, to be released. Call it after `due`."""
+        """The sessions whose last millisecond is at or before this, to be released. To be called after `due`."""
         lasts, sessions = self._reached.pop(late_limit)
         current: SessionIds = sessions[self._table.is_open[sessions] & (self._table.ends[sessions] - 1 == lasts)]
         return current
 
     def release(self, sessions: SessionIds) -> None:
-        """These are over: all that `over` gave."""
+        """Releases these sessions: all that `over` gave."""
         self._contents.drop(sessions)
         self._table.close(sessions)
         self._by_key.over(sessions)
-        if self._table.closed_count > max(_RELEASED_BEFORE_COMPACTING, self.session_count):
+        if is_mostly_released(self._table.closed_count, self.session_count, _FEWEST_COMPACTED):
             self._compact()
 
     # -- reading
 
     def windows(self, sessions: SessionIds) -> tuple[Times, Times]:
-        """Starts and ends."""
+        """The starts and the ends of these sessions."""
         return self._table.starts[sessions], self._table.ends[sessions]
 
     def is_reached(self, sessions: SessionIds, watermark: int) -> Flags:
@@ -244,26 +266,26 @@ class SessionStore:
 
     def _compact(self) -> None:
         live = self._table.open()
-        places, count = np.arange(len(live)), len(live)
-        place = np.full(self._table.count + 1, NO_SESSION, np.int64)  # at the end that of NO_SESSION
-        place[live] = places
+        numbers, count = np.arange(len(live)), len(live)
+        new_ids = np.full(self._table.count + 1, NO_SESSION, np.int64)  # at the end that of NO_SESSION
+        new_ids[live] = numbers
         key_ids = self._table.key_ids
         live_keys = distinct(key_ids[live])  # ascending: they keep their order of arrival
         if len(live_keys) < len(self._keys) // 2:
             key_ids[live] = np.searchsorted(live_keys, key_ids[live])
             self._by_key.retain(live_keys)
             self._keys.retain(live_keys)
-        self._table.squeeze(live)
-        self._by_key.renumber(live, place)
-        self._contents.renumber(live, places, count)
-        self._waiting.renumber(place)
-        self._reached.renumber(place)
+        self._table.compact(live)
+        self._by_key.renumber(live, new_ids)
+        self._contents.renumber(live, numbers, count)
+        self._waiting.renumber(new_ids)
+        self._reached.renumber(new_ids)
 
     def _append(self, key_ids: Ids, starts: Times, ends: Times, has_fired: Flags) -> SessionIds:
-        """New sessions for sessions that are of no key of the present ones."""
-        sessions, of = self._new(len(key_ids)), self._table
+        """Makes new sessions of keys that have no open session."""
+        sessions, table = self._new(len(key_ids)), self._table
         self._by_key.grow(max(1, len(self._keys)))
-        of.key_ids[sessions], of.starts[sessions], of.ends[sessions], of.has_fired[sessions] = (
+        table.key_ids[sessions], table.starts[sessions], table.ends[sessions], table.has_fired[sessions] = (
             key_ids,
             starts,
             ends,
@@ -271,7 +293,7 @@ class SessionStore:
         )
         every = np.ones(len(sessions), np.bool_)
         self._by_key.add(sessions[order_by(key_ids, starts)], every, every, np.full(len(sessions), NO_SESSION))
-        # Those that the watermark has reached have fired, and go over to the others with the next one.
+        # Sessions that the watermark has reached have fired, and go over to the others with the next watermark.
         self._waiting.add(ends - 1, sessions)
         return sessions
 
@@ -279,14 +301,14 @@ class SessionStore:
 
     def capture(self) -> CapturedSessions:
         """All sessions as they are now. Quick: arrays are copied, everything else is immutable."""
-        of, count = self._table, self._table.count
+        table, count = self._table, self._table.count
         return CapturedSessions(
             self._keys.key_columns(),
-            of.open(),
-            of.key_ids[:count].copy(),
-            of.starts[:count].copy(),
-            of.ends[:count].copy(),
-            of.has_fired[:count].copy(),
+            table.open(),
+            table.key_ids[:count].copy(),
+            table.starts[:count].copy(),
+            table.ends[:count].copy(),
+            table.has_fired[:count].copy(),
             self._contents.freeze(count),
         )
 

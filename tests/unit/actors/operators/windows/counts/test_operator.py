@@ -18,7 +18,7 @@ from actors.operators.windows.aligned.aggregate_operator import ColumnarWindowOp
 from actors.operators.windows.choice import create_window_operator
 from actors.operators.windows.counts import operator as count_columnar
 from actors.operators.windows.counts import store as count_store
-from actors.operators.windows.counts.arithmetic import CountWindows, count_windows_of
+from actors.operators.windows.counts.arithmetic import CountWindowPanes, count_windows_of
 from actors.operators.windows.counts.operator import ColumnarCountOperator
 from actors.operators.windows.general.operator import GeneralWindowOperator
 from flinkray.errors import CheckpointError, IncompatibleStateError, InvalidProgramError, UnknownColumnError
@@ -295,7 +295,7 @@ def test_stopped_subtasks_go_on_as_more_or_fewer_of_them(seed: int, monkeypatch:
 def test_panes_are_those_of_the_windows_that_a_loop_over_rows_finds(seed: int) -> None:
     chance = random.Random(seed)
     size, slide = chance.randint(1, 12), chance.randint(1, 12)
-    windows = CountWindows(size, slide, chance.choice((0, max(0, size - slide))))
+    windows = CountWindowPanes(size, slide, chance.choice((0, max(0, size - slide))))
     numbers = np.arange(windows.first, 100)
     members = [[n for n in range(number // slide + 1) if n * slide + size > number] for number in range(100)]
     assert windows.are_in_window(numbers).tolist() == [bool(members[number]) for number in numbers]
@@ -481,23 +481,23 @@ class _OwnWindows(CountTumblingWindowAssigner):
 
 def test_programs_that_count_rows_in_whatever_words_are_told_from_those_that_do_more() -> None:
     every_third, keep = CountTrigger.of(3), CountEvictor.of(5)
-    cases: list[tuple[WindowAssigner, Trigger | None, Evictor | None, CountWindows | None]] = [
-        (of_rows(3), None, None, CountWindows(3, 3)),
-        (of_rows(3), PurgingTrigger.of(every_third), None, CountWindows(3, 3)),
+    cases: list[tuple[WindowAssigner, Trigger | None, Evictor | None, CountWindowPanes | None]] = [
+        (of_rows(3), None, None, CountWindowPanes(3, 3)),
+        (of_rows(3), PurgingTrigger.of(every_third), None, CountWindowPanes(3, 3)),
         (of_rows(3), every_third, None, None),
         (of_rows(3), None, keep, None),
-        (of_rows(5, 3), None, None, CountWindows(5, 3)),
-        (of_rows(3, 5), None, None, CountWindows(3, 5)),
+        (of_rows(5, 3), None, None, CountWindowPanes(5, 3)),
+        (of_rows(3, 5), None, None, CountWindowPanes(3, 5)),
         (of_rows(1 << 62), None, None, None),
         (_OwnWindows(3), None, None, None),
         (GLOBAL, None, None, None),
         (GLOBAL, every_third, None, None),  # all rows so far
-        (GLOBAL, PurgingTrigger.of(every_third), None, CountWindows(3, 3)),
+        (GLOBAL, PurgingTrigger.of(every_third), None, CountWindowPanes(3, 3)),
         (GLOBAL, PurgingTrigger.of(every_third), keep, None),
         (GLOBAL, PurgingTrigger.of(EventTimeTrigger.create()), None, None),
         (GLOBAL, _OwnTrigger(every_third), None, None),
-        (GLOBAL, every_third, keep, CountWindows(5, 3, 2)),
-        (GLOBAL, every_third, CountEvictor.of(3), CountWindows(3, 3)),
+        (GLOBAL, every_third, keep, CountWindowPanes(5, 3, 2)),
+        (GLOBAL, every_third, CountEvictor.of(3), CountWindowPanes(3, 3)),
         (GLOBAL, every_third, CountEvictor.of(2), None),
         (GLOBAL, every_third, CountEvictor.of(5, True), None),
         (GLOBAL, every_third, _OwnEvictor(5), None),

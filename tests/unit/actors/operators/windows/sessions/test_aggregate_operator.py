@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators.windows.sessions import intervals as session_intervals
+from actors.operators.windows.sessions import end_queue
 from actors.operators.windows.sessions import store as session_store
 from actors.operators.windows.sessions.aggregate_operator import ColumnarSessionOperator
 from flinkray.errors import NullTimestampError, UserFunctionError
@@ -222,8 +222,8 @@ def test_sessions_are_those_of_the_model(seed: int, monkeypatch: pytest.MonkeyPa
     chance = random.Random(seed)
     case = random_case(seed, 100)
     if seed % 2:
-        monkeypatch.setattr(session_store, "_RELEASED_BEFORE_COMPACTING", 0)
-        monkeypatch.setattr(session_intervals, "_RUNS", 2)
+        monkeypatch.setattr(session_store, "_FEWEST_COMPACTED", 0)
+        monkeypatch.setattr(end_queue, "_FAN_IN", 2)
     gaps = [chance.randrange(1, 40) for _ in range(7)]
     is_dynamic, lateness = seed % 3 == 0, chance.choice((0, 0, 20, 1000))
     gap = gaps[0]
@@ -343,7 +343,7 @@ def test_sessions_come_back_after_compacting_with_their_chains() -> None:
 def test_sessions_that_have_fired_and_are_kept_get_late_rows_and_end_after_compacting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(session_store, "_RELEASED_BEFORE_COMPACTING", 0)
+    monkeypatch.setattr(session_store, "_FEWEST_COMPACTED", 0)
     sessions = Sessions(lateness=50)
     sessions.push(("a", 0, 1), ("b", 0, 2), ("c", 0, 3), ("c", 60, 4), ("d", 60, 5))
     sessions.watermark(80)

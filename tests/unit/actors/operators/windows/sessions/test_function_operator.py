@@ -15,8 +15,7 @@ from actors.operators.windows.aligned.aggregate_operator import ColumnarWindowOp
 from actors.operators.windows.aligned.function_operator import RowWindowOperator
 from actors.operators.windows.aligned.process_operator import ProcessWindowOperator
 from actors.operators.windows.general.operator import GeneralWindowOperator
-from actors.operators.windows.sessions import intervals as session_intervals
-from actors.operators.windows.sessions import store as session_store
+from actors.operators.windows.sessions import end_queue, store
 from actors.operators.windows.sessions.aggregate_operator import ColumnarSessionOperator
 from actors.operators.windows.sessions.contents import FoldedSessions, FrozenContents
 from actors.operators.windows.sessions.function_operator import RowSessionOperator
@@ -372,8 +371,8 @@ def test_sessions_are_those_of_the_model(seed: int, monkeypatch: pytest.MonkeyPa
     shape = list(SHAPES)[seed % 3]
     case = random_case(seed, 100)
     if seed % 2:
-        monkeypatch.setattr(session_store, "_RELEASED_BEFORE_COMPACTING", 0)
-        monkeypatch.setattr(session_intervals, "_RUNS", 2)
+        monkeypatch.setattr(store, "_FEWEST_COMPACTED", 0)
+        monkeypatch.setattr(end_queue, "_FAN_IN", 2)
     gap, lateness = chance.randrange(1, 40), chance.choice((0, 0, 20, 1000))
     model = SessionModel(lambda _: gap, lateness)
     assigner = EventTimeSessionWindows.with_gap(gap)
@@ -430,7 +429,7 @@ def test_sessions_go_on_at_any_parallelism_from_snapshots_that_are_written_later
     """What happens between the barrier and the writing does not show: values are copied before they change."""
     chance = random.Random(seed)
     shape = list(MOVED)[seed % 3]
-    monkeypatch.setattr(session_store, "_RELEASED_BEFORE_COMPACTING", chance.choice((0, 4096)))
+    monkeypatch.setattr(store, "_FEWEST_COMPACTED", chance.choice((0, 4096)))
     lateness, gap = chance.choice((0, 30)), chance.randrange(2, 30)
     factory = WindowFactory(
         EventTimeSessionWindows.with_gap(gap), allowed_lateness_ms=Millis(lateness), late_tag=LATE, **MOVED[shape]
@@ -456,7 +455,7 @@ def test_sessions_go_on_at_any_parallelism_from_snapshots_that_are_written_later
 
 
 def spoil(contents: FoldedSessions, session: int) -> None:
-    for row in contents.to_show(np.array([session]))[0]:
+    for row in contents.exposed(np.array([session]))[0]:
         row.append("spoilt")
 
 
@@ -480,25 +479,25 @@ def test_rows_that_move_to_another_session_are_still_the_snapshots(contents: Fol
     contents.merge(np.array([1]), np.array([3]))
     spoil(contents, 3)
     assert held(frozen, 1) == [["b"]]
-    assert contents.to_show(np.array([3])) == [[["d", "spoilt"], ["b", "spoilt"]]]
+    assert contents.exposed(np.array([3])) == [[["d", "spoilt"], ["b", "spoilt"]]]
 
 
-def test_rows_whose_accumulators_are_numbered_anew_are_still_the_snapshots(contents: FoldedSessions) -> None:
+def test_rows_whose_sessions_are_numbered_anew_are_still_the_snapshots(contents: FoldedSessions) -> None:
     frozen = contents.freeze(3)
     contents.renumber(np.array([2]), np.array([0]), 1)
     contents.add(as_batch([["d"]]), np.array([0]), 3)
     spoil(contents, 0)
     assert held(frozen, 2) == [["c"]]
-    assert contents.to_show(np.array([0])) == [[["c", "spoilt"], ["d", "spoilt"]]]
+    assert contents.exposed(np.array([0])) == [[["c", "spoilt"], ["d", "spoilt"]]]
 
 
 def test_what_no_unwritten_snapshot_has_is_not_copied(contents: FoldedSessions) -> None:
     frozen = contents.freeze(3)
-    (shared,) = contents.to_show(np.array([0]))
-    assert contents.to_show(np.array([0]))[0] is shared, "it was copied when it was shown first"
+    (shared,) = contents.exposed(np.array([0]))
+    assert contents.exposed(np.array([0]))[0] is shared, "it was copied when it was shown first"
     del frozen
     contents.add(as_batch([["d"]]), np.array([1]), 3)
-    assert contents.to_show(np.array([1]))[0] is contents._contents[1]
+    assert contents.exposed(np.array([1]))[0] is contents._contents[1]
 
 
 # -- state of other windows

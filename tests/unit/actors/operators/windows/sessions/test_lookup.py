@@ -12,9 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from actors.operators.windows.sessions import lookup as sessions_by_key
-from actors.operators.windows.sessions import store as session_store
-from actors.operators.windows.sessions import time_index as session_index
+from actors.operators.windows.sessions import lookup, store, time_index
 from actors.operators.windows.sessions.aggregate_operator import ColumnarSessionOperator
 from actors.operators.windows.sessions.session_table import SessionIds
 from actors.operators.windows.sessions.time_index import SessionIndex
@@ -69,15 +67,17 @@ class Sessions:
 
     def take(self) -> list[tuple[int, int, int, list[int]]]:
         """(key, start, end, rows), in order."""
-        taken = [(row["key"], row["window_start"], row["window_end"], row["rows"]) for row in self.harness.output.dicts]
+        absorbed = [
+            (row["key"], row["window_start"], row["window_end"], row["rows"]) for row in self.harness.output.dicts
+        ]
         self.late = [row.row for row in self.harness.output.side("late")]
         self.harness.output.clear()
-        return taken
+        return absorbed
 
 
 @pytest.fixture
 def all_indexed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions_by_key, "_MOST_CHAINED", 0)
+    monkeypatch.setattr(lookup, "_MOST_CHAINED", 0)
 
 
 # -- against the model
@@ -109,11 +109,11 @@ def sparse_case(chance: random.Random) -> list[tuple[list[Event], int]]:
 def test_sparse_sessions_are_those_of_the_model(seed: int, most_chained: int, monkeypatch: pytest.MonkeyPatch) -> None:
     print(f"seed {seed}")
     chance = random.Random(seed)
-    monkeypatch.setattr(sessions_by_key, "_MOST_CHAINED", most_chained)
-    monkeypatch.setattr(session_index, "_RUNS", chance.choice((2, 4)))
-    monkeypatch.setattr(session_index, "_MOST_CODES", chance.choice((0, 1 << 62)))
-    monkeypatch.setattr(session_index, "_JOINED_BEFORE_TIDYING", chance.choice((0, 1024)))
-    monkeypatch.setattr(session_store, "_RELEASED_BEFORE_COMPACTING", chance.choice((0, 4096)))
+    monkeypatch.setattr(lookup, "_MOST_CHAINED", most_chained)
+    monkeypatch.setattr(time_index, "_FAN_IN", chance.choice((2, 4)))
+    monkeypatch.setattr(time_index, "_MOST_CODES", chance.choice((0, 1 << 62)))
+    monkeypatch.setattr(time_index, "_FEWEST_ABSORBED", chance.choice((0, 1024)))
+    monkeypatch.setattr(store, "_FEWEST_COMPACTED", chance.choice((0, 4096)))
     lateness = chance.choice((0, 0, 100, 10**9))
     sessions, model = Sessions(lateness), SessionModel(lambda event: event[2][0], lateness)
     for events, mark in [*sparse_case(chance), ([], int(MAX_TIMESTAMP))]:
@@ -135,8 +135,8 @@ def test_sparse_sessions_are_those_of_the_model(seed: int, most_chained: int, mo
 def test_sparse_sessions_go_on_at_any_parallelism(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     print(f"seed {seed}")
     chance = random.Random(seed)
-    monkeypatch.setattr(sessions_by_key, "_MOST_CHAINED", chance.choice((0, 3, 16)))
-    monkeypatch.setattr(session_store, "_RELEASED_BEFORE_COMPACTING", chance.choice((0, 4096)))
+    monkeypatch.setattr(lookup, "_MOST_CHAINED", chance.choice((0, 3, 16)))
+    monkeypatch.setattr(store, "_FEWEST_COMPACTED", chance.choice((0, 4096)))
     factory = factory_of(chance.choice((0, 300)))
     undisturbed = Subtasks(lambda: ColumnarSessionOperator(factory), KEY)
     moved = Subtasks(lambda: ColumnarSessionOperator(factory), KEY, chance.randint(1, 4))
@@ -154,7 +154,7 @@ def test_floats_are_summed_in_the_same_order_from_a_chain_and_from_the_index(mon
     factory = WindowFactory(GAPS, (("total", Sum("value")),))
     totals = []
     for most_chained in (0, 1000):
-        monkeypatch.setattr(sessions_by_key, "_MOST_CHAINED", most_chained)
+        monkeypatch.setattr(lookup, "_MOST_CHAINED", most_chained)
         harness = OperatorHarness(ColumnarSessionOperator(factory), keys=KEY)
         values = np.random.default_rng(7).random(400) * 10.0 ** np.arange(400)[::-1].clip(0, 300)
         harness.push({"key": [0] * 400, "gap": [1] * 400, "value": values}, list(range(0, 4000, 10)))
@@ -202,7 +202,7 @@ def test_a_session_that_begins_before_one_that_is_over_is_found_by_later_rows() 
 
 @pytest.mark.usefixtures("all_indexed")
 def test_a_row_finds_the_session_that_those_in_the_index_have_become_part_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_index, "_RUNS", 1000)
+    monkeypatch.setattr(time_index, "_FAN_IN", 1000)
     sessions = Sessions()
     sessions.push(*[(at, key, 1) for at in range(0, 2000, 10) for key in (0, 1)])
     for at in reversed(range(0, 1990, 10)):
@@ -231,8 +231,8 @@ def test_a_key_whose_sessions_are_all_over_begins_anew_even_with_earlier_ones() 
 def test_a_key_is_in_the_index_while_it_has_many_and_in_a_chain_again_afterwards(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(session_store, "_RELEASED_BEFORE_COMPACTING", 0)
-    monkeypatch.setattr(sessions_by_key, "_MOST_CHAINED", 16)
+    monkeypatch.setattr(store, "_FEWEST_COMPACTED", 0)
+    monkeypatch.setattr(lookup, "_MOST_CHAINED", 16)
     sessions = Sessions()
     sessions.push(*[(at, 0, 1) for at in range(0, 170, 10)], (165, 1, 1))
     assert sessions.by_key._is_indexed[:2].tolist() == [True, False]
@@ -257,14 +257,14 @@ def test_a_key_is_in_the_index_while_it_has_many_and_in_a_chain_again_afterwards
 def entries_looked_at(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """How many, call by call."""
     counts: list[int] = []
-    current = SessionIndex._current
+    current = SessionIndex._current_sessions
 
     def counted(self: SessionIndex, sessions: SessionIds) -> SessionIds:
         counts.append(len(sessions))
         return current(self, sessions)
 
     with monkeypatch.context() as patched:
-        patched.setattr(SessionIndex, "_current", counted)
+        patched.setattr(SessionIndex, "_current_sessions", counted)
         yield counts
 
 
@@ -303,22 +303,22 @@ def test_rows_after_all_sessions_of_their_key_look_at_none(monkeypatch: pytest.M
 @pytest.mark.parametrize("batch", [10, 1000])
 def test_runs_are_few_and_entries_go_through_few_of_them(batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
     sorted_entries: list[int] = []
-    made = session_index._SessionRun.of
+    made = time_index._SessionRun.of
 
     def counted(key_ids: Any, times: Any, sessions: Any) -> Any:
         sorted_entries.append(len(sessions))
         return made(key_ids, times, sessions)
 
-    monkeypatch.setattr(session_index._SessionRun, "of", counted)
+    monkeypatch.setattr(time_index._SessionRun, "of", counted)
     sessions = many_open(20_000, batch)
-    levels = math.log(20_000 / batch, session_index._RUNS) + 1
-    assert len(sessions.index._runs) <= session_index._RUNS * levels
+    levels = math.log(20_000 / batch, time_index._FAN_IN) + 1
+    assert len(sessions.index._runs) <= time_index._FAN_IN * levels
     assert sum(sorted_entries) <= 20_000 * (levels + 1)
 
 
 @pytest.mark.usefixtures("all_indexed")
 def test_sessions_that_have_become_one_do_not_stay_in_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_index, "_JOINED_BEFORE_TIDYING", 100)
+    monkeypatch.setattr(time_index, "_FEWEST_ABSORBED", 100)
     sessions = Sessions()
     sessions.push(*[(at, 0, 1) for at in range(0, 5000, 10)])
     sessions.push((0, 0, 5000))
@@ -338,12 +338,12 @@ def test_a_run_counts_the_entries_up_to_a_time_of_any_key_and_has_each_once(
 ) -> None:
     print(f"seed {seed}")
     chance = random.Random(seed)
-    monkeypatch.setattr(session_index, "_MOST_CODES", most_codes)
+    monkeypatch.setattr(time_index, "_MOST_CODES", most_codes)
     base, width = chance.choice((0, int(MIN_TIMESTAMP), int(MAX_TIMESTAMP) - 30)), chance.choice((5, 30))
     pairs = list({(chance.randrange(4), base + chance.randrange(width)) for _ in range(20)})
     entries = [(*pair, session) for session, pair in enumerate(pairs)]
     entries += chance.sample(entries, 3)
-    run = session_index._SessionRun.of(*(np.array(column, np.int64) for column in zip(*entries, strict=True)))
+    run = time_index._SessionRun.of(*(np.array(column, np.int64) for column in zip(*entries, strict=True)))
     assert [pairs[session] for session in run.sessions] == sorted(pairs)
     times = [int(MIN_TIMESTAMP), *range(max(base - 2, int(MIN_TIMESTAMP)), base + width), int(MAX_TIMESTAMP)]
     asked = [(key, time) for key in (0, 1, 2, 3, 4, 1 << 40) for time in times]
@@ -353,5 +353,5 @@ def test_a_run_counts_the_entries_up_to_a_time_of_any_key_and_has_each_once(
 
 def test_a_run_over_more_times_than_codes_have_room_for_numbers_those_that_occur() -> None:
     keys, times = np.array([0, 1 << 30]), np.array([MIN_TIMESTAMP, MAX_TIMESTAMP])
-    run = session_index._SessionRun.of(keys, times, np.array([7, 8]))
+    run = time_index._SessionRun.of(keys, times, np.array([7, 8]))
     assert run.until(np.array([0, 0, 1 << 30, 1 << 62]), np.array([0, MAX_TIMESTAMP, 0, 0])).tolist() == [1, 1, 1, 2]
