@@ -338,7 +338,7 @@ def assert_nothing_left(world: NetworkWorld, slot: str) -> None:
     assert (statistics.partitions, statistics.readers, statistics.channels) == ((), (), ())
     assert statistics.bytes_reserved == 0
     receiver, sender = environment._receiver, environment._sender
-    tables = (receiver._channels, receiver._producers, receiver._asking, sender._readers, sender._consumers)
+    tables = (receiver._channels, receiver._producers, receiver._requests._backoffs, sender._readers, sender._consumers)
     assert not any(tables), tables
     assert not environment._registry._waiting
     assert world.contexts[Address(slot)].objects.alive == 0

@@ -15,6 +15,7 @@ import pyarrow as pa
 from actors.network.connections.environment import NetworkEnvironment
 from actors.network.consumer.input_gate import SingleInputGate
 from actors.network.consumer.remote_channel import RemoteInputChannel
+from actors.network.producer.pipelined_partition import PipelinedResultPartition
 from actors.network.producer.result_partition import ResultPartition
 from actors.protocol.data_messages import AddCredit, BufferEntry, Buffers, RequestSubpartition
 from actors.protocol.elements import Element, EndOfPartition
@@ -59,9 +60,9 @@ def partition(subpartitions: int = 1, **settings: Any) -> ResultPartition:
         "max_bytes": 1 << 30,
         "target_rows": 4,
         "target_bytes": 1 << 20,
-        "on_consumed": lambda _: None,
+        "on_released": lambda _: None,
     }
-    return ResultPartition(partition_descriptor(subpartitions), **(defaults | settings))
+    return PipelinedResultPartition(partition_descriptor(subpartitions), **(defaults | settings))
 
 
 @dataclass

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from actors.network.consumer.input_channel import BufferAndAvailability, InputChannel, InputChannelStatistics
 from actors.network.consumer.input_gate import SingleInputGate
+from actors.network.producer.pipelined_partition import PipelinedResultPartition
 from actors.network.producer.result_partition import ResultPartition, SubpartitionView
 from actors.operators.contract.operator import Operator
 from actors.operators.sinks.operator import SinkOperator
@@ -241,13 +242,13 @@ class FakeNetwork:
         self.gates: list[SingleInputGate] = []
 
     def create_partition(self, descriptor: PartitionDescriptor, configuration: Configuration) -> ResultPartition:
-        partition = ResultPartition(
+        partition = PipelinedResultPartition(
             descriptor,
             max_buffers=self._max_buffers,
             max_bytes=1 << 30,
             target_rows=1,
             target_bytes=1,
-            on_consumed=lambda _partition: None,
+            on_released=lambda _partition: None,
         )
         partition.buffer_rows = BATCH_ROWS.default  # each batch is a buffer, and none has to be small
         self.partitions.append(partition)

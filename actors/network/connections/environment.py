@@ -25,6 +25,7 @@ from actors.network.consumer.remote_channel import RemoteInputChannel
 from actors.network.flow.credit import ByteBudget, FloatingBuffers
 from actors.network.flow.debloating import first_buffer_rows
 from actors.network.producer.blocking_partition import BlockingResultPartition, ResultMemory
+from actors.network.producer.pipelined_partition import PipelinedResultPartition
 from actors.network.producer.result_partition import PartitionStatistics, ResultPartition
 from actors.protocol.data_messages import (
     AddCredit,
@@ -64,10 +65,10 @@ class NetworkStatistics(Struct, frozen=True):
 
     partitions: tuple[PartitionStatistics, ...]
     readers: tuple[ReaderStatistics, ...]
-    """Remote consumers of these partitions."""
+    """One per remote consumer of these partitions."""
     channels: tuple[InputChannelStatistics, ...]
     bytes_reserved: int
-    """Granted or received, and not yet consumed; `bytes_limit` is the slot's budget."""
+    """Bytes that are granted or received and not yet consumed; `bytes_limit` is the slot's budget."""
     bytes_limit: int
 
 
@@ -107,11 +108,11 @@ class NetworkEnvironment:
 
     @property
     def loop(self) -> NetworkLoop:
-        """What moves everything between slots; its host steps it until it is done."""
+        """The loop that sends and receives everything between slots; its host steps it until it is done."""
         return self._loop
 
     def start(self) -> None:
-        """Gives the loop its thread. Call it once, before the first task."""
+        """Gives the network loop its thread. To be called once, before the first task."""
         self._context.start_loop("network", self._loop)
 
     # -- tasks -----------------------------------------------------------------------------------------------------
@@ -125,13 +126,13 @@ class NetworkEnvironment:
             return self._create_blocking_partition(descriptor, settings)
         target_bytes = settings.get(BATCH_BYTES)
         buffers = descriptor.subpartitions * settings.get(EXCLUSIVE_BUFFERS) + settings.get(FLOATING_BUFFERS)
-        partition = ResultPartition(
+        partition = PipelinedResultPartition(
             descriptor,
             max_buffers=buffers,
             max_bytes=min(buffers * target_bytes, self._configuration.get(BYTES_IN_FLIGHT)),
             target_rows=first_buffer_rows(settings),
             target_bytes=target_bytes,
-            on_consumed=self._registry.remove,
+            on_released=self._registry.remove,
         )
         self._registry.register(partition)
         self._look_for_stalls_later()
@@ -222,7 +223,7 @@ class NetworkEnvironment:
         self._loop.help()
 
     def on_delivery_failed(self, failure: DeliveryFailed) -> None:
-        """A message of this environment's did not arrive: the channels that it was about are broken."""
+        """A message of this environment did not arrive: the channels that it was about fail; nothing is sent again."""
         self._loop.post(partial(self._dispatch_failure, failure))
 
     def on_endpoint_died(self, address: Address, cause: str) -> None:
@@ -275,18 +276,18 @@ class NetworkEnvironment:
                 self._sender.fail_channels([entry.channel_id for entry in entries], failure.cause)
             case RequestSubpartition(channel_id):
                 self._receiver.fail_channels((channel_id,), failure.cause)
-            case AddCredit(told) | NewBufferSize(told):
-                self._receiver.fail_channels(tuple(channel_id for channel_id, _ in told), failure.cause)
+            case AddCredit(entries) | NewBufferSize(entries):
+                self._receiver.fail_channels(tuple(channel_id for channel_id, _ in entries), failure.cause)
             case ResumeConsumption(channel_ids):
                 self._receiver.fail_channels(channel_ids, failure.cause)
             case other:
-                # Errors, cancellations, backlogs and task events: whoever misses them is gone, and so is the need.
+                # Errors, cancellations, backlogs and task events: a receiver that misses them is gone, and needs none.
                 _LOG.debug("not delivered to %s: %s (%s)", failure.address, other, failure.cause)
 
-    # -- looking after it ------------------------------------------------------------------------------------------
+    # -- watching it ------------------------------------------------------------------------------------------
 
     def _look_for_stalls_later(self) -> None:
-        """One timer as long as there is anything that could stall."""
+        """Keeps one timer running as long as there is a gate or a partition that could stall."""
         with self._lock:
             if self._stall_timer is None and not self._is_shut_down:
                 # Half the timeout: a stall is seen at most that much too late.

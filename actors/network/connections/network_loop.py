@@ -1,4 +1,4 @@
-"""The thread that owns all state of connections to other slots, as steps."""
+"""The loop that owns all state of the connections to other slots: one command or one message per step."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ COMMANDS_PER_ROUND = 64
 that a flood of commands does not hold back what can be sent."""
 
 STEPS_OF_HELP = 256
-"""After so many a thread that helps goes on with its own work, and leaves the rest to the loop's."""
+"""After so many steps a thread that helps goes on with its own work, and leaves the rest to the loop's thread."""
 
 DEEPEST_HELP = 4
-"""A thread that helps may get to what the next loop has to do, and there to the next: but not through a hundred slots,
-each of which takes some frames of the interpreter's stack."""
+"""How many loops a thread may be helping at once. What it does for one loop may post a command to the loop of another
+slot, where it helps too; each takes some frames of the interpreter's stack, so it must not go on through a hundred."""
 
 _helping = threading.local()
 
@@ -45,7 +45,7 @@ class NetworkLoop:
         self._on_error = on_error
         self._is_helped = is_helped
         self._acting = threading.Lock()
-        """Held by the thread that is at a step."""
+        """Held by the thread that makes a step."""
         self._commands: deque[Command] = deque()
         self._since_round = 0
         self._signal = threading.Event()
@@ -65,7 +65,7 @@ class NetworkLoop:
 
     def help(self) -> None:
         """Runs what has been posted, where threads help and none is at it. Any thread may call it, holding no lock."""
-        # What is added while another thread acts, that one sees: it looks again once it has let go.
+        # What is added while another thread acts is seen by that one: it looks again once it has released the lock.
         while self._is_helped and self._commands and not self._is_done:
             depth = getattr(_helping, "depth", 0)
             if depth == DEEPEST_HELP:
@@ -79,12 +79,12 @@ class NetworkLoop:
             finally:
                 _helping.depth = depth
                 self._acting.release()
-            if has_more or self._is_stopping:  # the loop's thread may have found this one at it, and wait
+            if has_more or self._is_stopping:  # the loop's thread may have found the lock taken, and wait
                 self._signal.set()
                 return
 
     def _steps(self, most: int) -> bool:
-        """So many steps at most; whether there was still something to do."""
+        """Makes at most so many steps; whether there was still something to do after the last."""
         return all(self._step() for _ in range(most))
 
     def stop(self) -> None:
@@ -93,14 +93,15 @@ class NetworkLoop:
         self._signal.set()
 
     def step(self) -> bool:
-        """One command, or one message per round; False when there was neither, or a thread that helps is at it."""
+        """Runs one command, or lets each round send one message; False when there was neither, or another thread is at
+        it."""
         if not self._acting.acquire(blocking=False):
             return False
         try:
             has_worked = self._step()
         finally:
             self._acting.release()
-        return has_worked or bool(self._commands)  # of those added since then nobody else knows
+        return has_worked or bool(self._commands)  # nobody else knows of commands that were added since
 
     def _step(self) -> bool:
         try:

@@ -6,20 +6,19 @@ import threading
 from functools import partial
 from typing import Any
 
+from actors.network.connections.partition_requests import PARTITION_PATIENCE_MS, not_registered
 from actors.network.consumer.input_channel import InputChannel
 from actors.network.consumer.local_channel import LocalInputChannel
 from actors.network.producer.result_partition import ResultPartition
 from actors.protocol.ports import Cancellable, Timers
-from flinkray.errors import PartitionError
 from graphs.execution_graph import PartitionId
-
-PARTITION_PATIENCE_MS = 10_000
-"""How long a consumer waits for its producer to register the partition. Tasks that exchange data are deployed
-together, so what is not there after this long never comes."""
 
 
 class PartitionRegistry:
-    """Any thread may call it."""
+    """Finds the partitions that this slot's tasks write. Any thread may call it.
+
+    A local channel that connects before its partition is registered waits for it, PARTITION_PATIENCE_MS at most.
+    """
 
     def __init__(self, timers: Timers) -> None:
         self._timers = timers
@@ -32,11 +31,11 @@ class PartitionRegistry:
         with self._lock:
             assert partition.partition_id not in self._partitions, f"{partition.partition_id} is registered twice"
             self._partitions[partition.partition_id] = partition
-            mine = [each for each in self._waiting if each.descriptor.partition_id == partition.partition_id]
-            deadlines = [self._waiting.pop(channel) for channel in mine]
+            waiting = [each for each in self._waiting if each.descriptor.partition_id == partition.partition_id]
+            deadlines = [self._waiting.pop(channel) for channel in waiting]
         for deadline in deadlines:
             deadline.cancel()
-        for channel in mine:
+        for channel in waiting:
             channel.attach(partition)
 
     def remove(self, partition: ResultPartition) -> None:
@@ -53,6 +52,7 @@ class PartitionRegistry:
             return list(self._partitions.values())
 
     def connect(self, channel: LocalInputChannel) -> None:
+        """Attaches the channel to its partition: now, or when that is registered."""
         with self._lock:
             partition = self._partitions.get(channel.descriptor.partition_id)
             if partition is None:
@@ -62,6 +62,7 @@ class PartitionRegistry:
             channel.attach(partition)
 
     def disconnect(self, channel: LocalInputChannel) -> None:
+        """The channel waits no longer."""
         with self._lock:
             deadline = self._waiting.pop(channel, None)
         if deadline is not None:
@@ -71,11 +72,10 @@ class PartitionRegistry:
         with self._lock:
             if self._waiting.pop(channel, None) is None:
                 return
-        channel.fail(
-            PartitionError(f"{channel}: its producer did not register the partition within {PARTITION_PATIENCE_MS} ms")
-        )
+        channel.fail(not_registered(channel))
 
     def publish(self, channel: InputChannel, event: Any) -> None:
+        """Hands an event of the channel's task to the task that writes the partition, if that is still there."""
         partition = self.find(channel.descriptor.partition_id)
         if partition is not None:
             partition.publish_task_event(event)

@@ -1,4 +1,5 @@
-"""The receiving half of the connections to other slots: remote channels, and what they tell their producers."""
+"""The receiving half of the connections to other slots: hands buffers to remote channels, and carries what the channels
+grant, resume and release back to their producers."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from actors.network.connections.partition_registry import PARTITION_PATIENCE_MS
+from actors.network.connections.partition_requests import PartitionRequests, not_registered
 from actors.network.consumer.remote_channel import RemoteInputChannel
 from actors.protocol.data_messages import (
     AddCredit,
@@ -19,7 +20,6 @@ from actors.protocol.data_messages import (
     CancelSubpartition,
     ChannelId,
     NewBufferSize,
-    RequestSubpartition,
     ResumeConsumption,
     SendTaskEvent,
     SubpartitionError,
@@ -28,37 +28,30 @@ from actors.protocol.elements import CheckpointBarrier, Element
 from actors.protocol.ports import Address, EndpointContext, Payloads
 from flinkray.errors import PartitionError
 
-FIRST_RETRY_MS = 10.0
-"""Before a partition that is not there yet is asked for again; doubles each time, up to LAST_RETRY_MS."""
-LAST_RETRY_MS = 1_000.0
-
 Post = Callable[[Callable[[], None]], None]
-"""Has the network loop run a command."""
+"""Has the network loop run a command; any thread may call it."""
 
 
 class _Producer(Struct):
-    """What is to be told to one other slot, for all channels that it feeds, with the next messages."""
+    """One other slot, with what the next messages to it are to say for all channels that it feeds."""
 
     address: Address
     channels: int = 0
-    """That it feeds now; without any it is forgotten once everything has been told."""
+    """How many channels it feeds now. A slot that feeds none is forgotten once it has been sent everything."""
     credit_due: dict[RemoteInputChannel, None] = field(default_factory=dict)
     resized: dict[RemoteInputChannel, None] = field(default_factory=dict)
     resumed: list[ChannelId] = field(default_factory=list)
     cancelled: list[ChannelId] = field(default_factory=list)
     is_queued: bool = False
-
-
-class _Patience(Struct):
-    """How long a channel has been asking for a partition that is not there yet."""
-
-    since_ms: float
-    delay_ms: float
+    """Whether it stands in the queue of slots that are to be sent something."""
 
 
 class PartitionReceiver:
-    """Implements `remote_channel.RemoteConnector`. What a channel asks is posted to the network loop; the `on_`
-    methods, `send_round` and the `fail_` methods run there."""
+    """Implements `remote_channel.RemoteConnector`.
+
+    Channels call its first methods on any thread, and what they ask is posted to the network loop; the `on_` methods,
+    `send_round` and the `fail_` methods run there.
+    """
 
     def __init__(self, context: EndpointContext, post: Post, watch: Callable[[Address], None]) -> None:
         self._context = context
@@ -66,8 +59,8 @@ class PartitionReceiver:
         self._post = post
         self._channels: dict[ChannelId, RemoteInputChannel] = {}
         self._producers: dict[Address, _Producer] = {}
-        self._to_tell: deque[_Producer] = deque()
-        self._asking: dict[RemoteInputChannel, _Patience] = {}
+        self._to_send: deque[_Producer] = deque()
+        self._requests = PartitionRequests(context, post)
 
     # -- from the channels, on any thread --------------------------------------------------------------------------
 
@@ -104,21 +97,7 @@ class PartitionReceiver:
         self._producer(channel).channels += 1
         credit = channel.credit.initial_credit()
         self._channels[channel.channel_id] = channel
-        self._ask(channel, credit)
-
-    def _ask(self, channel: RemoteInputChannel, credit: int) -> None:
-        descriptor = channel.descriptor
-        self._context.tell(
-            descriptor.producer,
-            RequestSubpartition(
-                channel_id=channel.channel_id,
-                partition_id=descriptor.partition_id,
-                subpartition=descriptor.subpartition,
-                credit=credit,
-                consumer=self._context.address,
-                buffer_rows=channel.buffer_rows,
-            ),
-        )
+        self._requests.send(channel, credit)
 
     def _consumed(self, channel: RemoteInputChannel) -> None:
         if not channel.credit.is_released:
@@ -138,7 +117,7 @@ class PartitionReceiver:
 
     def _release(self, channel: RemoteInputChannel) -> None:
         channel.credit.release()
-        self._asking.pop(channel, None)
+        self._requests.forget(channel)
         if self._channels.pop(channel.channel_id, None) is not None:
             producer = self._producer(channel)
             producer.channels -= 1
@@ -149,7 +128,7 @@ class PartitionReceiver:
             self._queue(producer)
 
     def on_buffers(self, message: Buffers, payloads: Payloads) -> None:
-        """Hands the elements to their channels. One for a channel that is gone is dropped: its producer knows."""
+        """Hands the elements to their channels; drops those of channels that are released, as their producers hear."""
         for entry in message.entries:
             channel = self._channels.get(entry.channel_id)
             if channel is not None:
@@ -194,24 +173,8 @@ class PartitionReceiver:
         if not message.is_partition_missing:
             self._fail(channel, PartitionError(f"{channel}: {message.cause}"))
             return
-        now = self._context.clock.monotonic_ms()
-        patience = self._asking.setdefault(channel, _Patience(since_ms=now, delay_ms=FIRST_RETRY_MS))
-        if now - patience.since_ms >= PARTITION_PATIENCE_MS:
-            self._fail(
-                channel,
-                PartitionError(
-                    f"{channel}: its producer did not register the partition within {PARTITION_PATIENCE_MS} ms"
-                ),
-            )
-            return
-        ask_again = partial(self._post, partial(self._ask_again, channel))
-        self._context.timers.call_later(patience.delay_ms, ask_again)
-        patience.delay_ms = min(2 * patience.delay_ms, LAST_RETRY_MS)
-
-    def _ask_again(self, channel: RemoteInputChannel) -> None:
-        # The producer has forgotten the credits that it got in between, so the request repeats all of them.
-        if channel.channel_id in self._channels:
-            self._ask(channel, channel.credit.outstanding)
+        if not self._requests.send_again_later(channel):
+            self._fail(channel, not_registered(channel))
 
     def _fail(self, channel: RemoteInputChannel, error: PartitionError) -> None:
         channel.fail(error)
@@ -234,10 +197,10 @@ class PartitionReceiver:
                 self._fail(channel, PartitionError(f"{channel}: its producer cannot be reached: {cause}"))
 
     def send_round(self) -> bool:
-        """Tells one producer everything that is due for it."""
-        if not self._to_tell:
+        """Sends one producer everything that is due for it; False where nothing is due for any."""
+        if not self._to_send:
             return False
-        producer = self._to_tell.popleft()
+        producer = self._to_send.popleft()
         producer.is_queued = False
         due = [(channel.channel_id, channel.credit.take_announcement()) for channel in producer.credit_due]
         credits = tuple((channel_id, count) for channel_id, count in due if count)
@@ -269,7 +232,7 @@ class PartitionReceiver:
     def _queue(self, producer: _Producer) -> None:
         if not producer.is_queued:
             producer.is_queued = True
-            self._to_tell.append(producer)
+            self._to_send.append(producer)
 
     def check(self) -> None:
         fed = Counter(channel.descriptor.producer for channel in self._channels.values())

@@ -30,12 +30,13 @@ from actors.protocol.ports import Address, BatchesRef, EndpointContext
 from flinkray.errors import PartitionError
 
 ENTRIES_PER_MESSAGE = 64
+"""Buffers that one message carries at most."""
 BYTES_PER_MESSAGE = 8 << 20
-"""What one message carries at most: a large one delays the first of its buffers until the last has been copied."""
+"""Bytes from which a message takes no more buffers: a large one delays its first buffer until its last is copied."""
 
 ANNOUNCE_AFTER_MS = 20.0
-"""How long data waits without credit before its receiver is told. Credit comes back by itself with what is consumed;
-only a receiver that is short of bytes must know. Told at once, every second message was such a one."""
+"""How long data waits without credit before its backlog is announced to the receiver. Credit comes back by itself with
+what is consumed; only a receiver that is short of bytes must know. Announced at once, every second message was one."""
 
 
 class ReaderStatistics(Struct, frozen=True):
@@ -46,11 +47,11 @@ class ReaderStatistics(Struct, frozen=True):
     credit_granted: int
     credit_available: int
     sent_buffers: int
-    """Events included."""
+    """Buffers sent so far, events included."""
     sent_bytes: int
     queued_buffers: int
     is_lingering: bool
-    """They wait for more, as they may."""
+    """Whether its finished rows wait for more rows, so that they go in one message."""
     backlog: int
 
 
@@ -65,12 +66,12 @@ class _Reader(Struct, eq=False):
     sent_bytes: int = 0
     is_queued: bool = False
     is_announcing: bool = False
-    """A timer runs, after which the receiver is told that data waits here without credit."""
+    """Whether a timer runs, after which the receiver is told that data waits here without credit."""
     announced: int | None = None
-    """What it had been granted when the receiver was told last."""
+    """Credits that had been granted when the backlog was last announced to the receiver; None: it never was."""
 
     def can_send(self, next_kind: NextKind) -> bool:
-        """An event always; data only with credit."""
+        """Whether it may send what comes next: an event always, data only with credit."""
         if next_kind is NextKind.DATA:
             return self.credit.available > 0
         return next_kind is not NextKind.NOTHING
@@ -95,14 +96,17 @@ class _Consumer(Struct, eq=False):
 
     address: Address
     readers: int = 0
-    """Without any it is forgotten."""
+    """How many readers serve it. A slot with none is forgotten."""
     sendable: deque[_Reader] = field(default_factory=deque)
     backlogs: dict[ChannelId, int] = field(default_factory=dict)
     is_queued: bool = False
 
 
 class PartitionSender:
-    """Everything here runs in the network loop, except `statistics`."""
+    """Sends what this slot's partitions have for consumers in other slots.
+
+    Everything here runs in the network loop, except `statistics`.
+    """
 
     def __init__(
         self,
@@ -238,7 +242,8 @@ class PartitionSender:
             self._context.timers.call_later(ANNOUNCE_AFTER_MS, partial(self._post, announce))
 
     def _announce(self, reader: _Reader, granted: int) -> None:
-        """Tells the backlog of a reader that has got no credit since that many; later if it has, and waits again."""
+        """Announces the backlog of a reader whose credit is still what it was; one that got more and waits again gets a
+        timer anew."""
         reader.is_announcing = False
         if self._readers.get(reader.channel_id) is not reader:
             return
@@ -280,27 +285,28 @@ class PartitionSender:
         return True
 
     def _send_buffers(self, consumer: _Consumer) -> None:
-        taken = self._take(consumer)
+        polled_buffers = self._poll_readers(consumer)
         payloads: list[BatchesRef] = []
         try:
-            places = self._put(taken, payloads)
+            locations = self._put(polled_buffers, payloads)
         except Exception as error:
             # Whatever keeps batches from leaving (a full object store), their rows are lost to the consumer.
-            lost = {id(reader): reader for reader, polled in taken if self._is_large(polled.buffer)}
+            lost = {id(reader): reader for reader, polled in polled_buffers if self._is_large(polled.buffer)}
             for reader in lost.values():
                 self._fail_partition(reader, f"a batch cannot be sent: {type(error).__name__}: {error}")
-            taken, payloads, places = [each for each in taken if id(each[0]) not in lost], [], {}
-        if taken:
+            polled_buffers, payloads, locations = [each for each in polled_buffers if id(each[0]) not in lost], [], {}
+        if polled_buffers:
             entries = tuple(
-                _entry(reader.channel_id, polled, places.get(number)) for number, (reader, polled) in enumerate(taken)
+                _entry(reader.channel_id, polled, locations.get(number))
+                for number, (reader, polled) in enumerate(polled_buffers)
             )
             self._context.tell(consumer.address, Buffers(entries), payloads)
 
-    def _take(self, consumer: _Consumer) -> list[tuple[_Reader, BufferAndBacklog]]:
-        """A message full of buffers, one of each reader in turn."""
-        taken: list[tuple[_Reader, BufferAndBacklog]] = []
+    def _poll_readers(self, consumer: _Consumer) -> list[tuple[_Reader, BufferAndBacklog]]:
+        """The buffers for one message, one of each reader in turn."""
+        polled_buffers: list[tuple[_Reader, BufferAndBacklog]] = []
         nbytes = 0
-        while consumer.sendable and len(taken) < ENTRIES_PER_MESSAGE and nbytes < BYTES_PER_MESSAGE:
+        while consumer.sendable and len(polled_buffers) < ENTRIES_PER_MESSAGE and nbytes < BYTES_PER_MESSAGE:
             reader = consumer.sendable.popleft()
             reader.is_queued = False
             try:
@@ -309,10 +315,10 @@ class PartitionSender:
                 self._fail_partition(reader, str(error))
                 continue
             if polled is not None:
-                taken.append((reader, polled))
+                polled_buffers.append((reader, polled))
                 nbytes += polled.buffer.nbytes
                 self._account(reader, polled)
-        return taken
+        return polled_buffers
 
     def _account(self, reader: _Reader, polled: BufferAndBacklog) -> None:
         if not polled.buffer.is_event:
@@ -327,23 +333,28 @@ class PartitionSender:
         return not buffer.is_event and buffer.nbytes > self._inline_bytes
 
     def _put(
-        self, taken: list[tuple[_Reader, BufferAndBacklog]], payloads: list[BatchesRef]
+        self, polled_buffers: list[tuple[_Reader, BufferAndBacklog]], payloads: list[BatchesRef]
     ) -> dict[int, tuple[int, int]]:
-        """Puts what is too large to travel inside the message; gives (payload, position) by its number in `taken`.
+        """Puts what is too large to travel inside the message into the object store.
 
-        All of it together as one object, except what other consumers get too: that is put once for all of them.
+        All of it becomes one object, except what other consumers get too: that is put once for all of them.
+
+        Returns:
+            Index in `polled_buffers` -> (index in `payloads`, index of the batch in that payload).
         """
-        large = {number: polled.buffer for number, (_, polled) in enumerate(taken) if self._is_large(polled.buffer)}
-        together = [number for number, buffer in large.items() if not buffer.is_shared]
-        places: dict[int, tuple[int, int]] = {}
+        large = {
+            number: polled.buffer for number, (_, polled) in enumerate(polled_buffers) if self._is_large(polled.buffer)
+        }
+        unshared = [number for number, buffer in large.items() if not buffer.is_shared]
+        locations: dict[int, tuple[int, int]] = {}
         for number, buffer in large.items():
             if buffer.is_shared:
-                places[number] = (len(payloads), 0)
+                locations[number] = (len(payloads), 0)
                 payloads.append(buffer.reference(self._context.objects))
-        if together:
-            places |= {number: (len(payloads), position) for position, number in enumerate(together)}
-            payloads.append(self._context.objects.put([large[number].batch for number in together]))
-        return places
+        if unshared:
+            locations |= {number: (len(payloads), position) for position, number in enumerate(unshared)}
+            payloads.append(self._context.objects.put([large[number].batch for number in unshared]))
+        return locations
 
     def _consumer(self, address: Address) -> _Consumer:
         consumer = self._consumers.get(address)
@@ -365,9 +376,9 @@ class PartitionSender:
         assert sum(consumer.readers for consumer in self._consumers.values()) == len(self._readers)
 
 
-def _entry(channel_id: ChannelId, polled: BufferAndBacklog, place: tuple[int, int] | None) -> BufferEntry:
+def _entry(channel_id: ChannelId, polled: BufferAndBacklog, location: tuple[int, int] | None) -> BufferEntry:
     buffer = polled.buffer
-    if place is None:
+    if location is None:
         element = buffer.element
         return BufferEntry(channel_id, polled.sequence, polled.backlog, element, nbytes=buffer.nbytes)
-    return BufferEntry(channel_id, polled.sequence, polled.backlog, None, *place, nbytes=buffer.nbytes)
+    return BufferEntry(channel_id, polled.sequence, polled.backlog, None, *location, nbytes=buffer.nbytes)

@@ -1,4 +1,4 @@
-"""Finds channels that have something to move and do not move it."""
+"""Finds channels that stall: one of their ends has a buffer to send or to read, and has not moved it for a while."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from msgspec import Struct
 
 
 class ChannelProgress(Struct, frozen=True):
-    """How far one end of a channel is."""
+    """How far one end of a channel has come."""
 
     name: str
+    """Names this end of the channel in the log."""
     waits: bool
-    """Something is there to be moved."""
+    """Whether there is a buffer that this end has to move."""
     moved: int
-    """Grows with every buffer that this end moves."""
+    """How many buffers this end has moved so far."""
     statistics: object
-    """What to report of it."""
+    """What is logged when the channel stalls."""
 
 
 class _Observed(Struct):
+    """Since when a channel that has something to move has stood still."""
+
     moved: int
     since_ms: float
     is_reported: bool = False

@@ -19,11 +19,11 @@ class ChannelCapture:
     def __init__(self) -> None:
         self._rows: dict[int, list[Batch]] = {}
         self._open: set[int] = set()
-        """Checkpoints whose rows are collected, and whose barrier has not come."""
+        """Checkpoints whose rows are collected, since their barrier has not come."""
         self._positions: dict[int, int] = {}
-        """Of the barriers that came, except those older than the last one that was read."""
+        """Checkpoint id -> the position of its barrier, for barriers that came and are not older than `last_read`."""
         self.last_read = -1
-        """The newest barrier that the task has."""
+        """The newest checkpoint whose barrier the task has read; -1: none."""
         self._has_ended = False
 
     def is_waiting_for(self, checkpoint_id: int) -> bool:
@@ -31,6 +31,7 @@ class ChannelCapture:
         return checkpoint_id in self._open
 
     def has_come(self, checkpoint_id: int) -> bool:
+        """Whether this barrier has left the producer's queue."""
         return checkpoint_id in self._positions
 
     def on_arrived(self, element: Element, position: int = 0) -> None:
@@ -51,7 +52,7 @@ class ChannelCapture:
         self._positions = {each: at for each, at in self._positions.items() if each >= self.last_read}
 
     def begin(self, checkpoint_id: int, unread: Iterable[tuple[Batch, int]]) -> None:
-        """Collects from now on.
+        """Collects rows for the checkpoint from now on, beginning with those that are not read yet.
 
         Args:
             unread: rows that have arrived and are not read, with their positions, oldest first.
@@ -68,6 +69,6 @@ class ChannelCapture:
                 self._open.add(checkpoint_id)
 
     def end(self, checkpoint_id: int) -> list[Batch]:
-        """What was collected; nothing if nothing was begun."""
+        """Stops collecting for the checkpoint, and gives what was collected; nothing if `begin` was not called."""
         self._open.discard(checkpoint_id)
         return self._rows.pop(checkpoint_id, [])

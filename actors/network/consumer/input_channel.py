@@ -17,16 +17,16 @@ from flinkray.batches.batch import Batch
 from flinkray.errors import PartitionError
 
 QueueChannel = Callable[[int], None]
-"""The gate's: this channel turned readable. Any thread may call it."""
+"""Tells the gate that the channel with this index turned readable. Any thread may call it."""
 
 
 class BufferAndAvailability(Struct, frozen=True):
-    """An element on its way to the operator."""
+    """An element that a channel gave its gate (Flink's BufferAndAvailability)."""
 
     element: Element
     nbytes: int
     has_more: bool
-    """Whether another can be read right now. If not, the channel will announce itself."""
+    """Whether another element can be read right now. If not, the channel tells the gate once there is one."""
 
 
 class InputChannelStatistics(Struct, frozen=True):
@@ -36,13 +36,13 @@ class InputChannelStatistics(Struct, frozen=True):
     producer: str
     is_local: bool
     queued_buffers: int
-    """Received (or, in the same slot, waiting in the subpartition) and not yet read."""
+    """Buffers that are received (or, in the same slot, wait in the subpartition) and not yet read."""
     taken_buffers: int
     taken_bytes: int
     credit: CreditStatistics | None
     """None for a local channel, which needs none."""
     queued_bytes: int = 0
-    """Of the rows in `queued_buffers`."""
+    """Bytes of the rows in `queued_buffers`."""
 
 
 class InputChannel(ABC):
@@ -106,14 +106,14 @@ class InputChannel(ABC):
         return None
 
     def _on_read(self, element: Element) -> None:
-        """Tells the capture; here for channels whose elements arrive by being read."""
+        """Tells the capture that the element arrived, for channels whose elements arrive by being read."""
         self._capture.on_arrived(element)
         if isinstance(element, CheckpointBarrier):
             self._capture.on_barrier_read(element.checkpoint_id)
 
     @abstractmethod
     def recycle(self) -> None:
-        """The batch that came last has been consumed."""
+        """The operator is done with the batch that `poll` gave last."""
 
     @abstractmethod
     def resume(self) -> None:
@@ -123,7 +123,7 @@ class InputChannel(ABC):
         """
 
     def _unblock(self) -> bool:
-        """Whether there is a barrier to resume for; not from now on."""
+        """Whether a barrier blocks the channel; from now on none does."""
         was_blocked, self._is_blocked = self._is_blocked, False
         return was_blocked
 
@@ -137,9 +137,11 @@ class InputChannel(ABC):
         return self._capture.last_read
 
     def is_captured(self, checkpoint_id: int) -> bool:
+        """Whether all rows that precede this barrier have been collected; see `InputGate.is_captured`."""
         return not self._capture.is_waiting_for(checkpoint_id)
 
     def end_capture(self, checkpoint_id: int) -> list[Batch]:
+        """The collected rows, oldest first; stops collecting."""
         return self._capture.end(checkpoint_id)
 
     def set_buffer_rows(self, rows: int) -> None:
@@ -148,7 +150,7 @@ class InputChannel(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Nothing more is wanted. Calling it again has no effect."""
+        """The task wants nothing more of this channel. Calling it again has no effect."""
 
     @abstractmethod
     def send_task_event(self, event: Any) -> None:

@@ -34,7 +34,7 @@ class InputGate(ABC):
     @property
     @abstractmethod
     def is_finished(self) -> bool:
-        """EndOfPartition has been polled from every channel."""
+        """Whether EndOfPartition has been polled from every channel."""
 
     @abstractmethod
     def request_partitions(self) -> None:
@@ -99,7 +99,7 @@ class InputGate(ABC):
 
     @abstractmethod
     def unfinished_channels(self) -> tuple[int, ...]:
-        """Those from which EndOfPartition has not been polled."""
+        """The channels from which EndOfPartition has not been polled."""
 
     @abstractmethod
     def send_task_event(self, event: Any) -> None:
@@ -126,16 +126,17 @@ class SingleInputGate(InputGate):
         self._readable: deque[int] = deque()
         self._is_queued = [False] * len(descriptor.channels)
         self._urgent: deque[int] = deque()
-        """Channels that have a barrier which goes before all rows."""
+        """Indices of channels that have a barrier which goes before all rows."""
         self._has_ended = [False] * len(descriptor.channels)
         self._open_channels = len(descriptor.channels)
         self._unreturned: InputChannel | None = None
         self._rest: tuple[int, Batch] | None = None
-        """What was put back, with the index of its channel."""
+        """The rows that were put back, with the index of their channel."""
         self._last_barrier = -1
-        """Of the channel that the last batch came on, when it came: the rest of that is behind it."""
+        """The newest barrier that had been read on the last batch's channel when the batch came: rows of the batch that
+        are put back are behind it."""
         self._captured_rests: dict[int, tuple[int, Batch]] = {}
-        """Checkpoint id -> what had been put back when its capture began."""
+        """Checkpoint id -> the rows that had been put back when its capture began, with the index of their channel."""
         self.channels: tuple[InputChannel, ...] = tuple(
             create_channel(index, channel, self._queue_channel) for index, channel in enumerate(descriptor.channels)
         )
@@ -163,25 +164,25 @@ class SingleInputGate(InputGate):
             return rest
         while (index := self._next_channel()) is not None:
             channel = self.channels[index]
-            taken = channel.poll()
-            if taken is None:
+            polled = channel.poll()
+            if polled is None:
                 continue  # it was queued, and read before its turn came
-            if taken.has_more:
+            if polled.has_more:
                 self._queue_channel(index)
-            if isinstance(taken.element, EndOfPartition):
+            if isinstance(polled.element, EndOfPartition):
                 self._end_channel(channel)
-            elif isinstance(taken.element, Batch):
+            elif isinstance(polled.element, Batch):
                 self._unreturned, self._last_barrier = channel, channel.last_barrier
-            return index, taken.element
+            return index, polled.element
         return None
 
     def poll_priority(self) -> tuple[int, Element] | None:
         while (index := self._next_urgent()) is not None:
-            taken = self.channels[index].poll_priority()
-            if taken is not None:
-                if taken.has_more:
+            polled = self.channels[index].poll_priority()
+            if polled is not None:
+                if polled.has_more:
                     self._queue_channel(index)
-                return index, taken.element
+                return index, polled.element
         return None
 
     def recycle(self) -> None:

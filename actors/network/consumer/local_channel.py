@@ -25,9 +25,11 @@ class LocalConnector(Protocol):
     def connect(self, channel: LocalInputChannel) -> None:
         """Attaches the partition now, or when its task has registered it."""
 
-    def disconnect(self, channel: LocalInputChannel) -> None: ...
+    def disconnect(self, channel: LocalInputChannel) -> None:
+        """The channel waits for its partition no longer."""
 
-    def publish(self, channel: InputChannel, event: Any) -> None: ...
+    def publish(self, channel: InputChannel, event: Any) -> None:
+        """Hands an event to the task that makes the channel's partition."""
 
 
 class LocalInputChannel(InputChannel):
@@ -50,7 +52,7 @@ class LocalInputChannel(InputChannel):
         self._connector.connect(self)
 
     def attach(self, partition: ResultPartition) -> None:
-        """The partition is there. Any thread may call it."""
+        """The partition is registered: the channel reads from it from now on. Any thread may call it."""
         with self._lock:
             if self.is_released:
                 return
@@ -59,21 +61,21 @@ class LocalInputChannel(InputChannel):
                 self._view = partition.create_view(self.descriptor.subpartition, listener)
             except PartitionError as error:
                 self._error = error
-        self._tell_buffer_rows()
+        self._pass_on_buffer_rows()
         self._queue_in_gate(self.index)
 
     def set_buffer_rows(self, rows: int) -> None:
         super().set_buffer_rows(rows)
-        self._tell_buffer_rows()
+        self._pass_on_buffer_rows()
 
-    def _tell_buffer_rows(self) -> None:
+    def _pass_on_buffer_rows(self) -> None:
         view, rows = self._view, self._buffer_rows
         if view is not None and rows is not None:
             view.set_buffer_rows(rows)
 
     def _take(self) -> BufferAndAvailability | None:
         view = self._view
-        return self._taken(view.poll()) if view is not None else None
+        return _as_available(view.poll()) if view is not None else None
 
     @property
     def has_priority(self) -> bool:
@@ -82,14 +84,7 @@ class LocalInputChannel(InputChannel):
 
     def _take_priority(self) -> BufferAndAvailability | None:
         view = self._view
-        return self._taken(view.poll(only_priority=True)) if view is not None else None
-
-    @staticmethod
-    def _taken(polled: BufferAndBacklog | None) -> BufferAndAvailability | None:
-        if polled is None:
-            return None
-        buffer = polled.buffer
-        return BufferAndAvailability(buffer.element, buffer.nbytes, polled.next_kind is not NextKind.NOTHING)
+        return _as_available(view.poll(only_priority=True)) if view is not None else None
 
     def begin_capture(self, checkpoint_id: int) -> None:
         view = self._view
@@ -133,3 +128,10 @@ class LocalInputChannel(InputChannel):
             credit=None,
             queued_bytes=queue.queued_bytes if queue is not None else 0,
         )
+
+
+def _as_available(polled: BufferAndBacklog | None) -> BufferAndAvailability | None:
+    if polled is None:
+        return None
+    buffer = polled.buffer
+    return BufferAndAvailability(buffer.element, buffer.nbytes, polled.next_kind is not NextKind.NOTHING)

@@ -23,22 +23,28 @@ from flinkray.errors import PartitionError
 
 
 class RemoteConnector(Protocol):
-    """Carries a channel's wishes to its producer (`actors.network.connections.receiver`). Any thread may call it."""
+    """Carries what a channel asks to its producer (`actors.network.connections.receiver`). Any thread may call it."""
 
-    def request(self, channel: RemoteInputChannel) -> None: ...
+    def request(self, channel: RemoteInputChannel) -> None:
+        """Asks for the channel's subpartition."""
 
-    def consumed(self, channel: RemoteInputChannel) -> None: ...
+    def consumed(self, channel: RemoteInputChannel) -> None:
+        """The oldest data buffer has been consumed, which frees a buffer to grant a credit for."""
 
-    def resume(self, channel: RemoteInputChannel) -> None: ...
+    def resume(self, channel: RemoteInputChannel) -> None:
+        """What waits behind an aligned barrier may come."""
 
-    def release(self, channel: RemoteInputChannel) -> None: ...
+    def release(self, channel: RemoteInputChannel) -> None:
+        """Nothing more is wanted."""
 
     def announce_credit(self, channel: RemoteInputChannel) -> None:
         """Only the network loop calls this: the channel's ledger has credit to grant."""
 
-    def announce_buffer_rows(self, channel: RemoteInputChannel) -> None: ...
+    def announce_buffer_rows(self, channel: RemoteInputChannel) -> None:
+        """The producer's buffers should have another number of rows."""
 
-    def send_task_event(self, channel: RemoteInputChannel, event: Any) -> None: ...
+    def send_task_event(self, channel: RemoteInputChannel, event: Any) -> None:
+        """Sends an event to the task that makes the partition."""
 
 
 class RemoteInputChannel(InputChannel):
@@ -65,11 +71,11 @@ class RemoteInputChannel(InputChannel):
         self._received: deque[tuple[Element, int, int]] = deque()
         """(element, bytes, sequence), oldest first."""
         self._urgent: deque[CheckpointBarrier] = deque()
-        """Barriers that go before everything that was received."""
+        """Barriers that go before all that waits in `_received`, oldest first."""
         self._queued_bytes = 0
         self._next_sequence = 0
         self.has_ended = False
-        """Everything has arrived, though it may not be read yet: the producer needs no credit any more."""
+        """Whether everything has arrived, though it may not be read yet: the producer needs no credit any more."""
         self.credit = ReceiverCredit(exclusive_buffers, floating, budget, partial(connector.announce_credit, self))
 
     def request(self) -> None:
@@ -116,12 +122,12 @@ class RemoteInputChannel(InputChannel):
     def _take(self) -> BufferAndAvailability | None:
         with self._lock:
             if self._urgent:
-                return self._taken(self._urgent.popleft(), 0)
+                return self._with_availability(self._urgent.popleft(), 0)
             if not self._received:
                 return None
             element, nbytes, _ = self._received.popleft()
             self._queued_bytes -= nbytes
-            return self._taken(element, nbytes)
+            return self._with_availability(element, nbytes)
 
     @property
     def has_priority(self) -> bool:
@@ -129,9 +135,9 @@ class RemoteInputChannel(InputChannel):
 
     def _take_priority(self) -> BufferAndAvailability | None:
         with self._lock:
-            return self._taken(self._urgent.popleft(), 0) if self._urgent else None
+            return self._with_availability(self._urgent.popleft(), 0) if self._urgent else None
 
-    def _taken(self, element: Element, nbytes: int) -> BufferAndAvailability:
+    def _with_availability(self, element: Element, nbytes: int) -> BufferAndAvailability:
         return BufferAndAvailability(element, nbytes, bool(self._urgent or self._received))
 
     def _on_read(self, element: Element) -> None:
@@ -147,7 +153,7 @@ class RemoteInputChannel(InputChannel):
 
     @property
     def has_several_unread(self) -> bool:
-        """Whether what came last waits behind something else."""
+        """Whether the element that came last waits behind another one."""
         return len(self._received) > 1
 
     def let_overtake(self, checkpoint_id: int) -> None:
@@ -175,7 +181,7 @@ class RemoteInputChannel(InputChannel):
 
     @property
     def buffer_rows(self) -> int | None:
-        """Rows that the producer's buffers should have; None: nothing has been said of that. Any thread may ask."""
+        """Rows that the producer's buffers should have; None: the task has not said so far. Any thread may ask."""
         return self._buffer_rows
 
     def set_buffer_rows(self, rows: int) -> None:

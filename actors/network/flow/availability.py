@@ -1,4 +1,4 @@
-"""Whether something can go on now, and who wants to know when it can."""
+"""Whether a partition has room or a gate has something to read, and who wants to know when that is so."""
 
 from __future__ import annotations
 

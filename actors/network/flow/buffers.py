@@ -1,4 +1,4 @@
-"""What waits in queues and goes over the wire: one event, or small batches that have become one."""
+"""Buffers, which wait in queues and go over the wire: one event each, or small batches that were coalesced into one."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Buffer:
 
     @property
     def batch(self) -> Batch:
-        """The rows as one batch. Put together by the first reader, off the producer's thread.
+        """The rows as one batch. The first reader concatenates them, off the producer's thread.
 
         Two readers of a broadcast may do so at once; either result serves.
         """
@@ -80,7 +80,7 @@ class Buffer:
 
 
 def unaligned(barrier: CheckpointBarrier) -> CheckpointBarrier:
-    """The barrier as it goes on once it has overtaken rows."""
+    """The same barrier as an unaligned one, which has overtaken rows."""
     return replace(barrier, options=replace(barrier.options, is_unaligned=True))
 
 
@@ -130,17 +130,17 @@ class Coalescer:
         return finished
 
     def _spread_times(self) -> None:
-        """Where not all rows have one time, each gets its own: they are counted as large as they are going to be."""
+        """Where not all rows have one time, each row gets its own, which is counted into the bytes now."""
         if is_at_one_time((self._batches[0], self._batches[-1])):
             return
         first = 0 if isinstance(self._batches[0].times, int) else len(self._batches) - 1
-        for place in range(first, len(self._batches)):
-            batch = self._batches[place]
-            self._batches[place] = batch.with_times(batch.timestamps)
-            self._nbytes += self._batches[place].nbytes - batch.nbytes
+        for index in range(first, len(self._batches)):
+            batch = self._batches[index]
+            self._batches[index] = batch.with_times(batch.timestamps)
+            self._nbytes += self._batches[index].nbytes - batch.nbytes
 
     def finish(self) -> list[Buffer]:
-        """What waits, as a buffer; nothing if nothing waits."""
+        """The batches that wait, as one buffer; none if nothing waits."""
         if not self._batches:
             return []
         buffer = Buffer(self._batches, None, self._rows, self._nbytes)

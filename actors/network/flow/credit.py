@@ -1,4 +1,5 @@
-"""Who may send how much: ledgers of buffers and bytes. Pure; only the network loop calls them.
+"""Credit-based flow control: ledgers of the buffers and bytes that each channel may send. Pure; only the network loop
+calls them.
 
 A receiver grants credits, one per free buffer; a sender spends one per data buffer; events cost nothing. So a sender
 never has more on its way than its receiver can hold, and no channel can block the connection that it shares. After
@@ -24,7 +25,7 @@ class FloatingBuffers:
         self._waiting: deque[ReceiverCredit] = deque()
 
     def take(self) -> bool:
-        """One buffer, if there is one."""
+        """Takes one buffer; False: there is none."""
         if self.available == 0:
             return False
         self.available -= 1
@@ -86,16 +87,16 @@ class CreditStatistics(Struct, frozen=True):
 
     exclusive: int
     floating: int
-    """Held by this channel now."""
+    """Floating buffers that this channel holds now."""
     buffered: int
     """Data buffers received and not yet consumed."""
     buffered_bytes: int
     outstanding: int
-    """Granted to the sender, and no buffer has come for them."""
+    """Credits that are granted to the sender, and for which no buffer has come."""
     announceable: int
-    """Granted with the next credit message."""
+    """Credits that the next message grants."""
     unfunded: int
-    """Free, but the slot's byte budget does not allow them now."""
+    """Buffers that are free, but for which the slot's byte budget allows no credit now."""
     backlog: int
     """Data buffers that wait at the sender, as it last said."""
 
@@ -247,13 +248,13 @@ class ReceiverCredit:
         if self._unfunded and not self._waits_for_bytes:
             self._waits_for_bytes = True
             self._budget.wait(self)
-        # What the sender may still send, and what is unread of it, will do for a while: fewer and larger messages.
+        # While the sender may still send, or much is unread, credits wait: so they go in fewer and larger messages.
         if 0 < self._announceable >= self._outstanding + len(self._used):
             self._on_credit()
 
     @property
     def _is_starved(self) -> bool:
-        """Data waits at the sender, and without another credit it would wait for ever."""
+        """Whether data waits at the sender that would wait for ever without another credit."""
         return self._required > self.exclusive and self._outstanding + self._announceable == 0 and not self._used
 
     def statistics(self) -> CreditStatistics:

@@ -18,7 +18,8 @@ FIRST_ROWS = 4
 BUFFER_MS = 100.0
 """How long a task may wait for room because of one buffer."""
 
-# So much waiting, or so many buffers without, are enough to go by: credit comes in halves, and waiting in lumps.
+# A measurement ends after so much waiting, or so many buffers: credit comes in halves and waiting in lumps, so that
+# shorter ones would say little.
 _ENOUGH_MS = 500.0
 _ENOUGH_BUFFERS = 32
 
@@ -34,13 +35,13 @@ class BufferDebloater:
 
     def __init__(self, first_rows: int, most_rows: int, waited_ms: Callable[[], float]) -> None:
         self.rows = first_rows
-        """That its buffers should have."""
+        """How many rows the task's buffers should have."""
         self._most_rows = most_rows
         self._waited_ms = waited_ms
         self._passed = 0
         self._waited_before_ms = 0.0
         self._rows_in_time = math.inf
-        """That those behind the task take in BUFFER_MS."""
+        """How many rows the consumers of the task take in BUFFER_MS."""
 
     def passed(self, rows: int, quick_rows: int) -> bool:
         """Whether `rows` is something else than before, now that so many rows (not none) have gone through.
@@ -61,7 +62,7 @@ class BufferDebloater:
         rows = min(quick_rows, self._rows_in_time)
         if rows >= self._most_rows:
             return self._most_rows
-        return 1 << (int(max(1.0, rows)).bit_length() - 1)  # and not another number after each measurement
+        return 1 << (int(max(1.0, rows)).bit_length() - 1)  # rounded, so that not each measurement changes it
 
 
 def debloater(configuration: Configuration, waited_ms: Callable[[], float]) -> BufferDebloater | None:

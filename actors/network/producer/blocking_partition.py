@@ -1,19 +1,18 @@
-"""What one task produces for a later stage: all of it is kept, and read once it is complete, as often as wanted."""
+"""What one task produces for a later stage: all of it is stored, and read once it is complete, as often as wanted."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from msgspec import Struct
 
 from actors.columns.spilling import Spilled, SpillFile
-from actors.network.flow.availability import Availability
 from actors.network.flow.buffers import Buffer, Coalescer
 from actors.network.producer.result_partition import PartitionStatistics, ResultPartition, SubpartitionView
 from actors.network.producer.subpartition import BufferAndBacklog, NextKind, SubpartitionStatistics
-from actors.protocol.elements import CheckpointBarrier, EndOfPartition, Event
+from actors.protocol.elements import CheckpointBarrier, Event
 from actors.protocol.task_messages import PartitionDescriptor
 from flinkray.batches.batch import Batch
 from flinkray.errors import FlinkrayError, PartitionError
@@ -32,7 +31,7 @@ class ResultMemory:
         return self._used
 
     def take(self, nbytes: int) -> bool:
-        """Whether there was so much left."""
+        """Takes so many bytes; False: there are not so many left."""
         with self._lock:
             if self._used + nbytes > self.limit:
                 return False
@@ -45,7 +44,7 @@ class ResultMemory:
 
 
 class _StoredBuffer(Struct, eq=False):
-    """A buffer that is kept, in memory or in the file. A broadcast is kept once."""
+    """A buffer that is stored, in memory or in the file. A broadcast is stored once."""
 
     buffer: Buffer | None
     spilled: Spilled | None = None
@@ -85,27 +84,14 @@ class BlockingResultPartition(ResultPartition):
         target_bytes: int,
         on_released: Callable[[ResultPartition], None],
     ) -> None:
-        self.partition_id = descriptor.partition_id
-        self.availability = Availability(is_available=True)
-        self.on_task_event = None
-        self._lock = threading.Lock()
+        super().__init__(descriptor, target_rows, on_released)
         self._memory = memory
         self._memory_used = 0
         self._file = SpillFile(directory, f"result {descriptor.partition_id}")
-        self._kept: list[list[_StoredBuffer]] = [[] for _ in range(descriptor.subpartitions)]
+        self._stored: list[list[_StoredBuffer]] = [[] for _ in range(descriptor.subpartitions)]
         self._tails = [Coalescer(target_rows, target_bytes) for _ in range(descriptor.subpartitions)]
         self._broadcast_tail = Coalescer(target_rows, target_bytes)
-        self.buffer_rows = target_rows
         self._views: dict[BlockingView, Callable[[], None]] = {}
-        self._on_consumed = on_released
-        self._is_finished = False
-        self._is_released = False
-        self._cause: str | None = None
-        self._batches_out = self._rows_out = self._bytes_out = 0
-
-    @property
-    def number_of_subpartitions(self) -> int:
-        return len(self._kept)
 
     @property
     def spilled_bytes(self) -> int:
@@ -159,31 +145,21 @@ class BlockingResultPartition(ResultPartition):
 
     def finish(self) -> None:
         """All consumers may read from now on."""
-        self.broadcast_event(EndOfPartition())
+        super().finish()
         with self._lock:
-            self._is_finished = True
             listeners = list(self._views.values())
         for listener in listeners:
             listener()
 
-    def release(self, cause: BaseException | str | None = None) -> None:
-        with self._lock:
-            if self._is_released:
-                return
-            self._is_released = True
-            if cause is not None:
-                self._cause = str(cause) if isinstance(cause, str) else f"{type(cause).__name__}: {cause}"
-            for tail in (*self._tails, self._broadcast_tail):
-                tail.finish()
-            for kept in self._kept:
-                kept.clear()
-            self._file.close()
-            self._memory.give_back(self._memory_used)
-            self._memory_used = 0
-            listeners = list(self._views.values())
-        self._on_consumed(self)
-        for listener in listeners:
-            listener()
+    def _drop(self) -> list[Callable[[], None]]:
+        for tail in (*self._tails, self._broadcast_tail):
+            tail.finish()
+        for stored in self._stored:
+            stored.clear()
+        self._file.close()
+        self._memory.give_back(self._memory_used)
+        self._memory_used = 0
+        return list(self._views.values())
 
     def _is_open(self) -> bool:
         """Raises where the writer is to hear of the release; says False where what it writes is dropped."""
@@ -200,14 +176,14 @@ class BlockingResultPartition(ResultPartition):
             self._append(index, tail.finish())
 
     def _append(self, index: int, buffers: list[Buffer]) -> None:
-        self._kept[index].extend(map(self._keep, buffers))
+        self._stored[index].extend(map(self._store, buffers))
 
     def _append_to_all(self, buffers: list[Buffer]) -> None:
-        for each in map(self._keep, buffers):
-            for kept in self._kept:
-                kept.append(each)
+        for each in map(self._store, buffers):
+            for stored in self._stored:
+                stored.append(each)
 
-    def _keep(self, buffer: Buffer) -> _StoredBuffer:
+    def _store(self, buffer: Buffer) -> _StoredBuffer:
         if not buffer.is_event and not self._memory.take(buffer.nbytes):
             return _StoredBuffer(None, self._file.write(buffer.batch))
         if not buffer.is_event:
@@ -222,16 +198,12 @@ class BlockingResultPartition(ResultPartition):
         Nothing waits for `frame_bytes`: everything is there before anybody reads.
         """
         with self._lock:
-            if not 0 <= index < len(self._kept):
-                raise PartitionError(f"partition {self.partition_id} has no subpartition {index}")
+            self._check_index(index)
             if self._is_released:
                 raise self._error()
             view = BlockingView(self, index)
             self._views[view] = listener
         return view
-
-    def _error(self) -> PartitionError:
-        return PartitionError(f"partition {self.partition_id} was released: {self._cause or 'nobody was to need it'}")
 
     def next_at(self, index: int, position: int) -> NextKind:
         """For views: what is at that position; raises where the partition was released."""
@@ -241,9 +213,9 @@ class BlockingResultPartition(ResultPartition):
             return self._kind_at(index, position)
 
     def _kind_at(self, index: int, position: int) -> NextKind:
-        if not self._is_finished or position >= len(self._kept[index]):
+        if not self._is_finished or position >= len(self._stored[index]):
             return NextKind.NOTHING
-        return NextKind.EVENT if self._kept[index][position].is_event else NextKind.DATA
+        return NextKind.EVENT if self._stored[index][position].is_event else NextKind.DATA
 
     def read_at(self, index: int, position: int, backlog: int) -> BufferAndBacklog | None:
         """For views: what is at that position, of which `backlog` data buffers stand before; raises as `next_at`."""
@@ -252,28 +224,28 @@ class BlockingResultPartition(ResultPartition):
                 raise self._error()
             if self._kind_at(index, position) is NextKind.NOTHING:
                 return None
-            kept = self._kept[index][position]
-            if kept.spilled is not None:
-                buffer = Buffer.of_batch(self._read(kept.spilled))
+            stored = self._stored[index][position]
+            if stored.spilled is not None:
+                buffer = Buffer.of_batch(self._read(stored.spilled))
             else:
-                assert kept.buffer is not None
+                assert stored.buffer is not None
                 # A buffer of its own: one that is put into the object store for a reader is there as long as it lives.
-                buffer = kept.buffer if kept.is_event else Buffer.of_batch(kept.buffer.batch)
+                buffer = stored.buffer if stored.is_event else Buffer.of_batch(stored.buffer.batch)
             self._bytes_out += buffer.nbytes
-            left = max(0, backlog - (not kept.is_event))
+            left = max(0, backlog - (not stored.is_event))
             return BufferAndBacklog(buffer, position, left, self._kind_at(index, position + 1))
 
     def _read(self, spilled: Spilled) -> Batch:
         try:
             return self._file.read(spilled)
         except FlinkrayError as error:
-            # Then its task runs again, and writes a new one.
+            # The task that made it runs again then, and writes a new one.
             raise PartitionError(f"partition {self.partition_id} is lost: {error}") from error
 
     def data_buffers(self, index: int) -> int:
-        """For views: how many there are in all, once the partition is finished."""
+        """For views: how many data buffers the subpartition has in all; 0 before the partition is finished."""
         with self._lock:
-            return sum(not kept.is_event for kept in self._kept[index]) if self._is_finished else 0
+            return sum(not stored.is_event for stored in self._stored[index]) if self._is_finished else 0
 
     def end_view(self, view: BlockingView) -> None:
         with self._lock:
@@ -283,7 +255,7 @@ class BlockingResultPartition(ResultPartition):
 
     def statistics(self) -> PartitionStatistics:
         with self._lock:
-            subpartitions = tuple(self._statistics_of_kept(index, 0) for index in range(len(self._kept)))
+            subpartitions = tuple(self._statistics_from(index, 0) for index in range(len(self._stored)))
             return PartitionStatistics(
                 partition_id=self.partition_id,
                 is_available=True,
@@ -301,16 +273,16 @@ class BlockingResultPartition(ResultPartition):
     def statistics_at(self, index: int, position: int) -> SubpartitionStatistics:
         """For views: what is still to be read."""
         with self._lock:
-            return self._statistics_of_kept(index, position)
+            return self._statistics_from(index, position)
 
-    def _statistics_of_kept(self, index: int, position: int) -> SubpartitionStatistics:
-        rest = self._kept[index][position:]
-        data = [kept for kept in rest if not kept.is_event]
+    def _statistics_from(self, index: int, position: int) -> SubpartitionStatistics:
+        rest = self._stored[index][position:]
+        data = [stored for stored in rest if not stored.is_event]
         return SubpartitionStatistics(
             subpartition=index,
             queued_buffers=len(rest) if self._is_finished else 0,
             backlog=len(data),
-            queued_bytes=sum(kept.nbytes for kept in data),
+            queued_bytes=sum(stored.nbytes for stored in data),
             coalescing_bytes=self._tails[index].nbytes,
             taken_buffers=position,
             is_blocked=False,
@@ -321,8 +293,8 @@ class BlockingResultPartition(ResultPartition):
     def check(self) -> None:
         """What it takes of the slot's memory is what it keeps there."""
         with self._lock:
-            kept = {id(each): each for of_one in self._kept for each in of_one if each.spilled is None}
-            in_memory = sum(each.nbytes for each in kept.values())
+            stored = {id(each): each for of_one in self._stored for each in of_one if each.spilled is None}
+            in_memory = sum(each.nbytes for each in stored.values())
             assert self._memory_used == in_memory, f"{self._memory_used} bytes taken, {in_memory} kept"
 
 
@@ -330,11 +302,12 @@ class BlockingView(SubpartitionView):
     """One reading of a subpartition, from its beginning. One thread at a time."""
 
     def __init__(self, partition: BlockingResultPartition, index: int) -> None:
+        super().__init__(partition)
         self._result = partition
         self._index = index
         self._position = 0
         self._left: int | None = None
-        """Data buffers still to be read; None: nothing has been read."""
+        """How many data buffers are still to be read; None: nothing has been read yet."""
 
     def poll(self, only_priority: bool = False) -> BufferAndBacklog | None:
         if only_priority:
@@ -360,10 +333,6 @@ class BlockingView(SubpartitionView):
     def backlog(self) -> int:
         return self._result.data_buffers(self._index) if self._left is None else self._left
 
-    @property
-    def partition_id(self) -> Any:
-        return self._result.partition_id
-
     def resume(self) -> NextKind:
         return self.next_kind
 
@@ -371,15 +340,12 @@ class BlockingView(SubpartitionView):
         """Without effect: no barrier waits behind the rows."""
 
     def release(self) -> None:
-        """This reading is over. The partition stays."""
+        """This reading is over; the partition stays."""
         self._result.end_view(self)
 
     def fail_partition(self, cause: str) -> None:
         """This consumer is lost; another attempt of it reads the partition again."""
         self._result.end_view(self)
-
-    def publish_task_event(self, event: Any) -> None:
-        self._result.publish_task_event(event)
 
     def statistics(self) -> SubpartitionStatistics:
         return self._result.statistics_at(self._index, self._position)

@@ -1,4 +1,4 @@
-"""Which channel the rows of a key go to."""
+"""Which channel the rows of a key go to: the owner of its key group, looked up for integers and hashed for others."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from flinkray.batches.numpy_arrays import fixed_width, from_numpy
 
 Integers = npt.NDArray[np.int64]
 
-# A table is made after so many times as many rows as there are places between the keys of some of them: that hashes
-# little more than half as many keys again at most.
-_ROWS_PER_PLACE = 2
+# A table is made after so many times as many rows as it is going to have entries: that hashes little more than half as
+# many keys again at most.
+_ROWS_PER_ENTRY = 2
 
-# It has so many places for one more on each side: rows to come have keys beyond those of the ones that were looked at.
-_PLACES_PER_SPARE = 32
+# A table gets one spare entry on each side per so many entries: rows to come have keys beyond those seen so far.
+_ENTRIES_PER_SPARE = 32
 
 # Larger tables leave the cache, and looking up takes as long as hashing.
-_MOST_PLACES = 1 << 21
+_MOST_ENTRIES = 1 << 21
 
-_FIRST_LOOK = 1 << 16
+_FIRST_DECISION = 1 << 16
 
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 
@@ -41,11 +41,11 @@ class KeyOwners:
         self._owners = owners
         self._low = 0
         self._table = owners[:0]
-        """The owners of the integers from `_low` on."""
+        """The owners of the integers from `_low` on; empty: there is no table."""
         self._hashed = 0
-        """Rows since the table was made."""
-        self._look_at = _FIRST_LOOK
-        """After so many it is asked whether another table is worth it."""
+        """How many rows were hashed since the table was made."""
+        self._decide_at = _FIRST_DECISION
+        """After how many hashed rows it is decided whether another table is worth it."""
 
     def of(self, columns: pa.RecordBatch) -> npt.NDArray[Any]:
         """The owner of each row's key.
@@ -56,28 +56,28 @@ class KeyOwners:
         integers = _integers(columns)
         if integers is None or not len(integers):
             return key_owners(columns, self._owners)
-        places = integers - self._low if self._low else integers
-        if places.view(np.uint64).max() < len(self._table):
-            owners: npt.NDArray[Any] = self._table.take(places, mode="clip")  # checked: clipping costs nothing
+        offsets = integers - self._low if self._low else integers
+        if offsets.view(np.uint64).max() < len(self._table):
+            owners: npt.NDArray[Any] = self._table.take(offsets, mode="clip")  # checked: clipping costs nothing
             return owners
         self._hashed += len(integers)
-        if self._hashed >= self._look_at:
-            self._look(int(integers.min()), int(integers.max()))
+        if self._hashed >= self._decide_at:
+            self._decide(int(integers.min()), int(integers.max()))
         return key_owners(columns, self._owners)
 
-    def _look(self, low: int, high: int) -> None:
-        """Makes a table of what there was and these integers, if there have been enough rows."""
+    def _decide(self, low: int, high: int) -> None:
+        """Makes a table that covers the present one and these integers, if there have been enough rows."""
         if len(self._table):
             low, high = min(low, self._low), max(high, self._low + len(self._table) - 1)
-        places = high - low + 1
-        self._look_at = 2 * self._hashed
-        if places <= _MOST_PLACES and _ROWS_PER_PLACE * places <= self._hashed:
-            spare = places // _PLACES_PER_SPARE
-            # Where no key is below 0, the table begins there if it can: then an integer is its place.
+        entries = high - low + 1
+        self._decide_at = 2 * self._hashed
+        if entries <= _MOST_ENTRIES and _ROWS_PER_ENTRY * entries <= self._hashed:
+            spare = entries // _ENTRIES_PER_SPARE
+            # Where no key is below 0, the table begins at 0 if it can: then an integer is its own offset.
             low, high = max(low - spare, 0 if low >= 0 else _LOWEST), min(high + spare, _HIGHEST)
             integers = pa.RecordBatch.from_arrays([from_numpy(np.arange(high - low + 1) + low)], names=["key"])
             self._low, self._table = low, key_owners(integers, self._owners)
-            self._hashed, self._look_at = 0, _FIRST_LOOK
+            self._hashed, self._decide_at = 0, _FIRST_DECISION
 
 
 def _integers(columns: pa.RecordBatch) -> Integers | None:

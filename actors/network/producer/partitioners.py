@@ -38,7 +38,7 @@ from graphs.key_groups import subtask_for_key_group
 Parts = Iterable[tuple[int, Batch]]
 """(channel, its rows), no channel twice, no part empty."""
 
-# So many channels are looked for one after the other, which costs less than sorting; for more it would cost more.
+# Up to so many channels their rows are looked for one channel after the other, which then costs less than sorting.
 _FEW_CHANNELS = 8
 
 
@@ -64,8 +64,8 @@ class FirstChannel(ChannelSelector):
 
 
 class RoundRobin(ChannelSelector):
-    """Rows in turn, by the run: each channel gets one slice of the batch, and no channel ever more than one row more
-    than another. Rescale does the same, over the few channels that its group has.
+    """Rows in turn: each channel gets one slice of the batch, and no channel ever more than one row more than another.
+    Rescale does the same, over the few channels that its group has.
 
     A batch of fewer rows than channels goes on where the last one stopped, so single rows go round robin too.
     """
@@ -185,17 +185,17 @@ def create_selector(partitioner: Partitioner, channels: int, generator: random.R
 def _by_channel(batch: Batch, chosen: npt.NDArray[Any], channels: int) -> Parts:
     """The parts of a batch whose row i goes to channel `chosen[i]`, an unsigned integer of 8 or 16 bits."""
     if channels <= _FEW_CHANNELS:
-        # Arrow takes rows by places of 32 bits in less time than by those of 64.
+        # Arrow takes rows by indices of 32 bits in less time than by those of 64.
         rows = [(chosen == channel).nonzero()[0] for channel in range(channels)]
         counts = np.array([len(each) for each in rows])
-        together = np.concatenate(rows, dtype=np.uint32, casting="unsafe")
+        indices = np.concatenate(rows, dtype=np.uint32, casting="unsafe")
     else:
         counts = np.bincount(chosen, minlength=channels)
         # numpy sorts such integers stably by counting digits: linear, and no row overtakes another of its channel.
-        together = np.argsort(chosen, kind="stable").astype(np.uint32)
+        indices = np.argsort(chosen, kind="stable").astype(np.uint32)
     used = np.flatnonzero(counts)
     if len(used) == 1:
         return ((int(used[0]), batch),)
-    taken = take_rows(batch, together)
+    sorted_rows = take_rows(batch, indices)
     starts = np.cumsum(counts) - counts
-    return [(int(channel), taken.slice(int(starts[channel]), int(counts[channel]))) for channel in used]
+    return [(int(channel), sorted_rows.slice(int(starts[channel]), int(counts[channel]))) for channel in used]

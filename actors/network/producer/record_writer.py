@@ -49,7 +49,7 @@ class RecordWriter:
         self._flush_timer: Cancellable | None = None
         self._is_flush_due = False
         self.rows_written = 0
-        """So far; a broadcast counts once."""
+        """How many rows have been written so far; a broadcast counts once."""
 
     @property
     def is_available(self) -> bool:
@@ -62,7 +62,7 @@ class RecordWriter:
 
     @property
     def rows_wanted(self) -> float:
-        """How many rows fill a buffer of each consumer, where these are not to be large; else any number."""
+        """How many rows fill a buffer of each consumer, where buffers are to be small; else infinity."""
         rows = self.partition.buffer_rows
         if rows >= self._target_rows:
             return math.inf
@@ -79,12 +79,12 @@ class RecordWriter:
             return
         self.rows_written += batch.num_rows
         if self._is_broadcast:
-            for piece in self._cut(batch):
-                self.partition.broadcast(piece.without_keys())
+            for part in self._cut(batch):
+                self.partition.broadcast(part.without_keys())
         else:
-            for channel, part in self._selector.split(batch):
-                for piece in self._cut(part):
-                    self.partition.emit(channel, piece)
+            for channel, rows in self._selector.split(batch):
+                for part in self._cut(rows):
+                    self.partition.emit(channel, part)
         if self._buffer_timeout_ms == 0:
             self.partition.flush_all()
         elif self._buffer_timeout_ms > 0 and not self._is_flush_due and self.partition.has_tail:
@@ -114,6 +114,7 @@ class RecordWriter:
         self.partition.flush_all()
 
     def _cut(self, batch: Batch) -> list[Batch]:
+        """The batch in equal parts, none of which is much larger than a buffer aims at."""
         rows = batch.num_rows
         over = max(rows / self._target_rows, batch.nbytes / self._target_bytes) / LARGEST_OVER_TARGET
         if over <= 1:

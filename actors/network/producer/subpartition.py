@@ -15,7 +15,7 @@ from flinkray.batches.batch import Batch
 
 
 class NextKind(enum.Enum):
-    """What a poll would give."""
+    """What kind of buffer a poll would give."""
 
     NOTHING = "nothing"
     DATA = "data"
@@ -25,14 +25,15 @@ class NextKind(enum.Enum):
 
 
 class BufferAndBacklog(Struct, frozen=True):
-    """One buffer taken from a subpartition."""
+    """One buffer that was polled from a subpartition (Flink's BufferAndBacklog)."""
 
     buffer: Buffer
     sequence: int
-    """Counts the buffers taken from 0, events included."""
+    """The number of this buffer: polled buffers are counted from 0, events included."""
     backlog: int
     """Data buffers that wait behind it."""
     next_kind: NextKind
+    """What the next poll would give."""
 
 
 class SubpartitionStatistics(Struct, frozen=True):
@@ -40,10 +41,10 @@ class SubpartitionStatistics(Struct, frozen=True):
 
     subpartition: int
     queued_buffers: int
-    """Events included, and the tail once it is flushed."""
+    """Buffers that wait, events included, and the tail once it is flushed."""
     backlog: int
     queued_bytes: int
-    """Of finished data buffers; what is still coalescing is not in it."""
+    """Bytes of finished data buffers, without what is still coalescing."""
     coalescing_bytes: int
     taken_buffers: int
     is_blocked: bool
@@ -92,7 +93,7 @@ class PipelinedSubpartition:
         self._limit = limit
         self._tail = Coalescer(target_rows, target_bytes)
         self._flushes = 0
-        """Of the tail as it is; it is readable after the first."""
+        """How often the present tail was flushed; it is readable after the first time."""
         self._flushed_batches = 0
         self._flushed_bytes = 0
         self._queue: deque[Buffer] = deque()
@@ -103,7 +104,7 @@ class PipelinedSubpartition:
         self._is_blocked = False
         self._is_flowing = False
         self.frame_bytes = 0
-        """Rows linger until there are so many bytes of them, or something hurries them; then all of them go."""
+        """Finished rows linger until there are so many bytes of them, or `hurry` is called; then all of them go."""
         self.is_released = False
 
     @property
@@ -122,7 +123,7 @@ class PipelinedSubpartition:
 
     @property
     def room(self) -> int:
-        """Data buffers that it takes of the limit."""
+        """How many data buffers of the limit it takes up."""
         return self._flushes + sum(buffer.room for buffer in self._queue if not buffer.is_event)
 
     @property
@@ -131,7 +132,7 @@ class PipelinedSubpartition:
         return self._backlog > 0 and not self._is_flowing and self._queued_bytes < self.frame_bytes
 
     def hurry(self) -> None:
-        """Nothing that is here now waits for more."""
+        """No rows that are here now linger any longer."""
         self._is_flowing = self._backlog > 0
 
     @property
@@ -176,16 +177,16 @@ class PipelinedSubpartition:
         self.hurry()
 
     def _forget_flushes(self) -> int:
-        """How often the tail was flushed, which takes no room any more."""
+        """Frees the room that the flushed tail takes; gives how often it was flushed."""
         flushes, self._flushes = self._flushes, 0
         self._limit.remove(self._flushed_bytes, flushes)
         self._flushed_batches = self._flushed_bytes = 0
         return flushes
 
     def _append(self, buffers: list[Buffer]) -> None:
-        """Finished buffers; where there was a tail, the first of them is what it was."""
+        """Queues finished buffers; where a tail had been flushed, the first of them is that tail."""
         if buffers and self._flushes:
-            # It takes as much room as before: its writer must not run further ahead because it is read as one.
+            # The tail takes as much room as before: the writer must not run further ahead because it is read as one.
             has_more = len(buffers[0].batches) > self._flushed_batches
             buffers[0].room = self._forget_flushes() + has_more
             self._queue_all(buffers)
@@ -240,7 +241,7 @@ class PipelinedSubpartition:
         return None
 
     def poll(self, only_priority: bool = False) -> BufferAndBacklog | None:
-        """The first buffer, or None where there is none or a barrier blocks."""
+        """The next buffer, or None where there is none or a barrier blocks."""
         if self._priority:
             buffer = self._priority.popleft()
         elif only_priority or self.next_kind is NextKind.NOTHING:
@@ -259,7 +260,7 @@ class PipelinedSubpartition:
         self._backlog -= 1
         self._queued_bytes -= buffer.nbytes
         self._limit.remove(buffer.nbytes, buffer.room)
-        self.hurry()  # where some have gone, the others follow
+        self.hurry()  # once some rows have gone, the others follow
 
     def resume(self) -> None:
         """The barrier has been handled: what waits behind it may be read."""

@@ -18,8 +18,8 @@ HIGHEST = 2**63 - 1
 
 @pytest.fixture(autouse=True)
 def tables_are_made_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "_FIRST_LOOK", 16)
-    monkeypatch.setattr(tables, "_MOST_PLACES", 1 << 12)
+    monkeypatch.setattr(tables, "_FIRST_DECISION", 16)
+    monkeypatch.setattr(tables, "_MOST_ENTRIES", 1 << 12)
 
 
 def check(owners: KeyOwners, column: pa.Array) -> None:

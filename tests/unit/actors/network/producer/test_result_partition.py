@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from actors.network.producer.pipelined_partition import PipelinedView
 from actors.network.producer.result_partition import ResultPartition, SubpartitionView
 from actors.protocol.elements import CheckpointBarrier, CheckpointOptions, EndOfPartition, Watermark
 from flinkray.batches.batch import Batch
@@ -161,7 +162,7 @@ def test_finish_flushes_and_ends_every_consumer() -> None:
 
 def test_a_partition_is_consumed_when_all_its_views_are_released() -> None:
     consumed: list[ResultPartition] = []
-    result = partition(2, on_consumed=consumed.append)
+    result = partition(2, on_released=consumed.append)
     first, second = views(result)
     first.release()
     assert consumed == []
@@ -175,7 +176,7 @@ def test_a_buffer_for_all_has_as_many_rows_as_any_consumer_wants() -> None:
     result = partition(3)
     seen = []
     for index, rows in ((0, 8), (1, 64), (2, 2), (1, 2), (0, 2), (2, 16)):
-        views_of = [SubpartitionView(result, each) for each in range(3)]
+        views_of = [PipelinedView(result, each) for each in range(3)]
         views_of[index].set_buffer_rows(rows)
         seen.append(result.buffer_rows)
     assert seen == [8, 64, 64, 8, 2, 16]
