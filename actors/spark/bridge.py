@@ -1,4 +1,4 @@
-"""What the API asks of Spark, behind the plug-in name "spark": DataFrames in, DataFrames out, and sessions."""
+"""Spark's DataFrames as sources and sinks of jobs, and Spark sessions, behind the plug-in name "spark"."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from msgspec import Struct
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from actors.blocks.driver import DriverSink, DriverSource
 from actors.blocks.sink import BlockSink, committed, common_schema
 from actors.blocks.source import BlockSource
 from actors.blocks.store import BlockStore
@@ -19,21 +20,18 @@ from actors.spark.delivery import Delivery, WriteFunction, after_commit
 from actors.spark.spill import SpillBlockStore
 from actors.spark.transfer import read_blocks, write_blocks
 from actors.spark.types import arrow_schema
-from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
+from flinkray.connectors.sink import Sink
 from flinkray.connectors.source import (
     Boundedness,
     Source,
-    SourceReader,
-    SourceReaderContext,
-    SplitEnumerator,
-    SplitEnumeratorContext,
 )
 from flinkray.connectors.spark.source import StreamStaging
 from flinkray.errors import InvalidProgramError, UnknownColumnError
 from flinkray.types.records import Kind, RecordType
 
 SPILL_DIRECTORY = "spark.flinkray.spillDirectory"
-"""Spark setting: where a session that is not on Ray spills blocks; the system's temporary directory by default."""
+"""The Spark setting for the directory of blocks of a session that is not on Ray; by default the system's temporary
+directory."""
 
 
 class SparkBridge:
@@ -54,25 +52,26 @@ class SparkBridge:
         on_ray: bool = True,
         configs: Mapping[str, str] | None = None,
     ) -> SparkSession:
-        """See `flinkray.spark.init_spark`."""
+        """Starts a session, as `flinkray.spark.init_spark` says."""
         return session.init_spark(app_name, num_executors, executor_cores, executor_memory, on_ray, configs)
 
     @staticmethod
     def stop_spark() -> None:
-        """See `flinkray.spark.stop_spark`."""
+        """Ends the session and what hangs on it, as `flinkray.spark.stop_spark` says."""
         stream.stop_streams()
         release_results()
         session.stop_session()
 
     def source(self, dataframe: DataFrame, order_by: str | Sequence[str] | None = None) -> Source:
-        """The DataFrame's rows. Spark runs it when the job is submitted, once per submission.
+        """A source of the DataFrame's rows. Spark runs the DataFrame at each submission of the job.
 
         Args:
-            order_by: columns that Spark sorts by first; splits are then handed out in that order, so that what each
-                subtask reads only moves forward.
+            order_by: columns that Spark sorts by first; splits are then handed out in that order, so that each subtask
+                reads ascending rows.
+
         Raises:
-            InvalidProgramError: a column has no Arrow type, or two have one name.
-            UnknownColumnError: `order_by` names a column that is not there.
+            InvalidProgramError: a column has no Arrow type, or two have the same name.
+            UnknownColumnError: `order_by` names a column that does not exist.
         """
         if not isinstance(dataframe, DataFrame):
             kind = type(dataframe)
@@ -81,21 +80,21 @@ class SparkBridge:
         return SparkDataFrameSource(dataframe, columns)
 
     def stream_source(self, dataframe: DataFrame, staging: StreamStaging, ends_with_query: bool) -> Source:
-        """See `flinkray.connectors.spark.source.SparkStreamSource`."""
+        """A source of a streaming DataFrame's rows (`flinkray.connectors.spark.source.SparkStreamSource`)."""
         return stream.StreamingDataFrameSource(dataframe, staging, ends_with_query)
 
     @staticmethod
     def stage_stream(dataframe: DataFrame, staging: StreamStaging) -> StreamingQuery:
-        """See `flinkray.spark.stage_stream`."""
+        """Starts the query that stages a streaming DataFrame, as `flinkray.spark.stage_stream` says."""
         return stream.stage_stream(dataframe, staging)
 
     def sink(self, output_type: RecordType | None = None) -> tuple[Sink, Callable[[Any], DataFrame]]:
-        """A sink, and a function that gives its rows as a DataFrame once the job has finished.
+        """A sink, and a function that returns its rows as a DataFrame once the job has finished.
 
-        The DataFrame is lazy; its rows are there until `stop_spark` or the end of this process. It has the rows of
-        each subtask in the order they came. Without rows it has the columns of `output_type`, or none.
+        The DataFrame is lazy; its rows can be read until `stop_spark` or the end of this process. It has the rows of
+        each subtask in the order in which they came. Without rows it has the columns of `output_type`, or none.
         """
-        sink = _CollectingSink(self._session)
+        sink = _DataFrameSink(self._session)
 
         def finish(_result: Any = None) -> DataFrame:
             store = sink.store
@@ -110,9 +109,9 @@ class SparkBridge:
     def committing_sink(self, write: WriteFunction) -> Sink:
         """A sink that hands each checkpoint's rows to `write(dataframe, checkpoint_id)` in the driver, exactly once.
 
-        Without checkpoints, and for what comes after the last one, `write` is called once at the end of the input
-        with None as id. The job ends when `write` has had everything, and fails when it raises. Exactly once holds
-        while the driver lives; `write` gets the id so that it can be made idempotent beyond that, as with foreachBatch.
+        Without checkpoints, and for rows after the last one, `write` is called once at the end of the input with None
+        as id. The job ends when `write` has had all rows, and fails if it raises. The guarantee holds as long as the
+        driver lives; `write` gets the id so that it can be made idempotent beyond that, as with foreachBatch.
         """
         return _CommittingSink(self._session, write)
 
@@ -121,8 +120,8 @@ class SparkBridge:
         return self._spark or session.active_session()
 
 
-class SparkDataFrameSource(Source):
-    """A DataFrame, in the driver; what is shipped is the BlockSource that `prepare` gives."""
+class SparkDataFrameSource(DriverSource):
+    """A DataFrame in the driver; the BlockSource that `prepare` returns is shipped in its place."""
 
     def __init__(self, dataframe: DataFrame, order_by: Sequence[str]) -> None:
         if dataframe.isStreaming:
@@ -148,82 +147,70 @@ class SparkDataFrameSource(Source):
         return RecordType(Kind.ROW, self._schema)
 
     def prepare(self) -> Source:
-        """Runs the DataFrame: its rows are then in a store that outlives Spark's executors."""
+        """Runs the DataFrame, and puts its rows into a store that outlives Spark's executors."""
         store = _create_store(self._dataframe.sparkSession, outlives_driver=True)
         ordered = self._dataframe.sort(*self._order_by) if self._order_by else self._dataframe
         try:
             blocks = write_blocks(ordered, self._schema, store)
         except BaseException:
-            _release(lambda kept: kept.store is store)
+            _release(lambda owned: owned.store is store)
             raise
         return BlockSource(store, blocks, self.output_type, is_ordered=bool(self._order_by))
 
-    def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
-        raise TypeError("a DataFrame stays in the driver: ship what prepare() gives")
 
-    def create_reader(self, context: SourceReaderContext) -> SourceReader:
-        raise TypeError("a DataFrame stays in the driver: ship what prepare() gives")
-
-
-class _DriverSink(Sink):
-    """Stays in the driver; `prepare` gives the BlockSink that is shipped."""
+class _DataFrameSink(DriverSink):
+    """Collects the rows that become a DataFrame."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-
-    def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
-        raise TypeError("a Spark session stays in the driver: ship what prepare() gives")
-
-
-class _CollectingSink(_DriverSink):
-    def __init__(self, spark: SparkSession) -> None:
-        super().__init__(spark)
         self.store: BlockStore | None = None
-        """Of the latest submission."""
+        """The store of the latest submission."""
 
     def prepare(self) -> Sink:
         self.store = _create_store(self._spark, outlives_driver=False)
         return BlockSink(self.store)
 
 
-class _CommittingSink(_DriverSink):
+class _CommittingSink(DriverSink):
+    """Hands the rows of each checkpoint to the user's `write` in the driver."""
+
     def __init__(self, spark: SparkSession, write: WriteFunction) -> None:
-        super().__init__(spark)
+        self._spark = spark
         self._write = write
 
     def prepare(self) -> Sink:
         store = _create_store(self._spark, outlives_driver=False)
         delivery = Delivery(self._spark, store, self._write)
-        _kept[store.store_id].before_close.append(delivery.stop)
+        _owned[store.store_id].before_close.append(delivery.stop)
         delivery.start()
         return BlockSink(store, after_commit)
 
 
-class _Kept(Struct, frozen=True):
-    """A store that this process made."""
+class _OwnedStore(Struct, frozen=True):
+    """A store that this process has made."""
 
     store: BlockStore
     outlives_driver: bool
     before_close: list[Callable[[], None]]
 
 
-_kept: dict[str, _Kept] = {}
+_owned: dict[str, _OwnedStore] = {}
 _lock = threading.Lock()
 
 
 def release_results() -> None:
-    """Frees the rows behind DataFrames that sinks gave; with the session gone, nothing can read them."""
-    _release(lambda kept: not kept.outlives_driver)
+    """Frees the rows of DataFrames that sinks have returned, as nothing can read them when the session ends."""
+    _release(lambda owned: not owned.outlives_driver)
 
 
 def _release_at_exit() -> None:
-    # What sources keep on Ray may serve a job that goes on without this driver, and ends with that job; a directory
-    # has nobody else to remove it.
-    _release(lambda kept: not kept.outlives_driver or isinstance(kept.store, SpillBlockStore))
+    # A source's store on Ray may serve a job that goes on without this driver, and ends with the job; a directory has
+    # nobody else to remove it.
+    _release(lambda owned: not owned.outlives_driver or isinstance(owned.store, SpillBlockStore))
 
 
 def _create_store(spark: SparkSession, outlives_driver: bool) -> BlockStore:
-    _release(lambda kept: kept.store.is_unused)
+    _release(lambda owned: owned.store.is_unused)
     store: BlockStore
     if session.is_on_ray(spark):
         from actors.hosts.ray.datasets.block_store import RayBlockStore
@@ -232,19 +219,19 @@ def _create_store(spark: SparkSession, outlives_driver: bool) -> BlockStore:
     else:
         store = SpillBlockStore.create(spark.conf.get(SPILL_DIRECTORY, None))
     with _lock:
-        _kept[store.store_id] = _Kept(store, outlives_driver, [])
-    # After those of Ray and RayDP, so that it runs before them;
+        _owned[store.store_id] = _OwnedStore(store, outlives_driver, [])
+    # Registered after the handlers of Ray and RayDP, so that it runs before them.
     atexit.unregister(_release_at_exit)
     atexit.register(_release_at_exit)
     return store
 
 
-def _release(which: Callable[[_Kept], bool]) -> None:
+def _release(which: Callable[[_OwnedStore], bool]) -> None:
     with _lock:
-        chosen = [kept for kept in _kept.values() if which(kept)]
-        for kept in chosen:
-            del _kept[kept.store.store_id]
-    for kept in chosen:
-        for action in kept.before_close:
+        chosen = [owned for owned in _owned.values() if which(owned)]
+        for owned in chosen:
+            del _owned[owned.store.store_id]
+    for owned in chosen:
+        for action in owned.before_close:
             action()
-        kept.store.close()
+        owned.store.close()

@@ -1,8 +1,8 @@
 """Hands each committed checkpoint's rows to Spark exactly once, in the driver, while the job runs.
 
-The writers' blocks and the commits are in a store; a thread of the driver looks there, and calls the user's `write`
-for one checkpoint after the other as soon as every subtask has committed it. At the end of input a commit waits until
-`write` has had everything, so when the job has finished, Spark has its rows; and if `write` raises, the job fails.
+The writers' blocks and the commits are in a store. A thread of the driver watches it, and calls the user's `write` for
+one checkpoint after the other, as soon as every subtask has committed it. The last commit, at the end of input, waits
+until `write` has had all rows, so that Spark has them when the job has finished; and if `write` raises, the job fails.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ from flinkray.errors import ErrorInfo, FlinkrayError, PartitionError
 log = logging.getLogger(__name__)
 
 WriteFunction = Callable[[DataFrame, int | None], object]
-"""Called with a checkpoint's rows and its id; None for the rows after the last checkpoint."""
+"""Called with a checkpoint's rows and its id, which is None for the rows after the last checkpoint."""
 
 POLL_SECONDS = 0.2
 POLL_SECONDS_AFTER_END = 5.0
 DRIVER_SILENCE_SECONDS = 120.0
 
 _END = math.inf
-"""Sorts after every checkpoint."""
+"""The id of what comes after the last checkpoint, which sorts after all other ids."""
 
 _DELIVERED = "delivered/"
 _FAILED = "failed/delivery"
 _ALIVE = "alive/driver"
 
 
-class Group(Struct, frozen=True):
-    """The committables of one checkpoint; `checkpoint_id` None: those after the last one."""
+class CheckpointRows(Struct, frozen=True):
+    """The rows of one checkpoint, as its committables; with None as id those after the last checkpoint."""
 
     checkpoint_id: int | None
     committables: tuple[Committable, ...]
 
 
-def due_groups(
+def due_rows(
     found: Sequence[Committable], checkpoint_of: Mapping[str, int], delivered: Collection[str]
-) -> tuple[list[Group], bool]:
-    """What can be handed over now, in the order of checkpoints, and whether that is all there will ever be.
+) -> tuple[list[CheckpointRows], bool]:
+    """The rows that can be handed over now, in the order of checkpoints, and whether no others will ever come.
 
     A checkpoint is due when each subtask has committed for it or for a later one, or has ended: a subtask commits in
-    order, and one that did not take part in a checkpoint that was aborted commits those rows with the next.
+    order, and commits the rows of a checkpoint that was aborted with the next one.
     """
     if not found:
         return [], False
@@ -63,23 +63,23 @@ def due_groups(
         checkpoint = checkpoint_of.get(each.key, _END)
         groups.setdefault(checkpoint, []).append(each)
         progress[each.subtask] = max(progress.get(each.subtask, 0), _END if each.is_last else checkpoint)
-    due: list[Group] = []
+    due: list[CheckpointRows] = []
     for checkpoint in sorted(groups):
         members = groups[checkpoint]
         if any(progress.get(subtask, -1) < checkpoint for subtask in range(members[0].parallelism)):
             return due, False
         remaining = tuple(member for member in members if member.key not in delivered)
         if remaining:
-            due.append(Group(None if checkpoint == _END else int(checkpoint), remaining))
+            due.append(CheckpointRows(None if checkpoint == _END else int(checkpoint), remaining))
     parallelism = groups[max(groups)][-1].parallelism
     is_all = all(progress.get(subtask, -1) == _END for subtask in range(parallelism))
     return due, is_all
 
 
 class Delivery:
-    """The driver's thread of one sink. `start` it before the job, `stop` it after.
+    """The thread of the driver that serves one sink. It is started before the job, and stopped after it.
 
-    It goes on after everything has come, because a job that is restarted at its very end commits again.
+    The thread goes on after the last rows, as a job that is restarted at its very end commits again.
     """
 
     def __init__(self, spark: SparkSession, store: BlockStore, write: WriteFunction) -> None:
@@ -89,7 +89,7 @@ class Delivery:
         self._delivered: set[str] = set()
         self._has_delivered_end = False
         self._stopped = threading.Event()
-        # A daemon: if the program ends without its job, nothing is left to wait for.
+        # A daemon, as nothing is left to wait for if the program ends before its job.
         self._thread = threading.Thread(target=self._run, name="spark-sink-delivery", daemon=True)
 
     def start(self) -> None:
@@ -97,7 +97,7 @@ class Delivery:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread after what it is writing; any thread but its own may call it, again too."""
+        """Ends the thread, when the present call of `write` returns. Any other thread may call it, also twice."""
         self._stopped.set()
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join()
@@ -110,15 +110,15 @@ class Delivery:
                 pause = POLL_SECONDS_AFTER_END if self.step() else POLL_SECONDS
         except Exception as error:
             log.error("the rows of a checkpoint could not be handed to Spark: %s", error)
-            with contextlib.suppress(PartitionError):  # the store is gone, and with it the job that would hear of it
+            with contextlib.suppress(PartitionError):  # if the store is gone, so is the job that would read this
                 self._store.record(_FAILED, pickle.dumps(ErrorInfo.of(error)))
 
     def step(self) -> bool:
-        """Hands over what is due; whether that was all."""
-        due, is_all = due_groups(committed(self._store), checkpoints(self._store), self._delivered)
+        """Hands over the rows that are due; whether no others will come."""
+        due, is_all = due_rows(committed(self._store), checkpoints(self._store), self._delivered)
         for group in due:
             blocks = [block for committable in group.committables for block in committable.blocks]
-            # What follows the last checkpoint comes once: if the job is restarted after that, it is the same again.
+            # Rows after the last checkpoint are written once: a job that is restarted then commits the same rows again.
             is_again = group.checkpoint_id is None and self._has_delivered_end
             if blocks and not is_again:
                 schema = common_schema(blocks, None)
@@ -133,7 +133,7 @@ class Delivery:
 
 
 def after_commit(store: BlockStore, is_last: bool) -> None:
-    """In a slot, after a commit: at the end of input waits until Spark has everything that was committed.
+    """Runs in a slot after a commit: at the end of input, waits until Spark has all rows that were committed.
 
     Raises:
         FlinkrayError: `write` raised, or the driver is gone.

@@ -1,4 +1,4 @@
-"""Spark sessions that run with flinkray: on Ray through RayDP, or plain local ones, with everything they need set."""
+"""Starts and ends Spark sessions with the settings that flinkray needs: on Ray through RayDP, or plain local ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flinkray.errors import ConfigurationError, MissingDependencyError
 
 log = logging.getLogger(__name__)
 
-# What Spark, Arrow and Ray's Java workers reach into, and what Java 17 closes unless told otherwise.
+# Java packages that Spark, Arrow and Ray's Java workers reach into, and that Java 17 closes unless told otherwise.
 _OPENED_PACKAGES = (
     "java.lang",
     "java.lang.invoke",
@@ -46,7 +46,7 @@ _JAVA_OPTIONS = (
 
 _LOG_CONFIGURATION = str(Path(__file__).with_name("log4j2.properties"))
 
-# What an executor takes from Ray beyond its heap (Spark's own default).
+# The memory that an executor takes from Ray beyond its heap: Spark's own default.
 _MEMORY_OVERHEAD_FACTOR, _LEAST_MEMORY_OVERHEAD = 0.1, 384 << 20
 
 
@@ -58,7 +58,7 @@ def init_spark(
     on_ray: bool = True,
     configs: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """See `flinkray.spark.init_spark`."""
+    """Starts a session, as `flinkray.spark.init_spark` says."""
     settings = spark_settings(configs or {})
     if SparkContext._active_spark_context is not None:
         raise ConfigurationError("a Spark session is running in this process already: call stop_spark() first")
@@ -74,7 +74,7 @@ def init_spark(
 
 
 def spark_settings(configs: Mapping[str, str]) -> dict[str, str]:
-    """The user's Spark settings with flinkray's beside them; the user's win, and Java options are joined."""
+    """The user's Spark settings, completed by flinkray's; Java options of both are joined."""
     settings = {
         # Rows per Arrow batch between Spark's JVM and Python: the default of 10,000 costs a third of the speed.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
@@ -92,7 +92,7 @@ def memory_bytes(text: str) -> int:
     """Bytes of a Spark memory size such as "512m" or "2g".
 
     Raises:
-        ConfigurationError: it is not one.
+        ConfigurationError: the text is no such size.
     """
     match = re.fullmatch(r"\s*(\d+)\s*([kmgt]?)i?b?\s*", text.lower())
     if match is None:
@@ -109,7 +109,7 @@ def active_session() -> SparkSession:
     """The session of this process.
 
     Raises:
-        ConfigurationError: there is none.
+        ConfigurationError: there is no session.
     """
     spark = SparkSession.getActiveSession()
     if spark is None:
@@ -118,7 +118,7 @@ def active_session() -> SparkSession:
 
 
 def stop_session() -> None:
-    """Ends the session and its JVM; nothing happens where there is none."""
+    """Ends the session and its JVM, if there is one."""
     context = SparkContext._active_spark_context
     if context is not None and str(context.master).startswith("ray://"):
         import raydp
@@ -146,7 +146,7 @@ def _start_on_ray(
     heap = memory_bytes(executor_memory)
     memory = num_executors * (heap + max(_LEAST_MEMORY_OVERHEAD, int(heap * _MEMORY_OVERHEAD_FACTOR)))
     require_free(cpus, memory, f"{num_executors} Spark executors of {executor_cores} cores and {executor_memory}")
-    # Registered after RayDP's own end at exit and Ray's, so it runs before them.
+    # Registered after the handlers of RayDP and Ray, so that it runs before them.
     atexit.register(stop_session)
     # RayDP's own conversions to and from Ray are not used, so its driver JVM need not join Ray.
     return raydp.init_spark(
@@ -171,7 +171,7 @@ def _start_plain(app_name: str, memory: str, settings: dict[str, str]) -> SparkS
 def _end_jvm() -> None:
     """Ends the JVM behind PySpark, which otherwise stays until Python exits and serves the next session.
 
-    That next session could not have other Java options or jars (RayDP's among them), which a JVM takes at its start.
+    The next session could not have other Java options or jars then (as RayDP's), which a JVM takes at its start.
     """
     gateway = SparkContext._gateway
     if gateway is None:

@@ -23,12 +23,12 @@ _BLOCK = ".arrow"
 _RECORD = ".record"
 _ENDED = ".ended"
 
-# A job that is restarted ends its lease and takes it up again.
+# How long a store stays after its lease has ended, as a job that is restarted ends its lease and renews it again.
 GRACE_SECONDS = 30.0
 
 
 class SpillBlockStore:
-    """Implements `actors.blocks.store.BlockStore`. Files appear whole: written aside, then renamed."""
+    """A BlockStore in a directory. Files appear as a whole: they are written under another name, and renamed."""
 
     def __init__(self, directory: str) -> None:
         self._directory = Path(directory)
@@ -59,7 +59,7 @@ class SpillBlockStore:
     def get(self, block_id: str) -> pa.RecordBatch:
         path = self._path(block_id, _BLOCK)
         try:
-            # Mapped, so that rows are paged in as they are read and the pages belong to the file cache.
+            # Mapped, so that rows are loaded as they are read, and their memory belongs to the file cache.
             return pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
         except (OSError, pa.ArrowInvalid) as error:
             raise PartitionError(
@@ -85,7 +85,7 @@ class SpillBlockStore:
 
     def records(self, prefix: str) -> Mapping[str, bytes]:
         keys = self._record_keys(prefix)
-        # One look at a directory may miss a record and show another that was made after it; two that agree do not.
+        # One listing of a directory may miss a record and show a later one; two listings that agree do not.
         while keys != (again := self._record_keys(prefix)):
             keys = again
         return {key: self._path(key, _RECORD).read_bytes() for key in keys}
@@ -99,7 +99,8 @@ class SpillBlockStore:
 
     @property
     def is_unused(self) -> bool:
-        """The driver removes the directory then, when it makes another one or ends."""
+        """Whether the lease ended some time ago: the driver then removes the directory, when it makes another or
+        ends."""
         try:
             return time.time() - (self._directory / _ENDED).stat().st_mtime > GRACE_SECONDS
         except FileNotFoundError:

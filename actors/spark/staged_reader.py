@@ -1,7 +1,8 @@
-"""Reads the files that a streaming query stages, and removes them. Imports no Spark.
+"""The reader of files that a streaming query stages, which also removes them. Imports no Spark.
 
-A position is a row of a file. Whoever read a file removes it, once a completed checkpoint has it as read to its end.
-Until then such splits stay in the reader's snapshots, so that whoever is restored from that checkpoint removes them.
+A position is a row of a file. The reader that has read a file removes it, once a completed checkpoint has it as read to
+its end. Until then the split stays in the reader's snapshots, so that a reader restored from that checkpoint removes
+it.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from flinkray.types.records import Kind
 log = logging.getLogger(__name__)
 
 _AHEAD_BYTES = 16 << 20
-"""What is read ahead of the task; at least one Arrow batch of a file."""
+"""Bytes that are read ahead of the task; at least one Arrow batch of a file."""
 _SPLITS_AHEAD = 2
-"""One that is read, and one that follows without waiting for the enumerator."""
+"""One split that is being read, and one that follows without waiting for the enumerator."""
 _END_SECONDS = 1.0
 """How long closing waits for the file system."""
 
-Order = tuple[int, int]
+SplitOrder = tuple[int, int]
 
 
 class StagedSplit(Struct, frozen=True):
@@ -44,14 +45,14 @@ class StagedSplit(Struct, frozen=True):
 
     @property
     def split_id(self) -> str:
-        """One for all: a subtask reads its files one after the other as one stream, with one watermark.
+        """One id for all splits: a subtask reads its files one after the other as one stream, with one watermark.
 
-        Files are short: one of each would end before its watermark is given out.
+        Files are short, so that a split of its own would end before its watermark is emitted.
         """
         return "rows"
 
     @property
-    def order(self) -> Order:
+    def order(self) -> SplitOrder:
         return self.batch_id, self.index
 
     @property
@@ -66,13 +67,13 @@ class StagedReader(SourceReader):
         self._context = context
         self._staging = staging
         self._schema = schema
-        self._unread: dict[Order, StagedSplit] = {}
-        """In the order of reading."""
-        self._read: dict[Order, StagedSplit] = {}
-        """Read to the end, and not known to be removed."""
-        self._read_by: dict[int, list[Order]] = {}
-        """Checkpoint -> what of `_read` is in it."""
-        self._removals: dict[Order, Future[None]] = {}
+        self._unread: dict[SplitOrder, StagedSplit] = {}
+        """Splits that are yet to be read to their end, in the order of reading."""
+        self._read: dict[SplitOrder, StagedSplit] = {}
+        """Splits that were read to their end, and whose files may not be removed yet."""
+        self._read_by: dict[int, list[SplitOrder]] = {}
+        """The orders of splits in `_read` that each checkpoint covers, by its id."""
+        self._removals: dict[SplitOrder, Future[None]] = {}
         self._has_asked = False
         self._has_all_splits = False
         self._is_started = False
@@ -103,7 +104,7 @@ class StagedReader(SourceReader):
         self._has_asked = False
         # After rescaling, what one subtask is given may come from several, each with its own order.
         for split in sorted(splits, key=lambda each: each.order):
-            if split.is_read:  # restored, and with that covered
+            if split.is_read:  # restored from a checkpoint, which covers it
                 self._read[split.order] = split
                 self._remove(split.order)
             else:
@@ -140,7 +141,7 @@ class StagedReader(SourceReader):
 
     # -- removing
 
-    def _remove(self, order: Order) -> None:
+    def _remove(self, order: SplitOrder) -> None:
         split = self._read.get(order)
         if split is not None and order not in self._removals:
             self._removals[order] = self._remover.submit(self._staging.remove_file, split.batch_id, split.file.name)
@@ -152,7 +153,7 @@ class StagedReader(SourceReader):
                 error = removal.exception()
                 if error is None:
                     del self._read[order]
-                else:  # tried again after the next checkpoint
+                else:  # it is tried again after the next checkpoint
                     name = self._read[order].file.name
                     log.warning("cannot remove %s of Spark batch %d: %s", name, order[0], error)
 
@@ -163,12 +164,12 @@ class StagedReader(SourceReader):
         try:
             while (split := self._todo.get()) is not None and self._read_split(split):
                 pass
-        except BaseException as caught:  # the task must learn of every way in which the thread ends
+        except BaseException as caught:  # whatever ends the thread, the task must learn of it
             error = caught
         self._handover.finish(error)
 
     def _read_split(self, split: StagedSplit) -> bool:
-        """Hands its rows over; False: nobody wants them any more."""
+        """Hands the rows of a split over to the task; False: nobody wants them any more."""
         position, limit = split.position, self._context.batch_rows
         for batch in self._staging.read_file(split.batch_id, split.file, position):
             if not batch.schema.equals(self._schema):

@@ -1,4 +1,4 @@
-"""What is shipped for `from_spark_stream`: the source that reads what a streaming query stages. Imports no Spark.
+"""The source that reads the batches which a streaming query stages (`from_spark_stream`). Imports no Spark.
 
 The enumerator looks for manifests in the order of batch ids; each file of a batch is a split.
 """
@@ -29,7 +29,7 @@ from flinkray.types.records import RecordType
 POLL_MS = 200
 BEAT_MS = 2_000
 SPLITS_AHEAD = 4
-"""Per subtask: what is found and not yet handed out is in every checkpoint of the enumerator."""
+"""Splits per subtask that are found ahead of the readers; all of them are in every checkpoint of the enumerator."""
 
 
 class SparkQueryError(FlinkrayError):
@@ -44,8 +44,8 @@ class StagedSource(Source):
     """The rows that a query stages, each batch once.
 
     Args:
-        ends_with_query: when the query has ended well, and everything is read, so does the source.
-        create_executor: gives what looks at the directory, one call at a time, in place of the JobMaster's thread.
+        ends_with_query: whether the source ends when the query has ended without an error and all rows are read.
+        create_executor: makes the executor that lists the directory, one call at a time, off the JobMaster's thread.
     """
 
     def __init__(
@@ -76,33 +76,32 @@ class StagedSource(Source):
 
 
 class EnumeratorState(Struct, frozen=True):
-    """
-    Attributes:
-        query_id: whose batches; None before the first was found.
-        next_batch_id: the first batch that has not been found; None: begin with the oldest that is there.
-        splits: found, and no reader's.
-    """
+    """How far the enumerator has come. Pickled into checkpoints."""
 
     query_id: str | None
+    """The query whose batches are read; None before the first batch was found."""
     next_batch_id: int | None
+    """The first batch that has not been found; None: begin with the oldest that exists."""
     splits: tuple[StagedSplit, ...]
+    """Splits that were found and are no reader's."""
 
 
-class Found(Struct, frozen=True):
-    """What a look at the directory gave."""
+class NewSplits(Struct, frozen=True):
+    """What a look at the directory has found."""
 
     query_id: str | None
     next_batch_id: int | None
+    """The first batch that does not exist yet; None: there was no batch at all."""
     splits: tuple[StagedSplit, ...]
     is_all: bool
-    """The query has ended, and there is no batch after these."""
+    """Whether the query has ended, and there is no batch after these."""
 
 
 class StagedEnumerator(SplitEnumerator):
-    """Hands files out in the order of batches, one to whichever reader asks.
+    """Hands files out in the order of batches, one to each reader that asks.
 
-    The JobMaster's thread never touches the directory: one look after the other runs on the executor, and a timer
-    takes up what it found.
+    The JobMaster's thread never touches the directory: one look after the other runs on the executor, and a timer takes
+    over what each has found.
     """
 
     def __init__(self, context: SplitEnumeratorContext, source: StagedSource, restored: EnumeratorState) -> None:
@@ -113,14 +112,15 @@ class StagedEnumerator(SplitEnumerator):
         self._next_batch_id = restored.next_batch_id
         self._free = sorted(restored.splits, key=_order)
         self._returned: dict[int, list[StagedSplit]] = {}
-        """Per subtask, what its failed attempt had: it goes to the next attempt, as another may be further already."""
+        """The splits of each subtask's failed attempt: they go to its next attempt, as other subtasks may be
+        further."""
         self._asking: list[int] = []
         self._is_all = False
         self._covered_below = self._handed_out_below
         self._cuts: dict[int, int] = {}
-        """Checkpoint -> `handed_out_below` at that time."""
+        """The value of `_handed_out_below` at each checkpoint, by its id."""
         self._executor = source.create_executor()
-        self._look: Future[Found] | None = None
+        self._look: Future[NewSplits] | None = None
         self._next_beat_ms = context.now_ms()
         self._written: tuple[int, int] | None = None
         self._is_closed = False
@@ -129,7 +129,7 @@ class StagedEnumerator(SplitEnumerator):
         self._tick()
 
     def add_reader(self, subtask_index: int) -> None:
-        """It asks for itself; what a former attempt asked for is void."""
+        """Forgets the request of a former attempt; the new one asks for itself."""
         self._forget_request(subtask_index)
 
     def handle_split_request(self, subtask_index: int) -> None:
@@ -161,7 +161,7 @@ class StagedEnumerator(SplitEnumerator):
     # -- handing out
 
     def _answer(self) -> None:
-        """Gives splits to those who ask, in the order in which they asked."""
+        """Assigns splits to the subtasks that have asked, in the order of their requests."""
         for subtask_index in list(self._asking):
             splits = self._returned.get(subtask_index) or self._free
             if splits:
@@ -177,6 +177,7 @@ class StagedEnumerator(SplitEnumerator):
 
     @property
     def _handed_out_below(self) -> int:
+        """The first batch of which a split has not been handed out."""
         waiting = [splits[0].batch_id for splits in (self._free, *self._returned.values()) if splits]
         return min([*waiting, self._next_batch_id or 0])
 
@@ -187,7 +188,7 @@ class StagedEnumerator(SplitEnumerator):
             return
         if self._look is not None and self._look.done():
             look, self._look = self._look, None
-            self._take(look.result())
+            self._add(look.result())
         if self._is_all:
             return
         if self._look is None:
@@ -201,7 +202,7 @@ class StagedEnumerator(SplitEnumerator):
             )
         self._context.call_later(POLL_MS, self._tick)
 
-    def _take(self, found: Found) -> None:
+    def _add(self, found: NewSplits) -> None:
         self._query_id = found.query_id
         self._next_batch_id = found.next_batch_id
         self._free.extend(found.splits)
@@ -209,7 +210,7 @@ class StagedEnumerator(SplitEnumerator):
         self._answer()
 
     def _due_progress(self) -> ReadProgress | None:
-        """What the query is to know: at once when it changes, and now and then as a sign of life."""
+        """The progress, when the query is to learn of it: when it has changed, and now and then as a sign of life."""
         progress = self._progress()
         news = progress.handed_out_below, progress.covered_below
         if news == self._written and self._context.now_ms() < self._next_beat_ms:
@@ -223,18 +224,19 @@ class StagedEnumerator(SplitEnumerator):
 
 def look_for_batches(
     staging: Staging, known: EnumeratorState, room: int, ends_with_query: bool, progress: ReadProgress | None = None
-) -> Found:
-    """The batches that follow those known, until there are `room` splits. May wait for the file system.
+) -> NewSplits:
+    """Finds the batches that follow the known ones, until there are `room` splits. May wait for the file system.
 
     Args:
-        progress: to be left for the query; then it is also time to look whether batches are missing.
+        progress: to be recorded for the query; if there is one, it is also checked whether batches are missing.
+
     Raises:
         SparkQueryError: the query failed.
-        StagingError: the batches are not those that the job's state is about.
+        StagingError: the batches do not belong to the query that the job's state is about.
     """
     if progress is not None:
         staging.record_progress(progress)
-    end = staging.end()  # before the batches: all that it speaks of are there by now
+    end = staging.end()  # read before the batches: if the query has ended, all of them exist by now
     if end is not None and end.error is not None:
         raise SparkQueryError(f"the Spark query that feeds {staging.location} failed: {end.error}")
     query_id = _same_query(staging, known.query_id, staging.query_id())
@@ -244,7 +246,7 @@ def look_for_batches(
     if next_batch_id is None:
         ids = staging.batch_ids()
         if not ids:
-            return Found(query_id, None, (), end is not None and ends_with_query)
+            return NewSplits(query_id, None, (), end is not None and ends_with_query)
         # A job without state begins with what no earlier job's checkpoint has covered.
         next_batch_id, already_there = ids[0], range(ids[0], ids[-1] + 1)
     while len(splits) < room or next_batch_id in already_there:
@@ -257,7 +259,7 @@ def look_for_batches(
         _same_query(staging, query_id, manifest.query_id)
         splits += _splits(staging, manifest, next_batch_id in already_there)
         next_batch_id += 1
-    return Found(query_id, next_batch_id, tuple(splits), is_last)
+    return NewSplits(query_id, next_batch_id, tuple(splits), is_last)
 
 
 def _check_no_gap(staging: Staging, batch_id: int) -> None:

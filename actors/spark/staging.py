@@ -1,13 +1,13 @@
-"""The directory between a streaming query and the job that reads it. Imports no Spark: slots use it as well.
+"""The staging directory between a streaming query and the job that reads it. Imports no Spark, as slots use it as well.
 
     manifests/<batch id>.json       which files a micro-batch consists of; written last, in one step
     rows/<batch id>/<file>.arrow    one Arrow IPC file per Spark partition that has rows
-    query.json                      whose batches these are
-    end.json                        the query has ended, and how
+    query.json                      the query that the batches belong to
+    end.json                        how the query has ended
     progress.json                   how far the job has come; changes every few seconds while it runs
 
-A batch exists as soon as its manifest does. All else that one side knows of the other is in such small files, so that
-either side can be restarted while the other is there, gone, or on another machine.
+A batch exists as soon as its manifest does. Everything else that one side knows about the other is in such small files,
+so that either side can be restarted while the other runs, is gone, or is on another machine.
 """
 
 from __future__ import annotations
@@ -29,59 +29,58 @@ from flinkray.errors import FlinkrayError
 _MANIFESTS, _ROWS = "manifests", "rows"
 _QUERY, _END, _PROGRESS = "query.json", "end.json", "progress.json"
 _DIGITS = 19
-"""Of a batch id in a name: sorted as text they are sorted as numbers."""
+"""Digits of a batch id in a file's name, so that names are sorted as the numbers are."""
 
 
 class StagingError(FlinkrayError):
-    """What is in a staging directory does not go with the query or the job that uses it."""
+    """The content of a staging directory does not belong to the query or the job that uses it."""
 
     origin = "user"
 
 
 class StagedFile(Struct, frozen=True):
-    """The rows of one Spark partition.
-
-    Attributes:
-        name: unique, so that a repeated attempt never mixes in.
-        rows: of each Arrow batch in the file; at least one batch, none empty.
-    """
+    """The file with the rows of one Spark partition."""
 
     name: str
+    """Unique, so that files of repeated attempts are told apart."""
     rows: tuple[int, ...]
+    """The number of rows in each Arrow batch of the file; there is at least one batch, and none is empty."""
 
 
 class Manifest(Struct, frozen=True):
+    """The files of one micro-batch."""
+
     query_id: str
     batch_id: int
     files: tuple[StagedFile, ...]
-    """In the order of Spark's partitions; none for a batch without rows."""
+    """Files in the order of Spark's partitions; none for a batch without rows."""
 
 
 class QueryEnd(Struct, frozen=True):
+    """How the query has ended."""
+
     error: str | None
-    """None: it was stopped, or has read all there was."""
+    """Why the query failed; None: it was stopped, or has read all rows."""
 
 
 class ReadProgress(Struct, frozen=True):
-    """
-    Attributes:
-        beat: differs each time that the job writes.
-        handed_out_below: readers have, or had, all of the batches before this one.
-        covered_below: so they had in a completed checkpoint.
-        is_closed: the job has ended, or is about to be restarted.
-    """
+    """How far the job has come with reading."""
 
     beat: str
+    """Another text each time that the job writes its progress, as a sign of life."""
     handed_out_below: int
+    """All splits of batches before this one have been handed out to readers."""
     covered_below: int
+    """All splits of batches before this one had been handed out at a completed checkpoint."""
     is_closed: bool = False
+    """Whether the job has ended, or is about to be restarted."""
 
 
 class Staging:
-    """A handle: picklable, usable in any process and thread. All methods wait for the file system.
+    """A staging directory. Picklable, and usable in any process and thread; all methods wait for the file system.
 
     Args:
-        location: a path that means the same everywhere, or a URI of any pyarrow file system.
+        location: a path that is the same on all machines, or a URI of any pyarrow file system.
     """
 
     def __init__(self, location: str) -> None:
@@ -98,7 +97,7 @@ class Staging:
     # -- rows
 
     def write_file(self, batch_id: int, partition: int, batches: Iterable[pa.RecordBatch]) -> StagedFile | None:
-        """Writes one partition's rows; None: it has none."""
+        """Writes the rows of one partition to a file; None: the partition has no rows."""
         name = f"{partition:06d}-{uuid.uuid4().hex}.arrow"
         rows: list[int] = []
         with contextlib.ExitStack() as stack:
@@ -115,7 +114,7 @@ class Staging:
         """The rows of a file from row `position` on.
 
         Raises:
-            StagingError: it is not there any more, or is not what the manifest says.
+            StagingError: the file does not exist any more, or differs from what the manifest says.
         """
         path = self._file(batch_id, file.name)
         try:
@@ -141,7 +140,7 @@ class Staging:
             self._system.delete_file(self._file(batch_id, name))
 
     def present_files(self, batch_id: int) -> frozenset[str]:
-        """The names of a batch's files that have not been removed."""
+        """The names of the files of a batch that have not been removed."""
         selector = fs.FileSelector(self._directory(batch_id), allow_not_found=True)
         return frozenset(info.base_name for info in self._system.get_file_info(selector) if info.is_file)
 
@@ -155,14 +154,14 @@ class Staging:
         return None if found is None else convert(found, Manifest)
 
     def batch_ids(self) -> list[int]:
-        """Of all batches that are there, ascending."""
+        """The ids of all batches that exist, ascending."""
         selector = fs.FileSelector(self._at(_MANIFESTS), allow_not_found=True)
         names = (info.base_name for info in self._system.get_file_info(selector))
-        # What begins with a dot is being written.
+        # A file whose name begins with a dot is being written.
         return sorted(int(name.removesuffix(".json")) for name in names if not name.startswith("."))
 
     def remove_batch(self, batch_id: int) -> None:
-        """Removes its manifest, and what failed attempts left beside its rows."""
+        """Removes a batch's manifest, and files of rows that failed attempts have left."""
         with contextlib.suppress(FileNotFoundError):
             self._system.delete_dir(self._directory(batch_id))
         with contextlib.suppress(FileNotFoundError):
@@ -175,10 +174,11 @@ class Staging:
         return None if found is None else str(found["query_id"])
 
     def claim(self, query_id: str) -> None:
-        """Says whose batches these are.
+        """Makes the batches those of a query.
 
         Raises:
-            StagingError: another query's. Its batch ids mean other rows, so that new ones would be taken for replayed.
+            StagingError: the batches belong to another query, whose batch ids mean other rows: new batches would be
+                taken for repeated ones.
         """
         owner = self.query_id()
         if owner is None:
@@ -205,7 +205,8 @@ class Staging:
         return None if found is None else convert(found, ReadProgress)
 
     def begin_query(self) -> None:
-        """Forgets how an earlier query ended, and how far an earlier job came, and removes what that left behind."""
+        """Removes the end of an earlier query, the progress of an earlier job, and batches that nobody needs any
+        more."""
         for newest in self.batch_ids()[-1:]:
             remove_covered(self, newest)
         for name in (_END, _PROGRESS):
@@ -227,7 +228,7 @@ class Staging:
         return self._at(f"{_MANIFESTS}/{batch_id:0{_DIGITS}d}.json")
 
     def _write(self, path: str, value: dict[str, Any]) -> None:
-        """Appears whole: written aside, then renamed."""
+        """Writes a small file so that it appears as a whole: under another name, which is then renamed."""
         directory, _, name = path.rpartition("/")
         aside = f"{directory}/.{name}.{uuid.uuid4().hex}"
         with self._system.open_output_stream(aside) as file:
@@ -244,16 +245,16 @@ class Staging:
 
 
 def unread_batches(staging: Staging) -> int:
-    """How many batches are staged that the job has not begun."""
+    """How many staged batches the job has not begun to read."""
     progress = staging.progress()
     begun_below = 0 if progress is None else progress.handed_out_below
     return sum(1 for batch_id in staging.batch_ids() if batch_id >= begun_below)
 
 
 def remove_covered(staging: Staging, current_batch_id: int) -> None:
-    """Removes the oldest batches, as far as nobody can need them any more.
+    """Removes the oldest batches that nobody can need any more.
 
-    Never one that follows a batch that stays: a job without state takes the batches that are there for all.
+    A batch stays if an older one does, as a job without state reads from the oldest batch on and must find no gap.
     """
     progress = staging.progress()
     covered_below = 0 if progress is None else min(progress.covered_below, current_batch_id)

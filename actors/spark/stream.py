@@ -1,22 +1,22 @@
 """A streaming DataFrame as a source: a Structured Streaming query whose micro-batches a job reads, each exactly once.
 
 The query runs in the driver, from the submission of the job on, and hands each micro-batch to `foreachBatch`. Spark
-promises that it calls this in the order of batch ids, that it goes on after the last batch that returned, and that it
-may repeat that last one. The job promises that it reads on from its latest completed checkpoint. Between the two a
-batch has to outlive both, until a completed checkpoint covers it: Ray's object store ends with its cluster, and what
-Spark's executors hold ends with Spark. So batches are files in a staging directory (`actors.spark.staging`):
+guarantees that it calls this in the order of batch ids, that it continues after the last batch that returned, and that
+it may repeat that last one. The job guarantees that it continues from its latest completed checkpoint. In between, a
+batch must survive the end of both, until a completed checkpoint covers it: Ray's object store ends with its cluster,
+and blocks of Spark's executors end with Spark. So batches are files in a staging directory (`actors.spark.staging`):
 
 1. Executors write each partition's rows to a file of a unique name; then the driver writes the manifest of the batch,
    in one step. A batch whose manifest is there is not written again: a repeated batch id is the same batch.
 2. The job's enumerator looks for manifests by batch id; files are its splits (`actors.spark.staged_source`).
 3. Readers remove the files that a completed checkpoint has as read to the end (`actors.spark.staged_reader`); the
-   driver removes the manifest once the files are gone and Spark has gone on to a later batch, so that it can neither be
-   repeated nor restored from.
+   driver removes the manifest once the files are gone and Spark has gone on to a later batch, so that the batch can
+   neither be repeated nor be needed for a restore.
 
-Having staged a batch, the query waits while too many are unread: it is Spark's turn to be slow then. It waits after
-staging, so that a query that is stopped meanwhile leaves a batch that both sides have.
+When it has staged a batch, the query waits while too many are unread, which slows Spark down to the job's speed. It
+waits after staging, so that a query that is stopped in between leaves a batch that both sides know.
 
-The driver's watch stops a query that no job reads any more, and tells the job how the query ended.
+A thread of the driver stops a query that no job reads any more, and tells the job how the query ended.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
+from actors.blocks.driver import DriverSource
 from actors.spark.staged_source import StagedSource
 from actors.spark.staging import (
     Manifest,
@@ -48,10 +49,6 @@ from actors.spark.types import arrow_schema, cast_batch
 from flinkray.connectors.source import (
     Boundedness,
     Source,
-    SourceReader,
-    SourceReaderContext,
-    SplitEnumerator,
-    SplitEnumeratorContext,
 )
 from flinkray.connectors.spark.source import StreamStaging
 from flinkray.errors import InvalidProgramError
@@ -61,16 +58,18 @@ log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.2
 START_SECONDS = 60.0
-"""Within which Spark has given us the query that it is already running."""
+"""How long to wait for the query object of a query that Spark is already running."""
 ENDED_SECONDS = 120.0
-"""A job that is restarted as a whole looks as if it had ended, until its restart strategy lets it go on."""
+"""How long a query goes on after its job has ended: a job that is restarted as a whole looks as if it had ended until
+its restart strategy lets it go on."""
 SILENCE_SECONDS = 600.0
+"""How long a query goes on without a sign of life of a job."""
 
 _REPORT = "partition long, name string, row_counts array<long>"
 
 
-class StreamingDataFrameSource(Source):
-    """A streaming DataFrame, in the driver; what is shipped is the StagedSource that `prepare` gives."""
+class StreamingDataFrameSource(DriverSource):
+    """A streaming DataFrame in the driver; the StagedSource that `prepare` returns is shipped in its place."""
 
     def __init__(self, dataframe: DataFrame, staging: StreamStaging, ends_with_query: bool) -> None:
         _check_streaming(dataframe)
@@ -88,19 +87,13 @@ class StreamingDataFrameSource(Source):
         return RecordType(Kind.ROW, self._schema)
 
     def prepare(self) -> Source:
-        """Starts the query: it may stage batches before the job runs."""
+        """Starts the query, which may stage batches before the job runs."""
         stage_stream(self._dataframe, self._staging)
         return StagedSource(Staging(self._staging.directory), self.output_type, self._ends_with_query)
 
-    def create_enumerator(self, context: SplitEnumeratorContext, restored: object = None) -> SplitEnumerator:
-        raise TypeError("a DataFrame stays in the driver: ship what prepare() gives")
-
-    def create_reader(self, context: SourceReaderContext) -> SourceReader:
-        raise TypeError("a DataFrame stays in the driver: ship what prepare() gives")
-
 
 def stage_stream(dataframe: DataFrame, settings: StreamStaging) -> StreamingQuery:
-    """Starts the query that stages the DataFrame's batches, in place of one that this process has on that directory.
+    """Starts the query that stages the batches of a DataFrame, in place of one that this process runs on the directory.
 
     Raises:
         InvalidProgramError: the DataFrame is not streaming, or a column has no Arrow type.
@@ -124,7 +117,7 @@ def stage_stream(dataframe: DataFrame, settings: StreamStaging) -> StreamingQuer
     watch = QueryWatch(query, staging, stager)
     with _lock:
         _watches[settings.directory] = watch
-    # After those of Spark's session, so that it runs before them.
+    # Registered after the handler of Spark's session, so that it runs before it.
     atexit.unregister(stop_streams)
     atexit.register(stop_streams)
     watch.start()
@@ -139,7 +132,7 @@ def _check_streaming(dataframe: DataFrame) -> None:
 
 
 class BatchStager:
-    """What Spark calls with each micro-batch, one after the other."""
+    """The function that Spark calls with each micro-batch, one after the other."""
 
     def __init__(self, staging: Staging, schema: pa.Schema, max_unread_batches: int) -> None:
         self._staging = staging
@@ -147,9 +140,9 @@ class BatchStager:
         self._max_unread = max_unread_batches
         self._pause = threading.Event()
         self.query: Future[StreamingQuery] = Future()
-        """Set by whoever starts it; it runs already by then."""
+        """The query, which is set only when it is running already."""
         self.failure: str | None = None
-        """Why a batch could not be staged; what the query itself says of that is mostly the way through Java."""
+        """Why a batch could not be staged; the error of the query itself has mostly Java's stack."""
 
     def __call__(self, dataframe: DataFrame, batch_id: int) -> None:
         try:
@@ -170,7 +163,7 @@ class BatchStager:
 
 
 def failure_text(error: Exception) -> str:
-    """What an error of Spark says, without the stacks and plans of the JVM."""
+    """The text of an error of Spark's, without stacks and plans of the JVM."""
     text = str(error).partition("=== Streaming Query ===")[0]
     lines = [line.rstrip() for line in text.splitlines()]
     told = [line for line in lines if line and not line.startswith(("\tat ", "\t...", "Driver stacktrace:"))]
@@ -178,7 +171,7 @@ def failure_text(error: Exception) -> str:
 
 
 def write_rows(dataframe: DataFrame, schema: pa.Schema, staging: Staging, batch_id: int) -> list[StagedFile]:
-    """Runs a micro-batch; its files, in the order of Spark's partitions."""
+    """Runs a micro-batch, and returns its files in the order of Spark's partitions."""
     reports = dataframe.mapInArrow(_writer(staging, schema, batch_id), _REPORT).collect()
     reports.sort(key=lambda report: report.partition)
     return [StagedFile(report.name, tuple(report.row_counts)) for report in reports]
@@ -197,14 +190,15 @@ def _writer(staging: Staging, schema: pa.Schema, batch_id: int) -> BatchFunction
 
 
 class JobWatch:
-    """Tells from what the job leaves behind whether one is still there. Its times are the caller's, in seconds."""
+    """Tells from the progress that jobs record whether one still reads the batches. Times are the caller's, in
+    seconds."""
 
     def __init__(self, now: float) -> None:
         self._beat: str | None = None
         self._since = now
 
     def why_stop(self, progress: ReadProgress | None, now: float) -> str | None:
-        """Why the query should stop; None: it should not."""
+        """Why the query should be stopped; None: it should go on."""
         beat = None if progress is None else progress.beat
         if beat != self._beat:
             self._beat, self._since = beat, now
@@ -217,7 +211,7 @@ class JobWatch:
 
 
 class QueryWatch:
-    """The driver's thread of one query."""
+    """The thread of the driver that watches one query and its job."""
 
     def __init__(self, query: StreamingQuery, staging: Staging, stager: BatchStager) -> None:
         self._query = query
@@ -230,7 +224,7 @@ class QueryWatch:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stops the query, and waits until the job can know. Not from the thread itself."""
+        """Stops the query, and waits until its end is recorded for the job. Not for the thread itself."""
         self._stopped.set()
         self._thread.join()
 
@@ -241,7 +235,7 @@ class QueryWatch:
             log.error("lost sight of the query that feeds %s: %s", self._staging.location, error)
 
     def _follow(self) -> str | None:
-        """To the end of the query; gives what went wrong."""
+        """Waits until the query ends; returns what went wrong."""
         job = JobWatch(time.monotonic())
         while self._query.isActive and not self._stopped.wait(POLL_SECONDS):
             reason = job.why_stop(self._staging.progress(), time.monotonic())
@@ -260,7 +254,7 @@ _lock = threading.Lock()
 
 
 def stop_streams(directory: str | None = None) -> None:
-    """Stops the queries that stage in this directory, or all that this process has started."""
+    """Stops the queries that stage in a directory, or all that this process has started."""
     with _lock:
         chosen = [each for each in _watches if directory is None or each == directory]
         watches = [_watches.pop(each) for each in chosen]

@@ -1,7 +1,7 @@
-"""What runs inside Spark: jobs that write a DataFrame's rows to blocks, and that make rows of blocks again.
+"""Spark jobs that write the rows of a DataFrame to blocks, and that read blocks as a DataFrame.
 
-Both are `mapInArrow` functions in Spark's Python workers, so rows are Arrow from Spark's JVM to the store and back and
-never pandas. The same two serve a session on Ray and any other; only the store differs.
+Both are `mapInArrow` functions in Spark's Python workers, so that rows are Arrow between Spark's JVM and the store, and
+never pandas. Sessions on Ray and all others use the same functions, with different stores.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BatchFunction = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _REPORT = "partition long, ordinal long, block_id string, row_count long, nbytes long, checksum long"
 
-# Rows per batch on the way into Spark's JVM, which holds a batch on its heap.
+# The most rows of a batch on the way into Spark's JVM, which holds the batch on its heap.
 _ROWS_PER_BATCH = 65_536
 
 
@@ -30,18 +30,18 @@ def write_blocks(dataframe: DataFrame, schema: pa.Schema, store: BlockStore) -> 
     """Runs the DataFrame, and puts its rows into `store` with exactly `schema`.
 
     Returns:
-        The blocks in the DataFrame's order: by partition, and within a partition as it is.
+        The blocks in the DataFrame's order: by partition, and within a partition in the order of rows.
     """
     reports = dataframe.mapInArrow(_writer(store, schema), _REPORT).collect()
     reports.sort(key=lambda report: (report.partition, report.ordinal))
     blocks = [Block(report.block_id, report.row_count, report.nbytes, report.checksum) for report in reports]
-    # Attempts that failed or lost a race may have left blocks that nobody reports.
+    # Attempts that failed, or that another attempt was faster than, may have left blocks that are in no report.
     store.retain([block.block_id for block in blocks])
     return blocks
 
 
 def read_blocks(spark: SparkSession, store: BlockStore, block_ids: Sequence[str], schema: pa.Schema) -> DataFrame:
-    """A DataFrame of the rows of these blocks, in that order, one partition per block. Lazy: needs the store later.
+    """A DataFrame of the rows of blocks, in that order, with one partition per block. Lazy: it reads the store later.
 
     Raises:
         InvalidProgramError: a column has a type that Spark does not have.
@@ -71,7 +71,7 @@ def _writer(store: BlockStore, schema: pa.Schema) -> BatchFunction:
 
 
 def _one_value(value: int | str) -> pa.Array:
-    """Without `pa.array`, which imports pandas: 30 MiB in each of Spark's Python workers."""
+    """An array of one value, made without `pa.array`, which imports pandas: 30 MiB in each Python worker of Spark's."""
     if isinstance(value, int):
         number = value.to_bytes(8, sys.byteorder, signed=True)
         return pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(number)])
@@ -92,7 +92,8 @@ def _reader(store: BlockStore, block_ids: list[str], schema: pa.Schema) -> Batch
 
 
 def _arranged(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """With the columns of `schema` in their order: rows of one stream may have them in another, or lack some."""
+    """The rows with the columns of `schema` in their order: blocks of one stream may have another order, or lack
+    some."""
     if rows.schema.names == schema.names:
         return rows
     columns = {
@@ -103,5 +104,5 @@ def _arranged(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _nullable(types: StructType) -> StructType:
-    """Blocks of one stream may differ in whether a column is declared to have nulls."""
+    """The types with all columns nullable, as blocks of one stream may differ in that."""
     return StructType([type(field)(field.name, field.dataType, True) for field in types])

@@ -1,4 +1,4 @@
-"""Spark's types as Arrow's and back, column by column, with an error that names the column where there is no way.
+"""Converts Spark's types to Arrow's and back, column by column, with errors that name the column.
 
 | Spark | Arrow |
 |---|---|
@@ -10,8 +10,9 @@
 | array, map, struct; void | list, map, struct; null |
 
 On the way to Spark also: unsigned integers (as the next wider type), half floats, large and view types, date64, other
-timestamp and duration units where nothing is cut off, fixed-size lists, dictionaries. Not there: intervals of months
-(pyarrow cannot hold them), user-defined types, times of day (Spark 3.5 has none), decimals of more than 38 digits.
+timestamp and duration units if no value loses digits, fixed-size lists, dictionaries. Not supported: intervals of
+months (pyarrow cannot hold them), user-defined types, times of day (Spark 3.5 has none), decimals of more than 38
+digits.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _ARROW_OF: dict[type[spark.DataType], pa.DataType] = {
     spark.DayTimeIntervalType: pa.duration("us"),
 }
 
-# What Spark can take as it is: Arrow type -> Spark type. The rest is cast first (see `_nearest`).
+# The Spark types of Arrow types that Spark takes as they are. Other types are cast first, as `_nearest` says.
 _SPARK_OF: dict[pa.DataType, spark.DataType] = {
     _ARROW_OF[kind]: kind() for kind in _ARROW_OF if kind not in (spark.CharType, spark.VarcharType)
 }
@@ -64,7 +65,7 @@ _NEAREST: dict[pa.DataType, pa.DataType] = {
 def arrow_schema(schema: spark.StructType) -> pa.Schema:
     """The Arrow schema of a DataFrame's rows inside flinkray.
 
-    Everything may be null there, as in streams of other sources, so that a union of both has one type.
+    All columns are nullable there, as in streams of other sources, so that a union of both has one type.
 
     Raises:
         InvalidProgramError: a column has a type that Arrow cannot hold, or shares its name with another.
@@ -74,7 +75,7 @@ def arrow_schema(schema: spark.StructType) -> pa.Schema:
 
 
 def spark_schema(schema: pa.Schema) -> tuple[spark.StructType, pa.Schema]:
-    """The schema of the DataFrame that rows of `schema` become, and the Arrow schema that they are cast to before.
+    """The schema of the DataFrame that rows of `schema` become, and the Arrow schema that they are cast to first.
 
     Raises:
         InvalidProgramError: a column has a type that Spark 3.5 does not have.

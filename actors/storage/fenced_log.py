@@ -1,10 +1,10 @@
-"""A value that one owner at a time may replace, and that the next owner finds (as a node of ZooKeeper with a version).
+"""A log for a value that one owner at a time may replace, and the next owner finds (as a versioned node of ZooKeeper).
 
     log-1 (generation 1 takes over)   log-2   log-3   log-4 (generation 2 takes over)   log-5 ...
 
-Each file is the whole value at that moment. An owner appends under the number after its own last one, and whoever
-takes over takes that very number, so that one of the two fails. For that, the first record of a generation stays as
-long as the log; an owner removes its other ones once a newer one is there.
+Each file has the whole value at that moment. An owner appends under the number after its own last one, and an owner
+that takes over uses that very number, so that one of the two fails. For this, the first record of a generation is never
+removed; an owner removes its other records once there is a newer one.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from flinkray.errors import CheckpointError, FlinkrayError
 log = logging.getLogger(__name__)
 
 MAX_ATTEMPTS = 100
-"""To take over, while others go on writing; each attempt fails only if somebody else's succeeds."""
+"""Attempts to take over while others go on writing; each fails only if somebody else's succeeds."""
 
 _NAME = re.compile(r"log-([0-9]{10})")
 
 
 class LeadershipLostError(FlinkrayError):
-    """Another one has taken over; this one must not do anything in that role any more."""
+    """Another owner has taken over; this one must not act as the leader any more."""
 
 
 class Record(Struct, frozen=True):
-    """The value as of one moment."""
+    """The value at one moment."""
 
     generation: int
-    """Counts the owners from 1; 0 before the first."""
+    """The number of the owner, counted from 1; 0 before the first."""
     owner: str
-    """Unique for each that ever took over."""
+    """An id that is unique among all owners."""
     content: bytes
 
 
@@ -46,26 +46,26 @@ NOTHING = Record(0, "", b"")
 
 
 class FencedLog:
-    """One owner's view of the log. One thread at a time; blocks as its files do.
+    """One owner's view of the log. Used by one thread at a time; blocks, as its files do.
 
     Args:
-        what: what the value is, for errors: "the checkpoints of job ...".
+        what: names the value in errors: "the checkpoints of job ...".
     """
 
     def __init__(self, files: RecordFiles, what: str) -> None:
         self._files = files
         self._what = what
         self._claim: Record = NOTHING
-        """With which it took over."""
+        """The record with which this owner took over."""
         self._first = 0
         """The number of that record."""
         self._sequence = 0
-        """The number of the newest record of this owner; 0: it has not taken over."""
+        """The number of this owner's newest record; 0: it has not taken over."""
         self._superseded: list[int] = []
-        """Own records that are to be removed."""
+        """The numbers of this owner's records that are to be removed."""
 
     def take(self) -> Record:
-        """Takes over: gives what is there, with the generation of this owner, whom nobody before can write against.
+        """Takes over: no former owner can write from now on. Returns the value, with the generation of this owner.
 
         Raises:
             CheckpointError: the log cannot be read or written; names the file.
@@ -75,7 +75,7 @@ class FencedLog:
         for _ in range(MAX_ATTEMPTS):
             sequence, former = self._newest()
             claim = Record(former.generation + 1, owner, former.content)
-            # A name that was free may have been used and removed long ago: then there are newer ones.
+            # A free number may have been used, and its file removed, long ago; then there are higher numbers.
             if self._files.create(_name(sequence + 1), encode(claim)) and self._last() == sequence + 1:
                 self._claim, self._first, self._sequence = claim, sequence + 1, sequence + 1
                 self._superseded.clear()
@@ -86,8 +86,8 @@ class FencedLog:
         """Replaces the value.
 
         Raises:
-            LeadershipLostError: somebody else has taken over, or the log was removed; nothing has changed.
-            CheckpointError: it cannot be written; whoever comes next may find either.
+            LeadershipLostError: another owner has taken over, or the log was removed; the value is unchanged.
+            CheckpointError: the log cannot be written; the next owner may find the former value or this one.
         """
         if self._sequence == 0:
             raise LeadershipLostError(f"{self._what}: cannot be changed by one that has not taken over")
@@ -104,18 +104,18 @@ class FencedLog:
     # -- inside --------------------------------------------------------------------------------------------------
 
     def _go_on_after(self, sequence: int) -> None:
-        """The name is taken: by an earlier attempt of this owner's, or by another owner."""
+        """Goes on when a number is in use: by an earlier attempt of this owner's, else another owner has taken over."""
         try:
             record = self._read(sequence)
         except FileNotFoundError:
-            return  # what was written there was taken back, since it failed
+            return  # the attempt that failed has removed its file
         if record is None or record.owner != self._claim.owner:
             by = "somebody else" if record is None else f"generation {record.generation}"
             raise LeadershipLostError(f"{self._what}: was taken over by {by} ({self._path(sequence)})")
         self._supersede(sequence)
 
     def _supersede(self, sequence: int) -> None:
-        """The record of this number is durable now: the one before it may go, unless it keeps others from writing."""
+        """A newer record of this owner is durable: removes those before it, except the first of the generation."""
         if self._sequence != self._first:
             self._superseded.append(self._sequence)
         self._sequence = sequence
@@ -128,7 +128,7 @@ class FencedLog:
             del self._superseded[0]
 
     def _last(self) -> int:
-        """The highest number in use; 0: there is none."""
+        """The highest number in use; 0 if there is none."""
         matches = (_NAME.fullmatch(name) for name in self._files.names())
         return max((int(match[1]) for match in matches if match is not None), default=0)
 
@@ -139,10 +139,11 @@ class FencedLog:
             try:
                 return last, self._completed(last)
             except FileNotFoundError:
-                continue  # its owner has written a newer one meanwhile, and removed it
+                continue  # its owner has written a newer record in between, and removed this one
         raise CheckpointError(f"{self._what}: cannot be read while {self._files.directory} changes all the time")
 
     def _completed(self, last: int) -> Record:
+        """The newest record that was written to its end."""
         for sequence in range(last, 0, -1):
             try:
                 record = self._read(sequence)
@@ -172,7 +173,7 @@ def _name(sequence: int) -> str:
 
 
 def encode(record: Record) -> bytes:
-    """One line about the content, and the content."""
+    """A record as the bytes of its file: one line about the content, and the content."""
     about = {
         "generation": record.generation,
         "owner": record.owner,
@@ -183,10 +184,10 @@ def encode(record: Record) -> bytes:
 
 
 def decode(data: bytes) -> Record | None:
-    """None: it is the beginning of a record, whose writer did not come to the end.
+    """The record in a file; None if its writer did not come to the end.
 
     Raises:
-        ValueError: it is no record.
+        ValueError: the bytes are no record.
     """
     line, end, content = data.partition(b"\n")
     if not end:

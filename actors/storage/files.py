@@ -1,4 +1,4 @@
-"""What checkpoints ask of file systems, with errors that say what failed."""
+"""Reads, writes and removes files of checkpoints on any pyarrow file system, with errors that say what failed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from flinkray.errors import CheckpointError, InvalidProgramError
 from flinkray.filesystems import resolve
 
 _OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
-"""Types of pyarrow file systems where a file appears as a whole, once it is closed, and a move is a copy."""
+"""The types of pyarrow file systems that are object stores."""
 
 
 def resolve_for_checkpoint(directory: str) -> tuple[fs.FileSystem, str]:
-    """As flinkray.filesystems.resolve.
+    """The file system of a directory (path or URI), and the path in it (flinkray.filesystems.resolve).
 
     Raises:
         CheckpointError: there is no such file system.
@@ -29,8 +29,13 @@ def resolve_for_checkpoint(directory: str) -> tuple[fs.FileSystem, str]:
         raise CheckpointError(f"checkpoint directory {directory}: {error}") from error
 
 
+def appears_whole(system: fs.FileSystem) -> bool:
+    """Whether a file appears as a whole once it is closed, as in object stores, where a move is a copy."""
+    return system.type_name in _OBJECT_STORES
+
+
 def sync(system: fs.FileSystem, path: str) -> None:
-    """Has the operating system write out a local file or directory; other file systems do so when a file is closed."""
+    """Makes a local file or directory durable; other file systems make a file durable when it is closed."""
     if isinstance(system, fs.LocalFileSystem):
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -40,10 +45,10 @@ def sync(system: fs.FileSystem, path: str) -> None:
 
 
 def remove_files(system: fs.FileSystem, paths: Iterable[str]) -> None:
-    """Those that are there.
+    """Removes files; those that do not exist are skipped.
 
     Raises:
-        CheckpointError: some cannot be removed, of which it names the first; the others are.
+        CheckpointError: some cannot be removed, of which it names the first; all others are removed.
     """
     failures: list[tuple[str, Exception]] = []
     for path in paths:
@@ -52,7 +57,7 @@ def remove_files(system: fs.FileSystem, paths: Iterable[str]) -> None:
         except FileNotFoundError:
             pass
         except (OSError, pa.ArrowException) as error:
-            # Some file systems have no error of its own for a file that is not there.
+            # Some file systems have no special error for a file that does not exist.
             if not is_missing(system, path):
                 failures.append((path, error))
     if failures:
@@ -62,15 +67,15 @@ def remove_files(system: fs.FileSystem, paths: Iterable[str]) -> None:
 
 
 def write_atomically(system: fs.FileSystem, path: str, content: bytes) -> None:
-    """Puts a file there as a whole, in a directory that exists; what was there under its name is replaced.
+    """Writes a file so that it appears as a whole, and replaces one of that name. Its directory must exist.
 
-    A rename is atomic on local disks, NFS and HDFS. On object stores it is a copy and a delete, but there a file is
-    seen only when it is closed, so that one put of the whole is what is atomic.
+    A rename is atomic on local disks, NFS and HDFS. On object stores it is a copy and a delete, but there a file
+    appears only when it is closed, so that writing it in place is atomic.
 
     Raises:
-        OSError, pa.ArrowException: it cannot be written; a note names what is left of it, if anything.
+        OSError, pa.ArrowException: the file cannot be written; a note names what is left of it, if anything.
     """
-    written = path if system.type_name in _OBJECT_STORES else f"{path}.inprogress-{uuid.uuid4().hex}"
+    written = path if appears_whole(system) else f"{path}.inprogress-{uuid.uuid4().hex}"
     try:
         with system.open_output_stream(written, compression=None) as stream:
             stream.write(content)
@@ -90,17 +95,17 @@ def _move(system: fs.FileSystem, source: str, target: str) -> None:
     try:
         system.move(source, target)
     except (OSError, pa.ArrowException):
-        # HDFS does not replace. What is there was written for the same purpose, and is as good.
+        # HDFS does not replace a file. The existing one was written for the same purpose, and is as good.
         if is_missing(system, target):
             raise
         remove_files(system, [source])
 
 
 def remove_directory(system: fs.FileSystem, path: str) -> None:
-    """With all that is in it, if it is there.
+    """Removes a directory with its content, if it exists.
 
     Raises:
-        CheckpointError: names it, and why it cannot be removed.
+        CheckpointError: names the directory, and why it cannot be removed.
     """
     try:
         system.delete_dir(path)
@@ -112,7 +117,7 @@ def remove_directory(system: fs.FileSystem, path: str) -> None:
 
 
 def is_missing(system: fs.FileSystem, path: str) -> bool:
-    """There is surely nothing at the path."""
+    """Whether there is surely nothing at the path; False if the file system cannot tell."""
     try:
         return bool(system.get_file_info(path).type is fs.FileType.NotFound)
     except (OSError, pa.ArrowException):
@@ -120,15 +125,16 @@ def is_missing(system: fs.FileSystem, path: str) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """What a file system says, in one line."""
+    """The text of a file system's error, in one line."""
     text = " ".join(str(error).split())
     return text or type(error).__name__
 
 
 def read_file(system: fs.FileSystem, path: str) -> bytes:
-    """
+    """Reads a whole file.
+
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: there is no such file.
         CheckpointError: it cannot be read.
     """
     try:

@@ -1,4 +1,4 @@
-"""Small files of which each name is given once: what a fenced log is made of. Blocks; for threads that may."""
+"""Small files whose names are used only once, of which a fenced log is made. Blocks, and is for threads that may."""
 
 from __future__ import annotations
 
@@ -10,42 +10,48 @@ from typing import Protocol
 import pyarrow as pa
 from pyarrow import fs
 
-from actors.storage.files import is_missing, read_file, reason, remove_files, resolve_for_checkpoint, sync
+from actors.storage.files import (
+    appears_whole,
+    is_missing,
+    read_file,
+    reason,
+    remove_files,
+    resolve_for_checkpoint,
+    sync,
+)
 from flinkray.errors import CheckpointError
-
-_OBJECT_STORES = frozenset({"s3", "gcs", "abfs"})
-"""Types of pyarrow file systems where a file appears as a whole, once it is closed, and a move is a copy."""
 
 _UNFINISHED = ".inprogress-"
 
 
 class RecordFiles(Protocol):
-    """One directory. Errors are CheckpointErrors that name the file, where nothing else is said."""
+    """The record files of one directory. Methods raise CheckpointErrors that name the file, unless they say
+    otherwise."""
 
     @property
     def directory(self) -> str: ...
 
     def make_directory(self) -> None:
-        """Without effect where it is there."""
+        """Creates the directory if it does not exist."""
 
     def names(self) -> list[str]:
-        """Of the files, in any order; empty where there is no directory."""
+        """The names of all files, in any order; empty if the directory does not exist."""
 
     def read(self, name: str) -> bytes:
-        """Raises FileNotFoundError where there is none."""
+        """Reads a file; raises FileNotFoundError if there is none of that name."""
 
     def create(self, name: str, content: bytes) -> bool:
-        """Gives the name to this content, as a whole and for good; False: it is taken.
+        """Creates a file with this content, as a whole and for good; False: the name is in use.
 
-        After a CheckpointError it may have happened, or not.
+        After a CheckpointError the file may exist, or not.
         """
 
     def remove(self, name: str) -> None:
-        """Without effect where there is none."""
+        """Removes a file; without effect if there is none of that name."""
 
 
 def record_files(directory: str) -> RecordFiles:
-    """Files below a path or URI, whose directory need not exist.
+    """The record files of a directory (path or URI), which need not exist.
 
     Raises:
         CheckpointError: there is no such file system.
@@ -57,18 +63,18 @@ def record_files(directory: str) -> RecordFiles:
 
 
 class SharedRecordFiles:
-    """On any pyarrow file system.
+    """Record files on any pyarrow file system.
 
-    Most have nothing that creates a file only if there is none, so that `create` looks, writes, and reads again what
-    has become of it. Of two that create a name at the same time, the one that is overwritten learns so unless it read
-    before the other wrote; then both have succeeded, and the later content stays. Where a rename does not replace
-    (HDFS) that cannot be.
+    Most file systems cannot create a file only if there is none, so that `create` looks for the file, writes it, and
+    reads it again. If two create the same name at the same time, the one whose file is overwritten notices, unless it
+    has read its file before the other wrote; then both succeed, and the later content stays. That cannot happen where a
+    rename does not replace a file (HDFS).
     """
 
     def __init__(self, system: fs.FileSystem, path: str) -> None:
         self._system = system
         self._path = path
-        self._is_whole_when_closed = system.type_name in _OBJECT_STORES
+        self._is_whole_when_closed = appears_whole(system)
 
     @property
     def directory(self) -> str:
@@ -101,7 +107,7 @@ class SharedRecordFiles:
             if written != path:
                 self._system.move(written, path)
         except (OSError, pa.ArrowException) as error:
-            failure = error  # what counts is what is there now
+            failure = error  # the file may exist all the same
         stored = self._content(name)
         if stored is None or failure is not None:
             self._forget(written, path)
@@ -128,7 +134,7 @@ class SharedRecordFiles:
         sync(self._system, path)
 
     def _forget(self, written: str, path: str) -> None:
-        """What is left of an attempt; nobody looks at it, so that it may also stay."""
+        """Removes what is left of an attempt. It may also stay, as nobody reads it."""
         if written != path and not is_missing(self._system, written):
             try:
                 remove_files(self._system, [written])
@@ -137,7 +143,8 @@ class SharedRecordFiles:
 
 
 class LocalRecordFiles(SharedRecordFiles):
-    """On a local disk or NFS, where a hard link fails if its name is taken: no two ever create the same name."""
+    """Record files on a local disk or NFS, where a hard link fails if its name is in use: no two create the same
+    name."""
 
     def create(self, name: str, content: bytes) -> bool:
         path = self._at(name)

@@ -1,4 +1,4 @@
-"""What operators get in a test: a clock, timers and mails that the test runs, and an output that keeps everything."""
+"""The context and output of operators in a test: the test runs clock, timers and mails, and looks at all results."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from actors.operators.contract.chunking import ChunkLimit
 from actors.protocol.elements import LatencyMarker, Watermark, WatermarkStatus
 from actors.protocol.ports import Loop
 from actors.state.keyed.options import StateOptions
+from actors.tasks.metrics.figures import TaskAccumulator
 from flinkray.batches.batch import Batch
 from flinkray.testing.clock import ManualClock
 from flinkray.types.keys import KeySelector
@@ -21,8 +22,8 @@ from graphs.key_groups import key_group_range
 
 
 @dataclass
-class ManualTimer:
-    """A call_later that waits."""
+class HarnessTimer:
+    """A timer that runs when the test advances the clock."""
 
     due_ms: float
     order: int
@@ -34,7 +35,7 @@ class ManualTimer:
 
 
 class CountingMetrics:
-    """Counters and gauges of one operator."""
+    """Counters and gauges of one operator (an OperatorMetrics)."""
 
     def __init__(self) -> None:
         self.counters: dict[str, float] = {}
@@ -55,14 +56,6 @@ class CountingMetrics:
     def watermark_out(self, timestamp: int) -> None: ...
 
     def latency(self, marker: LatencyMarker, latency_ms: float) -> None: ...
-
-
-class SummingAccumulator:
-    def __init__(self, initial: int | float) -> None:
-        self.value = initial
-
-    def add(self, value: int | float) -> None:
-        self.value += value
 
 
 @dataclass
@@ -93,10 +86,10 @@ class HarnessContext:
     clock: ManualClock = field(default_factory=ManualClock)
     metrics: CountingMetrics = field(default_factory=CountingMetrics)
     mails: deque[Callable[[], None]] = field(default_factory=deque)
-    timers: list[ManualTimer] = field(default_factory=list)
+    timers: list[HarnessTimer] = field(default_factory=list)
     loops: list[Loop] = field(default_factory=list)
     sent_to_coordinator: list[Any] = field(default_factory=list)
-    accumulators: dict[str, SummingAccumulator] = field(default_factory=dict)
+    accumulators: dict[str, TaskAccumulator] = field(default_factory=dict)
     cached_files: dict[str, str] = field(default_factory=dict)
     job_parameters: dict[str, str] = field(default_factory=dict)
 
@@ -114,8 +107,8 @@ class HarnessContext:
     def execute(self, mail: Callable[[], None], description: str) -> None:
         self.mails.append(mail)
 
-    def call_later(self, delay_ms: float, mail: Callable[[], None], description: str) -> ManualTimer:
-        timer = ManualTimer(self.clock.now + delay_ms, len(self.timers), mail)
+    def call_later(self, delay_ms: float, mail: Callable[[], None], description: str) -> HarnessTimer:
+        timer = HarnessTimer(self.clock.now + delay_ms, len(self.timers), mail)
         self.timers.append(timer)
         return timer
 
@@ -143,14 +136,14 @@ class HarnessContext:
     def send_to_coordinator(self, event: Any) -> None:
         self.sent_to_coordinator.append(event)
 
-    def add_accumulator(self, name: str, initial: int | float) -> SummingAccumulator:
-        return self.accumulators.setdefault(name, SummingAccumulator(initial))
+    def add_accumulator(self, name: str, initial: int | float) -> TaskAccumulator:
+        return self.accumulators.setdefault(name, TaskAccumulator(initial))
 
     def cached_file(self, name: str) -> str:
         return self.cached_files[name]
 
     def run_mails(self) -> None:
-        """Runs mails, and what loops have to do, until there is nothing more."""
+        """Runs mails and steps loops until there is nothing to do."""
         while self.mails or self._step_loops():
             while self.mails:
                 self.mails.popleft()()
@@ -159,7 +152,7 @@ class HarnessContext:
         return any(loop.step() for loop in self.loops)
 
     def advance(self, milliseconds: int) -> None:
-        """Moves the clock on; timers run at their due time, in order, and mails after each."""
+        """Moves the clock forward; timers run when they are due, in order, and mails after each."""
         end = self.clock.now + milliseconds
         while True:
             self.run_mails()
@@ -174,7 +167,7 @@ class HarnessContext:
 
 
 class RecordingOutput:
-    """An Output that keeps everything in order: batches, (tag, batch) pairs, watermarks, statuses, markers."""
+    """An Output that collects everything in order: batches, (tag, batch) pairs, watermarks, statuses, markers."""
 
     def __init__(self) -> None:
         self.elements: list[Any] = []

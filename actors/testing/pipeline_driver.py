@@ -1,4 +1,4 @@
-"""Runs the operators of a pipeline in the thread of a test, one subtask of each: what stands behind the harnesses."""
+"""Runs the operators of a pipeline in the thread of a test, one subtask of each: the runtime of test harnesses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from actors.protocol.checkpoint_handles import OperatorSubtaskState, PartKind, S
 from actors.protocol.elements import CheckpointOptions, Watermark, WatermarkStatus
 from actors.state.keyed.options import StateOptions
 from actors.state.snapshots.snapshot import read_keyed_table
-from actors.tasks.chain.outputs import BroadcastingOutput, ChainingOutput, name_operator
+from actors.tasks.chain.outputs import BroadcastingOutput, ChainingOutput, name_operator, naming_operator
 from actors.testing.context import HarnessContext, RecordingOutput
 from actors.testing.snapshots import MemoryRestoredState, RecordingStateWriter, inline_data
 from flinkray.batches.batch import Batch
@@ -35,17 +35,17 @@ from graphs.passes import run_passes
 from graphs.stream_graph import StreamEdge, StreamNode
 
 _TIMERS = "timers/"
-"""How the names of parts begin that hold timers."""
+"""How the names of parts with timers begin."""
 
 
 class PipelineDriver:
     """Implements `flinkray.testing.driver.HarnessDriver`.
 
     Rows go from operator to operator as they would through the network: keyed edges compute the keys of functions, and
-    a valve combines the watermarks of all edges into one input. The only sink stands for what the test looks at.
+    a valve combines the watermarks of all edges into one input. The only sink collects what the test looks at.
 
     Args:
-        snapshot: what the `snapshot` of another driver gave, which this one goes on from.
+        snapshot: the snapshot of another driver, from which this one starts.
     """
 
     def __init__(self, pipeline: Pipeline, clock: ManualClock, snapshot: bytes | None = None) -> None:
@@ -55,7 +55,7 @@ class PipelineDriver:
         self._ids = {node_id: ids.primary for node_id, ids in plan.operator_ids.items()}
         nodes = plan.graph.nodes
         self._host = HarnessContext(clock=clock, job_name=pipeline.name)
-        """Whose mails and timers all operators share."""
+        """The context whose mails and timers all operators share."""
         self._result = RecordingOutput()
         self._sides = _SideOutputs()
         self._checkpoint_id = 0
@@ -65,15 +65,15 @@ class PipelineDriver:
             if not node.is_source and node.sink is None
         }
         result = _ResultOperator(self._result)
-        self._receivers = {
-            node.id: _Receiver(node, self._operators.get(node.id, result), self._sides) for node in nodes.values()
+        self._nodes = {
+            node.id: _GraphNode(node, self._operators.get(node.id, result), self._sides) for node in nodes.values()
         }
-        self._inputs = {_input_index(node): self._receivers[node.id] for node in nodes.values() if node.is_source}
-        for receiver in self._receivers.values():
-            receiver.connect(self._receivers)
+        self._inputs = {_input_index(node): self._nodes[node.id] for node in nodes.values() if node.is_source}
+        for node in self._nodes.values():
+            node.connect(self._nodes)
         self._order = self._from_head_to_tail()
         for node_id in self._order:
-            self._operators[node_id].setup(self._context_of(nodes[node_id]), self._receivers[node_id].output)
+            self._operators[node_id].setup(self._context_of(nodes[node_id]), self._nodes[node_id].output)
         self._unclosed = [self._operators[node_id] for node_id in self._order]
         self._open(snapshot)
 
@@ -97,7 +97,7 @@ class PipelineDriver:
         self.watermark(input_index, MAX_TIMESTAMP)
         source.end_outputs()
         if all(each.has_ended for each in self._inputs.values()):
-            self._host.timers.clear()  # a timer that fired now would emit behind the end
+            self._host.timers.clear()  # a timer that fired now would emit after the end
         self._host.run_mails()
 
     def advance(self, milliseconds: Millis) -> None:
@@ -135,13 +135,13 @@ class PipelineDriver:
         self._host.run_mails()
         self._checkpoint_id += 1
         for node_id in self._order:
-            with _named(self._operators[node_id]):
+            with naming_operator(self._operators[node_id]):
                 self._operators[node_id].prepare_barrier(self._checkpoint_id)
         writer = RecordingStateWriter()
         states: dict[OperatorId, OperatorSubtaskState] = {}
         for node_id in reversed(self._order):
             operator = self._operators[node_id]
-            with _named(operator):
+            with naming_operator(operator):
                 taken = operator.snapshot_state(self._checkpoint_id, CheckpointOptions(is_savepoint=True))
             parts = () if taken is None else tuple(part.write(writer) for part in taken.parts)
             states[self._ids[node_id]] = OperatorSubtaskState(parts)
@@ -162,7 +162,7 @@ class PipelineDriver:
                 operator = self._operators[node_id]
                 state = None if snapshot is None else states.get(self._ids[node_id], OperatorSubtaskState())
                 owned = operator.context.key_group_range
-                with _named(operator):
+                with naming_operator(operator):
                     operator.initialize_state(None if state is None else MemoryRestoredState([state], owned, 0, 1))
                     operator.open()
         except BaseException:
@@ -207,15 +207,15 @@ class PipelineDriver:
         )
 
     def _from_head_to_tail(self) -> list[int]:
-        """Operators, each behind all that feed it."""
+        """The nodes of operators, each behind all that feed it."""
         order: list[int] = []
-        missing = {node_id: len(receiver.node.in_edges) for node_id, receiver in self._receivers.items()}
+        missing = {node_id: len(node.node.in_edges) for node_id, node in self._nodes.items()}
         ready = [node_id for node_id, edges in missing.items() if not edges]
         while ready:
             node_id = ready.pop(0)
             if node_id in self._operators:
                 order.append(node_id)
-            for edge in self._receivers[node_id].node.out_edges:
+            for edge in self._nodes[node_id].node.out_edges:
                 missing[edge.target] -= 1
                 if not missing[edge.target]:
                     ready.append(edge.target)
@@ -223,7 +223,7 @@ class PipelineDriver:
 
 
 class _SideOutputs(RecordingOutput):
-    """Keeps what is emitted with a tag, and nothing else."""
+    """Collects what is emitted with a tag, and nothing else."""
 
     def emit(self, batch: Batch) -> None: ...
 
@@ -232,12 +232,12 @@ class _SideOutputs(RecordingOutput):
     def emit_status(self, is_idle: bool) -> None: ...
 
 
-class _Receiver:
-    """A node of the graph: what it receives over its edges, and where its results go.
+class _GraphNode:
+    """A node of the graph: its inputs over edges from other nodes, and the output of its operator.
 
     Args:
-        operator: unused in a source.
-        sides: gets what the operator emits with a tag, beside those that read it.
+        operator: the node's operator, which is not used in a source.
+        sides: collects what the operator emits with a tag, in addition to nodes that read it.
     """
 
     def __init__(self, node: StreamNode, operator: Operator, sides: RecordingOutput) -> None:
@@ -250,38 +250,38 @@ class _Receiver:
         self._open_channels: dict[int, int] = {}
         self._valves: dict[int, StatusWatermarkValve] = {}
 
-    def connect(self, receivers: dict[int, _Receiver]) -> None:
-        """Sets `output`."""
-        self._edges = [receivers[edge.target].edge_from(edge, self.node.name) for edge in self.node.out_edges]
+    def connect(self, nodes: dict[int, _GraphNode]) -> None:
+        """Sets the output, to the edges into the nodes that read from this one."""
+        self._edges = [nodes[edge.target].edge_from(edge, self.node.name) for edge in self.node.out_edges]
         self.output = BroadcastingOutput([self._sides, *self._edges])
 
     def edge_from(self, edge: StreamEdge, producer: str) -> _Edge:
-        """What the operator at the other end of the edge emits to."""
+        """The output over an edge into this node."""
         channel = self._open_channels.get(edge.input_index, 0)
         self._open_channels[edge.input_index] = channel + 1
         selector = create_selector(edge.partitioner, 1, random.Random(0), producer)
         return _Edge(self, self._operator, edge, channel, selector)
 
     def valve(self, input_index: int) -> StatusWatermarkValve:
-        """Of all edges into that input, which are known by the time that anything comes over one of them."""
+        """The valve of all edges into an input, which are connected before anything comes over one of them."""
         if input_index not in self._valves:
             self._valves[input_index] = StatusWatermarkValve(self._open_channels[input_index])
         return self._valves[input_index]
 
     def end_outputs(self) -> None:
-        """The operator has given all that it had to give."""
+        """Ends all outgoing edges, as the operator will emit nothing more."""
         if not self.has_ended:
             self.has_ended = True
             for edge in self._edges:
                 edge.end()
 
     def end_channel(self, input_index: int) -> None:
-        """Nothing more comes over one edge into that input."""
-        self.valve(input_index)  # has its size from the channels that there were
+        """Nothing more comes over one edge into an input."""
+        self.valve(input_index)  # made now, as its size is the number of channels before any has ended
         self._open_channels[input_index] -= 1
         if self._open_channels[input_index]:
             return
-        with _named(self._operator):
+        with naming_operator(self._operator):
             self._operator.end_input(input_index)
             if not any(self._open_channels.values()):
                 self._operator.finish()
@@ -290,10 +290,10 @@ class _Receiver:
 
 
 class _Edge(ChainingOutput):
-    """Into an operator, as through the network."""
+    """An edge into an operator, over which rows go as through the network."""
 
     def __init__(
-        self, receiver: _Receiver, operator: Operator, edge: StreamEdge, channel: int, selector: ChannelSelector
+        self, receiver: _GraphNode, operator: Operator, edge: StreamEdge, channel: int, selector: ChannelSelector
     ) -> None:
         super().__init__(operator, edge.input_index, edge.output_tag)
         self._receiver = receiver
@@ -323,23 +323,13 @@ class _Edge(ChainingOutput):
 
 
 class _ResultOperator(Operator):
-    """The sink: keeps all that comes."""
+    """The sink: collects everything that comes."""
 
     def __init__(self, result: RecordingOutput) -> None:
         self.setup(HarnessContext(operator_name="result"), result)
 
     def process_batch(self, batch: Batch, input_index: int = 0) -> None:
         self.output.emit(batch)
-
-
-@contextlib.contextmanager
-def _named(operator: Operator) -> Iterator[None]:
-    """Errors inside say which operator they come from."""
-    try:
-        yield
-    except Exception as error:
-        name_operator(error, operator)
-        raise
 
 
 def _input_index(node: StreamNode) -> int:
@@ -362,7 +352,7 @@ def _read(snapshot: bytes) -> dict[OperatorId, OperatorSubtaskState]:
 
 
 def _entries(part: StatePart) -> int:
-    """Keys that have that state: a list or map may have several rows of one key."""
+    """How many keys have something in a part of keyed state, in which a list or map may have several rows of a key."""
     keys: set[bytes] = set()
     others = 0
     for table in read_keyed_table(inline_data(part), range(HIGHEST_MAX_PARALLELISM)):

@@ -12,10 +12,10 @@ from flinkray.testing.simulation import SimulatedFaults
 from flinkray.types.records import JobId
 from graphs.compiler.job_graph_generator import generate_job_graph
 
-# Always the same, as all chance must come from the seed.
+# The id of the job is always the same, as all chance must come from the seed.
 _JOB = JobId("51a7ed00000000000000000000000000")
 
-# Virtual time between two questions of the driver.
+# Virtual time between two questions of the client.
 _POLL_MS = 20.0
 
 # Probabilities per step. A small job takes some thousand steps; most of the faults that it may have happen early.
@@ -26,7 +26,7 @@ _PAYLOAD_LOSS = 0.01
 
 
 class SimulatedExecutor:
-    """A PipelineExecutor; each job has a simulated cluster of its own."""
+    """A PipelineExecutor that runs each job in a simulated cluster of its own."""
 
     needs_preparation = True
 
@@ -34,7 +34,7 @@ class SimulatedExecutor:
         self._seed = seed
         self._faults = faults
         self.host: SimulationHost | None = None
-        """Of the last job."""
+        """The host of the last job."""
 
     def execute(self, pipeline: Pipeline) -> JobClient:
         job_graph = generate_job_graph(pipeline, _JOB)
@@ -53,12 +53,12 @@ class SimulatedExecutor:
 
     @property
     def happened(self) -> tuple[str, ...]:
-        """What went wrong in the last job, in words."""
+        """The faults of the last job, in words."""
         return () if self.host is None else tuple(self.host.plan.happened)
 
 
 class _SimulatedPause(Pause):
-    """The cluster goes on meanwhile, which it does at no other time."""
+    """A pause in which the cluster goes on, as it does at no other time."""
 
     def __init__(self, host: SimulationHost) -> None:
         super().__init__()

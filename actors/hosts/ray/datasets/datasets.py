@@ -14,20 +14,17 @@ from typing import Any
 import pyarrow as pa
 import ray
 
+from actors.blocks.driver import DriverSink, DriverSource
 from actors.blocks.sink import BlockSink, committed, common_schema
 from actors.blocks.source import BlockSource
 from actors.blocks.store import BLOCK_BYTES, Block, coalesce
 from actors.hosts.ray.cluster import ensure_ray
 from actors.hosts.ray.datasets.block_store import RayBlockStore
 from actors.hosts.ray.datasets.dataset_columns import plain_schema, with_schema
-from flinkray.connectors.sink import Sink, SinkWriter, SinkWriterContext
+from flinkray.connectors.sink import Sink
 from flinkray.connectors.source import (
     Boundedness,
     Source,
-    SourceReader,
-    SourceReaderContext,
-    SplitEnumerator,
-    SplitEnumeratorContext,
 )
 from flinkray.errors import InvalidProgramError, MissingDependencyError
 from flinkray.types.records import Kind, RecordType
@@ -65,7 +62,7 @@ class RayDatasetBridge:
         return sink, finish
 
 
-class RayDatasetSource(Source):
+class RayDatasetSource(DriverSource):
     """A Dataset in the driver; the BlockSource that `prepare` returns is shipped in its place."""
 
     def __init__(self, dataset: Any) -> None:
@@ -102,14 +99,8 @@ class RayDatasetSource(Source):
             raise
         return BlockSource(store, blocks, RecordType(Kind.ROW, schema), is_ordered=True)
 
-    def create_enumerator(self, context: SplitEnumeratorContext, restored: Any = None) -> SplitEnumerator:
-        raise TypeError("a Dataset stays in the driver: ship what prepare() gives")
 
-    def create_reader(self, context: SourceReaderContext) -> SourceReader:
-        raise TypeError("a Dataset stays in the driver: ship what prepare() gives")
-
-
-class _DatasetSink(Sink):
+class _DatasetSink(DriverSink):
     """A sink in the driver; the BlockSink that `prepare` returns is shipped in its place."""
 
     def __init__(self) -> None:
@@ -122,9 +113,6 @@ class _DatasetSink(Sink):
         self.store = RayBlockStore.create(outlives_driver=False)
         weakref.finalize(self, self.store.close)
         return BlockSink(self.store)
-
-    def create_writer(self, context: SinkWriterContext, restored: Any = None) -> SinkWriter:
-        raise TypeError("a Dataset is made in the driver: ship what prepare() gives")
 
 
 def _arrow_schema(dataset: Any, tables: Sequence[Any]) -> pa.Schema:

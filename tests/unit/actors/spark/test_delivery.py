@@ -11,7 +11,7 @@ pytest.importorskip("pyspark")
 
 from actors.blocks.sink import BlockSink, Committable, checkpoints, committed
 from actors.spark import delivery
-from actors.spark.delivery import Delivery, after_commit, due_groups
+from actors.spark.delivery import Delivery, after_commit, due_rows
 from actors.spark.spill import SpillBlockStore
 from flinkray.batches.batch import Batch
 from flinkray.errors import FlinkrayError, InvalidProgramError
@@ -26,7 +26,7 @@ def committable(subtask: int, number: int, is_last: bool = False) -> Committable
 
 
 def ids(found: list[Committable], labels: dict[str, int], delivered: frozenset[str] = NONE) -> tuple[list, bool]:
-    due, is_all = due_groups(found, labels, delivered)
+    due, is_all = due_rows(found, labels, delivered)
     return [(group.checkpoint_id, sorted(each.subtask for each in group.committables)) for group in due], is_all
 
 
