@@ -126,7 +126,7 @@ def chosen(engines: str) -> list[str]:
 
 
 def contenders(workload: str, engines: list[str], target: str) -> list[Contender]:
-    """Those that can express the workload, in each of their modes; flinkray's mode is the target."""
+    """The engines that can express the workload, in each of their modes; flinkray's mode is the target."""
     able = [ENGINES[name] for name in engines if workload in ENGINES[name].workloads]
     return [
         Contender(engine, mode)

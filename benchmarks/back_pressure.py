@@ -81,7 +81,7 @@ def completed(client: ClusterJobClient, wanted: int) -> list[CheckpointStatistic
 
 
 def figures(client: ClusterJobClient) -> tuple[list[TaskMetrics], list[TaskMetrics]]:
-    """Of the source's and the sink's subtasks, once each of them has reported some."""
+    """The metrics of the source's and the sink's subtasks, once each of them has reported some."""
     while True:
         source, sink = ([subtask.metrics for subtask in vertex.subtasks] for vertex in client.details().vertices)
         if all(each.batches_out for each in source) and all(each.batches_in for each in sink):
@@ -90,7 +90,7 @@ def figures(client: ClusterJobClient) -> tuple[list[TaskMetrics], list[TaskMetri
 
 
 def shares(metrics: list[TaskMetrics]) -> str:
-    """Of the time of a vertex, the mean of its subtasks."""
+    """Which part of its time a vertex was back-pressured and busy, over all of its subtasks."""
     held_ms, busy_ms = (sum(getattr(each, name) for each in metrics) for name in ("backpressured_ms", "busy_ms"))
     total_ms = held_ms + busy_ms + sum(each.idle_ms for each in metrics)
     seconds = total_ms / len(metrics) / 1000
@@ -98,12 +98,13 @@ def shares(metrics: list[TaskMetrics]) -> str:
 
 
 def arrival_ms(checkpoint: CheckpointStatistics) -> float:
-    """From the trigger until a subtask had its first barrier, and from there to its last one; the worst of each."""
+    """Milliseconds from the trigger until a subtask had its first barrier, and from there to its last one; the longest
+    of each."""
     return checkpoint.start_delay_ms.maximum + checkpoint.alignment_ms.maximum
 
 
 def wait_in_channels_s(source: list[TaskMetrics], sink: list[TaskMetrics]) -> float:
-    """How long the sink needs, at the rate it has had, for what the source has sent and it has not taken."""
+    """How long the sink needs, at the rate that it has had, for what the source has sent and it has not taken."""
     taken = sum(each.records_in for each in sink)
     queued = sum(each.records_out for each in source) - taken
     return queued / taken * max(each.busy_ms for each in sink) / 1000

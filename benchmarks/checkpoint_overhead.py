@@ -42,6 +42,8 @@ POLL_S = 2.0
 
 @dataclass(frozen=True)
 class MeasuredRun:
+    """What one run gave: its rate, and its checkpoints."""
+
     rows_per_second: float
     overview: CheckpointOverview
     seen: list[CheckpointStatistics]
@@ -49,7 +51,7 @@ class MeasuredRun:
 
 
 def windows(env: StreamExecutionEnvironment, rows: int) -> None:
-    """The program."""
+    """Adds the program that is measured: windows over generated rows."""
     source = DataGenSource(
         {
             "k": lambda row: row * 2_654_435_761 % KEYS,
@@ -97,7 +99,7 @@ def watch(client: ClusterJobClient) -> list[CheckpointStatistics]:
 
 
 def running_s(client: ClusterJobClient) -> float:
-    """How long the subtask ran that ran longest."""
+    """How long the subtask ran that ran longest, in seconds."""
     figures = [subtask.metrics for vertex in client.details().vertices for subtask in vertex.subtasks]
     return max(each.busy_ms + each.idle_ms + each.backpressured_ms for each in figures) / 1000
 

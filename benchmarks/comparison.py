@@ -38,7 +38,7 @@ class Figures:
     unit: str
     runs: int
     median: float | None
-    """None: not timed; `problem` says why."""
+    """The median of the runs, in `unit`; None: the workload was not timed, and `problem` says why."""
     min: float | None
     max: float | None
     cpu_s_per_million: float | None
@@ -166,7 +166,8 @@ def _prepare(workload: Workload, contender: Contender, settings: Settings, run: 
 
 
 def calibrated_rows(first: int, seconds: float, seconds_of: Callable[[int], float]) -> int:
-    """Rows that take about so many seconds: grows them until a run takes a third of it, then scales."""
+    """The number of rows that take about so many seconds: it grows until a run takes a third of them, and is then
+    scaled."""
     rows = first
     while (took := seconds_of(rows)) < seconds / 3 and rows < MOST_ROWS:
         rows *= GROWTH

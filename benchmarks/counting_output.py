@@ -1,4 +1,4 @@
-"""Where the results of an operator that is measured on its own go."""
+"""The output of an operator that is measured on its own."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ MULTIPLIER = 2_654_435_761
 WINDOW_MS = 10_000
 DISORDER_MS = 5_000
 ROWS_PER_MS = {"W2": 1, "W2d": 100, "W6": 1, "W6d": 100, "M1": 100}
-"""Of event time."""
+"""Rows per millisecond of event time, by workload."""
 RIGHT_SHARE = 10
 """A join's right stream has every tenth row's time, so a tenth of the rows."""
 LEAST_Z = 1_000.0
@@ -35,7 +35,7 @@ BENCH_DIRECTORY = Path(__file__).resolve().parent.parent / ".bench"
 
 @dataclass(frozen=True)
 class Result:
-    """Of a run whose results were looked at: how many there were, and the sum of what `checked_sum` says."""
+    """What a run gave whose results were checked: how many there were, and the sum that `checked_sum` says."""
 
     count: int
     sum: float
@@ -54,7 +54,7 @@ def value_of(i: int) -> float:
 
 
 def right_rows(rows: int) -> int:
-    """Of the right stream of a join whose left one has so many."""
+    """The number of rows of the right stream of a join whose left one has `rows`."""
     return -(-rows // RIGHT_SHARE)
 
 
@@ -79,7 +79,7 @@ def checked_sum(workload: str, results: Iterable[tuple[Any, ...]]) -> Result:
 
 
 def words(count: int) -> Iterator[str]:
-    """So many words of 10,000 distinct ones, the word of rank r with a probability in proportion to 1 / r."""
+    """Words drawn from 10,000 distinct ones, the word of rank r with a probability in proportion to 1 / r."""
     weights = list(accumulate(1 / rank for rank in range(1, WORDS + 1)))
     generator, distinct = random.Random(WORDS_SEED), [f"word{rank}" for rank in range(WORDS)]
     for at in range(0, count, WORDS_AT_ONCE):
@@ -132,7 +132,8 @@ def serve(run: Callable[[Order], tuple[Iterable[tuple[Any, ...]] | Result | None
 
 @contextlib.contextmanager
 def _stdout_on_stderr() -> Iterator[None]:
-    """Also for libraries that write to file descriptor 1: stdout is for the one line."""
+    """Sends standard output to standard error within the block, also that of libraries that write to file descriptor 1:
+    stdout is for the one line."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)

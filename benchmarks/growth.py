@@ -32,7 +32,7 @@ class Setting:
     parallelism: int
 
     def run(self, rows: int, keys: int) -> float:
-        """As `Shape.run`."""
+        """Runs rows of the shape, as `Shape.run` does."""
         rows_per_ms = ROWS_PER_MS[self.workload]
         fields = {**USUAL, "k": lambda row: key_column(row, keys), "ts": lambda row: row // rows_per_ms}
         return Shape(rows, fields, windows(("k",))).run(rows, self.target, self.parallelism)
@@ -53,7 +53,7 @@ class Size:
         self.cpu_s.append(time.process_time() - cpu_s)
 
     def row_ns(self, least: Size) -> tuple[float, float]:
-        """Of wall clock and CPU."""
+        """Nanoseconds per row of wall clock and of CPU, beside what the least size takes."""
         rows = self.rows - least.rows
         wall, cpu = (
             1e9 * (median(own) - median(fixed)) / rows

@@ -43,7 +43,7 @@ class Measured:
 class Process(NamedTuple):
     parent: int
     started: int
-    """In ticks since boot; with the id it names a process for good."""
+    """When it was started, in ticks since boot; with the process id that names it for good."""
     cpu_s: float
 
 
@@ -71,7 +71,7 @@ class TreeSampler:
 
 
 def descendants() -> dict[int, Process]:
-    """Of this process, without it."""
+    """The descendants of this process by their ids."""
     processes: dict[int, Process] = {}
     children: dict[int, list[int]] = defaultdict(list)
     for entry in os.listdir("/proc"):
@@ -90,7 +90,8 @@ def descendants() -> dict[int, Process]:
 
 
 def read_process(stat: str) -> Process:
-    """Of the text of /proc/<id>/stat, whose second field, the name in parentheses, may hold anything."""
+    """The process that the text of /proc/<id>/stat describes. Its second field, the name in parentheses, may hold
+    anything."""
     fields = stat.rpartition(")")[2].split()
     return Process(int(fields[1]), int(fields[19]), (int(fields[11]) + int(fields[12])) / _TICKS)
 

@@ -28,7 +28,8 @@ PARTS = (
     ("Ray", re.compile(r"/ray/|actors/hosts/ray/|_raylet|ray::")),
     ("operators", re.compile(r"actors/operators/|actors/tasks/|flinkray/")),
 )
-"""From the innermost frame outwards the first that matches."""
+"""The parts of the program by their files. A sample counts for the first that matches, from the innermost frame
+outwards."""
 USER = re.compile(r"benchmarks/workloads/(?!base)")
 LIBC = "libc.so"
 SLOT = "ray::TaskSlot"
@@ -97,7 +98,7 @@ class _Recording:
             self._thread.join(timeout_s)
 
     def _is_at_work(self) -> bool:
-        """Some time after the clock started: slots have been deployed."""
+        """Whether the clock started long enough ago for slots to have been deployed."""
         return self.started.exists() and time.time() - self.started.stat().st_mtime > WARM_UP_S
 
     def _newest_slot(self, running: set[int]) -> int | None:
@@ -119,7 +120,7 @@ def _command_line(pid: int) -> str:
 
 
 def shares(stacks: Iterable[str]) -> dict[str, float]:
-    """Of collapsed stacks (`outer;...;inner count` per line)."""
+    """Each part's share of the samples in collapsed stacks (`outer;...;inner count` per line)."""
     samples: Counter[str] = Counter()
     for line in stacks:
         stack, _, count = line.rpartition(" ")

@@ -84,7 +84,7 @@ def far_apart(row: Rows) -> Rows:
 
 
 def in_bursts(row: Rows) -> Rows:
-    """With a hundred rows of a key in each, apart by more than the gap of sessions."""
+    """Event times in groups of a hundred rows of a key, apart by more than the gap of sessions."""
     return time_of(row) + row // (100 * KEYS) * WINDOW_MS
 
 

@@ -47,7 +47,7 @@ class SlidingCost:
 
 
 def measure(rows: int, rate: int, keys: int) -> SlidingCost:
-    """Both windows over the same stream of `rate` rows per second of event time, in turn."""
+    """Measures both windows in turn, over the same stream of `rate` rows per second of event time."""
     tumbling_ns, tumbling_results = _run(TumblingEventTimeWindows.of(MINUTE_MS), rows, rate, keys)
     sliding_ns, sliding_results = _run(SlidingEventTimeWindows.of(60 * MINUTE_MS, MINUTE_MS), rows, rate, keys)
     return SlidingCost(tumbling_ns, sliding_ns, tumbling_results, sliding_results)

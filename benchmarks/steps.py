@@ -41,7 +41,7 @@ from flinkray.windows.aggregates import Count, Sum
 BATCH_ROWS = 131_072
 CHANNELS = 2
 BATCHES = 4
-"""Of a source subtask, that go into a window."""
+"""The number of batches of a source subtask that go into a window."""
 KEY = ColumnKey(("k",))
 FRAMES_MIB = (1, 4, 8, 16)
 BYTES_PER_FRAME_TEST = 400 << 20
@@ -59,7 +59,7 @@ def measured(make: Callable[[int], Any], step: Callable[[Any], object], batches:
 
 
 def row_numbers(number: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Of a source's batch: every second row is the other subtask's."""
+    """The row numbers of a source's batch: every second one is the other subtask's."""
     return np.arange(number * BATCH_ROWS, (number + 1) * BATCH_ROWS, dtype=np.int64) * CHANNELS
 
 
@@ -177,6 +177,8 @@ def ray_steps() -> None:
 
 
 class _FrameReceiver:
+    """Takes frames, and keeps none."""
+
     def receive(self, *payloads: Any) -> None: ...
 
 

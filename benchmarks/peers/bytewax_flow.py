@@ -38,7 +38,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class NumberShares(DynamicSource):
-    """Each worker makes its share of the items: every so many-th."""
+    """A source of which each worker makes its share of the items."""
 
     def __init__(self, items: Callable[[int, int], Iterable[Any]]) -> None:
         self._items = items
@@ -141,7 +141,7 @@ def results(flow: Dataflow, order: Order) -> Stream:
 
 
 def work(order: Order, process: int, addresses: list[str]) -> list[Any]:
-    """One of the processes; its results where they are kept."""
+    """Runs one of the processes; gives its results where they are kept."""
     kept: list[Any] | None = [] if order.checks else None
     flow = Dataflow(order.workload)
     op.output("out", results(flow, order), Results(kept))

@@ -49,7 +49,7 @@ SINKS |= {"W2d": SINKS["W2"], "W5": "z DOUBLE", "W6": "l DOUBLE, r DOUBLE", "W6d
 
 
 def environment(order: Order) -> StreamTableEnvironment:
-    """One with the order's sources."""
+    """A table environment with the order's sources."""
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(order.parallelism)
     table_env = StreamTableEnvironment.create(env)

@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 ROW = re.compile(r"(?:\d+> )?(?:\+[IU]\[(?P<row>.*)\]|\((?P<tuple>.*)\)|(?P<value>[^\[(]*))")
-"""As in "2> +U[word7, 3]", "(word7,3)", "1> 17". A row that is taken back, "-U[word7, 2]", is none."""
+"""Matches printed rows such as "2> +U[word7, 3]", "(word7,3)" and "1> 17", but no row that is retracted, such as
+"-U[word7, 2]"."""
 
 
 @contextlib.contextmanager
 def stdout_to_file() -> Iterator[BinaryIO]:
-    """Where the standard output of processes goes that are started inside it: a JVM is, for the first environment."""
+    """Redirects the standard output of processes that are started inside the block, such as the JVM of the first
+    environment."""
     with tempfile.TemporaryFile() as file:
         kept = os.dup(1)
         os.dup2(file.fileno(), 1)
@@ -27,7 +29,7 @@ def stdout_to_file() -> Iterator[BinaryIO]:
 
 
 def printed_rows(file: BinaryIO) -> Iterator[tuple[Any, ...]]:
-    """Rows of words and numbers; of changing ones each new value."""
+    """The rows of words and numbers that were printed; of rows that change, each new value."""
     file.seek(0)
     for line in file.read().decode().splitlines():
         row = ROW.fullmatch(line)

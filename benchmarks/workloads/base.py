@@ -44,7 +44,7 @@ FIELDS: dict[str, Callable[[Rows], Any]] = {"k": key_column, "v": value_column}
 def generated(
     env: StreamExecutionEnvironment, rows: int, fields: Mapping[str, Any] | None = None, name: str = "rows"
 ) -> DataStream:
-    """Rows that have no event time; without `fields` only the row number."""
+    """Rows without event time; without `fields` they have only the row number."""
     source = DataGenSource(fields or {"value": SequenceField()}, rows)
     return env.from_source(source, WatermarkStrategy.no_watermarks(), name)
 
@@ -62,7 +62,7 @@ class Workload(ABC):
 
     name: ClassVar[str]
     title: ClassVar[str]
-    """For a chart."""
+    """The title of its chart."""
     work: ClassVar[str]
     """What it does, for people."""
     unit: ClassVar[str] = "rows/s"
@@ -84,10 +84,10 @@ class Workload(ABC):
         return checked_sum(self.name, zip(*columns, strict=True))
 
     def rows_counted(self, rows: int) -> int:
-        """How many rows the unit counts."""
+        """The number of rows that its unit counts."""
         return rows
 
 
 def expected_from(columns: Columns, workload: str) -> Result:
-    """Of the checked columns, computed with numpy."""
+    """The sum over the checked columns, computed with numpy."""
     return checked_sum(workload, zip(*(column.tolist() for column in columns.values()), strict=True))

@@ -1,4 +1,5 @@
 """Column expressions (`col("price") * 0.9`): the tree that they build.
 
-Open `tree.py`. The kernels that evaluate it on Arrow columns are in `actors.operators.expressions`.
+Open `tree.py`. The kernels that evaluate it on Arrow columns are in `actors.operators.expressions`. Imports
+`flinkray.time` for durations.
 """

@@ -98,7 +98,7 @@ def _java_float(value: float, shortest: str) -> str:
 
 
 def _decimal_text(value: Decimal) -> str:
-    """Without the zeros that fill a column's scale."""
+    """A decimal as text, without the zeros that fill its column's scale."""
     text = format(value, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -120,17 +120,17 @@ def _struct_text(texts: list[_Text]) -> _Text:
 
 
 def _timestamp_text(value: datetime.datetime) -> str:
-    """As java.sql.Timestamp: at least one digit after the seconds."""
+    """A datetime as java.sql.Timestamp shows it: with at least one digit after the seconds."""
     fraction = f"{value.microsecond:06d}".rstrip("0") or "0"
     return f"{value:%Y-%m-%d %H:%M:%S}.{fraction}"
 
 
 def _instant_text(value: datetime.datetime) -> str:
-    """As java.time.Instant: no digits, three, or six after the seconds."""
+    """A point of time as java.time.Instant shows it: with no digit, three, or six after the seconds."""
     fraction = f".{value.microsecond:06d}" if value.microsecond else ""
     return f"{value:%Y-%m-%dT%H:%M:%S}{fraction.removesuffix('000')}Z"
 
 
 def _bytes_text(value: bytes) -> str:
-    """As an array of Java's bytes, which have a sign."""
+    """Bytes as an array of Java's bytes shows them, which have a sign."""
     return f"[{', '.join(str(byte - 256 if byte > 127 else byte) for byte in value)}]"

@@ -1,4 +1,8 @@
-"""Help for testing programs: harnesses for functions and transformations, sources with faults, whole local runs."""
+"""Help for testing programs: harnesses for functions and transformations, sources with faults, whole local runs.
+
+Open `harness.py` first. The runtime behind a harness is `actors.testing`, found as a plug-in. Imports `flinkray.streams`
+and rooms below it.
+"""
 
 from flinkray.testing.clock import ManualClock
 from flinkray.testing.elements import Active, Crash, Idle, Watermark

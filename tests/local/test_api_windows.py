@@ -68,7 +68,7 @@ def tuples(stream: DataStream) -> list[tuple[Any, ...]]:
 
 
 def starts_between(first: int, slide: int, size: int) -> Callable[[int], list[int]]:
-    """All window starts of which the window has the time, by trying each."""
+    """The starts of all windows that contain the time, found by trying each."""
     return lambda at: [start for start in range(first, 40, slide) if start <= at < start + size]
 
 

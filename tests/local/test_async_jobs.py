@@ -112,7 +112,7 @@ def test_windows_behind_unordered_results_get_all_rows_before_their_watermark() 
 
 
 class Forever(AsyncFunction):
-    """Has no result for some rows."""
+    """An AsyncFunction that has no result for some rows."""
 
     async def async_invoke(self, value: int) -> list[int]:
         if value % 10 == 3:

@@ -32,7 +32,7 @@ from tests.support.jobs import environment
 
 
 def failure(stream: DataStream) -> JobExecutionError:
-    """How the job of this stream fails."""
+    """Runs the job of this stream, and gives its error."""
     with pytest.raises(JobExecutionError) as caught:
         stream.to_arrow()
     return caught.value

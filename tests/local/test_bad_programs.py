@@ -82,7 +82,7 @@ def pair(second_rows: list[dict[str, Any]] = ROWS) -> tuple[DataStream, DataStre
 
 
 def failure(stream: DataStream) -> str:
-    """How the job of this stream fails, in the user's words: nothing of the runtime is in it."""
+    """Runs the job of this stream, and gives the text of its error, in which nothing of the runtime may be."""
     with pytest.raises(JobExecutionError) as caught:
         list(stream.name("mine").execute_and_collect())
     text = str(caught.value)

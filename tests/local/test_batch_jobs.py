@@ -40,7 +40,7 @@ from tests.support.whole_jobs import in_order, rows, rows_of
 
 BATCH = {"execution.runtime-mode": "batch"}
 SMALL = {**BATCH, "flinkray.batch.sort-memory": 2_000, "flinkray.batch.result-memory": 1_000}
-"""With so little memory that everything goes through files."""
+"""Options of so little memory that everything goes through files."""
 AT = WatermarkStrategy.for_bounded_out_of_orderness(50).with_timestamp_assigner("at")
 
 

@@ -91,7 +91,7 @@ def amounts_and_rates() -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
 
 
 def converted(amounts: dict[str, list[Any]], rates: dict[str, list[Any]]) -> tuple[list[Any], list[Any]]:
-    """By searching the rates of each currency."""
+    """The expected amounts, found by searching the rates of each currency."""
     known: list[Any] = []
     unknown: list[Any] = []
     for customer, currency, amount, at in zip(*amounts.values(), strict=True):
@@ -272,7 +272,7 @@ def test_watermarks_of_a_broadcast_stream_hold_event_time_back() -> None:
 
 
 class CountsRates(BroadcastProcessFunction):
-    """For each row, how many rates it could have used."""
+    """The number of rates that each row could have used."""
 
     def process_element(self, value: int, ctx: ReadOnlyBroadcastContext) -> Iterator[int]:
         yield len(list(ctx.get_broadcast_state(RATES).items()))

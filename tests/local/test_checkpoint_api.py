@@ -111,7 +111,7 @@ class Reader:
             self._rows.set_exception(error)
 
     def rows(self) -> list[Any]:
-        """All of them, after the job's end."""
+        """All rows, after the job's end."""
         return self._rows.result(30)
 
 
@@ -134,7 +134,7 @@ def started(env: Env, rows: int = 1) -> Iterator[JobClient]:
 
 @contextmanager
 def running(env: Env, rows: int = 1) -> Iterator[tuple[JobClient, Reader]]:
-    """As `started`; somebody reads."""
+    """Starts the job as `started` does, and reads its rows."""
     client = env.execute_async("counting")
     try:
         reader = Reader(client)

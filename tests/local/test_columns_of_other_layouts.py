@@ -26,7 +26,7 @@ KEYS = {
 
 
 class Exported:
-    """Only the Arrow stream interface, as a foreign library's tables have it."""
+    """A table with nothing but the Arrow stream interface, as those of another library have it."""
 
     def __init__(self, data: pa.RecordBatch) -> None:
         self._data = data

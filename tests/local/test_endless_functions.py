@@ -52,7 +52,7 @@ def test_a_function_without_end_ends_with_its_reader(program: Callable[[DataStre
 
 
 class Seen:
-    """That a row came; where the functions find it, in the process that they share with the test."""
+    """Set when a row has come; the functions find it in the process that they share with the test."""
 
     row: ClassVar[threading.Event]
 
@@ -67,7 +67,8 @@ def see_and_drop(row: Any) -> bool:
 
 
 class Alarms(KeyedProcessFunction):
-    """Each timer sets the next, and all are due: the last watermark is behind all event times."""
+    """A function whose timers set the next one without end: all are due, as the last watermark is behind all event
+    times."""
 
     def process_element(self, value: Any, ctx: ProcessContext) -> None:
         ctx.timer_service().register_event_time_timer(0)

@@ -29,7 +29,7 @@ print("pandas" in sys.modules)
 
 
 def test_a_job_over_numbers_does_not_load_pandas() -> None:
-    """Which Arrow's own conversions from and to numpy do, for a third of a second in every process of a job."""
+    """Arrow's own conversions from and to numpy import pandas, a third of a second in every process of a job."""
     answer = subprocess.run([sys.executable, "-c", NUMBERS], capture_output=True, text=True, timeout=60, check=True)
     assert answer.stdout.split() == ["125250.0", "499500", "False"]
 

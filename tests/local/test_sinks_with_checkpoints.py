@@ -69,7 +69,7 @@ def failing(env: Env, directory: Path, rows: tuple[int, ...] = (300, 301, 900, 1
 
 
 def lines(directory: Path) -> list[int]:
-    """Of the files that can be seen."""
+    """The rows of the files that are visible."""
     return sorted(int(line) for path in directory.glob("part-*") for line in path.read_text().splitlines())
 
 
@@ -164,7 +164,7 @@ def test_blocks_count_once_though_tasks_fail(tmp_path: Path, shuffles: bool) -> 
 
 
 class CommitsOnce(FileSink):
-    """As FileSink; its first commits fail after they were done, as if the answer had been lost."""
+    """A FileSink whose first commits fail after they were done, as if the answer had been lost."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory / "out", "text")

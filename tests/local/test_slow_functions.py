@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 
 ROW_S = 0.001
 LONGEST_MS = 10_000
-"""Of a checkpoint; full buffers would take some minutes."""
+"""The most seconds that a checkpoint may take; full buffers would take some minutes."""
 
 
 def slowly(row: Any) -> Any:
@@ -51,7 +51,7 @@ def of_few_rows_many(rows: DataStream) -> DataStream:
 
 
 def beside_a_quick_one(rows: DataStream) -> DataStream:
-    """Which gets the same rows."""
+    """A function that gets the same rows."""
     rows.rebalance().filter(lambda row: row.n < 0).sink_to(DiscardSink())
     return rows.rebalance().map(slowly)
 

@@ -52,7 +52,7 @@ def partial_rows(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 def results(strategy: str, parallelism: int) -> list[str]:
-    """Of a stream of which every fifth item, which is several rows, comes behind the watermark."""
+    """A stream of which every fifth item, which is several rows, comes behind the watermark."""
     env = environment({STRATEGY: strategy}).set_parallelism(parallelism)
     items: list[Any] = []
     for number in range(100):

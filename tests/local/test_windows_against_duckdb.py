@@ -70,7 +70,7 @@ AGGREGATES = (
     ("members", CollectList("row")),
 )
 OF_FIXED_SIZE = AGGREGATES[:-2]
-"""For these the slices of sliding windows are merged ahead."""
+"""The aggregates for which the slices of sliding windows are merged ahead."""
 IN_SQL = """
     count(*), count(value), sum(value)::bigint, min(value), max(value), avg(value), min(row), max(row),
     arg_min(value, row), arg_max(value, row), count(distinct value), list(row order by row)

@@ -111,7 +111,7 @@ class FakeExecutor:
 
     @property
     def pipeline(self) -> Pipeline:
-        """Of the last job."""
+        """The pipeline of the last job."""
         return self.clients[-1].pipeline
 
 

@@ -41,7 +41,7 @@ class HeldCalls(AsyncCalls):
 
     @property
     def values(self) -> list[Any]:
-        """Of all calls so far."""
+        """The values of all calls so far."""
         return [call.value for call in self.made]
 
     def give(self, value: Any, *results: Any) -> None:
@@ -66,7 +66,7 @@ class Lookup(AsyncFunction):
 
 
 class Strict(AsyncFunction):
-    """Has no results in place of late ones."""
+    """An AsyncFunction that gives no results in place of late ones."""
 
     async def async_invoke(self, value: Any) -> Any:
         return [value]

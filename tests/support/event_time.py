@@ -13,7 +13,7 @@ from flinkray.connectors.source import SourceReaderContext, SplitEnumeratorConte
 from flinkray.connectors.split_list import SplitListEnumerator, SplitListReader
 
 POSITIONS: dict[str, int] = {}
-"""How far each source has come, in event time; for jobs whose host is in this process."""
+"""How far each source has come in event time, for jobs that run in this process."""
 
 
 @dataclass(frozen=True)

@@ -264,7 +264,7 @@ class ExactlyOnceJob:
 
 
 def _starts(time: int, size: int, slide: int) -> list[int]:
-    """Of the windows that hold this moment."""
+    """The windows that contain this point of time."""
     last = time // slide * slide
     return [start for start in range(last, last - size, -slide) if start <= time < start + size]
 

@@ -34,7 +34,7 @@ EXAMPLES = (
     "windowing/tumbling_time_window",
     "word_count",
 )
-"""Of pyflink/examples/datastream: those that end."""
+"""The programs of pyflink/examples/datastream that end."""
 
 IN_ORDER = frozenset(
     {
@@ -53,7 +53,7 @@ IN_ORDER = frozenset(
 at the same time, the order of two inputs, and that of several subtasks are nobody's promise."""
 
 _SPREAD = re.compile(r"^(rebalance|shuffle|rescale|forward):\d> ")
-"""Which subtask gets which row is not defined where these print."""
+"""Programs that print with the subtask, which may be any."""
 _SUBTASK = re.compile(r"^\d+> ")
 _WORKER_NOISE = ("Using Any for", "No module named google", "PYFLINK_CYTHON_ENABLED")
 

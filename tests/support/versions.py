@@ -22,7 +22,7 @@ def needs_arrow(version: int, reason: str) -> pytest.MarkDecorator:
 
 
 def arrow_array(values: Sequence[Any], arrow_type: pa.DataType) -> pa.Array:
-    """As `pa.array`, which makes halves of Python's floats since Arrow 21, and takes Python's UUIDs since Arrow 24."""
+    """`pa.array`, also of what older versions of Arrow do not take: halves from Python's floats (21), UUIDs (24)."""
     if pa.types.is_float16(arrow_type):
         return pa.array(values, pa.float64()).cast(arrow_type)
     if arrow_type == pa.uuid():

@@ -70,7 +70,7 @@ def cities(env: StreamExecutionEnvironment) -> DataStream:
 
 
 class WhereItRuns(MapFunction):
-    """Where it runs, as its runtime context says."""
+    """Gives for each value what its runtime context says of where it runs."""
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self.context = runtime_context

@@ -1,1 +1,1 @@
-"""A source that makes rows up, the same ones every time. Open `source.py`."""
+"""A source of generated rows, the same ones every time. Open `source.py`."""

@@ -44,7 +44,7 @@ class ExecutionConfig:
         return self
 
     def get_auto_watermark_interval(self) -> int:
-        """Milliseconds."""
+        """The interval of periodic watermarks in milliseconds."""
         return self._configuration.get(AUTO_WATERMARK_INTERVAL)
 
     def set_auto_watermark_interval(self, interval: Duration) -> ExecutionConfig:
@@ -52,7 +52,7 @@ class ExecutionConfig:
         return self
 
     def get_latency_tracking_interval(self) -> int:
-        """Milliseconds; 0: there are no latency markers."""
+        """The interval of latency markers in milliseconds; 0: there are none."""
         return self._configuration.get(LATENCY_INTERVAL)
 
     def set_latency_tracking_interval(self, interval: Duration) -> ExecutionConfig:

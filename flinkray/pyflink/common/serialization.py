@@ -50,7 +50,7 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
 
 
 class ByteArraySchema(SerializationSchema, DeserializationSchema):
-    """Bytes as they are."""
+    """Writes and reads bytes as they are."""
 
     def serialize(self, value: bytes) -> bytes:
         return bytes(value)
@@ -60,7 +60,7 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
 
 
 class RowFieldExtractorSchema(SerializationSchema):
-    """One field of rows, which holds bytes."""
+    """Writes one field of rows, which holds bytes."""
 
     def __init__(self, field_index: int) -> None:
         if field_index < 0:
@@ -84,7 +84,7 @@ class BulkWriterFactory:
 
 
 class Encoder:
-    """How a value becomes a line."""
+    """Base of what makes a line of a value."""
 
     @staticmethod
     def simple_string_encoder(charset_name: str = "UTF-8") -> Encoder:

@@ -11,7 +11,8 @@ __all__ = ["TypeSerializer"]
 
 
 class TypeSerializer(ABC, Generic[T]):
-    """How values become bytes. Windows travel pickled, whatever serializer their assigner gives."""
+    """Base of serializers, for programs that name one: windows travel pickled, whatever serializer their assigner
+    gives."""
 
     @abstractmethod
     def serialize(self, element: T, stream: BinaryIO) -> None: ...

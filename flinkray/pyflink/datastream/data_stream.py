@@ -119,7 +119,7 @@ class DataStream(datastream.DataStream):
         return DataStream.of(super().union(*streams))
 
     def connect(self, ds: Any) -> Any:
-        """Of another stream ConnectedStreams, of a broadcast stream a BroadcastConnectedStream."""
+        """Gives ConnectedStreams for another stream, and a BroadcastConnectedStream for a broadcast stream."""
         super().connect(ds)  # which checks it
         return BroadcastConnectedStream(self, ds) if isinstance(ds, BroadcastStream) else ConnectedStreams(self, ds)
 
@@ -203,7 +203,7 @@ class KeyedStream(DataStream, keyed_stream.KeyedStream):
         return WindowedStream(self, count_assigner(size, slide or None))
 
     def _accumulated(self, mode: str, position: int | str) -> DataStream:
-        """By columns where there are some; the type stays the stream's own, as in PyFlink."""
+        """Aggregates by columns where there are some. The type stays the stream's own, as in PyFlink."""
         known = self._known
         if known.record_type is None or known.record_type.kind is Kind.OBJECT:
             return self.reduce(Accumulation(mode, position)).name("Reduce")

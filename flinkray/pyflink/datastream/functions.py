@@ -87,7 +87,7 @@ class _Bracketed:
 
 
 class Partitioner(ABC):
-    """For `partition_custom`."""
+    """Base of partitioners for `partition_custom`."""
 
     @abstractmethod
     def partition(self, key: Any, num_partitions: int) -> int:

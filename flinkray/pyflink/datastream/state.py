@@ -46,7 +46,7 @@ class _WithTimeToLive:
         return self.name
 
     def enable_time_to_live(self, ttl_config: StateTtlConfig) -> None:
-        """Before the descriptor is used."""
+        """Sets the time to live; to be called before the descriptor is used."""
         object.__setattr__(self, "ttl", ttl_config)  # the descriptor itself is frozen
 
 

@@ -66,7 +66,7 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
         type_info: Any = None,
         watermark_strategy: WatermarkStrategy | None = None,
     ) -> DataStream:
-        """As flinkray's: a SourceFunction in Python, or a generator function (in PyFlink, one of Java's)."""
+        """Takes a SourceFunction in Python, or a generator function, as flinkray does (PyFlink takes Java's)."""
         source = GeneratorFunctionSource(source_func, declared(type_info))
         stream = self.from_source(source, watermark_strategy or WatermarkStrategy.no_watermarks(), source_name)
         return stream.set_parallelism(1)
@@ -88,7 +88,7 @@ class StreamExecutionEnvironment(environment.StreamExecutionEnvironment):
         return json_plan(self._pipeline(self._job_name(None), should_prepare=False), self.get_parallelism())
 
     def close(self) -> None:
-        """Nothing is left open between jobs."""
+        """Does nothing: nothing is left open between jobs."""
 
     # -- settings
 

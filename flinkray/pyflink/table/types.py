@@ -102,7 +102,7 @@ class DataTypes:
 
     @staticmethod
     def ROW(row_fields: Sequence[RowField | TypeInformation], nullable: bool = True) -> TypeInformation:  # noqa: ARG004
-        """Of fields, or of types alone, whose columns are f0, f1, ..."""
+        """A row type of fields, or of types alone, whose columns are f0, f1, ..."""
         fields = [
             field if isinstance(field, RowField) else RowField(f"f{index}", field)
             for index, field in enumerate(row_fields)

@@ -17,14 +17,14 @@ from flinkray.filesystems import join
 
 @dataclass(frozen=True)
 class Limits:
-    """When a file ends before the next checkpoint, which always ends it."""
+    """When a file ends before the next checkpoint, which ends it in any case."""
 
     part_bytes: int
-    """After the line that makes it larger than this."""
+    """A file ends after the line that makes it larger than so many bytes."""
     age_ms: int
-    """Before a line that comes so long after its first one."""
+    """A file ends before a line that comes so many milliseconds after its first one."""
     quiet_ms: int
-    """Before a line that comes so long after its last one."""
+    """A file ends before a line that comes so many milliseconds after its last one."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,12 @@ class BucketedSink(Sink):
 
 @dataclass
 class _Bucket:
-    """One directory, and what its open file holds."""
+    """A directory of lines, and what its open file holds."""
 
     writer: SinkWriter
     nbytes: int = 0
     opened_ms: int | None = None
-    """None: no file is open."""
+    """When the first line of the open file was written; None: no file is open."""
     written_ms: int = 0
 
 

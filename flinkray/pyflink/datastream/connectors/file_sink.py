@@ -22,7 +22,7 @@ _DATE_FIELDS = {"yyyy": "%Y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "s
 
 
 class RollingPolicy:
-    """When files end, beside the checkpoint that ends every file and makes it visible."""
+    """A rolling policy: when files end, beside the checkpoint that ends every file and makes it visible."""
 
     @staticmethod
     def default_rolling_policy(
@@ -41,7 +41,7 @@ class RollingPolicy:
 
     @staticmethod
     def on_checkpoint_rolling_policy() -> OnCheckpointRollingPolicy:
-        """Only checkpoints end files."""
+        """A rolling policy by which only checkpoints end files."""
         return OnCheckpointRollingPolicy()
 
 
@@ -59,13 +59,13 @@ class OnCheckpointRollingPolicy(RollingPolicy):
 
 @dataclass(frozen=True)
 class BucketAssigner:
-    """Which directory rows go to, by the time at which they are written."""
+    """Base of bucket assigners: which directory rows go to, by the time at which they are written."""
 
     bucket_at: Callable[[int], str]
 
     @staticmethod
     def base_path_bucket_assigner() -> BucketAssigner:
-        """All into the base path."""
+        """Puts all rows into the base path."""
         return BucketAssigner(_no_bucket)
 
     @staticmethod

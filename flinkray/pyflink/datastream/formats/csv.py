@@ -91,7 +91,7 @@ class CsvSchemaBuilder:
 
 
 class CsvReaderFormat(StreamFormat):
-    """For `FileSource.for_record_stream_format`: rows of CSV files."""
+    """The format of rows of CSV files, for `FileSource.for_record_stream_format`."""
 
     @staticmethod
     def for_schema(schema: CsvSchema) -> CsvReaderFormat:
