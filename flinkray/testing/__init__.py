@@ -1,7 +1,7 @@
 """Help for testing programs: harnesses for functions and transformations, sources with faults, whole local runs.
 
-Open `harness.py` first. The runtime behind a harness is `actors.testing`, found as a plug-in. Imports `flinkray.streams`
-and rooms below it.
+Open `harness.py` first. The runtime behind a harness is `actors.testing`, found as a plug-in. Imports
+`flinkray.streams` and rooms below it.
 """
 
 from flinkray.testing.clock import ManualClock

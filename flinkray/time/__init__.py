@@ -1,5 +1,5 @@
 """Event time as programs describe it: watermark strategies, windows as values, durations.
 
 Open `watermarks.py` first. The assigners that put rows into windows are in `flinkray.windows`; what the runtime does
-about time is in `actors.operators.time`.
+about time is in `actors.operators.time`. Imports `flinkray.batches` and `flinkray.types`.
 """
