@@ -201,11 +201,11 @@ class CollectCoordinator(OperatorCoordinator):
             # Attempts start from a complete one from now on, or a later one.
             ids = (each for each in sorted(subtask.cuts) if each > checkpoint_id or self._may_be_restored(each))
             subtask.cuts = {each: subtask.cuts[each] for each in ids}
-        kept: list[_Entry] = []
+        uncommitted: list[_Entry] = []
         for entry in self._uncommitted:
             is_committed = entry[1] < self._subtasks[entry[0]].committed
-            (self._buffer if is_committed else kept).append(entry)
-        self._uncommitted = kept
+            (self._buffer if is_committed else uncommitted).append(entry)
+        self._uncommitted = uncommitted
         in_snapshot = self._in_snapshots.get(checkpoint_id, ())
         self._in_snapshots = {each: found for each, found in self._in_snapshots.items() if each > checkpoint_id}
         for subtask_index, sequence in enumerate(in_snapshot):

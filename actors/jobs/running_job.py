@@ -99,7 +99,7 @@ class RunningJob:
         self._undrained = {each.collect_id for each in self._coordinators.collectors}
         """Collect ids whose rows the driver does not all have yet."""
         self._job_name = job_graph.name
-        self._told_failure: TaskFailure | None = None
+        self._logged_failure: TaskFailure | None = None
         """The last failure that is in the log."""
 
     # -- the life of the job -------------------------------------------------------------------------------------
@@ -115,17 +115,17 @@ class RunningJob:
             commands = self.scheduler.take_commands()
             if not commands:
                 break
-        self._tell_failures()
+        self._log_failures()
 
-    def _tell_failures(self) -> None:
+    def _log_failures(self) -> None:
         """Writes failures that the job survives to the log. What ends the job, its clients get as an error."""
-        told, failures = self._told_failure, self.scheduler.failures
-        if not failures or failures[-1].root is told:
+        logged, failures = self._logged_failure, self.scheduler.failures
+        if not failures or failures[-1].root is logged:
             return
-        self._told_failure = failures[-1].root
+        self._logged_failure = failures[-1].root
         if self.scheduler.status not in (JobStatus.RUNNING, JobStatus.RESTARTING):
             return
-        new = list(itertools.takewhile(lambda record: record.root is not told, reversed(failures)))
+        new = list(itertools.takewhile(lambda record: record.root is not logged, reversed(failures)))
         for record in reversed(new):
             root = record.root
             what = "" if root.task_name is None else f"; {root.task_name} failed"

@@ -1,4 +1,7 @@
-"""From StreamGraph to everything a JobGraph needs: one decision per module, taken in the order of `PASSES`."""
+"""From StreamGraph to everything a JobGraph needs: one decision per module, taken in the order of `PASSES`.
+
+Open `plan.py` first: what has been decided, and what each pass adds to. Imports the graphs and `flinkray`.
+"""
 
 from __future__ import annotations
 

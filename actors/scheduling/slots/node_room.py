@@ -21,7 +21,7 @@ class NodeRoom:
         """Free CPUs of each node; empty: nothing is known."""
         self._given: dict[Address, tuple[int, float]] = {}
 
-    def tell(self, free_cpus: Iterable[float]) -> None:
+    def update(self, free_cpus: Iterable[float]) -> None:
         """Takes what is free on each node now, in any order; nothing: that is not known."""
         self._free = list(free_cpus)
         self._given.clear()

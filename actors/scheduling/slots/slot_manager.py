@@ -272,7 +272,7 @@ class SlotManager:
 
     def set_room(self, free_cpus: Iterable[float]) -> None:
         """What is free on each node now, which decides how large the next TaskExecutors are."""
-        self._room.tell(free_cpus)
+        self._room.update(free_cpus)
 
     def release_all(self) -> tuple[list[Address], list[Address]]:
         """Forgets everything; gives the TaskExecutors that are registered, and those that have not registered yet."""
@@ -280,7 +280,7 @@ class SlotManager:
         self._requirements.clear()
         self._task_executors.clear()
         self._pending.clear()
-        self._room.tell(())
+        self._room.update(())
         return registered, pending
 
     def is_expected(self, task_executor: Address) -> bool:
@@ -453,7 +453,7 @@ class SlotManager:
         if self._slots_per_task_executor is not None or not late:
             return []
         commands = [self._give_up(address, "there is no room for it in one place", now) for address in late]
-        self._room.tell(())
+        self._room.update(())
         return commands + self._balance(now)
 
     def _release_idle(self, now: float) -> list[SlotManagerCommand]:

@@ -104,13 +104,13 @@ class SlotPool:
         return slot
 
     def take_idle(
-        self, now: float, timeout_ms: float, kept: Collection[AllocationId] = frozenset()
+        self, now: float, timeout_ms: float, retained: Collection[AllocationId] = frozenset()
     ) -> list[PooledSlot]:
         """Removes and gives the slots that have served nothing for so long, except those that are to be kept."""
         idle = [
             slot
             for slot in self._slots.values()
-            if slot.request is None and now - slot.idle_since >= timeout_ms and slot.allocation_id not in kept
+            if slot.request is None and now - slot.idle_since >= timeout_ms and slot.allocation_id not in retained
         ]
         for slot in idle:
             del self._slots[slot.allocation_id]

@@ -111,7 +111,7 @@ class Derived(TumblingEventTimeWindows):
         window(TumblingProcessingTimeWindows.of(10)),
         window(EventTimeSessionWindows.with_gap(10)),
         window(SlidingEventTimeWindows.of(5, 8)),
-        window(Derived(10, 10)),
+        window(Derived(10)),
         window(trigger=CountTrigger.of(3)),
         window(evictor=CountEvictor.of(3)),
         window(late_tag=OutputTag("late")),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from actors.protocol.ports import Address
-from actors.scheduling.liveness.heartbeats import HeartbeatMonitor
+from actors.protocol.control_messages import HeartbeatAnswered, HeartbeatRequested
+from actors.protocol.ports import Address, SessionId
+from actors.scheduling.liveness.heartbeats import HeartbeatMonitor, Heartbeats
+from tests.support.main_thread import SteppedContext
 
 PEER = Address("c/te-1")
 
@@ -44,3 +46,38 @@ def test_adding_a_peer_again_does_not_count_as_hearing_from_it() -> None:
     monitor.add(PEER, now=0)
     monitor.add(PEER, now=40)
     assert monitor.take_silent(now=50) == [PEER]
+
+
+def test_peers_are_asked_in_each_round_except_those_that_ask_themselves() -> None:
+    context, session = SteppedContext(), SessionId("mine")
+    silent: list[Address] = []
+    other, asking = Address("c/dispatcher"), Address("c/resource-manager")
+    heartbeats = Heartbeats(context, context.main_thread, silent.append, session=session, also_asked=(other,))  # type: ignore[arg-type]
+    heartbeats.start(10, 50)
+    heartbeats.monitor(PEER)
+    heartbeats.monitor(asking, asks_itself=True)
+    context.advance(10)
+    question = HeartbeatRequested(session, context.address)
+    assert context.told == [(other, question), (PEER, question)]
+    context.advance(30)
+    heartbeats.on_message(HeartbeatAnswered(session, PEER))
+    context.advance(10)
+    assert silent == [asking]
+    heartbeats.stop()
+    context.advance(500)
+    assert silent == [asking]
+
+
+def test_a_question_is_answered_and_counts_as_a_sign_of_life() -> None:
+    context = SteppedContext()
+    silent: list[Address] = []
+    heartbeats = Heartbeats(context, context.main_thread, silent.append)  # type: ignore[arg-type]
+    heartbeats.start(10, 50)
+    heartbeats.monitor(PEER)
+    context.advance(40)
+    heartbeats.on_message(HeartbeatRequested(SessionId("its own"), PEER))
+    assert context.told == [(PEER, HeartbeatAnswered(SessionId("its own"), context.address))]
+    context.advance(40)
+    assert silent == []
+    context.advance(10)
+    assert silent == [PEER]
