@@ -88,6 +88,75 @@ class ChunkLimit:
             share.all_written = written
 
 
+LONGEST_MS = 500.0
+"""The rows of a chunk may take as long beside what the call takes: barriers wait behind chunks that are under way."""
+_USEFUL_SHARE = 0.85
+"""Of what full batches would let through, chunks are to let through as much."""
+_KEPT_COST = 0.9
+"""Of what is known of earlier chunks, with each one."""
+_SPREAD = 0.05
+"""Chunks tell a call from its rows where the variance of their rows is such a part of the square of their mean."""
+
+
+class ChunkCost:
+    """What a call takes, and what a row: a line through the chunks of late, by least squares. Pure.
+
+    A call of a model takes tens of milliseconds whatever it is given, so its time says nothing of its rows. Chunks of
+    different sizes tell the two apart. What may as well be chance counts as the time of rows.
+    """
+
+    def __init__(self) -> None:
+        self.call_ms = 0.0
+        """At least, as far as can be told."""
+        self.row_ms = 0.0
+        """Until chunks of several sizes have passed, all of their time counts as that of their rows."""
+        self.most_rows = 0.0
+        """Of the chunks that it was learned from, of late."""
+        self._fitted_ms = 0.0
+        """What the line says of the call."""
+        self._doubt_ms = 0.0
+        """By how much the call may be overestimated: three standard errors."""
+        self._chunks = self._rows = self._ms = self._rows_squared = self._ms_squared = self._rows_ms = 0.0
+
+    def passed(self, rows: int, took_ms: float) -> None:
+        """A chunk of so many rows took so long."""
+        kept = _KEPT_COST
+        self._chunks = kept * self._chunks + 1
+        self._rows = kept * self._rows + rows
+        self._ms = kept * self._ms + took_ms
+        self._rows_squared = kept * self._rows_squared + rows * rows
+        self._ms_squared = kept * self._ms_squared + took_ms * took_ms
+        self._rows_ms = kept * self._rows_ms + rows * took_ms
+        self.most_rows = max(kept * self.most_rows, rows)
+        mean_rows, mean_ms = self._rows / self._chunks, self._ms / self._chunks
+        variance = self._rows_squared / self._chunks - mean_rows * mean_rows
+        if self._chunks > 2 and variance > _SPREAD * mean_rows * mean_rows:
+            self.row_ms = max(0.0, (self._rows_ms / self._chunks - mean_rows * mean_ms) / variance)
+            self.row_ms = min(self.row_ms, mean_ms / mean_rows)
+            unexplained = self._ms_squared / self._chunks - mean_ms * mean_ms - self.row_ms * self.row_ms * variance
+            error = max(0.0, unexplained) / (self._chunks - 2) * (1 + mean_rows * mean_rows / variance)
+            self._doubt_ms = 3 * math.sqrt(error)
+            self._fitted_ms = mean_ms - self.row_ms * mean_rows
+        else:
+            # Chunks of one size say what both take together: what is more than the call took is that of the rows.
+            self._fitted_ms = min(self._fitted_ms, mean_ms)
+            self.row_ms = (mean_ms - self._fitted_ms) / mean_rows
+        self.call_ms = max(0.0, self._fitted_ms - self._doubt_ms)
+
+    @property
+    def useful_rows(self) -> int:
+        """Rows of a chunk that lets through nearly as many in a second as the largest would, and takes no longer than
+        it may. At most a few times as many as there have been, as nobody knows what more would take: four times, or
+        sixteen where the call takes nearly all of the time."""
+        call, row, largest = self.call_ms, self.row_ms, rows_of_size(LAST_SIZE)
+        if call <= 0:
+            return 0
+        useful = _USEFUL_SHARE * largest * call / (call + (1 - _USEFUL_SHARE) * row * largest)
+        in_time = LONGEST_MS / row if row else math.inf
+        growth = rows_of_size(2 if rows_of_size(1) * row * self.most_rows <= call else 1)
+        return int(min(useful, in_time, growth * self.most_rows))
+
+
 class ChunkSizer:
     """Learns how quickly rows pass in pieces of each size. Pure; belongs to one thread.
 
@@ -101,6 +170,7 @@ class ChunkSizer:
         self._limit = limit or ChunkLimit()
         self.rows = rows_of_size(FIRST_SIZE)
         """That pass quickly enough."""
+        self._cost = ChunkCost()
         self._row_ms: dict[int, float] = {}
         """What a row takes in pieces of a size (of so many rows, and up to four times as many)."""
 
@@ -131,9 +201,10 @@ class ChunkSizer:
         slower_ms = max(row_ms, known_ms)
         # Where all is quick, it is most likely a moment in which something else had the core.
         if slower_ms > _OTHER_TIMES * min(row_ms, known_ms) and slower_ms * rows > TARGET_MS:
-            self._row_ms, known_ms = {}, row_ms
+            self._row_ms, known_ms, self._cost = {}, row_ms, ChunkCost()
         self._row_ms[size] = known_ms + _NEW_SHARE * (row_ms - known_ms)
-        self.rows = rows_of_size(min(self._best_size(), LAST_SIZE))
+        self._cost.passed(rows, took_ms)
+        self.rows = max(rows_of_size(min(self._best_size(), LAST_SIZE)), self._cost.useful_rows)
 
     def _best_size(self) -> int:
         """The largest size that is quick enough; with none, the smallest that is worth it. Or one beside it that is to

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
+from collections import deque
 from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
 
-from actors.operators.contract.chunking import FIRST_SIZE, TARGET_MS, ChunkLimit, ChunkSizer, rows_of_size
+from actors.operators.contract.chunking import (
+    FIRST_SIZE,
+    LONGEST_MS,
+    TARGET_MS,
+    ChunkCost,
+    ChunkLimit,
+    ChunkSizer,
+    rows_of_size,
+)
 from flinkray.batches.batch import Batch
 from flinkray.types.records import Kind
 
@@ -28,7 +38,10 @@ def pieces(took_ms: Callable[[int], float], count: int, pace: ChunkSizer | None 
 
 def test_the_first_rows_are_few_and_those_of_a_quick_chain_soon_many() -> None:
     sizes = pieces(lambda rows: 0.3 + rows * 100e-6, 10)
-    assert sizes == [rows_of_size(FIRST_SIZE), 16, 64, 256, 1_024, 4_096, 16_384, 65_536, BATCH, BATCH]
+    assert sizes[:2] == [rows_of_size(FIRST_SIZE), 16]
+    assert sizes == sorted(sizes)
+    assert all(after <= 16 * before for before, after in itertools.pairwise(sizes))
+    assert sizes[-2:] == [BATCH, BATCH]
     assert pieces(lambda _: 0.0, 10)[-1] == BATCH, "a clock that stands still says nothing"
 
 
@@ -165,3 +178,70 @@ def test_rows_that_come_one_by_one_take_no_other_with_them() -> None:
     pace = of_64_rows(1.0, Door(math.inf, 1))
     pace.rows = 1
     assert cut(pace, 2) == (1, 1)
+
+
+# -- what a call takes
+
+
+def simulated(call_ms: float, row_ms: float, seconds: float, seed: int = 0) -> tuple[ChunkSizer, float]:
+    """A sizer after so long, and the rows a second that the last tenth of the time let through; its buffers have as
+    many rows as it wants, with some of every size before them."""
+    sizer, chance, now_ms, rows_passed = ChunkSizer(), random.Random(seed), 0.0, 0
+    wanted, under_way = 4, deque([4] * 10)
+    late_ms = late_rows = 0.0
+    while now_ms < seconds * 1_000:
+        rows = under_way.popleft()
+        rows = chance.choice([rows, rows, max(1, rows - 1)])
+        took_ms = (call_ms + row_ms * rows) * chance.uniform(0.97, 1.03)
+        sizer.passed(rows, took_ms)
+        now_ms, rows_passed = now_ms + took_ms, rows_passed + rows
+        if now_ms > seconds * 900:
+            late_ms, late_rows = late_ms + took_ms, late_rows + rows
+        wanted = min(sizer.buffer_rows, 131_072)
+        under_way.append(wanted)
+    return sizer, late_rows / late_ms * 1_000
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize(("call_ms", "row_ms"), [(1, 0), (10, 1e-4), (50, 0), (50, 1e-3), (200, 1e-3), (500, 0)])
+def test_chunks_grow_until_the_call_is_a_small_part_of_their_time(call_ms: float, row_ms: float, seed: int) -> None:
+    _, per_second = simulated(call_ms, row_ms, 600, seed)
+    full = 131_072 / (call_ms + row_ms * 131_072) * 1_000
+    assert per_second > 0.8 * full
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("row_ms", [0.1, 1, 50, 2_000])
+def test_chunks_of_slow_rows_stay_small_whatever_the_call_takes_beside_them(row_ms: float, seed: int) -> None:
+    for call_ms in (0.0, row_ms / 10):
+        sizer, _ = simulated(call_ms, row_ms, 600, seed)
+        assert sizer.buffer_rows * row_ms <= 4 * max(TARGET_MS, row_ms), "barriers wait behind them"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_chunk_takes_no_longer_than_it_may_beside_the_call(seed: int) -> None:
+    for call_ms, row_ms in ((50, 0.05), (200, 0.01), (20, 1)):
+        sizer, _ = simulated(call_ms, row_ms, 600, seed)
+        assert sizer.buffer_rows * row_ms <= 1.2 * LONGEST_MS
+
+
+def test_what_a_call_takes_is_known_only_where_chunks_of_two_sizes_have_passed() -> None:
+    cost = ChunkCost()
+    cost.passed(4, 200.0)
+    cost.passed(4, 200.0)
+    assert (cost.call_ms, cost.useful_rows) == (0, 0)
+    cost.passed(1, 197.0)
+    assert cost.row_ms == pytest.approx(1.0)
+    assert cost.call_ms == pytest.approx(196.0)
+    assert cost.useful_rows > 4
+
+
+def test_a_function_that_becomes_slow_per_row_gets_small_chunks_again() -> None:
+    cost = ChunkCost()
+    for rows in (1_000, 500, 1_000, 400):
+        cost.passed(rows, 50.0)
+    assert cost.useful_rows > 1_000
+    for _ in range(12):
+        for rows in (1_000, 900):
+            cost.passed(rows, rows * 10.0)
+    assert cost.useful_rows < 10
