@@ -82,6 +82,8 @@ Runner = Callable[[Contender, str, int, str], Measured]
 
 @dataclass(frozen=True)
 class Settings:
+    """How engines are compared: what is run, for how long and how often."""
+
     parallelism: int = 2
     runs: int = 3
     rows: int | None = None

@@ -27,6 +27,8 @@ NEEDS_JAVA = frozenset({"flink", "spark"})
 
 @dataclass(frozen=True)
 class Engine:
+    """An engine: the script that runs it, where that runs, and what it can do."""
+
     name: str
     module: str
     environment: str | None

@@ -27,6 +27,8 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True)
 class Setting:
+    """A workload, and how it is run."""
+
     workload: str
     target: str
     parallelism: int

@@ -33,6 +33,8 @@ class RunFailed(Exception):
 
 @dataclass(frozen=True)
 class Measured:
+    """What a tree of processes took."""
+
     output: dict[str, Any]
     """The last line that the command printed, JSON."""
     cpu_s: float
@@ -41,6 +43,8 @@ class Measured:
 
 
 class Process(NamedTuple):
+    """A process, as /proc shows it."""
+
     parent: int
     started: int
     """When it was started, in ticks since boot; with the process id that names it for good."""

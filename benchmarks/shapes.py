@@ -111,6 +111,8 @@ def processed(assigner: WindowAssigner) -> Callable[[DataStream], DataStream]:
 
 @dataclass(frozen=True)
 class Shape:
+    """Rows of one shape, and what is done with them."""
+
     rows: int
     fields: Fields
     job: Callable[[DataStream], DataStream]

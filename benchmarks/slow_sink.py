@@ -19,6 +19,8 @@ class SlowSink(Sink):
 
 
 class _SlowWriter(SinkWriter):
+    """Sleeps for every batch."""
+
     def __init__(self, seconds_per_batch: float) -> None:
         self._seconds_per_batch = seconds_per_batch
 

@@ -48,6 +48,8 @@ class NumberShares(DynamicSource):
 
 
 class Share(StatelessSourcePartition):
+    """One worker's share of the items, in batches."""
+
     def __init__(self, items: Iterator[Any]) -> None:
         self._items = items
 

@@ -13,6 +13,8 @@ from benchmarks.definitions import Order, serve
 
 
 class NumberSourceFunction(SourceFunction):
+    """Gives the row numbers in order."""
+
     def __init__(self, rows: int) -> None:
         self._rows = rows
         self._is_cancelled = False

@@ -29,6 +29,8 @@ def dumps(value: Any) -> bytes:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """cloudpickle's pickler, which leaves out the unused rest of Arrow's buffers, and keeps the files of code."""
+
     def reducer_override(self, obj: Any) -> Any:
         # Arrow's tables and batches are pickled as arrays, and these with all of the buffers that they lie in.
         if isinstance(obj, pa.Array) and 2 * data_bytes(obj) < obj.get_total_buffer_size():

@@ -95,6 +95,8 @@ class ScriptedSource(Source):
 
 
 class _ScriptReader(SplitListReader[Script]):
+    """Gives the items of the script, each as a batch of its own."""
+
     def __init__(self, context: SourceReaderContext, items: Sequence[Batch | Watermark | Marker], source: str) -> None:
         super().__init__(context)
         self._items = items

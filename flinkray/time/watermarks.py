@@ -155,6 +155,8 @@ class WatermarkStrategy:
 
 @dataclass(frozen=True, slots=True)
 class _BoundedFactory:
+    """Makes generators with the same bound; picklable, unlike a lambda."""
+
     bound_ms: Millis
 
     def __call__(self) -> WatermarkGenerator:

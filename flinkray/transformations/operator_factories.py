@@ -66,6 +66,8 @@ class OperatorFactory(Struct, frozen=True):
 
 
 class SourceFactory(OperatorFactory, frozen=True):
+    """Reads a source, with event times and watermarks by the strategy."""
+
     source: Source
     watermark_strategy: WatermarkStrategy
     default_strategy = ChainingStrategy.HEAD
@@ -73,10 +75,14 @@ class SourceFactory(OperatorFactory, frozen=True):
 
 
 class SinkFactory(OperatorFactory, frozen=True):
+    """Writes to a sink."""
+
     sink: Sink
 
 
 class TimestampsAndWatermarksFactory(OperatorFactory, frozen=True):
+    """Assigns event times and watermarks behind a source."""
+
     strategy: WatermarkStrategy
 
 
@@ -84,18 +90,24 @@ class TimestampsAndWatermarksFactory(OperatorFactory, frozen=True):
 
 
 class MapFactory(OperatorFactory, frozen=True):
+    """Gives `function(value)` for each value."""
+
     function: Function | Callable[[Any], Any]
     output_type: RecordType | None = None
     is_row_function = True
 
 
 class FlatMapFactory(OperatorFactory, frozen=True):
+    """Gives the values of `function(value)`, an iterable or None, for each value."""
+
     function: Function | Callable[[Any], Any]
     output_type: RecordType | None = None
     is_row_function = True
 
 
 class FilterFactory(OperatorFactory, frozen=True):
+    """Keeps the values for which the function is true."""
+
     function: Function | Callable[[Any], bool]
     is_row_function = True
 
@@ -151,15 +163,21 @@ class ProjectFactory(OperatorFactory, frozen=True):
 
 
 class DropFactory(OperatorFactory, frozen=True):
+    """Leaves columns out."""
+
     columns: tuple[str, ...]
 
 
 class RenameFactory(OperatorFactory, frozen=True):
+    """Gives columns new names."""
+
     renames: tuple[tuple[str, str], ...]
     """(old, new)"""
 
 
 class WhereFactory(OperatorFactory, frozen=True):
+    """Keeps the rows for which a boolean expression is true."""
+
     predicate: Expression
 
 
@@ -197,12 +215,16 @@ class ProcessFactory(OperatorFactory, frozen=True):
 
 
 class CoMapFactory(OperatorFactory, frozen=True):
+    """A CoMapFunction on two inputs."""
+
     function: Function
     output_type: RecordType | None = None
     inputs = 2
 
 
 class CoFlatMapFactory(OperatorFactory, frozen=True):
+    """A CoFlatMapFunction on two inputs."""
+
     function: Function
     output_type: RecordType | None = None
     inputs = 2

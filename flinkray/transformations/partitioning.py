@@ -46,6 +46,8 @@ class Partitioner(Struct, frozen=True):
 
 
 class ForwardPartitioner(Partitioner, frozen=True):
+    """To the subtask of the same index."""
+
     name = "FORWARD"
     is_pointwise = True
     upstream_mapper = SubtaskStateMapper.UNSUPPORTED
@@ -53,6 +55,8 @@ class ForwardPartitioner(Partitioner, frozen=True):
 
 
 class RescalePartitioner(Partitioner, frozen=True):
+    """In turn to the subtasks of the local group."""
+
     name = "RESCALE"
     is_pointwise = True
     upstream_mapper = SubtaskStateMapper.UNSUPPORTED
@@ -60,19 +64,27 @@ class RescalePartitioner(Partitioner, frozen=True):
 
 
 class RebalancePartitioner(Partitioner, frozen=True):
+    """In turn to all subtasks."""
+
     name = "REBALANCE"
 
 
 class ShufflePartitioner(Partitioner, frozen=True):
+    """To a random subtask."""
+
     name = "SHUFFLE"
 
 
 class GlobalPartitioner(Partitioner, frozen=True):
+    """To the first subtask."""
+
     name = "GLOBAL"
     downstream_mapper = SubtaskStateMapper.FIRST
 
 
 class BroadcastPartitioner(Partitioner, frozen=True):
+    """To every subtask."""
+
     name = "BROADCAST"
     is_broadcast = True
     upstream_mapper = SubtaskStateMapper.UNSUPPORTED

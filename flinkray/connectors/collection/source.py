@@ -84,6 +84,8 @@ class TableSource(Source):
 
 
 class _TableReader(SplitListReader[RowRange]):
+    """Reads ranges of rows of the table."""
+
     def __init__(self, context: SourceReaderContext, table: pa.Table, kind: Kind) -> None:
         super().__init__(context)
         self._table = table

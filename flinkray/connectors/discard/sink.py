@@ -16,6 +16,8 @@ class DiscardSink(Sink):
 
 
 class _DiscardWriter(SinkWriter):
+    """Takes batches and keeps none."""
+
     def write(self, batch: Batch) -> None: ...
 
     def close(self) -> None: ...

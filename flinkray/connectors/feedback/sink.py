@@ -21,6 +21,8 @@ class FeedbackSink(Sink):
 
 
 class _FeedbackWriter(SinkWriter):
+    """Puts batches into the queue that leads to the head."""
+
     def __init__(self, queue: FeedbackQueue) -> None:
         self._queue = queue
 

@@ -76,6 +76,8 @@ class FeedbackSource(Source):
 
 
 class _FeedbackReader(SourceReader):
+    """Gives the batches of the queue, and counts them for the enumerator."""
+
     def __init__(self, context: SourceReaderContext, iteration_id: str) -> None:
         self._context = context
         key = FeedbackKey(context.job_id, iteration_id, context.subtask_index, context.attempt_number)

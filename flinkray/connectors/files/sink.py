@@ -106,6 +106,8 @@ class FileSink(Sink):
 
 
 class _FileWriter(SinkWriter):
+    """Writes the hidden files of one subtask, and prepares them for their commit with each checkpoint."""
+
     def __init__(self, system: fs.FileSystem, names: FileNames, format: str, context: SinkWriterContext) -> None:
         self._filesystem = system
         self._names = names
@@ -239,6 +241,8 @@ class _OpenFile(ABC):
 
 
 class _ParquetFile(_OpenFile):
+    """Writes row groups of many batches."""
+
     def _start(self) -> None:
         self._writer = pq.ParquetWriter(self._stream, self.schema)
         self._waiting: list[pa.RecordBatch] = []
@@ -303,6 +307,8 @@ def _without_dictionaries(arrow_type: pa.DataType) -> pa.DataType:
 
 
 class _CsvFile(_OpenFile):
+    """Writes a header line and lines of comma-separated values."""
+
     def _start(self) -> None:
         self._writer = pa_csv.CSVWriter(self._stream, self.schema)
 
@@ -333,11 +339,15 @@ def _without_dictionary(column: pa.Array) -> pa.Array:
 
 
 class _JsonFile(_OpenFile):
+    """Writes one JSON object per row and line."""
+
     def write(self, batch: pa.RecordBatch) -> None:
         self._stream.write(to_json_lines(batch))
 
 
 class _TextFile(_OpenFile):
+    """Writes one bare value per line."""
+
     def write(self, batch: pa.RecordBatch) -> None:
         if not batch.num_rows:
             return

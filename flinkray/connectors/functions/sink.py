@@ -29,6 +29,8 @@ class SinkFunctionSink(Sink):
 
 
 class _FunctionWriter(SinkWriter):
+    """Calls the function with each value of a batch."""
+
     def __init__(self, function: SinkFunction | Callable[[Any], Any], context: SinkWriterContext) -> None:
         self._context = context
         self._invoke = as_callable(function, "invoke")

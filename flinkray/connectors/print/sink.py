@@ -39,6 +39,8 @@ class PrintSink(Sink):
 
 
 class _PrintWriter(SinkWriter):
+    """Writes the lines of a batch at once."""
+
     def __init__(self, prefix: str, is_error_stream: bool, texts: Callable[[Batch], Iterable[object]]) -> None:
         self._prefix = prefix
         self._is_error_stream = is_error_stream

@@ -77,6 +77,8 @@ def _whole(value: object) -> int:
 
 
 class _SequenceReader(SplitListReader[NumberRange]):
+    """Makes the numbers of its ranges, a batch at a time."""
+
     def __init__(self, context: SourceReaderContext) -> None:
         super().__init__(context)
         self._batch_rows = context.batch_rows
