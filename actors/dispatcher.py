@@ -51,6 +51,7 @@ from actors.protocol.ports import (
 )
 from actors.protocol.serialized_value import SerializedValue
 from actors.scheduling.liveness.lost_messages import LostMessages
+from actors.scheduling.liveness.release import TaskExecutorsRelease
 from flinkray.config.configuration import Configuration
 from flinkray.config.options import JOB_EXPIRATION_TIME
 from flinkray.errors import ErrorInfo, FlinkrayError, InvalidProgramError
@@ -80,10 +81,6 @@ REPLACEMENT_DELAY_MS = 500.0
 
 # A JobMaster that dies before it says anything will do so again: the job itself is what kills it.
 MAX_SILENT_DEATHS = 10
-
-# A ResourceManager that was started again a moment ago does not know yet of all that it has to release.
-RELEASE_RETRY_MS = 3_000.0
-MAX_RELEASES = 5
 
 
 class Dispatcher(Endpoint):
@@ -125,9 +122,7 @@ class Dispatcher(Endpoint):
         self._sessions = context.random("session")
         self._jobs: dict[JobId, DispatchedJob] = {}
         self._is_ready = self._store is None
-        self._resource_manager_died_at: float | None = None
-        self._releases = 0
-        """How often the ResourceManager was told again to release everything, as it died or could not be reached."""
+        self._release = TaskExecutorsRelease(context, self._main_thread, resource_manager, self._on_down)
         self._is_shutting_down = False
         self._is_going_down = False
         self._is_down = False
@@ -169,11 +164,11 @@ class Dispatcher(Endpoint):
             case HeartbeatRequested():
                 self.context.tell(message.sender, HeartbeatAnswered(message.session, self.context.address))
             case AllTaskExecutorsReleased():
-                self._on_released()
+                self._release.on_released()
             case EndpointDied():
                 self._on_endpoint_died(message)
             case DeliveryFailed(message=ReleaseAllTaskExecutors()):
-                self._release_later()
+                self._release.tell_again()
             case DeliveryFailed():
                 self._lost_messages.on_delivery_failed(message)
             case RunAsync():
@@ -281,7 +276,7 @@ class Dispatcher(Endpoint):
         job = self._current(message.details.job_id, message.session)
         if job is None:
             return
-        if job.archived is None and job.ending is None:
+        if not job.has_ended:
             self._end(job, message.details, message.has_rows_to_take)
         elif not message.has_rows_to_take:
             self._on_rows_gone(job)
@@ -302,14 +297,12 @@ class Dispatcher(Endpoint):
 
     def _on_endpoint_died(self, message: EndpointDied) -> None:
         if message.address == self._resource_manager:
-            self._resource_manager_died_at = self.context.clock.monotonic_ms()
-            if self._is_releasing:
-                self._release_later()
+            self._release.on_resource_manager_died()
             return
         for job in self._jobs.values():
             if job.job_master != message.address:
                 continue
-            if job.archived is None and job.ending is None:
+            if not job.has_ended:
                 self._on_job_master_died(job, message.cause)
             else:
                 self._on_rows_gone(job)
@@ -334,9 +327,7 @@ class Dispatcher(Endpoint):
         """Starts another JobMaster in the place of that number, unless the job has ended or has got one meanwhile."""
         job = self._jobs.get(job_id)
         store = self._store
-        if job is None or store is None or job.number != number:
-            return
-        if job.archived is not None or job.ending is not None:
+        if job is None or store is None or job.number != number or job.has_ended:
             return
         self.context.kill(job.job_master)  # it may have been taken for dead
         job.number += 1
@@ -459,33 +450,10 @@ class Dispatcher(Endpoint):
     def _release_if_jobless(self) -> None:
         """Has the workers released once no job runs: last, so that tasks could be cancelled and have closed what they
         use."""
-        if self._is_releasing:
+        if self._is_shutting_down and all(job.status.is_terminal for job in self._jobs.values()):
             for job in self._jobs.values():
                 self.context.kill(job.job_master)
-            self._release()
-
-    @property
-    def _is_releasing(self) -> bool:
-        return self._is_shutting_down and all(job.status.is_terminal for job in self._jobs.values())
-
-    def _release(self) -> None:
-        self.context.tell(self._resource_manager, ReleaseAllTaskExecutors(self.context.address))
-
-    def _release_later(self) -> None:
-        self._releases += 1
-        if self._releases > MAX_RELEASES:
-            self._on_down()  # with the ResourceManager gone for good, nothing is left to release
-        else:
-            self._main_thread.run_later(RELEASE_RETRY_MS, self._release)
-
-    def _on_released(self) -> None:
-        if not self._is_releasing:
-            return  # a life of this Dispatcher before has asked for it, and its client will ask this one
-        died_at = self._resource_manager_died_at
-        if died_at is not None and self.context.clock.monotonic_ms() - died_at < RELEASE_RETRY_MS:
-            self._release_later()
-        else:
-            self._on_down()
+            self._release.begin()
 
     def _on_down(self) -> None:
         if self._is_going_down:

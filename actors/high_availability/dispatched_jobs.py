@@ -41,8 +41,14 @@ class DispatchedJob(Struct):
     """How the job has ended, while that is yet to be stored."""
     has_rows_to_take: bool = False
     archived: JobDetails | None = None
+    """How the job has ended, once that is stored."""
     silent_deaths: int = 0
     """How many JobMasters in a row died before they said anything."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is known how the job has ended, be that stored already or not."""
+        return self.archived is not None or self.ending is not None
 
     def stored(self) -> StoredJob:
         """What the next Dispatcher has to know."""

@@ -18,6 +18,7 @@ from actors.jobs.job_checkpoints import JobCheckpoints
 from actors.jobs.job_metrics import JobMetrics, job_details
 from actors.jobs.recovery import Recovered
 from actors.jobs.services import JobCoordinatorContext, JobServices, TaskGateway
+from actors.protocol.checkpoint_handles import TaskRestore
 from actors.protocol.client_requests import Collected, TakeCollected, TriggerSavepoint
 from actors.protocol.control_messages import JobDetails, SavepointResult
 from actors.protocol.failure_records import TaskFailure
@@ -32,7 +33,7 @@ from actors.scheduling.scheduler import Scheduler
 from flinkray.config.options import SLOT_CPUS, SLOT_IDLE_TIMEOUT, SLOT_REQUEST_TIMEOUT
 from flinkray.errors import DamagedCheckpointError, ErrorInfo, FlinkrayError
 from flinkray.execution import JobProgress, JobStatus
-from graphs.execution_graph import AttemptId, Execution, ExecutionGraph
+from graphs.execution_graph import AttemptId, Execution, ExecutionGraph, ExecutionVertex
 from graphs.job_graph import JobGraph
 from graphs.states import ExecutionState
 
@@ -65,7 +66,7 @@ class RunningJob:
         Raises:
             FlinkrayError: the job cannot be set up, or not start from that.
         """
-        settings, configuration = job_graph.checkpoint_settings, job_graph.configuration
+        settings = job_graph.checkpoint_settings
         self._carry_out = carry_out
         self._has_checkpoints = settings.is_periodic
         self._generation = recovered.generation
@@ -84,15 +85,7 @@ class RunningJob:
             self._services, graph, settings, directories, self._coordinators, leadership, recovered
         )
         self._metrics = JobMetrics(graph)
-        self.scheduler = Scheduler(
-            graph,
-            ResourceProfile(configuration.get(SLOT_CPUS)),
-            configuration.get(SLOT_REQUEST_TIMEOUT),
-            configuration.get(SLOT_IDLE_TIMEOUT),
-            restart_strategy=strategy_of(configuration, settings.is_periodic, context.random("restarts")),
-            failover_strategy=failover_strategy_of(configuration),
-            restore_of=self._checkpoints.restore_of,
-        )
+        self.scheduler = _create_scheduler(graph, context, self._checkpoints.restore_of)
         assignment = self._checkpoints.restore()
         states = {} if assignment is None else assignment.coordinators
         self._coordinators.start(states, self._checkpoints.restored_id)
@@ -268,3 +261,20 @@ class RunningJob:
 
     def _now(self) -> int:
         return self._services.clock.now_ms()
+
+
+def _create_scheduler(
+    graph: ExecutionGraph, context: EndpointContext, restore_of: Callable[[ExecutionVertex], TaskRestore | None]
+) -> Scheduler:
+    """The scheduler of a job, with what its configuration says of slots and failures."""
+    configuration = graph.information.configuration
+    has_checkpoints = graph.information.checkpoint_settings.is_periodic
+    return Scheduler(
+        graph,
+        ResourceProfile(configuration.get(SLOT_CPUS)),
+        configuration.get(SLOT_REQUEST_TIMEOUT),
+        configuration.get(SLOT_IDLE_TIMEOUT),
+        restart_strategy=strategy_of(configuration, has_checkpoints, context.random("restarts")),
+        failover_strategy=failover_strategy_of(configuration),
+        restore_of=restore_of,
+    )

@@ -41,7 +41,7 @@ SAVED = CheckpointOverview(CheckpointCounts(triggered=3, completed=3))
 
 
 @dataclass
-class Master:
+class FakeJobMaster:
     """A JobMaster as clients see it."""
 
     saves_after: int = 2
@@ -64,7 +64,7 @@ class FakeCluster(Host):
 
     def __init__(self) -> None:
         self.job = JobOverview(JOB, "job", JobStatus.RUNNING, 0, Address("c/job-master-1"))
-        self.masters: dict[Address, Master] = {self.job.job_master: Master()}
+        self.masters: dict[Address, FakeJobMaster] = {self.job.job_master: FakeJobMaster()}
         self.has_dispatcher = True
         self.is_ready = True
         self.ended: JobDetails | None = None
@@ -74,14 +74,14 @@ class FakeCluster(Host):
         """What the collecting sink has brought."""
 
     @property
-    def master(self) -> Master:
+    def master(self) -> FakeJobMaster:
         return self.masters[self.job.job_master]
 
     def replace_master(self, **arguments: Any) -> None:
         self.masters.clear()
         address = Address(f"c/job-master-{int(self.job.job_master.rpartition('-')[2]) + 1}")
         self.job = replace(self.job, job_master=address)
-        self.masters[address] = Master(**arguments)
+        self.masters[address] = FakeJobMaster(**arguments)
 
     def end(
         self, status: JobStatus = JobStatus.FINISHED, error: Exception | None = None, *, has_rows: bool = False
@@ -123,7 +123,7 @@ class FakeCluster(Host):
             raise DispatcherNotReadyError("c", "is reading")
         return self.ended if isinstance(request, GetArchivedJob) else self.job
 
-    def _of_master(self, master: Master, request: Any) -> Any:
+    def _of_master(self, master: FakeJobMaster, request: Any) -> Any:
         match request:
             case TriggerSavepoint():
                 master.takes.setdefault(request.request_id, request)

@@ -37,7 +37,7 @@ from flinkray.time.watermarks import WatermarkStrategy
 from tests.support.tasks import ManualTime, numbers
 
 
-class Context:
+class CheckpointedContext:
     """A CoordinatorContext that keeps what it is asked to do."""
 
     def __init__(self, parallelism: int = 2) -> None:
@@ -102,7 +102,7 @@ class _Letters(SplitListEnumerator[Any]):
         return super().snapshot_state(checkpoint_id)
 
 
-def source_coordinator(source: Letters, context: Context, state: bytes | None = None) -> SourceCoordinator:
+def source_coordinator(source: Letters, context: CheckpointedContext, state: bytes | None = None) -> SourceCoordinator:
     strategy = WatermarkStrategy.no_watermarks()
     coordinator = SourceCoordinator("letters", source, strategy, context, WatermarkAlignment())
     if state is not None:
@@ -116,7 +116,7 @@ def ask(coordinator: SourceCoordinator, *subtasks: int) -> None:
         coordinator.handle_event(subtask, SplitRequested(subtask))
 
 
-def registered(source: Letters, context: Context) -> SourceCoordinator:
+def registered(source: Letters, context: CheckpointedContext) -> SourceCoordinator:
     coordinator = source_coordinator(source, context)
     for subtask in range(context.parallelism):
         coordinator.handle_event(subtask, ReaderRegistered(subtask))
@@ -125,7 +125,7 @@ def registered(source: Letters, context: Context) -> SourceCoordinator:
 
 def test_a_reader_that_starts_from_a_checkpoint_gets_back_what_it_was_given_since() -> None:
     source = Letters()
-    coordinator = registered(source, Context())
+    coordinator = registered(source, CheckpointedContext())
     ask(coordinator, 0, 1)
     coordinator.snapshot(1)
     ask(coordinator, 0, 1)
@@ -138,7 +138,7 @@ def test_a_reader_that_starts_from_a_checkpoint_gets_back_what_it_was_given_sinc
 
 def test_a_reader_that_starts_from_nothing_gets_all_back() -> None:
     source = Letters()
-    coordinator = registered(source, Context())
+    coordinator = registered(source, CheckpointedContext())
     ask(coordinator, 0)
     coordinator.snapshot(1)
     ask(coordinator, 0, 1)
@@ -149,7 +149,7 @@ def test_a_reader_that_starts_from_nothing_gets_all_back() -> None:
 
 def test_splits_come_back_once() -> None:
     source = Letters()
-    coordinator = registered(source, Context())
+    coordinator = registered(source, CheckpointedContext())
     coordinator.snapshot(1)
     ask(coordinator, 0)
     coordinator.subtask_failed(0, 1)
@@ -178,11 +178,11 @@ def test_assignments_that_a_complete_checkpoint_covers_are_forgotten() -> None:
 
 def test_a_restored_enumerator_goes_on_where_its_snapshot_was_taken() -> None:
     source = Letters()
-    coordinator = registered(source, Context())
+    coordinator = registered(source, CheckpointedContext())
     ask(coordinator, 0, 1)
     state = coordinator.snapshot(1)
     ask(coordinator, 0)
-    context = Context(parallelism=3)
+    context = CheckpointedContext(parallelism=3)
     again = source_coordinator(source, context, state)
     again.handle_event(2, ReaderRegistered(2))
     ask(again, 2)
@@ -191,7 +191,7 @@ def test_a_restored_enumerator_goes_on_where_its_snapshot_was_taken() -> None:
 
 def test_splits_that_wait_for_their_reader_belong_to_the_snapshot_of_the_coordinator() -> None:
     source = Letters("")
-    coordinator = source_coordinator(source, Context())
+    coordinator = source_coordinator(source, CheckpointedContext())
     source.enumerator.context.assign_splits(["early"], 1)
     state = coordinator.snapshot(1)
     coordinator.handle_event(1, ReaderRegistered(1))
@@ -199,7 +199,7 @@ def test_splits_that_wait_for_their_reader_belong_to_the_snapshot_of_the_coordin
     assert source.log == [(1, ["early"])], "it was sent after the barrier"
 
     again = Letters("")
-    context = Context(parallelism=1)
+    context = CheckpointedContext(parallelism=1)
     restored = source_coordinator(again, context, state)
     assert again.log == [(0, ["early"])]
     restored.handle_event(0, ReaderRegistered(0))
@@ -208,7 +208,7 @@ def test_splits_that_wait_for_their_reader_belong_to_the_snapshot_of_the_coordin
 
 
 def test_a_closed_coordinator_assigns_nothing_any_more() -> None:
-    source, context = Letters(), Context()
+    source, context = Letters(), CheckpointedContext()
     coordinator = registered(source, context)
     coordinator.close()
     source.enumerator.context.assign_splits(["late"], 0)
@@ -216,21 +216,21 @@ def test_a_closed_coordinator_assigns_nothing_any_more() -> None:
 
 
 def test_an_enumerator_that_cannot_snapshot_is_named() -> None:
-    coordinator = registered(Letters(), Context())
+    coordinator = registered(Letters(), CheckpointedContext())
     with pytest.raises(UserFunctionError, match=r"operator 'letters'.*ValueError: not now"):
         coordinator.snapshot(99)
 
 
 def test_state_of_an_enumerator_that_cannot_be_read_is_named() -> None:
     with pytest.raises(CheckpointError, match="source 'letters': the state of its enumerator cannot be read"):
-        source_coordinator(Letters(), Context(), b"nonsense")
+        source_coordinator(Letters(), CheckpointedContext(), b"nonsense")
 
 
 # -- collected rows ----------------------------------------------------------------------------------------------
 
 
-def collecting(parallelism: int = 2, retained: int = 1) -> tuple[CollectCoordinator, Context]:
-    context = Context(parallelism)
+def collecting(parallelism: int = 2, retained: int = 1) -> tuple[CollectCoordinator, CheckpointedContext]:
+    context = CheckpointedContext(parallelism)
     return CollectCoordinator("collect", "id", context, has_checkpoints=True, retained=retained), context
 
 
@@ -384,7 +384,7 @@ def test_at_another_parallelism_what_was_not_taken_is_there_and_counts_begin_ane
 
 
 def test_without_checkpoints_a_savepoint_restores_and_the_sink_goes_on_counting() -> None:
-    context = Context()
+    context = CheckpointedContext()
     coordinator = CollectCoordinator("collect", "id", context)
     coordinator.handle_event(0, rows(0, 0))
     coordinator.handle_event(0, rows(0, 1))

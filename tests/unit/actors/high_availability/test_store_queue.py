@@ -13,7 +13,7 @@ from actors.storage.fenced_log import LeadershipLostError
 from flinkray.errors import CheckpointError
 
 
-class Context:
+class QueueContext:
     """Runs work at once, and hands its messages on when it is told to."""
 
     def __init__(self) -> None:
@@ -52,9 +52,9 @@ class Work:
         return self.tries
 
 
-def run(*pieces: tuple[Work, int | None], messages: int = 100) -> tuple[StoreQueue, Context, list[str]]:
+def run(*pieces: tuple[Work, int | None], messages: int = 100) -> tuple[StoreQueue, QueueContext, list[str]]:
     """The queue, its context, and what came out, after so many messages at most."""
-    context = Context()
+    context = QueueContext()
     queue = StoreQueue(context, MainThread(context))  # type: ignore[arg-type]
     results: list[str] = []
     for work, attempts in pieces:

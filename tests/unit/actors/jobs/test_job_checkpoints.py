@@ -65,7 +65,7 @@ class Timer:
         self.callback = None
 
 
-class Master:
+class SteppedJobMaster:
     """A JobMaster's services, its main thread and its tasks in one, with a job whose tasks run."""
 
     def __init__(
@@ -183,7 +183,7 @@ def test_a_checkpoint_is_recorded_for_the_next_job_master_before_the_one_that_it
     tmp_path: Path,
 ) -> None:
     leadership = Leadership()
-    master = Master(tmp_path, leadership)
+    master = SteppedJobMaster(tmp_path, leadership)
     for _ in range(2):
         master.advance(1_000)
         master.run_next()
@@ -197,7 +197,7 @@ def test_a_checkpoint_is_recorded_for_the_next_job_master_before_the_one_that_it
 def test_metadata_that_cannot_be_written_fails_the_checkpoint_and_removes_what_tasks_wrote(
     tmp_path: Path, full: list[bool]
 ) -> None:
-    master = Master(tmp_path, tolerable_failures=1)
+    master = SteppedJobMaster(tmp_path, tolerable_failures=1)
     master.advance(1_000)
     assert len(master.files()) == 6
     master.run_work()
@@ -211,7 +211,7 @@ def test_metadata_that_cannot_be_written_fails_the_checkpoint_and_removes_what_t
 
 
 def test_a_job_master_whose_place_was_taken_completes_nothing_and_ends(tmp_path: Path) -> None:
-    master = Master(tmp_path, Leadership(LeadershipLostError("another one")))
+    master = SteppedJobMaster(tmp_path, Leadership(LeadershipLostError("another one")))
     master.advance(1_000)
     master.run_work()
     assert [type(error) for error in master.given_up] == [LeadershipLostError]
@@ -222,7 +222,7 @@ def test_a_job_master_whose_place_was_taken_completes_nothing_and_ends(tmp_path:
 def test_a_checkpoint_whose_record_failed_is_deleted_when_nobody_can_start_from_it_any_more(tmp_path: Path) -> None:
     """A store that says it failed may have written all the same."""
     leadership = Leadership()
-    master = Master(tmp_path, leadership, tolerable_failures=1)
+    master = SteppedJobMaster(tmp_path, leadership, tolerable_failures=1)
     master.advance(1_000)
     master.run_work()
     leadership.error, leadership.failures = CheckpointError("out of order"), 1
@@ -236,7 +236,7 @@ def test_a_checkpoint_whose_record_failed_is_deleted_when_nobody_can_start_from_
 
 def test_a_job_master_that_cannot_find_out_what_is_recorded_leaves_all_files_and_ends(tmp_path: Path) -> None:
     leadership = Leadership()
-    master = Master(tmp_path, leadership, tolerable_failures=1)
+    master = SteppedJobMaster(tmp_path, leadership, tolerable_failures=1)
     master.advance(1_000)
     master.run_work()
     leadership.error = CheckpointError("out of order")
@@ -247,7 +247,7 @@ def test_a_job_master_that_cannot_find_out_what_is_recorded_leaves_all_files_and
 
 
 def test_metadata_that_takes_too_long_is_given_up_and_removed_again(tmp_path: Path) -> None:
-    master = Master(tmp_path, Leadership(), tolerable_failures=1)
+    master = SteppedJobMaster(tmp_path, Leadership(), tolerable_failures=1)
     master.advance(1_000)
     hanging = master.work.pop()
     master.acknowledges = False
@@ -264,7 +264,7 @@ def test_a_record_that_takes_too_long_ends_the_job_master_as_nobody_knows_what_i
     tmp_path: Path,
 ) -> None:
     leadership = Leadership()
-    master = Master(tmp_path, leadership)
+    master = SteppedJobMaster(tmp_path, leadership)
     master.advance(1_000)
     leadership.on_record = lambda: master.advance(6_000)
     work, _ = master.work.pop()
@@ -277,7 +277,7 @@ def test_ids_are_reserved_again_before_they_run_out_and_a_store_that_fails_is_tr
 ) -> None:
     monkeypatch.setattr(job_checkpoints, "_FEW_IDS", RESERVED_IDS - 2)
     leadership = Leadership(CheckpointError("out of order"))
-    master = Master(tmp_path, leadership, tolerable_failures=100)
+    master = SteppedJobMaster(tmp_path, leadership, tolerable_failures=100)
     master.acknowledges = False
     master.advance(20_000)
     assert master.checkpoints.coordinator.next_id > 3
@@ -291,7 +291,7 @@ def test_ids_are_reserved_again_before_they_run_out_and_a_store_that_fails_is_tr
 
 def test_without_ids_that_are_reserved_no_checkpoint_is_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_checkpoints, "RESERVED_IDS", 3)
-    master = Master(tmp_path, Leadership(CheckpointError("out of order")), tolerable_failures=100)
+    master = SteppedJobMaster(tmp_path, Leadership(CheckpointError("out of order")), tolerable_failures=100)
     master.acknowledges = False
     for _ in range(30):
         master.advance(1_000)
@@ -306,7 +306,7 @@ def test_ids_go_on_above_that_of_the_savepoint_that_the_job_starts_from(tmp_path
     recovered = recover(settings(restore_path=directory), leadership)
     assert recovered.first_id == 7_001
     assert leadership.recorded[-1].next_id == 7_001 + RESERVED_IDS
-    master = Master(tmp_path / "checkpoints", leadership, recovered)
+    master = SteppedJobMaster(tmp_path / "checkpoints", leadership, recovered)
     master.checkpoints.restore()
     master.checkpoints.go_on()
     assert not master.given_up
@@ -318,7 +318,7 @@ def test_ids_go_on_above_that_of_the_savepoint_that_the_job_starts_from(tmp_path
 @pytest.mark.parametrize("status", [JobStatus.FINISHED, JobStatus.FAILED])
 def test_at_the_end_of_the_job_nothing_is_left_that_should_not_be(tmp_path: Path, status: JobStatus) -> None:
     leadership = Leadership()
-    master = Master(tmp_path, leadership)
+    master = SteppedJobMaster(tmp_path, leadership)
     master.advance(1_000)
     master.run_work()
     assert master.files()
@@ -334,7 +334,7 @@ def test_at_the_end_of_the_job_nothing_is_left_that_should_not_be(tmp_path: Path
 
 
 def test_the_end_of_the_job_does_not_wait_for_ever_until_it_is_tidy(tmp_path: Path) -> None:
-    master = Master(tmp_path)
+    master = SteppedJobMaster(tmp_path)
     master.advance(1_000)
     master.run_work()
     ended: list[str] = []
