@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
 import types
 from collections.abc import Iterator, Mapping
 
@@ -12,6 +11,7 @@ from msgspec import Struct
 
 from flinkray.batches.pickling import dumps
 from flinkray.errors import NotSerializableError, operator_label
+from flinkray.functions.closures import captured_variables, pickling_error
 
 _DEEPEST = 8
 """How far below a function its captured values are searched; deeper ones are named by what holds them."""
@@ -36,7 +36,7 @@ def _blame(code: object) -> str:
     """The deepest thing inside `code` that does not pickle, in words."""
     words, value = "its code", code
     for _ in range(_DEEPEST):
-        culprit = next(((name, each) for name, each in _parts(value) if not _pickles(each)), None)
+        culprit = next(((name, each) for name, each in _parts(value) if pickling_error(each)), None)
         if culprit is None:
             break
         words, value = culprit
@@ -44,25 +44,12 @@ def _blame(code: object) -> str:
     return f"{words}{kind}"
 
 
-def _pickles(value: object) -> bool:
-    try:
-        dumps(value)
-    except Exception:
-        return False
-    return True
-
-
 def _parts(value: object) -> Iterator[tuple[str, object]]:
     """What pickling `value` pickles as well, with words that say where it is."""
     if isinstance(value, types.FunctionType):
-        try:
-            captured = inspect.getclosurevars(value)
-        except ValueError:
-            return  # a cell that is not filled yet
-        yield from (
-            (f"variable {name!r} captured by {value.__qualname__!r}", v) for name, v in captured.nonlocals.items()
-        )
-        yield from ((f"global {name!r} used by {value.__qualname__!r}", v) for name, v in captured.globals.items())
+        nonlocals, used_globals = captured_variables(value)
+        yield from ((f"variable {name!r} captured by {value.__qualname__!r}", v) for name, v in nonlocals.items())
+        yield from ((f"global {name!r} used by {value.__qualname__!r}", v) for name, v in used_globals.items())
         yield from ((f"a default of {value.__qualname__!r}", each) for each in value.__defaults__ or ())
     elif isinstance(value, types.MethodType):
         yield f"the object of method {value.__qualname__!r}", value.__self__

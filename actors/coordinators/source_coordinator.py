@@ -21,7 +21,7 @@ from actors.protocol.operator_events import (
     WatermarkLimited,
     WatermarkReported,
 )
-from actors.user_code.functions import NO_VALUE, user_function_error
+from actors.user_code.errors import NO_VALUE, user_function_error
 from flinkray.batches.pickling import dumps
 from flinkray.connectors.source import Source, SplitEnumerator
 from flinkray.errors import CheckpointError, FlinkrayError

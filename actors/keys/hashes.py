@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from actors.columns.text_words import WORD_BYTES, WORDS_AT_ONCE, TextWords, Words
 from actors.state.snapshots.pickling import with_one_nan
-from actors.user_code.functions import raise_attributed, short_repr
+from actors.user_code.errors import raise_attributed
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import as_numpy, fixed_width
-from flinkray.batches.row_codec import decode
+from flinkray.batches.row_codec import decode, short_repr
 from flinkray.batches.value_columns import to_array, to_values
 from flinkray.errors import TypeMismatchError, UnknownColumnError
 from flinkray.types.keys import ColumnKey, FunctionKey, KeySelector

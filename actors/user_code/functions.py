@@ -1,26 +1,18 @@
-"""Around the user's functions: their life cycle, what `open` gives them, and errors that show their own lines."""
+"""The life cycle of the user's functions, and the runtime context that their `open` gets."""
 
 from __future__ import annotations
 
 import contextlib
-import os
-import sys
-import traceback
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any, NoReturn
+from typing import Any
 
-from msgspec import Struct
-
-import actors
-import flinkray
-import graphs
 from actors.operators.contract.operator import OperatorContext
 from actors.state.operator_state import FunctionInitialization, FunctionSnapshot, OperatorStateBackend
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
+from actors.user_code.errors import NO_VALUE, raise_attributed
 from actors.user_code.metrics import UserMetricGroup
-from flinkray.batches.row_codec import short_repr as short_repr
-from flinkray.errors import FlinkrayError, InvalidProgramError, UserFunctionError, operator_label
+from flinkray.errors import InvalidProgramError, operator_label
 from flinkray.functions.interfaces import Accumulator, CheckpointedFunction, Function, WrappedFunction
 from flinkray.functions.metrics import MetricGroup
 from flinkray.state.descriptors import (
@@ -38,92 +30,6 @@ from flinkray.state.descriptors import (
     ValueStateDescriptor,
 )
 
-_FRAMEWORK_DIRECTORIES = tuple(
-    os.path.dirname(os.path.abspath(package.__file__)) + os.sep
-    for package in (actors, flinkray, graphs)
-    if package.__file__
-)
-FUSED_FILENAME = "<flinkray fused row functions>"
-"""The file name of generated code, which is the framework's too."""
-
-
-def user_function_error(operator: str, subtask: str, value: Any, error: BaseException) -> UserFunctionError:
-    """What is raised when the user's code raised `error` for `value`; its traceback shows the user's frames only."""
-    return UserFunctionError(
-        operator,
-        subtask,
-        "" if value is NO_VALUE else short_repr(value),
-        f"{type(error).__name__}: {_message(error)}",
-        user_traceback(error),
-    )
-
-
-def _message(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as second:
-        return f"(its message cannot be shown: __str__ raised {type(second).__name__})"
-
-
-class _NoValue:
-    def __repr__(self) -> str:
-        return "(no value)"
-
-
-NO_VALUE = _NoValue()
-"""Stands for the value in errors of open, close and the like."""
-
-
-def user_traceback(error: BaseException) -> str:
-    """The traceback, without the frames of flinkray itself; all of it where none other is left."""
-    report = traceback.TracebackException.from_exception(error, capture_locals=False)
-    part: traceback.TracebackException | None = report
-    while part is not None:
-        kept = [frame for frame in part.stack if not _is_framework(frame.filename)]
-        if kept:
-            part.stack = traceback.StackSummary.from_list(kept)
-        part = part.__cause__ or (None if part.__suppress_context__ else part.__context__)
-    return "".join(report.format()).rstrip()
-
-
-def _is_framework(filename: str) -> bool:
-    return filename == FUSED_FILENAME or os.path.abspath(filename).startswith(_FRAMEWORK_DIRECTORIES)
-
-
-class OfKey(Struct, frozen=True):
-    """Stands for the value in errors of what is done for a key and not for a row."""
-
-    key: Any
-    what: str
-    """For example "timer 1000"."""
-
-    def __repr__(self) -> str:
-        return f"{self.what} of key {short_repr(self.key)}"
-
-
-@contextlib.contextmanager
-def attributed(context: OperatorContext, value: Any) -> Iterator[None]:
-    """Inside it the user's code runs: what it raises becomes a UserFunctionError of that operator."""
-    try:
-        yield
-    except BaseException as error:
-        raise_attributed(context.operator_name, context.subtask, value, error)
-
-
-def raise_attributed(operator: str, subtask: str, value: Any, error: BaseException) -> NoReturn:
-    """Raises the error of a user function as UserFunctionError; as it is what is flinkray's own, and what came from
-    elsewhere while the function ran: that its task is cancelled, or Ctrl-C."""
-    if isinstance(error, FlinkrayError) or not _is_of_user(error):
-        raise error
-    raise user_function_error(operator, subtask, value, error) from error
-
-
-def _is_of_user(error: BaseException) -> bool:
-    if isinstance(error, Exception | SystemExit):
-        return True
-    asyncio = sys.modules.get("asyncio")  # which takes time to import, and who raises its errors has done so
-    return asyncio is not None and isinstance(error, asyncio.CancelledError)
-
 
 class UserFunctions:
     """Opens and closes the Function objects of one operator, each exactly once; callables need neither.
@@ -131,8 +37,8 @@ class UserFunctions:
     Calls those that are a CheckpointedFunction, too: `initialize_state` before `open`, and `snapshot_state`.
 
     Args:
-        operator_name: the task's operator, or, of several that are fused into it, the one whose functions these are.
-        run: calls `open` and `close`, where that takes more than a call.
+        operator_name: the operator whose functions these are, where several are fused into one; None: the task's.
+        run: how `open` and `close` are called, where they may be coroutines; None: as they are.
     """
 
     def __init__(
@@ -219,7 +125,7 @@ def _call(call: Callable[[], Any]) -> None:
 
 
 class TaskRuntimeContext:
-    """What `open` gets (`flinkray.functions.interfaces.RuntimeContext`), on top of what the operator gets."""
+    """Implements `flinkray.functions.interfaces.RuntimeContext`, which `open` gets, by the operator's context."""
 
     def __init__(
         self,
@@ -266,7 +172,7 @@ class TaskRuntimeContext:
     def get_metrics_group(self) -> MetricGroup:
         if self._metric_group is None:
             name = self._operator_name
-            # Of several operators that are fused into one, each has names of its own.
+            # Operators that are fused into one have metrics of their own, under their own names.
             scope = (name,) if name != self._context.operator_name else ()
             self._metric_group = UserMetricGroup(self._context.metrics, self._context.clock, name, scope)
         return self._metric_group

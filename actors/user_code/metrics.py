@@ -1,6 +1,6 @@
-"""The figures of user functions (flinkray.functions.metrics), reported as gauges of their operator.
+"""The metrics of user functions (flinkray.functions.metrics), reported as gauges of their operator.
 
-Counters are gauges too, as in Flink's own reporter for Prometheus: they may go down.
+Counters are reported as gauges too, as in Flink's own reporter for Prometheus, since they may go down.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class UserCounter:
-    """The task's thread counts, any may read."""
+    """Implements `flinkray.functions.metrics.Counter`: the task's thread counts, any thread may read."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -38,14 +38,15 @@ class UserCounter:
 
 
 class UserMeter:
-    """The task's thread marks events; whoever asks for the rate also remembers what the count was then."""
+    """Implements `flinkray.functions.metrics.Meter`: the task's thread marks events, any thread may ask for the rate,
+    which also notes the count of that moment."""
 
     def __init__(self, clock: Clock, span_s: int) -> None:
         self._clock = clock
         self._span_ms = span_s * 1000.0
         self._count = 0
         self._seen = deque([(clock.monotonic_ms(), 0)])
-        """(when, count), of which the first is the last one that is older than the span."""
+        """(time, count) of earlier questions, oldest first; only the first is older than the span."""
         self._lock = threading.Lock()
 
     def mark_event(self, value: int = 1) -> None:
@@ -65,12 +66,12 @@ class UserMeter:
 
 
 class UserDistribution:
-    """The task's thread updates, any may read."""
+    """Implements `flinkray.functions.metrics.Distribution`: the task's thread updates, any thread may read."""
 
     def __init__(self) -> None:
         # One tuple, replaced as a whole: another thread must not see a sum without its count.
         self._seen: tuple[int, float, float, float] | None = None
-        """Count, sum, lowest, highest."""
+        """Count, sum, lowest and highest of all values; None: there was none."""
 
     def update(self, value: int | float) -> None:
         if self._seen is None:
@@ -91,7 +92,8 @@ class UserMetricGroup:
     """Implements `flinkray.functions.metrics.MetricGroup`.
 
     Args:
-        scope: names of the groups around.
+        scope: the names of the groups that this one is in, outermost first.
+        known: the metrics of all groups of the function; None: this is its outermost group.
     """
 
     def __init__(
@@ -107,7 +109,7 @@ class UserMetricGroup:
         self._operator = operator
         self._scope = scope
         self._known: dict[str, object] = {} if known is None else known
-        """Every figure of the operator's function by identifier; shared by all groups."""
+        """Identifier -> metric, for all metrics of the operator's function; shared by all its groups."""
 
     def add_group(self, name: str, extra: str | None = None) -> UserMetricGroup:
         scope = (*self._scope, name) if extra is None else (*self._scope, name, extra)
@@ -172,4 +174,4 @@ class UserMetricGroup:
 
 
 class _UserGauge:
-    """Holds the name of a gauge."""
+    """Stands for a gauge among the known metrics, so that its name is taken."""

@@ -1,8 +1,13 @@
-"""Checks that user code can be sent to a worker, when it is handed in, so that the traceback shows the user's line."""
+"""Checks that functions can be pickled when they are handed in, so that the traceback shows the user's line.
+
+The compiler names the culprit inside whole operators with the same means (`graphs.user_code`).
+"""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
+from types import FunctionType
 from typing import Any
 
 import cloudpickle
@@ -24,17 +29,18 @@ def check_serializable(function: object, operator: str) -> None:
     Raises:
         NotSerializableError: it cannot; names the operator and, where it can be told, the captured variable.
     """
-    error = _pickling_error(function)
+    error = pickling_error(function)
     if error is None:
         return
-    culprit = next((f"; it holds {name!r}" for name, value in _captured(function) if _pickling_error(value)), "")
+    culprit = next((f"; it holds {name!r}" for name, value in _captured(function) if pickling_error(value)), "")
     raise NotSerializableError(
         f"{operator_label(operator)}: {callable_name(function)} cannot be sent to a worker{culprit} ({error}). "
         "Make connections, locks, files and the like in open(), not in the constructor or the enclosing scope"
     ) from error
 
 
-def _pickling_error(value: object) -> Exception | None:
+def pickling_error(value: object) -> Exception | None:
+    """What pickling the value raises; None: it can be pickled."""
     try:
         cloudpickle.Pickler(_Nowhere()).dump(value)
     except Exception as error:  # whatever a __reduce__ raises makes the value unfit for travel
@@ -46,10 +52,17 @@ def _captured(function: object) -> list[tuple[str, object]]:
     """Names and values of what a function or object brings along."""
     if inspect.ismethod(function):
         return _captured(function.__self__)
-    if inspect.isfunction(function):
-        try:
-            captured = inspect.getclosurevars(function)
-        except ValueError:
-            return []  # a cell that is not filled yet
-        return [*captured.nonlocals.items(), *captured.globals.items()]
+    if isinstance(function, FunctionType):
+        nonlocals, used_globals = captured_variables(function)
+        return [*nonlocals.items(), *used_globals.items()]
     return list(getattr(function, "__dict__", {}).items())
+
+
+def captured_variables(function: FunctionType) -> tuple[Mapping[str, object], Mapping[str, object]]:
+    """The variables of enclosing functions, and the globals, that the function uses, by name; both empty where a
+    variable has no value yet."""
+    try:
+        captured = inspect.getclosurevars(function)
+    except ValueError:
+        return {}, {}
+    return captured.nonlocals, captured.globals

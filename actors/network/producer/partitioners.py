@@ -18,8 +18,9 @@ import numpy.typing as npt
 from actors.columns.take import take_rows
 from actors.keys.hashes import key_columns, key_values
 from actors.network.producer.key_owners import KeyOwners
-from actors.user_code.functions import raise_attributed, short_repr
+from actors.user_code.errors import raise_attributed
 from flinkray.batches.batch import Batch
+from flinkray.batches.row_codec import short_repr
 from flinkray.errors import TypeMismatchError
 from flinkray.transformations.partitioning import (
     BroadcastPartitioner,

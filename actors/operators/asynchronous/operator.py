@@ -15,16 +15,10 @@ from actors.operators.contract.operator import Operator, OperatorContext, Output
 from actors.operators.functions.result_collector import ResultCollector
 from actors.protocol.elements import CheckpointOptions, StopMode, Watermark, WatermarkStatus
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
-from actors.user_code.functions import (
-    TaskRuntimeContext,
-    UserFunctions,
-    attributed,
-    raise_attributed,
-    short_repr,
-    user_function_error,
-)
+from actors.user_code.errors import attributed, raise_attributed, user_function_error
+from actors.user_code.functions import TaskRuntimeContext, UserFunctions
 from flinkray.batches.batch import Batch
-from flinkray.batches.row_codec import decode, snapshot
+from flinkray.batches.row_codec import decode, short_repr, snapshot
 from flinkray.errors import UserFunctionError
 from flinkray.functions.asynchronous import AsyncFunction
 from flinkray.transformations.operator_factories import AsyncFactory

@@ -1,4 +1,5 @@
 """What an operator is: the contract between a task and the operators of its chain.
 
-Open `operator.py` first. `chunking.py` cuts a batch so that the task looks at its mailbox in time.
+Open `operator.py` first. `chunking.py` cuts a batch into chunks, so that the task looks at its mailbox in time. May
+import `actors.protocol` and what a snapshot is made of.
 """

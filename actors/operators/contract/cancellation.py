@@ -4,13 +4,13 @@ from __future__ import annotations
 
 
 class TaskCanceled(BaseException):
-    """Ends a task from within, wherever it is. No Exception, so that no user code takes it for one of its own."""
+    """Ends a task from within, wherever it is. It is no Exception, so that user code does not catch it."""
 
 
 class Cancellation(list[None]):
-    """Of one task: true once it is cancelled, by another thread.
+    """Whether one task is cancelled: true once another thread has called `set`.
 
-    A list, since loops ask it for each row or timer that comes to nothing: of a list that takes 5 ns, a call takes 40.
+    A list, since loops ask it for each row or timer that emits nothing: asking a list takes 5 ns, a call takes 40.
     """
 
     def set(self) -> None:

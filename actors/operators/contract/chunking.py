@@ -1,5 +1,8 @@
-"""How many rows of a batch go through a chain of operators at a time: so many that the task soon looks at its mailbox,
-and that no exchange behind it gets more than it wants."""
+"""How many rows of a batch go through a chain of operators at a time: the chunks that a batch is cut into.
+
+A chunk is as large as passes within TARGET_MS, so that the task soon looks at its mailbox again; and no larger than the
+exchanges behind the task want their buffers to be.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,21 @@ from msgspec import Struct
 from flinkray.batches.batch import Batch
 
 TARGET_MS = 100.0
-"""In which rows should pass: so long, or for one row, timers, barriers and cancelling wait."""
+"""How long a chunk may take. Timers, barriers and cancelling wait for so long, or for as long as one row takes."""
 FIRST_SIZE = 1
-"""Sizes are powers of four. This is the one while nothing is known: a call of a model may take seconds per row."""
+"""Sizes are powers of four; this is the one while nothing is known: a call of a model may take seconds per row."""
 LAST_SIZE = 10
+"""The largest size, of 4 ** 10 rows."""
 WORTH = 2.0
-"""A size is too small if a row takes so many times as long in it as in the best one."""
+"""A size is too small if a row takes so many times as long in it as in the best size."""
 _NEW_SHARE = 0.5
-"""Of a piece in what is known of its size."""
+"""The weight of a new measurement in what is known of its size."""
 _OTHER_TIMES = 8.0
-"""A row that takes so many times as long, or as short, as it did: what is known of other sizes counts no more."""
+"""If a row takes so many times as long, or as short, as it did in the same size, what is known of other sizes is
+forgotten."""
 _REST = 8
-"""Of a piece at most one such part goes with it where no more would be left: however few its rows, a piece takes some
-tenths of a millisecond, and batches that were split among channels have a few rows more than they should, or less."""
+"""A rest of at most one such part of a chunk goes with the chunk: however few its rows, a chunk takes some tenths of a
+millisecond, and batches that were split among channels have a few rows more or less than they should."""
 
 
 def rows_of_size(size: int) -> int:
@@ -32,74 +37,76 @@ def rows_of_size(size: int) -> int:
 
 
 class ChunkConsumer(Protocol):
-    """Where rows leave a task."""
+    """Where the rows that a task makes of its chunks leave it, for example a record writer."""
 
     @property
     def rows_written(self) -> int:
-        """So far."""
+        """How many rows have left here so far."""
 
     @property
     def rows_wanted(self) -> float:
-        """At a time."""
+        """How many rows should leave here at a time; infinity: any number."""
 
 
-class _Share(Struct):
-    """How many rows of those that a task took an exit has got, of late."""
+class _Yield(Struct):
+    """How many rows a consumer got of late for how many that the task took."""
 
-    taken: float = 0.0
-    written: float = 0.0
-    all_written: int = 0
+    rows_in: float = 0.0
+    rows_out: float = 0.0
+    total_out: int = 0
+    """`rows_written` of the consumer when it was last looked at."""
 
 
-_KEPT_SHARE = 0.9
-"""Of what is known of earlier pieces, with each one."""
+_DECAY = 0.9
+"""What is known of earlier chunks counts so much less with each new one."""
 
 
 class ChunkLimit:
-    """How many rows a task may take at a time. Pure; belongs to its thread.
+    """How many rows a task may take at a time for the sake of the exchanges behind it. Pure; belongs to its thread.
 
     Args:
-        exits: of the task; there may be more of them later.
+        consumers: where the task's rows leave it; there may be more of them later.
     """
 
-    def __init__(self, exits: Collection[ChunkConsumer] = ()) -> None:
-        self._exits = exits
-        self._shares: dict[int, _Share] = {}
+    def __init__(self, consumers: Collection[ChunkConsumer] = ()) -> None:
+        self._consumers = consumers
+        self._yields: dict[int, _Yield] = {}
 
     @property
     def rows(self) -> int | None:
-        """None: any number."""
-        most = min((self._rows_for(number, each) for number, each in enumerate(self._exits)), default=math.inf)
+        """The most rows of a chunk; None: any number."""
+        most = min((self._rows_for(index, each) for index, each in enumerate(self._consumers)), default=math.inf)
         return None if most == math.inf else max(1, int(most))
 
-    def _rows_for(self, number: int, each: ChunkConsumer) -> float:
-        wanted, share = each.rows_wanted, self._shares.get(number)
-        if wanted == math.inf or share is None or not share.written:
+    def _rows_for(self, index: int, consumer: ChunkConsumer) -> float:
+        wanted, known = consumer.rows_wanted, self._yields.get(index)
+        if wanted == math.inf or known is None or not known.rows_out:
             return math.inf
-        return wanted * share.taken / share.written
+        return wanted * known.rows_in / known.rows_out
 
     def passed(self, rows: int) -> None:
-        """The task has taken so many, and what it makes of them is written."""
-        for number, each in enumerate(self._exits):
-            share = self._shares.setdefault(number, _Share())
+        """The task has taken so many rows, and what it makes of them is written."""
+        for index, each in enumerate(self._consumers):
+            known = self._yields.setdefault(index, _Yield())
             written = each.rows_written
-            share.taken = _KEPT_SHARE * share.taken + rows
-            share.written = _KEPT_SHARE * share.written + written - share.all_written
-            share.all_written = written
+            known.rows_in = _DECAY * known.rows_in + rows
+            known.rows_out = _DECAY * known.rows_out + written - known.total_out
+            known.total_out = written
 
 
 LONGEST_MS = 500.0
-"""The rows of a chunk may take as long beside what the call takes: barriers wait behind chunks that are under way."""
+"""How long the rows of a chunk may take beside the call itself: barriers wait behind chunks that are under way."""
 _USEFUL_SHARE = 0.85
-"""Of what full batches would let through, chunks are to let through as much."""
+"""Chunks are to let through at least this share of the rows per second that full batches would."""
 _KEPT_COST = 0.9
-"""Of what is known of earlier chunks, with each one."""
+"""What is known of the cost of earlier chunks counts so much less with each new one."""
 _SPREAD = 0.05
-"""Chunks tell a call from its rows where the variance of their rows is such a part of the square of their mean."""
+"""Chunks tell the cost of a call from that of its rows where the variance of their sizes is at least this part of the
+square of their mean."""
 
 
 class ChunkCost:
-    """What a call takes, and what a row: a line through the chunks of late, by least squares. Pure.
+    """What a call takes and what a row takes, fitted to the latest chunks by least squares. Pure.
 
     A call of a model takes tens of milliseconds whatever it is given, so its time says nothing of its rows. Chunks of
     different sizes tell the two apart. What may as well be chance counts as the time of rows.
@@ -107,13 +114,13 @@ class ChunkCost:
 
     def __init__(self) -> None:
         self.call_ms = 0.0
-        """At least, as far as can be told."""
+        """What a call takes at least, as far as can be told."""
         self.row_ms = 0.0
-        """Until chunks of several sizes have passed, all of their time counts as that of their rows."""
+        """What a row takes. Until chunks of several sizes have passed, all their time counts as that of their rows."""
         self.most_rows = 0.0
-        """Of the chunks that it was learned from, of late."""
+        """The rows of the largest chunk of late."""
         self._fitted_ms = 0.0
-        """What the line says of the call."""
+        """What a call takes by the fitted line."""
         self._doubt_ms = 0.0
         """By how much the call may be overestimated: three standard errors."""
         self._chunks = self._rows = self._ms = self._rows_squared = self._ms_squared = self._rows_ms = 0.0
@@ -158,25 +165,26 @@ class ChunkCost:
 
 
 class ChunkSizer:
-    """Learns how quickly rows pass in pieces of each size. Pure; belongs to one thread.
+    """Cuts batches into chunks, and learns how quickly rows pass in chunks of each size. Pure; belongs to one thread.
 
-    A call may take a while whatever it is given: pieces are not made so small that this is most of their time.
+    A call may take a while whatever it is given: chunks are not made so small that this is most of their time.
 
     Args:
-        limit: of the task, whose other inputs have it too; None: only what rows take counts.
+        limit: the task's, which its other inputs share; None: only the time that rows take counts.
     """
 
     def __init__(self, limit: ChunkLimit | None = None) -> None:
         self._limit = limit or ChunkLimit()
         self.rows = rows_of_size(FIRST_SIZE)
-        """That pass quickly enough."""
+        """How many rows pass quickly enough."""
         self._cost = ChunkCost()
         self._row_ms: dict[int, float] = {}
-        """What a row takes in pieces of a size (of so many rows, and up to four times as many)."""
+        """Size -> what a row takes in chunks of that size (of so many rows, and up to four times as many)."""
 
     @property
     def buffer_rows(self) -> int:
-        """That buffers to the task should have: as many as pass quickly enough, also where none had so many yet."""
+        """How many rows the buffers to the task should have: as many as pass quickly enough, also where no chunk was as
+        large yet."""
         row_ms = min(self._row_ms.values(), default=math.inf)
         in_time = int(TARGET_MS / row_ms) if row_ms else rows_of_size(LAST_SIZE)
         return self._limited(max(self.rows, in_time))
@@ -186,20 +194,20 @@ class ChunkSizer:
         return rows if most is None else min(rows, most)
 
     def cut(self, batch: Batch) -> tuple[Batch, Batch | None]:
-        """The rows to be given on now, and those that are left, if any."""
+        """The chunk to be processed now, and the rows that are left behind it, if any."""
         rows = self._limited(self.rows)
         if batch.num_rows <= rows or batch.num_rows <= min(rows + rows // _REST, self.buffer_rows):
             return batch, None
         return batch.slice(0, rows), batch.slice(rows)
 
     def passed(self, rows: int, took_ms: float) -> None:
-        """So many rows (not none) took so long."""
+        """A chunk of so many rows (at least one) took so long."""
         self._limit.passed(rows)
         size = min((rows.bit_length() - 1) // 2, LAST_SIZE)
         row_ms = took_ms / rows
         known_ms = self._row_ms.get(size, row_ms)
         slower_ms = max(row_ms, known_ms)
-        # Where all is quick, it is most likely a moment in which something else had the core.
+        # A chunk that was slow among quick ones most likely met a moment in which something else had the core.
         if slower_ms > _OTHER_TIMES * min(row_ms, known_ms) and slower_ms * rows > TARGET_MS:
             self._row_ms, known_ms, self._cost = {}, row_ms, ChunkCost()
         self._row_ms[size] = known_ms + _NEW_SHARE * (row_ms - known_ms)
@@ -207,8 +215,8 @@ class ChunkSizer:
         self.rows = max(rows_of_size(min(self._best_size(), LAST_SIZE)), self._cost.useful_rows)
 
     def _best_size(self) -> int:
-        """The largest size that is quick enough; with none, the smallest that is worth it. Or one beside it that is to
-        be tried."""
+        """The largest size that is quick enough; where none is, the smallest one that is worth it; or a neighbour of
+        that size which is to be tried."""
         bound = WORTH * min(self._row_ms.values())
         worth = [size for size, row_ms in self._row_ms.items() if row_ms <= bound]
         quick = [size for size in worth if self._ms(size) <= TARGET_MS]

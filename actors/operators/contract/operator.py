@@ -1,4 +1,4 @@
-"""What an operator is: batches, watermarks and statuses in, the same out. One thread (the task's) calls all of it."""
+"""The contract of operators: batches, watermarks and statuses in, the same out. The task's thread calls all of it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Output(Protocol):
 
 
 class OperatorMetrics(Protocol):
-    """Figures of one operator."""
+    """What one operator counts and measures."""
 
     def count(self, name: str, increase: float = 1) -> None:
         """Adds to a counter, for example `late_records_dropped`."""
@@ -53,7 +53,7 @@ class OperatorMetrics(Protocol):
         """The operator has given a watermark on."""
 
     def latency(self, marker: LatencyMarker, latency_ms: float) -> None:
-        """A marker came, that long after it was made."""
+        """A latency marker came, so long after its source made it."""
 
 
 class OperatorContext(Protocol):
@@ -85,11 +85,11 @@ class OperatorContext(Protocol):
 
     @property
     def subtask(self) -> str:
-        """ "1 of 2", for errors."""
+        """Which subtask this is, for errors: "1 of 2"."""
 
     @property
     def keys(self) -> tuple[KeySelector | None, ...]:
-        """Per logical input."""
+        """The key selector of each logical input; None: that input is not keyed."""
 
     @property
     def key_group_range(self) -> range:
@@ -101,15 +101,15 @@ class OperatorContext(Protocol):
 
     @property
     def has_checkpoints(self) -> bool:
-        """What a sink prepares is committed by checkpoints, of which one follows the end of data."""
+        """Whether checkpoints commit what a sink prepares; one of them follows the end of data then."""
 
     @property
     def may_restart(self) -> bool:
-        """The job has periodic checkpoints, or a strategy by which it begins again after a failure."""
+        """Whether the job has periodic checkpoints, or a strategy by which it begins again after a failure."""
 
     @property
     def is_batch(self) -> bool:
-        """The program runs in stages: rows end, no checkpoints, and event time moves once, at the end."""
+        """Whether the program runs in stages: rows end, no checkpoints, and event time moves once, at the end."""
 
     @property
     def clock(self) -> Clock: ...
@@ -118,10 +118,12 @@ class OperatorContext(Protocol):
     def metrics(self) -> OperatorMetrics: ...
 
     @property
-    def batch_rows(self) -> int: ...
+    def batch_rows(self) -> int:
+        """How many rows a batch aims at."""
 
     @property
-    def batch_bytes(self) -> int: ...
+    def batch_bytes(self) -> int:
+        """How many bytes a batch aims at."""
 
     @property
     def auto_watermark_interval_ms(self) -> int: ...
@@ -136,8 +138,8 @@ class OperatorContext(Protocol):
 
     @property
     def cancellation(self) -> Cancellation:
-        """True once the task is cancelled. The output looks at it; a loop over what a function gives, which may have no
-        end, has to where nothing comes of it that is emitted."""
+        """True once the task is cancelled. The output checks it; a loop over the results of a function, which may have
+        no end, has to check it too while it emits nothing."""
 
     @property
     def backpressured_ms(self) -> float:
@@ -147,7 +149,8 @@ class OperatorContext(Protocol):
     def latency_interval_ms(self) -> int:
         """Time between the latency markers of a source; 0: none."""
 
-    def random(self, name: str) -> random.Random: ...
+    def random(self, name: str) -> random.Random:
+        """A generator of random numbers for this use alone, seeded where the host is."""
 
     def execute(self, mail: Callable[[], None], description: str) -> None:
         """From any thread: run `mail` in the task's thread."""
@@ -170,11 +173,12 @@ class OperatorContext(Protocol):
     def add_accumulator(self, name: str, initial: int | float) -> Any:
         """A flinkray.functions.interfaces.Accumulator."""
 
-    def cached_file(self, name: str) -> str: ...
+    def cached_file(self, name: str) -> str:
+        """The path on this machine of a file that the program registered under that name."""
 
     @property
     def job_parameters(self) -> Mapping[str, str]:
-        """Of the user, for functions (pipeline.global-job-parameters)."""
+        """What the user set for functions (pipeline.global-job-parameters)."""
 
 
 def label_of(context: OperatorContext) -> str:
@@ -211,14 +215,14 @@ class Operator(ABC):
 
     @property
     def inputs_before_others(self) -> tuple[int, ...]:
-        """In batch mode their rows all come before those of the other inputs."""
+        """The inputs whose rows, in batch mode, all come before those of the other inputs."""
         return ()
 
     @property
     def is_available(self) -> bool:
         """Whether more input is wanted; while not, the task gets nothing from its inputs and counts as back-pressured.
 
-        Looked at before each piece of input, and again after each mail of this operator, so that whatever makes it
+        Looked at before each chunk of input, and again after each mail of this operator, so that whatever makes it
         True must happen in one (a coordinator event, `execute`, `call_later`).
         """
         return True
@@ -270,7 +274,7 @@ class Operator(ABC):
         self.output.emit_latency_marker(marker)
 
     def end_keys(self) -> None:
-        """No more rows of any key so far will come: emits what they still have to give, and may drop their state.
+        """No more rows of the keys so far will come: emits their last results, and may drop their state.
 
         In batch mode, between batches, where the inputs are sorted by key; the last time before the last watermark.
         """
@@ -289,16 +293,19 @@ class Operator(ABC):
         return None
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """It covers this and all earlier ones; the notice of an earlier one may never come, or come later."""
+        """This checkpoint is complete, and so are all earlier ones, whose own notices may never come, or come later."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None: ...
 
     def handle_coordinator_event(self, event: Any) -> None:
-        """Something from this operator's coordinator at the JobMaster."""
+        """An event that this operator's coordinator at the JobMaster sent."""
 
     def close(self) -> None: ...
 
     def forget(self) -> None:
-        """Lets go of all that it holds; after `close`, and nothing is called afterwards. Tasks and what is theirs refer
-        to each other in circles: state would stay until a garbage collection comes, beside that of the next attempt."""
+        """Drops all attributes; called after `close`, as the last call.
+
+        A task and its operators refer to each other in circles: state would stay in memory until the next garbage
+        collection, beside the state of the next attempt.
+        """
         vars(self).clear()

@@ -13,7 +13,8 @@ import pyarrow as pa
 from actors.operators.contract.operator import Operator, label_of
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
-from actors.user_code.functions import NO_VALUE, TaskRuntimeContext, UserFunctions, attributed, raise_attributed
+from actors.user_code.errors import NO_VALUE, attributed, raise_attributed
+from actors.user_code.functions import TaskRuntimeContext, UserFunctions
 from flinkray.batches.batch import Batch
 from flinkray.batches.normalization import LayoutNormalizer
 from flinkray.batches.numpy_arrays import from_numpy

@@ -1,4 +1,4 @@
-"""When the rows that a function gives one at a time go on as a batch."""
+"""When the results that a function gives one at a time are flushed as a batch."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from actors.operators.contract.chunking import TARGET_MS
 from actors.operators.contract.operator import OperatorContext
 
 _FIRST_ROWS = 64
-"""How many go on at first, when nobody knows yet how large they are."""
+"""How many rows are flushed at first, while nothing is known of their size."""
 _GROWTH = 8
-_MOST_BETWEEN_LOOKS = 256
-"""Rows that came quickly wait for so many more, however slowly those come; a look takes as long as some rows do."""
+_MOST_BETWEEN_CHECKS = 256
+"""The clock is looked at again after at most so many rows, however quickly they came: looking takes as long as some
+rows do, and rows that came quickly wait for those that come slowly."""
 
 
 class FlushPolicy:
-    """Of a batch that comes together: rows go on when they are as many, or as large, as a batch aims at; and before,
-    where the function takes its time, as one that waits for something between two rows. Pure; belongs to one thread.
+    """Decides when collected results are flushed: once they are as many, or as large, as a batch aims at; or earlier,
+    where the function is slow, for example waits for something between two results. Pure; belongs to one thread.
     """
 
     def __init__(self, context: OperatorContext) -> None:
@@ -23,26 +24,26 @@ class FlushPolicy:
         self.begin()
 
     def begin(self) -> None:
-        """From now on rows wait."""
+        """The first row of a batch comes now."""
         self._began_ms = self._context.clock.monotonic_ms()
         self.check_at = 1
-        """Fewer rows are not due."""
+        """With fewer rows than that nothing is due, and `is_due` need not be called."""
 
     def rows_until_check(self, rows: int) -> int:
-        """How many more than so many, one at least, it takes to be asked again."""
+        """How many more rows, at least one, may come before `is_due` has to be called again."""
         return max(1, self.check_at - rows)
 
     def is_due(self, rows: int) -> bool:
-        """Whether that many rows, which are not none, are to go on now."""
+        """Whether so many rows, at least one, are to be flushed now."""
         if rows < self.check_at:
             return False
         if rows >= self._most or self._context.clock.monotonic_ms() - self._began_ms >= TARGET_MS:
             return True
-        self.check_at = min(rows + min(rows, _MOST_BETWEEN_LOOKS), self._most)
+        self.check_at = min(rows + min(rows, _MOST_BETWEEN_CHECKS), self._most)
         return False
 
     def passed(self, rows: int, nbytes: int) -> None:
-        """So many went on, of so many bytes."""
+        """So many rows of so many bytes were flushed."""
         if rows >= self._most:
             self._most *= _GROWTH
         fitting = self._context.batch_bytes * rows // max(nbytes, 1)

@@ -10,7 +10,8 @@ import numpy as np
 from actors.operators.contract.operator import Operator, OperatorContext, Output
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
-from actors.user_code.functions import TaskRuntimeContext, UserFunctions, raise_attributed
+from actors.user_code.errors import raise_attributed
+from actors.user_code.functions import TaskRuntimeContext, UserFunctions
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.batches.row_codec import RowEncoder, decode

@@ -15,7 +15,8 @@ from actors.protocol.elements import CheckpointOptions
 from actors.state.backends import create_keyed_state
 from actors.state.keyed.backend import NO_GROUP, CurrentKey, KeyedStateBackend
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
-from actors.user_code.functions import OfKey, TaskRuntimeContext, UserFunctions, raise_attributed
+from actors.user_code.errors import OfKey, raise_attributed
+from actors.user_code.functions import TaskRuntimeContext, UserFunctions
 from flinkray.batches.batch import Batch
 from flinkray.batches.row_codec import decode
 from flinkray.errors import InvalidProgramError, operator_label

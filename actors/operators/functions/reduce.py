@@ -18,7 +18,8 @@ from actors.operators.contract.operator import Operator, label_of
 from actors.operators.functions.shared_values import FrozenValues, SharedValues, pickled, unpickled
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import KeyedTable, OperatorSnapshot, RestoredState
-from actors.user_code.functions import TaskRuntimeContext, UserFunctions, raise_attributed
+from actors.user_code.errors import raise_attributed
+from actors.user_code.functions import TaskRuntimeContext, UserFunctions
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import INT64, fixed_width, from_numpy
 from flinkray.batches.row_codec import RowEncoder, decode, form_of

@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from actors.operators.contract.operator import OperatorContext, Output, label_of
 from actors.operators.functions.flush_policy import FlushPolicy
-from actors.user_code.functions import short_repr
-from flinkray.batches.row_codec import RowEncoder
+from flinkray.batches.row_codec import RowEncoder, short_repr
 from flinkray.errors import TypeMismatchError
 from flinkray.functions.type_hints import record_type
 from flinkray.types.records import OutputTag, RecordType

@@ -29,7 +29,8 @@ from actors.operators.functions.flush_policy import FlushPolicy
 from actors.operators.functions.text_splitting import is_split, split_texts
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
-from actors.user_code.functions import FUSED_FILENAME, NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
+from actors.user_code.errors import FUSED_FILENAME, NO_VALUE, raise_attributed
+from actors.user_code.functions import TaskRuntimeContext, UserFunctions
 from flinkray.batches.batch import LARGEST_OVER_TARGET, Batch
 from flinkray.batches.numpy_arrays import INT64, fixed_width, from_numpy
 from flinkray.batches.row_codec import RowEncoder, as_row, decode

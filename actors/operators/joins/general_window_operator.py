@@ -15,7 +15,8 @@ from actors.operators.windows.general.merging import check_merging
 from actors.operators.windows.general.operator import GeneralWindowOperator
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import ListMode, OperatorSnapshot, RestoredState
-from actors.user_code.functions import UserFunctions, raise_attributed
+from actors.user_code.errors import raise_attributed
+from actors.user_code.functions import UserFunctions
 from flinkray.batches.batch import Batch
 from flinkray.batches.row_codec import RowEncoder
 from flinkray.batches.unification import unified_type

@@ -34,7 +34,8 @@ from actors.operators.windows.buffers.window_lookup import WindowedRows
 from actors.operators.windows.buffers.window_values import ValuesPerWindow
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
-from actors.user_code.functions import TaskRuntimeContext, UserFunctions, raise_attributed
+from actors.user_code.errors import raise_attributed
+from actors.user_code.functions import TaskRuntimeContext, UserFunctions
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.errors import InvalidProgramError

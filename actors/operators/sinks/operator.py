@@ -10,7 +10,8 @@ from actors.operators.sinks.collect_writer import CollectWriter
 from actors.protocol.elements import CheckpointOptions, LatencyMarker
 from actors.protocol.operator_events import RowsPersisted, RowsTaken
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
-from actors.user_code.functions import NO_VALUE, TaskRuntimeContext, UserFunctions, raise_attributed
+from actors.user_code.errors import NO_VALUE, raise_attributed
+from actors.user_code.functions import TaskRuntimeContext, UserFunctions
 from flinkray.batches.batch import Batch
 from flinkray.connectors.functions.sink import SinkFunctionSink
 from flinkray.connectors.sink import Committer, SinkWriter

@@ -25,7 +25,7 @@ from actors.protocol.operator_events import (
     WatermarkReported,
 )
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
-from actors.user_code.functions import NO_VALUE, raise_attributed
+from actors.user_code.errors import NO_VALUE, raise_attributed
 from flinkray.batches.batch import Batch
 from flinkray.batches.normalization import LayoutNormalizer
 from flinkray.config.options import ALLOW_UNALIGNED_SPLITS

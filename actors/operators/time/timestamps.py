@@ -16,11 +16,11 @@ from actors.operators.contract.operator import Operator, subtask_label
 from actors.operators.expressions.column_operators import evaluate
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import ListMode, OperatorSnapshot, RestoredState
-from actors.user_code.functions import NO_VALUE, raise_attributed, short_repr
+from actors.user_code.errors import NO_VALUE, raise_attributed
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import as_numpy, from_numpy
 from flinkray.batches.pickling import dumps
-from flinkray.batches.row_codec import decode
+from flinkray.batches.row_codec import decode, short_repr
 from flinkray.errors import (
     InvalidProgramError,
     NullTimestampError,

@@ -16,7 +16,7 @@ from actors.operators.windows.user_functions.calls import CallingOperator, Windo
 from actors.operators.windows.user_functions.contents_by_key import ContentsByKey, contents_table, restored_contents
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
-from actors.user_code.functions import raise_attributed
+from actors.user_code.errors import raise_attributed
 from flinkray.batches.batch import Batch
 from flinkray.batches.row_codec import decode
 from flinkray.time.windows import Window

@@ -19,7 +19,7 @@ from actors.operators.functions.shared_values import FrozenValues, SharedValues,
 from actors.operators.windows.sessions.session_table import SessionIds
 from actors.operators.windows.user_functions.contents import Fold
 from actors.operators.windows.user_functions.contents_by_key import NOTHING
-from actors.user_code.functions import raise_attributed
+from actors.user_code.errors import raise_attributed
 from flinkray.batches.batch import Batch
 from flinkray.batches.row_codec import decode
 from flinkray.batches.row_codec import snapshot as copy_of

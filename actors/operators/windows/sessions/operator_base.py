@@ -17,7 +17,7 @@ from actors.operators.windows.sessions.session_table import SessionIds
 from actors.operators.windows.sessions.store import SessionStore
 from actors.protocol.elements import CheckpointOptions
 from actors.state.snapshots.snapshot import OperatorSnapshot, RestoredState
-from actors.user_code.functions import raise_attributed
+from actors.user_code.errors import raise_attributed
 from flinkray.batches.batch import Batch
 from flinkray.batches.numpy_arrays import from_numpy
 from flinkray.batches.row_codec import decode
