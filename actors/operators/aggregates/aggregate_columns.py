@@ -201,11 +201,11 @@ class AggregateColumns:
 
     def columns(self, accumulators: Accumulators) -> dict[str, pa.Array]:
         """The state of these distinct accumulators, a row for each; any thread may call it on a copy."""
-        places = contiguous(accumulators)
-        counts = {id(each): from_numpy(each.of(places)) for each in self._counts()}
+        selection = contiguous(accumulators)
+        counts = {id(each): from_numpy(each.of(selection)) for each in self._counts()}
         columns: dict[str, pa.Array] = {}
         for aggregation in self._aggregations:
-            columns |= aggregation.state_columns(places, counts.get(id(aggregation.counts)))
+            columns |= aggregation.state_columns(selection, counts.get(id(aggregation.counts)))
         return columns
 
     def metadata(self) -> dict[str, bytes]:

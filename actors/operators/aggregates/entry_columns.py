@@ -193,9 +193,9 @@ class EntryColumn(AccumulatorColumn):
         near = np.flatnonzero((entry_accumulators >= lowest) & (entry_accumulators <= highest))
         order, starts, counts = partners_of(sources - lowest, entry_accumulators[near] - lowest, highest - lowest + 1)
         before = np.cumsum(counts) - counts
-        picked = np.arange(int(counts.sum()), dtype=np.int64) + np.repeat(starts - before, counts)
-        taken = table.take(from_numpy(near[order[picked]]))
-        return taken.set_column(0, _CELL, from_numpy(np.repeat(targets, counts)))
+        indices = np.arange(int(counts.sum()), dtype=np.int64) + np.repeat(starts - before, counts)
+        entries = table.take(from_numpy(near[order[indices]]))
+        return entries.set_column(0, _CELL, from_numpy(np.repeat(targets, counts)))
 
     def _no_entries(self) -> pa.Table:
         return self._table(AggregatedRows(np.empty(0, np.int64), 0, self._empty_values()))

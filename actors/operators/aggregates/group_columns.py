@@ -162,7 +162,8 @@ def _improves(segments: Segments, values: pa.Array, carried: pa.Array, is_max: b
 
 
 def _improves_rank(segments: Segments, values: pa.Array, carried: pa.Array, is_max: bool) -> Flags:
-    """As `_improves` for values that are not of fixed width, by their ranks."""
+    """The rows, sorted by group, at which a value that is not of fixed width is better than all before it, by its
+    rank."""
     ranks = _ranks(pa.concat_arrays([carried, values]), is_max)
     first, current = ranks[: len(carried)], segments.sort(ranks[len(carried) :])
     flags: Flags = current > _shifted(segments, segments.scan(np.maximum, current, first), first)

@@ -130,7 +130,7 @@ def extreme_of(dtype: np.dtype[Any], is_max: bool) -> tuple[np.ufunc, Any]:
 
 
 def are_better(numbers: Values, before: Values, is_max: bool) -> Flags:
-    """Where a number is strictly nearer to the extreme than the one before; any number is better than NaN."""
+    """Whether each number is strictly nearer to the extreme than the one before; any number is better than NaN."""
     is_better: Flags = numbers > before if is_max else numbers < before
     if numbers.dtype.kind == "f":
         is_better |= np.isnan(before) & ~np.isnan(numbers)

@@ -188,7 +188,7 @@ class _ColumnPairOutput:
         """Adds the pairs of row `lefts[i]` with row `rights[i]`."""
         if self._rows_in_batches + len(lefts) > self._most_rows:
             self.flush()
-        for side in (left, right):  # rows of two kinds have been put together as objects
+        for side in (left, right):  # rows of two kinds have been concatenated as objects
             self._layout.check_kind(side.kind)
         right_columns = self._layout.right_columns(left.data.column_names, right.data.column_names)
         left_rows, right_rows = as_columns(left.data), as_columns(right.data.select(right_columns))

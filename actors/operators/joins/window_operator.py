@@ -198,7 +198,7 @@ class ColumnarJoinOperator(TwoInputWindowOperator):
         order, begins, counts = partners_of(first.ids, second.ids, len(times) * len(self._keys))
         if not counts.any():
             return
-        for side in (first, second):  # rows of two kinds have been put together as objects
+        for side in (first, second):  # rows of two kinds have been concatenated as objects
             self._layout.check_kind(side.rows.kind)
         right_columns = self._layout.right_columns(first.rows.data.column_names, second.rows.data.column_names)
         left_rows = first.data()

@@ -31,7 +31,7 @@ class AccumulatorRun(Struct):
         ends: for each slice the index in `accumulators` at which its own end.
         accumulators: those of each slice together, ascending.
         is_merged: each key has one accumulator in a slice, and no other run has accumulators of these slices.
-        gone: which of the slices have been taken out; None: no slice has.
+        gone: which of the slices have been removed; None: no slice has.
         gone_accumulators: how many accumulators these slices have.
     """
 
@@ -100,7 +100,7 @@ class AccumulatorRun(Struct):
         return 2 * self.gone_accumulators < len(self.accumulators)
 
     def remaining(self) -> AccumulatorRun:
-        """The run without the slices that have been taken out."""
+        """The run without the slices that were removed from it."""
         return self if self.gone is None else self.part(np.flatnonzero(~self.gone))
 
 
@@ -167,7 +167,7 @@ class AccumulatorsBySlice:
         return sizes
 
     def read(self, wanted: Starts, find_repeats: FindRepeats) -> AccumulatorRun:
-        """Those of these slices that there are, with the accumulators that are to stay.
+        """Reads those of these slices that there are, with the accumulators that are to stay.
 
         Args:
             wanted: the starts of the slices, ascending.
@@ -182,14 +182,14 @@ class AccumulatorsBySlice:
             run, indices, is_here = found[0]
             return run.part(indices[is_here])
         merged = _without_repeats(
-            _concatenated([_take_out(run, indices[is_here]) for run, indices, is_here in found]), find_repeats
+            _concatenated([_remove(run, indices[is_here]) for run, indices, is_here in found]), find_repeats
         )
         self._drop_gone()
         self._append(merged)
         return merged
 
     def changed(self, wanted: Starts) -> Starts:
-        """Those of these slices, which ascend, that have got accumulators since they were read."""
+        """The slices among these, which ascend, that have got accumulators since they were read."""
         is_changed = np.zeros(len(wanted), np.bool_)
         for run in self._near(wanted):
             if not run.is_merged:
@@ -206,7 +206,7 @@ class AccumulatorsBySlice:
         for run in self._near(wanted):
             indices, is_here = run.indices(wanted)
             if is_here.any():
-                _take_out(run, indices[is_here])
+                _remove(run, indices[is_here])
         self._drop_gone()
         return sizes
 
@@ -219,12 +219,12 @@ class AccumulatorsBySlice:
         return [run for run in self._runs if run.is_near(wanted)]
 
     def _drop_gone(self) -> None:
-        """Lets go of what has been taken out, where that is at least half of a run."""
+        """Lets go of removed slices, where they are at least half of a run."""
         self._runs = [run if run.is_mostly_here else run.remaining() for run in self._runs if run.is_here]
 
 
-def _take_out(run: AccumulatorRun, indices: npt.NDArray[np.int64]) -> AccumulatorRun:
-    """Takes the slices with these indices out of the run, and gives them as a run of their own."""
+def _remove(run: AccumulatorRun, indices: npt.NDArray[np.int64]) -> AccumulatorRun:
+    """Removes the slices with these indices from the run, and gives them as a run of their own."""
     part = run.part(indices)
     if run.gone is None:
         run.gone = np.zeros(len(run.starts), np.bool_)

@@ -44,8 +44,7 @@ _GRID = "windows"
 # are due, takes little memory.
 _ACCUMULATORS_AT_ONCE = 1 << 17
 
-# Windows of several slices with this many accumulators each or fewer are put together from these, not from merged
-# slices.
+# Windows of several slices with this many accumulators each or fewer are merged from these, not from merged slices.
 _FEW_ACCUMULATORS = 4096
 
 
@@ -193,8 +192,8 @@ class ColumnarWindowOperator(AlignedWindowOperator):
         return (slice_start - self._times.offset) // self._times.slice
 
     def _emit_accumulators(self, starts: Starts, only: WindowKeys | None) -> None:
-        """Emits windows that have few accumulators each, or fire for some keys: put together from their
-        accumulators."""
+        """Emits windows that have few accumulators each, or fire for some keys: their accumulators are merged one by
+        one."""
         window_indices, accumulators = self._window_accumulators.of(starts)
         if only is not None:
             is_wanted = only.among(starts, window_indices, self._store.key_ids(accumulators))

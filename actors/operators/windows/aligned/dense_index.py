@@ -47,8 +47,8 @@ class DenseIndex(SliceIndex):
         self._free: list[int] = []
         """The blocks that were released, the last one last."""
         self._is_used = np.zeros(0, np.bool_)
-        """Per accumulator whether it is in use; in blocks that were released, as before they were. Not yet true of
-        those in `_touched` whose rows mark nothing."""
+        """Whether each accumulator is in use. Blocks that were released are as they were before. Not true yet of blocks
+        in `_touched`, where rows have not been marked."""
         self._touched: set[int] = set()
         """Blocks that have got rows since somebody asked how many of their accumulators are in use."""
         self._counts: dict[int, int] = {}
@@ -129,8 +129,8 @@ class DenseIndex(SliceIndex):
         counts = self.sizes(starts)
         starts, counts = starts[counts > 0], counts[counts > 0]
         accumulators = [numbers_in(self._used_in(self._blocks[start])) for start in starts.tolist()]
-        together = accumulators[0] if len(accumulators) == 1 else np.concatenate([_NONE, *accumulators])
-        return AccumulatorRun(starts, np.cumsum(counts), together)
+        all_accumulators = accumulators[0] if len(accumulators) == 1 else np.concatenate([_NONE, *accumulators])
+        return AccumulatorRun(starts, np.cumsum(counts), all_accumulators)
 
     def accumulators_of(self, slice_start: int) -> Selection:
         block = self._blocks.get(slice_start)

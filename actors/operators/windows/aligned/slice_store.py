@@ -179,15 +179,15 @@ class SliceStore:
         return combined.results(np.arange(size, dtype=np.int64))
 
     def slice_aggregate(self, selection: Selection) -> SliceAggregate:
-        """These accumulators, of one slice or several, as part of a window."""
+        """Makes these accumulators, of one slice or several, part of a window."""
         accumulators = numbers_in(selection)
         return SliceAggregate(self.key_ids(accumulators), accumulators, self._aggregates, accumulators)
 
     def partial_rows(self, accumulators: Accumulators, written_columns: set[str]) -> list[pa.RecordBatch]:
-        """These accumulators as rows for another store, whose first aggregate counts the rows.
+        """Writes these accumulators as rows for another store, whose first aggregate counts the rows.
 
         Args:
-            written_columns: see `write_partial`.
+            written_columns: the columns that could not be left out before, as `write_partial` takes them.
         """
         keys = self._keys.take(self.key_ids(accumulators)) if len(self._keys) else None
         return write_partial(self._aggregates, accumulators, keys, written_columns)

@@ -1,7 +1,7 @@
-"""The parts of snapshots that windows' contents are in: which part tells how they are kept.
+"""The parts of snapshots in which windows' contents are: the part tells how the windows buffer or aggregate.
 
-The names are in snapshots that exist. An operator says which part is its own, so that state of windows that were kept
-in another way is found and not lost (`TimedOperator`).
+The names are in snapshots that exist. An operator says which part is its own, so that state which windows of another
+operator wrote is found and not lost (`TimedOperator`).
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class BufferingWindowOperator(AlignedWindowOperator):
     """The part of snapshots that has the rows of each input."""
 
     _ROWS_AT_ONCE = 1 << 12
-    """Windows are put together until they have this many rows of all inputs; one that has more is alone. So windows of
+    """Windows fire together until they have this many rows of all inputs; one that has more fires alone. So windows of
     few rows cost little each, the values that functions get are not many at a time, and the last watermark, with which
     all windows are due, takes little memory."""
 
@@ -159,7 +159,7 @@ class BufferingWindowOperator(AlignedWindowOperator):
         try:
             sides = self._sides(batch)
         except pa.ArrowException:
-            # Not all columns can be put together: dictionaries may have too many values for one.
+            # Not all columns can be concatenated: dictionaries may have too many values for one.
             if len(batch.starts) > 1:
                 for half in batch.halves():
                     self._fire_batch(half, late)

@@ -59,7 +59,7 @@ class Layout(Struct):
                 return
             try:
                 runs[begin:] = [merged_runs(runs[begin:], where)]
-            except pa.ArrowException:  # not all columns can be put together: dictionaries may have too many values
+            except pa.ArrowException:  # not all columns can be concatenated: dictionaries may have too many values
                 runs[begin:] = [replace(run, level=HIGHEST_LEVEL) for run in runs[begin:]]
 
 

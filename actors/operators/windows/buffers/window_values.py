@@ -46,7 +46,7 @@ class ValuesPerWindow:
             begin = end
 
     def batches_by_arrival(self, most: int) -> Iterator[tuple[Ids, list[list[Any]]]]:
-        """As `batches`, the rows of all sides together."""
+        """The pairs as `batches` gives them, with the rows of all sides in one list, by arrival."""
         if len(self._sides) == 1:
             for ids, (rows,) in self.batches(most):
                 yield ids, rows

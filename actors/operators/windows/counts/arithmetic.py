@@ -50,8 +50,8 @@ class CountWindowPanes(Struct, frozen=True):
     def panes(self, numbers: Numbers) -> Panes:
         """The pane of each row."""
         rest = max(self.size, self.slide) % self.slide
-        slides, places = np.divmod(numbers, self.slide)
-        return 2 * slides + (places >= rest) if rest else slides
+        slides, rows_in_slide = np.divmod(numbers, self.slide)
+        return 2 * slides + (rows_in_slide >= rest) if rest else slides
 
     def are_in_window(self, numbers: Numbers) -> npt.NDArray[np.bool_]:
         """Which rows are in a window at all."""

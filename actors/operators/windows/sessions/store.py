@@ -78,7 +78,7 @@ class SessionStore:
         """Adds each row to the session that it makes with what its window [start, end) touches.
 
         A row is late, and left out, if that session's last millisecond is at or before `late_limit`. As in Flink this
-        is decided row after row: a row is not kept by one that comes after it.
+        is decided row after row: a row is not saved by one that comes after it.
 
         Args:
             keys: the key columns; None: one key for all.
@@ -222,7 +222,7 @@ class SessionStore:
         return self.in_order(sessions[~self._table.has_fired[sessions]])
 
     def in_order(self, sessions: SessionIds) -> SessionIds:
-        """These sessions by end, then start, then arrival."""
+        """Sorts sessions by end, then start, then arrival."""
         return sessions[order_by(self._table.ends[sessions], self._table.starts[sessions], sessions)]
 
     def fired(self, sessions: SessionIds) -> None:

@@ -69,7 +69,7 @@ class WindowEvictorContext:
         return self._runtime_context.get_metrics_group()
 
     def get_runtime_context(self) -> RuntimeContext:
-        """For assigners: its state is the current key's."""
+        """The runtime context, for assigners: its state is that of the current key."""
         return self._runtime_context
 
 

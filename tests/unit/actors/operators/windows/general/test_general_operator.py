@@ -171,7 +171,7 @@ def test_session_merging_leaves_the_state_under_the_first_window() -> None:
     with general(SESSIONS) as harness:
         push(harness, (0, 1), (5, 2), (12, 3))
         operator: Any = harness.operator
-        windows = operator._merging.of("a", operator._group).windows
+        windows = operator._merging.of("a", operator._key_group).windows
         assert windows == {Window(0, 22): Window(0, 10)}
 
 
