@@ -1,4 +1,7 @@
-"""Joins of keyed streams by time: `a.key_by("k").interval_join(b.key_by("k")).between(-5_000, 5_000).process(f)`."""
+"""Interval joins, and the check of their bounds: `a.key_by("k").interval_join(b.key_by("k")).between(-5_000, 5_000)`.
+
+How the runtime finds the partners of a row is in `actors/operators/joins/interval_partners.py`.
+"""
 
 from __future__ import annotations
 
