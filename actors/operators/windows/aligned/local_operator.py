@@ -157,7 +157,7 @@ class LocalWindowAggregateOperator(Operator):
         if self._store.accumulator_count >= _MOST_ACCUMULATORS and self._store.pair_count() > _MOST_ACCUMULATORS // 2:
             self._emit_slices(self._store.slice_starts())
 
-    # -- what the groups wait for
+    # -- what the accumulators wait for
 
     def on_watermark(self, timestamp: Timestamp) -> None:
         if timestamp >= self._earliest_end:
@@ -193,10 +193,11 @@ class LocalWindowAggregateOperator(Operator):
 
     # -- whether it is worth it
 
-    def _decide(self, accumulators_emitted: int, rows: int) -> None:
+    def _decide(self, accumulators: int, rows: int) -> None:
+        """Decides whether rows are aggregated further, given how many accumulators so many of them needed."""
         if rows < _FEWEST_ROWS:
             return
-        if accumulators_emitted > _LARGEST_SHARE * rows:
+        if accumulators > _LARGEST_SHARE * rows:
             self._pass(rows)
         else:
             self._sample, self._next_passing = None, _FIRST_PASSING
